@@ -30,7 +30,7 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "                              communicator\n"
                            "  -f, --follow                print operations and events as they happen, until\n"
                            "                              the processes end\n"
-                           "  -j, --json                  everything, for programs\n"
+                           "  -j, --json                  everything, also of lanes, for programs\n"
                            "      --lanes                 bandwidth of the lanes to other processes, and why\n"
                            "                              it is low; again and again with --follow\n"
                            "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
@@ -241,10 +241,10 @@ static int show(const struct view_options *options)
         status |= view_recorder(options, &set);
     if (options->counters)
         status |= view_show_counters(options, &set);
+    else if (options->json && !options->plot)
+        status |= view_json(options, &set); /* which has the lanes, too */
     else if (options->lanes)
         status |= view_lanes(options, &set);
-    else if (options->json)
-        status |= view_json(options, &set);
     else if (options->summary && set.count)
         found = view_summary(stdout, options, &set) && !found ? VIEW_HANGS : found;
     else if (!options->perfetto && !options->recorder)

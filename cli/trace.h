@@ -111,6 +111,9 @@ struct view_lane_sum {
     enum window_cause slow_cause; /* of the last slow window */
 };
 struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane);
+const char *view_lane_state(const struct blackbox_lane *lane);
+/* It carries data only while no lane for data is up. */
+bool view_lane_is_backup(const struct blackbox_lane *lane);
 
 /* ---- the outputs: exit status ---- */
 
@@ -123,6 +126,9 @@ void view_event_line(FILE *out, const struct blackbox *box, const struct blackbo
 struct findings view_findings(const struct view_options *options, const struct view_set *set);
 /* Bytes from outside may not be UTF-8: what is not ASCII becomes a question mark then. */
 json_t *view_text_json(const char *text);
+json_t *view_time_json(const struct blackbox *box, uint64_t time);
+json_t *view_hex_json(uint64_t value);
+json_t *view_lanes_json(const struct blackbox *box);
 json_t *view_findings_json(const struct findings *findings);
 /* The verdict, then a line for each communicator. Is anything wrong? */
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static json_t *time_json(const struct blackbox *box, uint64_t time)
+json_t *view_time_json(const struct blackbox *box, uint64_t time)
 {
     return time ? json_integer((json_int_t)(time + (uint64_t)box->realtime_offset)) : json_null();
 }
@@ -18,7 +18,7 @@ static json_t *rank_json(int rank)
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-static json_t *hex_json(uint64_t value)
+json_t *view_hex_json(uint64_t value)
 {
     char text[20];
     snprintf(text, sizeof text, "%016" PRIx64, value);
@@ -49,7 +49,7 @@ static json_t *ranks_json(uint32_t ranks)
 
 static void add_device(json_t *out, const struct blackbox *box, const struct blackbox_op *op)
 {
-    json_object_set_new(out, "head_ns", time_json(box, op->head_since));
+    json_object_set_new(out, "head_ns", view_time_json(box, op->head_since));
     json_object_set_new(out, "device", json_true());
     json_object_set_new(out, "captured", json_boolean(op->captured));
     json_object_set_new(out, "sends_to", ranks_json(op->sends_to));
@@ -66,9 +66,9 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
                   op->result, "rounds", (int)op->rounds, "slices", (int)op->slices);
     if (!out)
         return NULL;
-    json_object_set_new(out, "begin_ns", time_json(box, op->begin));
-    json_object_set_new(out, "start_ns", time_json(box, op->start));
-    json_object_set_new(out, "end_ns", time_json(box, op->end));
+    json_object_set_new(out, "begin_ns", view_time_json(box, op->begin));
+    json_object_set_new(out, "start_ns", view_time_json(box, op->start));
+    json_object_set_new(out, "end_ns", view_time_json(box, op->end));
     json_object_set_new(out, "duration_ns", json_integer((json_int_t)view_duration(op, box->now)));
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
     if (op->device)
@@ -77,7 +77,7 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
         json_object_set_new(out, "waits",
                             json_pack("{s:o, s:i, s:i, s:o}", "peer", rank_json(op->wait_peer), "round",
                                       (int)op->wait_round, "slice", (int)op->wait_slice, "since_ns",
-                                      time_json(box, op->wait_since)));
+                                      view_time_json(box, op->wait_since)));
     return out;
 }
 
@@ -86,26 +86,27 @@ static json_t *comm_json(const struct blackbox *box, const struct blackbox_comm 
     json_t *ops = json_array();
     for (size_t i = 0; i < comm->op_count; i++)
         json_array_append_new(ops, op_json(box, comm, &comm->ops[i]));
-    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", hex_json(comm->id),
-                     "name", view_text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
-                     view_comm_state(box, comm), "result", comm->result, "culprit", rank_json(comm->culprit),
-                     "sentence", view_text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
-                     time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "captured",
-                     (json_int_t)comm->captured, "memory", view_memory_json(comm), "operations", ops);
+    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id",
+                     view_hex_json(comm->id), "name", view_text_json(comm->name), "rank", comm->rank, "nranks",
+                     comm->nranks, "state", view_comm_state(box, comm), "result", comm->result, "culprit",
+                     rank_json(comm->culprit), "sentence", view_text_json(comm->sentence), "opened_ns",
+                     view_time_json(box, comm->opened), "closed_ns", view_time_json(box, comm->closed), "unrecorded",
+                     (json_int_t)comm->unrecorded, "captured", (json_int_t)comm->captured, "memory",
+                     view_memory_json(comm), "operations", ops);
 }
 
 static json_t *event_json(const struct blackbox *box, const struct blackbox_event *event)
 {
     const struct blackbox_event_row *row = blackbox_event_row(event->kind);
     json_t *out = json_pack("{s:I, s:o, s:s, s:o, s:o, s:i}", "number", (json_int_t)event->number, "time_ns",
-                            time_json(box, event->time), "kind", row->name, "lane", rank_json(event->lane), "peer_rank",
-                            rank_json(event->peer_rank), "peer_pid", (int)event->peer_pid);
+                            view_time_json(box, event->time), "kind", row->name, "lane", rank_json(event->lane),
+                            "peer_rank", rank_json(event->peer_rank), "peer_pid", (int)event->peer_pid);
     if (!out)
         return NULL;
     if (event->comm)
-        json_object_set_new(out, "comm", hex_json(event->comm));
+        json_object_set_new(out, "comm", view_hex_json(event->comm));
     if (event->peer_host)
-        json_object_set_new(out, "peer_host", hex_json(event->peer_host));
+        json_object_set_new(out, "peer_host", view_hex_json(event->peer_host));
     if (*row->value1)
         json_object_set_new(out, row->value1, json_integer((json_int_t)event->value1));
     if (*row->value2)
@@ -132,11 +133,12 @@ static json_t *box_json(const struct blackbox *box)
         json_array_append_new(comms, comm_json(box, &box->comms[i]));
     for (size_t i = 0; i < box->event_count; i++)
         json_array_append_new(events, event_json(box, &box->events[i]));
-    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "path", view_text_json(box->path),
-                     "pid", (int)box->header.pid, "uid", (int)box->header.uid, "state", view_box_state(box), "host",
-                     view_text_json(box->header.host), "command", view_text_json(box->header.command), "library",
-                     view_text_json(box->header.library), "last_sign_ns", time_json(box, box->now), "torn",
-                     (json_int_t)box->torn, "communicators", comms, "events", events, "counters", counters_json(box));
+    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "path",
+                     view_text_json(box->path), "pid", (int)box->header.pid, "uid", (int)box->header.uid, "state",
+                     view_box_state(box), "host", view_text_json(box->header.host), "command",
+                     view_text_json(box->header.command), "library", view_text_json(box->header.library),
+                     "last_sign_ns", view_time_json(box, box->now), "torn", (json_int_t)box->torn, "communicators",
+                     comms, "events", events, "counters", counters_json(box), "lanes", view_lanes_json(box));
 }
 
 int view_json(const struct view_options *options, const struct view_set *set)

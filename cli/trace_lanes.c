@@ -11,13 +11,12 @@
 #define LIVE_MS 1000
 #define LAST    4 /* slow windows and pauses of a lane that are printed */
 
-static const char *lane_state(const struct blackbox_lane *lane)
+const char *view_lane_state(const struct blackbox_lane *lane)
 {
     return lane->state == WIRE_LANE_UP ? "up" : lane->state == WIRE_LANE_DOWN ? "down" : "closed";
 }
 
-/* It carries data only while no lane for data is up. */
-static bool is_backup(const struct blackbox_lane *lane)
+bool view_lane_is_backup(const struct blackbox_lane *lane)
 {
     return (lane->roles & WIRE_LANE_IS_BACKUP) && !(lane->roles & WIRE_LANE_FOR_DATA);
 }
@@ -113,8 +112,8 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
     fprintf(out, "  lane %u %s to process %u, interface ", lane->index, lane->transport, lane->peer_pid);
     print_interface(out, lane);
     print_limit(out, lane);
-    fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", lane_state(lane),
-            is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
+    fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", view_lane_state(lane),
+            view_lane_is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
     if (sum.windows)
         fprintf(out, "    GB/s: last %.3f, all %.3f, best %.3f; %zu of %zu windows slow; time:", sum.last / 1e9,
                 sum.busy ? (double)sum.bytes / (double)sum.busy : 0, sum.best / 1e9, sum.slow, sum.windows);

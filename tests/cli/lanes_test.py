@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tutti trace --lanes beside a job that runs over TCP. Usage: lanes_test.py TUTTI"""
+import json
 import os
 import re
 import signal
@@ -58,6 +59,7 @@ class Lanes(unittest.TestCase):
         self.assertTrue(all(0 < rate < 1000 for rate in rates), rates)
         self.assertRegex(out, r"time:.* network \d+%")
 
+        self.check_json(pids)
         picture = os.path.join(self.folder.name, "lanes.svg")
         code, _, err = trace(self.folder.name, "--plot", picture)
         self.assertEqual((code, err), (0, ""))
@@ -72,6 +74,36 @@ class Lanes(unittest.TestCase):
         rest, _ = watcher.communicate(timeout=DEADLINE)
         self.assertEqual(watcher.returncode, 0)
         self.assertIn("lanes to other processes", "".join(seen) + rest)
+
+    def check_json(self, pids):
+        """What the text says, for programs; all that was there before lanes were is there still."""
+        code, out, _ = trace(self.folder.name, "--json")
+        self.assertEqual(code, 0)
+        everything = json.loads(out)
+        self.assertEqual(everything["version"], 1)
+        self.assertEqual(len(everything["processes"]), 2)
+        for process in everything["processes"]:
+            self.assertLessEqual({"path", "pid", "uid", "state", "host", "command", "library", "last_sign_ns", "torn",
+                                  "communicators", "events", "counters", "lanes"}, set(process))
+            self.assertEqual([lane["lane"] for lane in process["lanes"]], [0, 1])
+            peer = next(int(pid) for pid in pids if int(pid) != process["pid"])
+            for lane in process["lanes"]:
+                self.check_lane(lane, peer)
+
+    def check_lane(self, lane, peer):
+        self.assertEqual((lane["transport"], lane["peer_pid"], lane["state"], lane["backup"], lane["distance"],
+                          lane["interface"], lane["source_port"]), ("tcp", peer, "up", False, "host", "lo", None))
+        self.assertEqual(set(lane["time_ns"]), {"network", "sender late", "receiver late", "starved", "other lanes",
+                                                "idle"})
+        windows = lane["windows"]
+        self.assertGreater(len(windows), 0)
+        self.assertEqual(sum(lane["time_ns"].values()), sum(one["end_ns"] - one["begin_ns"] for one in windows))
+        self.assertTrue(all(one["cause"] in lane["time_ns"] for one in windows))
+        self.assertLessEqual(sum(one["segments"] for one in windows) + lane["under_way"], lane["segments"])
+        carried = [one for one in windows if one["segments"]]
+        best = max(one["bytes"] / (one["end_ns"] - one["begin_ns"]) for one in carried)
+        self.assertAlmostEqual(lane["bandwidth"]["best_gbs"], best, places=6)
+        self.assertLessEqual(lane["bandwidth"]["all_gbs"], lane["bandwidth"]["best_gbs"] + 1e-9)
 
     def test_wrong(self):
         done = subprocess.run([TUTTI, "trace", "--plot", "x"], capture_output=True, text=True, check=False)
