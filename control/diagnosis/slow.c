@@ -17,6 +17,7 @@
 /* One collective: when the ranks came to it. */
 struct meeting {
     size_t came;
+    bool rooted;              /* one rank has what the others want, or wants what they have: not all wait for all */
     int64_t last;             /* nanoseconds since the first that is compared; of durations, negative */
     double sum;               /* of all; times from outside could overflow integers */
     size_t who;               /* member that came last */
@@ -69,6 +70,12 @@ static void come(struct meeting *meeting, size_t who, int64_t value, double spen
     meeting->spent += spent;
 }
 
+static bool is_rooted(int collective)
+{
+    return collective == WIRE_BROADCAST || collective == WIRE_REDUCE || collective == WIRE_GATHER ||
+           collective == WIRE_SCATTER;
+}
+
 /* A call that waits for the one before it in the queue comes when that is over. */
 static void add_member(struct scene *scene, const struct group *group, size_t who, struct meetings *meetings)
 {
@@ -88,6 +95,7 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
         int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
         int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : -spent;
         come(&meetings->calls[op->seq - meetings->first], who, value, (double)spent);
+        meetings->calls[op->seq - meetings->first].rooted = is_rooted(op->collective);
     }
 }
 
@@ -128,6 +136,100 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     prove_stage(finding, member->box);
 }
 
+/* ---- Late because of other calls ---- */
+
+/* How long this operation was under way within a window. */
+static double overlap(const struct blackbox_op *op, uint64_t from, uint64_t to)
+{
+    uint64_t begin = op->begin > from ? op->begin : from, end = op->end < to ? op->end : to;
+    return op->state == WIRE_OP_DONE && end > begin ? (double)(end - begin) : 0;
+}
+
+/* All had to come to this meeting before any was through. */
+static bool has_joined(const struct group *group, const struct meetings *meetings, size_t at)
+{
+    const struct meeting *meeting = &meetings->calls[at];
+    return meeting->came == group->count && !meeting->rooted;
+}
+
+/* From when on this rank's calls count before a meeting: when the last one came to that before, if that is known. */
+static uint64_t since_meeting(const struct group *group, const struct meetings *meetings, size_t before,
+                              uint64_t otherwise)
+{
+    const struct meeting *meeting = &meetings->calls[before];
+    bool known = group->one_clock && meeting->came == group->count;
+    return known ? meetings->base + (uint64_t)meeting->last : otherwise;
+}
+
+/*
+ * How long a rank was in these calls before it came to each meeting: of another communicator, or of this one, as a
+ * broadcast that reaches it late. Meetings and calls are in the order of their times, so that each is looked at once.
+ */
+static void add_inside(const struct member *member, const struct member *calls, const struct meetings *meetings,
+                       double *inside)
+{
+    const struct blackbox_comm *comm = member->comm, *in = calls->comm;
+    const struct blackbox_op *last = NULL;
+    size_t next = 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        const struct blackbox_op *op = &comm->ops[i];
+        if (op->collective >= WIRE_SEND)
+            continue;
+        bool counts = last && op->seq > meetings->first && op->seq - meetings->first < meetings->count;
+        size_t number = counts ? (size_t)(op->seq - meetings->first) : 0;
+        uint64_t from = last ? last->begin : 0;
+        if (counts && (in == comm || has_joined(member->group, meetings, number - 1)))
+            from = since_meeting(member->group, meetings, number - 1, last->end > from ? last->end : from);
+        for (; next < in->op_count && in->ops[next].begin < op->begin; next++)
+            inside[number] += counts ? overlap(&in->ops[next], from, op->begin) : 0;
+        last = op;
+    }
+}
+
+/* Of all communicators of its process; after a broadcast or reduction ranks are as late as they were before. */
+static void sum_inside(struct scene *scene, const struct member *member, const struct meetings *meetings,
+                       double *inside)
+{
+    memset(inside, 0, meetings->count * sizeof *inside);
+    for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
+        scene->steps += member->comm->op_count + at->comm->op_count;
+        add_inside(member, at, meetings, inside);
+    }
+    for (size_t i = 1; i < meetings->count; i++)
+        inside[i] += has_joined(member->group, meetings, i - 1) ? 0 : inside[i - 1];
+}
+
+/*
+ * Of the calls that this rank held up: was it longer in other calls before most of them than the others were, for half
+ * of what they waited for it? Then it waited itself, as a stage of a pipeline does whose messages come late.
+ */
+static bool came_from_calls(struct scene *scene, const struct group *group, size_t who, const struct meetings *meetings)
+{
+    double *mine = calloc(3 * meetings->count, sizeof *mine);
+    if (!mine)
+        return false;
+    double *others = mine + meetings->count, *one = others + meetings->count, late = 0, explained = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        sum_inside(scene, &group->members[i], meetings, one);
+        for (size_t j = 0; j < meetings->count; j++)
+            *(i == who ? &mine[j] : &others[j]) += one[j];
+    }
+    for (size_t j = 0; j < meetings->count; j++) {
+        const struct meeting *meeting = &meetings->calls[j];
+        double waited =
+            meeting->came == group->count && meeting->who == who ? (double)others_wait(meeting, group->count) : 0;
+        double longer = mine[j] - others[j] / (double)(group->count - 1);
+        if (waited < (double)SLOW_WAIT_NS)
+            continue;
+        late += waited;
+        explained += longer > waited / 2 ? waited : 0;
+    }
+    free(mine);
+    return explained > late / 2;
+}
+
+/* ---- Verdict ---- */
+
 /* How much is waited, for whom, and how long all of it took. */
 static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies,
                                 uint64_t *took)
@@ -161,7 +263,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct g
     for (size_t i = 0; all.held && i < group->count; i++) {
         const struct tally *mine = &tallies[i];
         if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited &&
-            (double)mine->waited >= SLOW_PART * (double)took)
+            (double)mine->waited >= SLOW_PART * (double)took && !came_from_calls(scene, group, i, meetings))
             report(scene, findings, group, i, mine, &all);
     }
     free(tallies);
