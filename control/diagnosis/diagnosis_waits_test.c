@@ -35,6 +35,101 @@ static void expect(const struct made_job *before, const struct made_job *now, in
     findings_free(&found);
 }
 
+/* ---- Lost messages ---- */
+
+static void wait_since(struct blackbox_op *op, uint64_t ago)
+{
+    op->begin = op->start = op->wait_since = MADE_NOW - ago;
+}
+
+/*
+ * Rank 0 has waited in a receive for `waits`. Its peer, rank 1, sent before that, and is in a collective with rank 2,
+ * which went on `moved` ago.
+ */
+static struct made_job after_a_hole(uint64_t waits, uint64_t moved)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++)
+        made_call(made_comm(job.boxes[rank], 1, "world", rank, 3), 1, 40 * NS_PER_S, 40 * NS_PER_S - NS_PER_MS);
+    struct blackbox_op *receive = made_wait(made_comm(job.boxes[0], 2, "pipeline", 0, 2), 22, 1, 0);
+    receive->collective = WIRE_RECV;
+    wait_since(receive, waits);
+    made_call(made_comm(job.boxes[1], 2, "pipeline", 1, 2), 21, 30 * NS_PER_S, 30 * NS_PER_S - NS_PER_MS)->collective =
+        WIRE_RECV;
+    for (int rank = 1; rank < 3; rank++) {
+        struct blackbox_op *op = made_wait(made_comm(job.boxes[rank], 3, "tensor", rank - 1, 2), 21, 2 - rank, 1);
+        wait_since(op, moved);
+        op->begin = MADE_NOW - waits;
+    }
+    return job;
+}
+
+static void test_on_its_way(void **state)
+{
+    struct made_job job = after_a_hole(2300 * NS_PER_MS, 350 * NS_PER_MS);
+    expect(NULL, &job, -1, 0);
+    made_free(&job);
+}
+
+/* It comes back from that collective and then calls nothing more: named once it has been away for as long. */
+static void test_went_away(void **state)
+{
+    for (int away = 0; away < 2; away++) {
+        struct made_job job = after_a_hole(4 * NS_PER_S, NS_PER_S);
+        for (int rank = 1; rank < 3; rank++) {
+            struct blackbox_op *op = &job.boxes[rank]->comms[rank == 1 ? 2 : 1].ops[0];
+            op->state = WIRE_OP_DONE;
+            op->end = MADE_NOW - (away ? 2100 : 1900) * NS_PER_MS;
+        }
+        expect(NULL, &job, away ? FINDING_BEHIND : -1, 1);
+        made_free(&job);
+    }
+}
+
+/* It goes on in another communicator for ever: after ten seconds it is named all the same. */
+static void test_goes_on_elsewhere(void **state)
+{
+    struct made_job before = after_a_hole(11 * NS_PER_S, 300 * NS_PER_MS);
+    struct made_job now = after_a_hole(11 * NS_PER_S, 300 * NS_PER_MS);
+    for (int rank = 1; rank < 3; rank++)
+        before.boxes[rank]->comms[rank == 1 ? 2 : 1].ops[0].wait_round = 0;
+    expect(&before, &now, FINDING_BEHIND, 1);
+    made_free(&before);
+    made_free(&now);
+}
+
+/* Both ends of one message wait for each other. */
+static struct made_job lost_message(uint64_t bytes)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_op *op = made_wait(made_comm(job.boxes[rank], 1, "pipeline", rank, 2), 21, !rank, 0);
+        op->collective = rank ? WIRE_RECV : WIRE_SEND;
+        op->bytes = rank ? bytes : 163840;
+    }
+    return job;
+}
+
+static void test_does_not_arrive(void **state)
+{
+    struct made_job job = lost_message(163840);
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_UNREAD);
+    assert_int_equal(found.items[0].culprit.rank, 1);
+    assert_int_equal(found.items[0].culprit.peer, 0);
+    assert_non_null(strstr(found.items[0].sentence,
+                           "rank 1 (process 1001) does not get what rank 0 sends: they wait for each other in send #21 "
+                           "and recv #21 of communicator pipeline, for 10.0 s"));
+    findings_free(&found);
+    made_free(&job);
+    job = lost_message(99); /* another message: who knows */
+    found = find_by(NULL, &job);
+    assert_int_equal(found.items[0].kind, FINDING_CIRCLE);
+    findings_free(&found);
+    made_free(&job);
+}
+
 /* ---- Late because of other calls ---- */
 
 /* Rank 1 comes 40 ms late to each call. In a receive, before that; or to a broadcast of which rank 0 is the root. */
@@ -83,9 +178,99 @@ static void test_late_by_a_broadcast(void **state)
     made_free(&job);
 }
 
+/* ---- Without a processor ---- */
+
+/* Of two threads, what they had in the last second: the caller's and the library's. */
+struct had {
+    uint64_t ran, delayed, ran_there, delayed_there; /* milliseconds */
+    bool ready;                                      /* the first, at both looks */
+};
+
+static struct process_facts facts(uint64_t at, const struct had *had, bool now)
+{
+    const uint64_t ms = now ? NS_PER_MS : 0;
+    return (struct process_facts){
+        .state = PROCESS_RUNS,
+        .at = at,
+        .threads = {{.number = 1, .ready = had->ready, .ran = NS_PER_S + had->ran * ms, .delayed = had->delayed * ms},
+                    {.number = 2, .ran = NS_PER_S + had->ran_there * ms, .delayed = had->delayed_there * ms}},
+        .thread_count = 2};
+}
+
+/* Four ranks, of which the others have waited for rank 1 for so long. */
+static void expect_after(uint64_t waits, const struct had had[4], int kind)
+{
+    struct made_job before = made_job(4), now = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        before.facts[rank] = facts(MADE_NOW - NS_PER_S, &had[rank], false);
+        now.facts[rank] = facts(MADE_NOW, &had[rank], true);
+        struct made_job *looks[] = {&before, &now};
+        for (int i = 0; i < 2; i++) {
+            struct blackbox_comm *world = made_comm(looks[i]->boxes[rank], 1, "world", rank, 4);
+            made_call(world, 1, (uint64_t)(3 - i) * NS_PER_S, (uint64_t)(3 - i) * NS_PER_S - NS_PER_MS);
+            if (rank != 1)
+                wait_since(made_wait(world, 2, 1, 0), waits);
+        }
+    }
+    if (kind == FINDING_STOPPED)
+        now.facts[1].state = PROCESS_STOPPED;
+    expect(&before, &now, kind, 1);
+    made_free(&before);
+    made_free(&now);
+}
+
+static void expect_starved(struct had one, struct had others, bool starved)
+{
+    expect_after(100 * NS_PER_MS, (const struct had[]){others, one, others, others}, starved ? FINDING_STARVED : -1);
+}
+
+static void test_without_a_processor(void **state)
+{
+    const struct had others = {20, 50, 5, 5, false};
+    expect_starved((struct had){2, 900, 1, 800, false}, others, true);
+    expect_starved((struct had){0, 0, 0, 0, true}, others, true); /* ready at both looks, never ran; the other sleeps */
+    expect_starved((struct had){4, 600, 1, 600, true}, others, true); /* hardly ran, after long waits */
+}
+
+static void test_woken_at_both_looks(void **state)
+{
+    expect_starved((struct had){4, 10, 0, 0, true}, (struct had){20, 5, 0, 0, false}, false);
+}
+
+/* Who waits in the library gives its processor away a thousand times: ready to run, and not starved. */
+static void test_gives_its_processor_away(void **state)
+{
+    expect_starved((struct had){5, 950, 5, 130, false}, (struct had){20, 50, 5, 5, false}, false);
+}
+
+/* Rank 1 is stopped. Rank 2 waits in the library, whose own thread sleeps; it is ready at both looks, by chance. */
+static void test_waits_for_one_that_is_stopped(void **state)
+{
+    const struct had calm = {20, 50, 5, 5, false};
+    const struct had ranks[] = {calm, {0, 0, 0, 0, false}, {2, 990, 0, 0, true}, calm};
+    expect_after(900 * NS_PER_MS, ranks, -1);
+    expect_after(2900 * NS_PER_MS, ranks, FINDING_STOPPED);
+}
+
+/* All of the machine have as little. If the others only give theirs away, one that has none is starved. */
+static void test_whole_machine_is_crowded(void **state)
+{
+    expect_starved((struct had){5, 900, 4, 800, false}, (struct had){6, 800, 4, 700, false}, false);
+    expect_starved((struct had){5, 900, 4, 800, false}, (struct had){6, 800, 4, 30, false}, true);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_late_by_calls),
-                                       cmocka_unit_test(test_late_by_a_broadcast)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way),
+                                       cmocka_unit_test(test_went_away),
+                                       cmocka_unit_test(test_goes_on_elsewhere),
+                                       cmocka_unit_test(test_does_not_arrive),
+                                       cmocka_unit_test(test_late_by_calls),
+                                       cmocka_unit_test(test_late_by_a_broadcast),
+                                       cmocka_unit_test(test_without_a_processor),
+                                       cmocka_unit_test(test_woken_at_both_looks),
+                                       cmocka_unit_test(test_gives_its_processor_away),
+                                       cmocka_unit_test(test_waits_for_one_that_is_stopped),
+                                       cmocka_unit_test(test_whole_machine_is_crowded)};
     return cmocka_run_group_tests_name("diagnosis of waits", tests, NULL, NULL);
 }

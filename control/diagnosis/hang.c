@@ -167,9 +167,25 @@ static void say_end(struct finding *finding, const struct victim *victim)
             word_call(end->op).text);
 }
 
+/* A message of which both ends wait for each other. */
+static void say_message(struct finding *finding, const struct member *receiver)
+{
+    const struct member *sender = receiver->next;
+    say_who(finding, receiver);
+    say(finding, " does not get what rank %d sends: they wait for each other in %s", sender->comm->rank,
+        word_call(sender->op).text);
+    say(finding, " and %s of communicator %s, for %s", word_call(receiver->op).text, word_name(receiver->comm),
+        word_time(receiver->box->now - blackbox_since(receiver->op)).text);
+    finding->culprit.peer = sender->comm->rank;
+}
+
 static void say_unread(struct finding *finding, const struct chain *chain)
 {
     const struct member *end = chain->witness->end;
+    if (end->op->collective == WIRE_RECV) {
+        say_message(finding, end);
+        return;
+    }
     say_who(finding, end);
     say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in round %u already; ",
         end->next->comm->rank, end->op->wait_round + 1, word_call(end->op).text, end->next->op->wait_round + 1);
@@ -400,11 +416,14 @@ static bool told(const struct scene *scene, const struct findings *findings, con
     return false;
 }
 
-/* It would get on if it had a processor: that is slow, and no hang. */
+/* It would get on if it had a processor: that is slow, and no hang. Who waits in a call gives its processor away, and
+ * takes what has come if it runs for moments. */
 static bool only_starved(const struct scene *scene, const struct victim *witness)
 {
     const struct share share = share_of(scene, witness->end);
-    return (witness->ending == MISSES || witness->ending == STILL || witness->ending == UNREAD) && is_starved(&share);
+    return (witness->ending == MISSES ||
+            ((witness->ending == STILL || witness->ending == UNREAD) && hardly_runs(&share))) &&
+           is_starved(&share);
 }
 
 static void say_starved(const struct scene *scene, struct finding *finding, const struct chain *chain)
@@ -418,10 +437,40 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
     say_waiters(finding, chain, " it is waited for by");
 }
 
-static void find_one(const struct scene *scene, struct findings *findings, const struct chain *chain)
+/* When this rank was last seen to do something in this communicator. */
+static uint64_t last_sign(const struct member *member)
+{
+    const struct blackbox_comm *comm = member->comm;
+    uint64_t last = member->op ? blackbox_since(member->op) : 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        uint64_t over = comm->ops[i].end > comm->ops[i].begin ? comm->ops[i].end : comm->ops[i].begin;
+        last = over > last ? over : last;
+    }
+    return last;
+}
+
+/*
+ * Its process does something in any communicator: it is on its way to where it is waited for, as after a message that
+ * came late. Whom others have waited for many times as long is named all the same: it may go on elsewhere for ever.
+ */
+static bool is_on_its_way(const struct scene *scene, const struct victim *witness)
+{
+    const struct member *end = witness->end;
+    uint64_t stuck = scene->snapshot->stuck;
+    if (witness->ending != MISSES || !end->box->alive || (double)waited(witness->member) > MOVING_TIMES * (double)stuck)
+        return false;
+    for (const struct member *at = scene->of_process[end->process]; at; at = at->sibling)
+        if (at->moved || at->box->now < last_sign(at) + stuck)
+            return true;
+    return false;
+}
+
+static void find_one(struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
-    if (told(scene, findings, witness))
+    bool starved = only_starved(scene, witness);
+    if (told(scene, findings, witness) || is_on_its_way(scene, witness) ||
+        (starved && is_crowded_out(scene, witness->end)))
         return;
     enum finding_kind kind = kind_of(witness);
     struct finding *finding = witness->ending == ABSENT
@@ -430,7 +479,7 @@ static void find_one(const struct scene *scene, struct findings *findings, const
     finding->victims = chain->count;
     if (witness->ending == CIRCLE || witness->ending == INVERTED)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
-    if (only_starved(scene, witness))
+    if (starved)
         say_starved(scene, finding, chain);
     else
         describe(finding, chain);

@@ -272,6 +272,7 @@ void scene_close(struct scene *scene)
     free(scene->members);
     free(scene->groups);
     free(scene->of_process);
+    free(scene->crowds);
     *scene = (struct scene){0};
 }
 

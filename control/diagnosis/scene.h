@@ -44,6 +44,11 @@ struct group {
     int asked, answer;
 };
 
+/* Medians of parts of the time ready to run without a processor: of the thread that was so longest, and shortest. */
+struct crowd {
+    double part, least;
+};
+
 struct scene {
     const struct snapshot *snapshot;
     struct member *members; /* by communicator and rank */
@@ -51,6 +56,7 @@ struct scene {
     struct group *groups;
     size_t group_count;
     struct member **of_process; /* the first member of each box */
+    struct crowd *crowds;       /* of each process, what is usual on its machine; NULL: not asked so far */
     uint64_t steps;
 };
 
@@ -77,9 +83,14 @@ const struct process_facts *facts_before(const struct scene *scene, const struct
 struct share {
     uint64_t time;         /* between them; 0: it is not known */
     uint64_t ran, delayed; /* on a processor, all threads; ready to run without one, the thread that was so longest */
+    uint64_t least;        /* of the threads that wanted to run, the one that was so shortest */
+    size_t active;         /* so many did */
 };
 struct share share_of(const struct scene *scene, const struct member *member);
 bool is_starved(const struct share *share);
+bool hardly_runs(const struct share *share);
+/* Others of its machine have no processors either: what others take there is to blame, and no rank. */
+bool is_crowded_out(struct scene *scene, const struct member *member);
 
 /* ---- Findings in the making ---- */
 

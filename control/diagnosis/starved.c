@@ -5,6 +5,7 @@
 #include "diagnosis/words.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct thread_facts *find_thread(const struct process_facts *facts, uint32_t number)
 {
@@ -14,12 +15,16 @@ static const struct thread_facts *find_thread(const struct process_facts *facts,
     return NULL;
 }
 
-/* Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and hardly
- * ran in between was so all the time. */
+/*
+ * Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and never
+ * ran in between was so all the time; so was who hardly ran, if what is counted says that it had to wait for that. One
+ * that slept and had just been woken at both looks is ready, too.
+ */
 static uint64_t delay_of(const struct thread_facts *now, const struct thread_facts *then, uint64_t time)
 {
     uint64_t ran = now->ran - then->ran < time ? now->ran - then->ran : time, delayed = now->delayed - then->delayed;
-    bool throughout = now->ready && then->ready && (double)ran < HARDLY_RAN * (double)time;
+    bool waited = !ran || (double)delayed >= WAITED_PART * (double)time;
+    bool throughout = now->ready && then->ready && (double)ran < HARDLY_RAN * (double)time && waited;
     return throughout || delayed > time - ran ? time - ran : delayed;
 }
 
@@ -29,14 +34,17 @@ struct share share_of(const struct scene *scene, const struct member *member)
     struct share share = {0};
     if (!member->box->alive || !now->at || !before || !before->at || now->at < before->at + STARVED_LOOK_NS)
         return share;
-    share.time = now->at - before->at;
+    share.time = share.least = now->at - before->at;
     for (size_t i = 0; i < now->thread_count && i < FACTS_THREADS; i++) {
         const struct thread_facts *mine = &now->threads[i], *then = find_thread(before, mine->number);
         if (!then || mine->ran < then->ran || mine->delayed < then->delayed)
             continue;
         uint64_t delayed = delay_of(mine, then, share.time);
+        bool active = mine->ran > then->ran || (mine->ready && then->ready);
         share.ran += mine->ran - then->ran;
         share.delayed = delayed > share.delayed ? delayed : share.delayed;
+        share.least = active && delayed < share.least ? delayed : share.least;
+        share.active += active;
     }
     return share;
 }
@@ -51,11 +59,111 @@ bool is_starved(const struct share *share)
     return share->time && part_of(share) >= STARVED_PART && share->delayed > share->ran;
 }
 
+bool hardly_runs(const struct share *share)
+{
+    return (double)share->ran < TAKES_PART * (double)share->time;
+}
+
+static double least_of(const struct share *share)
+{
+    return share->time ? (double)share->least / (double)share->time : 0;
+}
+
 static int by_size(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return a < b ? -1 : a > b;
 }
+
+/* ---- Crowded machines ---- */
+
+/* What a process had, with its machine. */
+struct crowded {
+    const uint8_t *boot;
+    struct crowd had;
+    size_t process;
+};
+
+static bool same_machine(const struct crowded *a, const struct crowded *b)
+{
+    return memcmp(a->boot, b->boot, sizeof((struct wire_box_header *)0)->boot_id) == 0;
+}
+
+static int by_machine_and_part(const void *left, const void *right)
+{
+    const struct crowded *a = left, *b = right;
+    int boots = memcmp(a->boot, b->boot, sizeof((struct wire_box_header *)0)->boot_id);
+    return boots ? boots : by_size(&a->had.part, &b->had.part);
+}
+
+static int by_machine_and_least(const void *left, const void *right)
+{
+    const struct crowded *a = left, *b = right;
+    int boots = memcmp(a->boot, b->boot, sizeof((struct wire_box_header *)0)->boot_id);
+    return boots ? boots : by_size(&a->had.least, &b->had.least);
+}
+
+/* Of each process the median of all of its machine: containers share its processors. */
+static void set_medians(struct scene *scene, struct crowded *all, size_t count, bool least)
+{
+    if (count)
+        qsort(all, count, sizeof *all, least ? by_machine_and_least : by_machine_and_part);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && same_machine(&all[end], &all[i]);)
+            end++;
+        const struct crowd *middle = &all[i + (end - i - 1) / 2].had;
+        for (size_t j = i; j < end && end - i > 1; j++)
+            if (least)
+                scene->crowds[all[j].process].least = middle->least;
+            else
+                scene->crowds[all[j].process].part = middle->part;
+    }
+}
+
+static bool measure_crowds(struct scene *scene)
+{
+    size_t count = 0, most = scene->snapshot->now.count;
+    struct crowded *all = calloc(most + 1, sizeof *all);
+    scene->crowds = calloc(most + 1, sizeof *scene->crowds);
+    for (size_t i = 0; all && scene->crowds && i < most; i++) {
+        const struct member *member = scene->of_process[i];
+        struct share share = member ? share_of(scene, member) : (struct share){0};
+        if (share.time)
+            all[count++] = (struct crowded){member->box->header.boot_id, {part_of(&share), least_of(&share)}, i};
+    }
+    if (all && scene->crowds) {
+        set_medians(scene, all, count, false);
+        set_medians(scene, all, count, true);
+    }
+    scene->steps += most;
+    free(all);
+    return scene->crowds != NULL;
+}
+
+static const struct crowd *crowd_of(struct scene *scene, const struct member *member)
+{
+    static const struct crowd none;
+    return scene->crowds || measure_crowds(scene) ? &scene->crowds[member->process] : &none;
+}
+
+/*
+ * All of its threads lack processors, others' on its machine do not. A rank that waits in the library gives its
+ * processor away again and again, and that thread is ready to run meanwhile: one thread alone says little.
+ */
+static bool is_starved_whole(struct scene *scene, const struct member *member)
+{
+    const struct share share = share_of(scene, member);
+    return is_starved(&share) && least_of(&share) >= LEAST_PART &&
+           least_of(&share) >= STARVED_TIMES * crowd_of(scene, member)->least;
+}
+
+bool is_crowded_out(struct scene *scene, const struct member *member)
+{
+    const struct share share = share_of(scene, member);
+    return !is_starved_whole(scene, member) && part_of(&share) < STARVED_TIMES * crowd_of(scene, member)->part;
+}
+
+/* ---- Who is starved ---- */
 
 /* Of those that one works with: all of the sorted but itself. */
 static double median_without(const double *sorted, size_t count, double part)
@@ -64,14 +172,16 @@ static double median_without(const double *sorted, size_t count, double part)
     return part <= sorted[middle] && middle + 1 < count ? sorted[middle + 1] : sorted[middle];
 }
 
-/* How many of its group wait for it just now, directly or not. */
+/* How many of its group wait for it just now, directly or not, in whatever communicator. */
 static size_t waiters_of(struct scene *scene, const struct member *member)
 {
     size_t count = 0;
-    for (size_t i = 0; i < member->group->count; i++)
-        count += &member->group->members[i] != member && member->group->members[i].op &&
-                 member->group->members[i].end->process == member->process;
-    scene->steps += member->group->count;
+    for (size_t i = 0; i < member->group->count; i++) {
+        const struct member *other = &member->group->members[i], *at = scene->of_process[other->process];
+        for (; at && !(at->op && at->end->process == member->process); at = at->sibling)
+            scene->steps++;
+        count += at && other != member;
+    }
     return count;
 }
 
@@ -124,39 +234,73 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         prove(finding, "%zu of %zu ranks wait for it", waiters, member->group->count - 1);
 }
 
-static void find_starved(struct scene *scene, struct findings *findings, struct group *group)
+/* Of those that this one works with. */
+static double part_of_others(const struct scene *scene, const struct member *member, double part)
 {
-    double *parts = calloc(2 * group->count, sizeof *parts), *sorted = parts ? parts + group->count : NULL;
+    const struct group *group = member->group;
+    double *parts = calloc(group->count, sizeof *parts), median;
     for (size_t i = 0; parts && i < group->count; i++) {
         struct share share = share_of(scene, &group->members[i]);
-        sorted[i] = parts[i] = part_of(&share);
+        parts[i] = part_of(&share);
     }
     if (parts)
-        qsort(sorted, group->count, sizeof *sorted, by_size);
-    for (size_t i = 0; parts && i < group->count; i++) {
-        const struct member *member = &group->members[i];
-        struct share share = share_of(scene, member);
-        double median = median_without(sorted, group->count, parts[i]);
-        bool alone = parts[i] >= STARVED_TIMES * median || is_slow(findings, member);
-        if (!is_starved(&share) || !alone || told(findings, member))
-            continue;
-        size_t waiters = waiters_of(scene, member);
-        if (is_slow(findings, member) || 2 * waiters >= group->count - 1)
-            report(scene, findings, member, median, waiters);
-    }
+        qsort(parts, group->count, sizeof *parts, by_size);
+    median = parts ? median_without(parts, group->count, part) : 1;
     free(parts);
+    return median;
 }
 
-/* Who waits for whom just now, however short: a starved rank moves now and then, so it never stands still for long. */
+/* One of each process: in its largest communicator. */
+static const struct member *in_largest(const struct scene *scene, size_t process)
+{
+    const struct member *most = scene->of_process[process];
+    for (const struct member *at = most; at; at = at->sibling)
+        most = at->group->count > most->group->count ? at : most;
+    return most;
+}
+
+/* It waits itself, and has one thread that is ready meanwhile, as the library's sleeps: that says nothing. */
+static bool only_waits(const struct scene *scene, const struct member *member)
+{
+    const struct share share = share_of(scene, member);
+    for (const struct member *at = scene->of_process[member->process]; at && share.active < 2; at = at->sibling)
+        if (at->op && at->end->process != member->process)
+            return true;
+    return false;
+}
+
+static void judge(struct scene *scene, struct findings *findings, const struct member *member)
+{
+    struct share share = share_of(scene, member);
+    bool starved = is_starved_whole(scene, member) && !only_waits(scene, member),
+         slow = is_slow(findings, member) && is_starved(&share);
+    if ((starved || (slow && !is_crowded_out(scene, member))) && !told(findings, member))
+        report(scene, findings, member, part_of_others(scene, member, part_of(&share)), waiters_of(scene, member));
+}
+
+static bool has_hang(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (finding_is_hang(findings->items[i].kind))
+            return true;
+    return false;
+}
+
+/*
+ * Who waits for whom just now, however short: a starved rank moves now and then, so it never stands still for long.
+ * Where something hangs, ranks wait because of it, and give their processors away.
+ */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings)
 {
     struct scene scene;
-    if (!snapshot->now.facts || !snapshot->before.facts || !scene_open(&scene, snapshot, 0, true))
+    if (has_hang(findings) || !snapshot->now.facts || !snapshot->before.facts || !scene_open(&scene, snapshot, 0, true))
         return;
     scene_follow(&scene);
-    for (size_t i = 0; i < scene.group_count; i++)
-        if (scene.groups[i].count > 1)
-            find_starved(&scene, findings, &scene.groups[i]);
+    for (size_t i = 0; i < snapshot->now.count; i++) {
+        const struct member *member = in_largest(&scene, i);
+        if (member && member->group->count > 1)
+            judge(&scene, findings, member);
+    }
     findings->steps += scene.steps;
     scene_close(&scene);
 }

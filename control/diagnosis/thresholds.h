@@ -6,9 +6,11 @@
 #include "base/clock.h"
 
 #define DEAD_BEFORE_NS                                                                                                 \
-    NS_PER_S               /* of ranks that are all dead, one that stopped so long before the last is the cause        \
-                            */
-#define PAUSE_TIMES    2.0 /* a rank that was away between calls for half as long before may come yet */
+    NS_PER_S            /* of ranks that are all dead, one that stopped so long before the last is the cause           \
+                         */
+#define PAUSE_TIMES 2.0 /* a rank that was away between calls for half as long before may come yet */
+#define MOVING_TIMES                                                                                                   \
+    5.0 /* as long as one that stands still: who moves elsewhere and is waited for so long is to blame */
 #define JOIN_NS        (10 * NS_PER_S)  /* joining for so long: somebody is missing */
 #define SLOW_LAST      60               /* the newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS   (2 * NS_PER_MS)  /* in one of them the others wait so long on average, at least, to count */
@@ -20,18 +22,21 @@
     0.75 /* of the time between the looks a thread is ready to run without a processor, and longer than all of them    \
             run */
 #define HARDLY_RAN      0.05 /* of the time: a thread that is ready at both looks and ran less was ready all the time */
+#define WAITED_PART     0.5  /* of the time, if it ran at all: so much is counted of its waits for that */
+#define LEAST_PART      0.25 /* of the time, the thread that is so shortest: the library's own sleeps now and then */
 #define STARVED_TIMES   2.0  /* as much as the median of the processes that it works with */
 #define STARVED_LOOK_NS (200 * NS_PER_MS) /* looks closer than this say nothing of a processor */
-#define COMPUTES_PART   0.5               /* of the time between the looks on a processor: it computes */
-#define DELAY_TIMES     3.0               /* a link is slow that takes so many times the median */
-#define DELAY_MORE_NS   (2 * NS_PER_MS)   /* and so much longer */
-#define DELAY_MESSAGES  5                 /* of equal size between two ranks, to be compared */
-#define DELAY_LINKS     4                 /* compared, at least */
-#define DELAY_LINE      0.75              /* of a row or column, the part that is slow, to blame its rank */
-#define LANE_TIMES      4.0               /* a lane is slow that takes so many times what the quickest quarter does, */
-#define PATH_TIMES      6.0               /* and alone, beside quick ones, so many: flows may share a link by chance */
-#define LANE_SEGMENTS   8                 /* the latest of a lane, of which the median counts: a window of ICCL's */
-#define LANE_RECENT_NS  (60 * NS_PER_S)   /* older segments do not count */
+#define TAKES_PART      0.01 /* of the time: who runs so long takes what has come, and is not without a processor */
+#define COMPUTES_PART   0.5  /* of the time between the looks on a processor: it computes */
+#define DELAY_TIMES     3.0  /* a link is slow that takes so many times the median */
+#define DELAY_MORE_NS   (2 * NS_PER_MS) /* and so much longer */
+#define DELAY_MESSAGES  5               /* of equal size between two ranks, to be compared */
+#define DELAY_LINKS     4               /* compared, at least */
+#define DELAY_LINE      0.75            /* of a row or column, the part that is slow, to blame its rank */
+#define LANE_TIMES      4.0             /* a lane is slow that takes so many times what the quickest quarter does, */
+#define PATH_TIMES      6.0             /* and alone, beside quick ones, so many: flows may share a link by chance */
+#define LANE_SEGMENTS   8               /* the latest of a lane, of which the median counts: a window of ICCL's */
+#define LANE_RECENT_NS  (60 * NS_PER_S) /* older segments do not count */
 /* An agent tells every second: one that is silent for so long tells nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define FINDINGS_MOST 64 /* more are counted only */

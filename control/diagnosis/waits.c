@@ -194,6 +194,14 @@ static bool does_not_take(const struct member *at)
            mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
+/* The two ends of one message, which wait for each other: it is on its way, or lost. */
+static bool does_not_arrive(const struct member *at)
+{
+    const struct member *from = at->next;
+    return from->next == at && from->group == at->group && at->op && from->op && at->op->collective == WIRE_RECV &&
+           from->op->collective == WIRE_SEND && at->op->bytes == from->op->bytes;
+}
+
 /* It waits for a message, or for word that its own was wanted or has come: its peer may have sent that, and have gone
  * on to where it waits now. */
 static bool may_be_sent(const struct member *at)
@@ -205,7 +213,7 @@ static bool may_be_sent(const struct member *at)
 /* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */
 static struct member *name_circle(struct scene *scene, struct member *from)
 {
-    struct member *late = NULL, *first = from, *at = from;
+    struct member *late = NULL, *unheard = NULL, *first = from, *at = from;
     bool one_group = true, one_late = true, lost = false;
     do {
         one_group = one_group && at->group == from->group;
@@ -215,9 +223,11 @@ static struct member *name_circle(struct scene *scene, struct member *from)
             one_late = one_late && (!late || late->op->wait_round != at->op->wait_round);
             late = !late || at->op->wait_round < late->op->wait_round ? at : late;
         }
+        unheard = does_not_arrive(at) ? at : unheard;
         scene->steps++;
         at = at->next;
     } while (at != from);
+    late = late ? late : unheard;
     struct member *named = late && one_group && one_late ? late : first;
     named->ending = named == late ? UNREAD : one_group || lost ? CIRCLE : INVERTED;
     return named;
