@@ -66,6 +66,7 @@ struct link_lane {
     struct trace_lane *trace; /* NULL: its segments are not recorded */
     uint64_t heard;           /* last sign of life */
     uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
+    uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
     uint64_t retry_at, backoff_ns;
     uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
     bool settling;              /* it has not yet */
@@ -116,7 +117,9 @@ struct link {
     int refusals;        /* connections for messages refused since a lane was up */
     uint64_t patience;   /* ns without a lane for messages after which it is lost */
     uint64_t heard;
-    uint64_t asked, asked_again; /* since when, and when last, link_silence() has asked in vain; 0: it has not */
+    uint64_t asked;       /* since when link_silence() has asked in vain; 0: it has not */
+    uint64_t moves_asked; /* when lanes were last asked whether anything moves */
+    uint64_t asked_on;    /* the lane and epoch on which the question went; 0: none yet */
 
     /* messages */
     uint64_t next_sequence, received, acked_to_peer;
@@ -165,6 +168,12 @@ struct link_domain {
     bool met;            /* a send and a receive of this process, since link_met() */
     bool closing;
 };
+
+/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
+static inline uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
 
 /* What a link moves, in the black box: `what` counts things, the counter of the lane's transport their bytes. */
 static inline void link_count_sent(const struct link *link, const struct transport_ops *ops, enum wire_counter what,
@@ -312,8 +321,12 @@ void lanes_up(struct lane *lane);
 void lanes_down(struct lane *lane, tutti_result_t why);
 uint64_t lanes_tick(struct link *link, uint64_t now);
 void lanes_lose(struct link *link, const char *why);
-void lanes_heard(struct link_lane *lane);
 void lanes_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2);
+
+/* silence.c: signs of life */
+void lanes_heard(struct link_lane *lane);
+/* Asks a lane that has been silent for long for an answer, and gives it up if none comes and nothing moves. */
+void lanes_probe(struct link_lane *lane, uint64_t now);
 
 /* link.c */
 void link_message(struct lane *lane, const void *bytes, size_t length);

@@ -24,12 +24,6 @@ static bool carries_messages(const struct link_lane *lane)
     return lane->ops == lane->link->messages;
 }
 
-/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
-static uint64_t since(uint64_t then, uint64_t now)
-{
-    return now > then ? now - then : 0;
-}
-
 static bool initiator(const struct link *link)
 {
     return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
@@ -45,14 +39,6 @@ void lanes_event(const struct link_lane *lane, enum wire_event_kind kind, uint64
                                 .value1 = value1,
                                 .value2 = value2};
     trace_event(lane->link->domain->trace, kind, &about);
-}
-
-void lanes_heard(struct link_lane *lane)
-{
-    lane->heard = lane->link->heard = clock_ns();
-    if (lane->probed)
-        lanes_event(lane, WIRE_EVENT_PROBE_ANSWER, since(lane->probed, lane->heard) / NS_PER_US, 0);
-    lane->probed = 0;
 }
 
 static void schedule_retry(struct link_lane *lane)
@@ -501,21 +487,6 @@ static bool expects(struct link *link)
            tags_any(&link->waiting) || tags_any(&link->posted);
 }
 
-static void probe(struct link_lane *lane, uint64_t now)
-{
-    uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
-    uint64_t patience = (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS;
-    if (lane->probed && since(lane->probed, now) > patience) {
-        error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
-        lanes_dead(lane, TUTTI_SYSTEM_ERROR);
-    } else if (!lane->probed && since(lane->heard, now) > after) {
-        lane->probed = now;
-        lanes_event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
-        trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
-        message_send_on(lane, WIRE_PROBE);
-    }
-}
-
 /* The other side should have connected again by now: is it still there? */
 static bool overdue(const struct link *link, uint64_t now)
 {
@@ -583,7 +554,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             lanes_dead(
                 lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
         else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
-            probe(lane, now);
+            lanes_probe(lane, now);
         if (lane->state == LANE_UP && !link->lost)
             settle(lane, now);
         busy |= lane->state == LANE_CONNECTING || lane->retry_at || (lane->state == LANE_UP && lane->settling);

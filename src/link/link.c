@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define GOODBYE_MS 2000
-#define ASK_AFTER  (100 * NS_PER_MS) /* silence after which a peer is asked whether it lives, and asked again */
 
 /* The user by the name that the host has for him: user namespaces call anybody root. */
 static uint32_t user_identity(void)
@@ -366,28 +365,6 @@ tutti_result_t link_share(struct link *link, uint64_t key, int fd)
     if (link->control < 0 || !(link->messages->caps & TRANSPORT_SHARES))
         return TUTTI_IN_PROGRESS;
     return link->messages->share(link->lane[link->control].lane, key, fd);
-}
-
-/* A message of the lane's own: it may be lost with the lane, or find no room, and is repeated. */
-static void ask(struct link *link, uint64_t now)
-{
-    if (link->control >= 0 && now >= link->asked_again + ASK_AFTER &&
-        message_send_on(&link->lane[link->control], WIRE_PROBE))
-        link->asked_again = now;
-}
-
-uint64_t link_silence(struct link *link, uint64_t now)
-{
-    if (!link->messages || link->lost)
-        return 0;
-    lanes_start(link);
-    if (link->heard >= link->asked)
-        link->asked = 0;
-    if (!link->asked && now < link->heard + ASK_AFTER)
-        return 0;
-    link->asked = link->asked ? link->asked : now;
-    ask(link, now);
-    return now - link->asked;
 }
 
 void link_be_patient(struct link *link, uint64_t ms)

@@ -333,6 +333,11 @@ static void on_disarm(struct transport *transport)
 {
 }
 
+static uint64_t on_moved(struct lane *lane)
+{
+    return 0;
+}
+
 static struct transport_ops script_ops = {
     .name = "script",
     .sent = WIRE_COUNTER_SENT_TCP,
@@ -352,6 +357,7 @@ static struct transport_ops script_ops = {
     .deregister_memory = on_deregister,
     .announce = on_announce,
     .share = on_share,
+    .moved = on_moved,
     .poll = on_poll,
     .arm = on_arm,
     .disarm = on_disarm,

@@ -102,6 +102,7 @@ tutti_result_t transport_no_register(struct transport *transport, void *address,
 void transport_no_deregister(struct transport *transport, struct transport_memory *memory);
 void transport_no_announce(struct transport *transport, const void *address);
 tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd);
+uint64_t transport_no_moved(struct lane *lane);
 
 /* Total of the parts; 0 if they make no legal message. */
 static inline size_t transport_msg_length(const struct iovec *parts, int count, size_t most)

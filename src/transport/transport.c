@@ -73,6 +73,11 @@ tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd)
     return error_note(TUTTI_INVALID_USAGE, "transport %s hands over no descriptors", lane->ops->name);
 }
 
+uint64_t transport_no_moved(struct lane *lane)
+{
+    return 0;
+}
+
 static int no_poll(struct transport *transport)
 {
     return 0;
@@ -103,6 +108,7 @@ const struct transport_ops transport_unsupported = {
     .deregister_memory = transport_no_deregister,
     .announce = transport_no_announce,
     .share = transport_no_share,
+    .moved = transport_no_moved,
     .poll = no_poll,
     .arm = no_arm,
     .disarm = no_disarm,

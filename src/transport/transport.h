@@ -172,6 +172,11 @@ struct transport_ops {
      * above. TRANSPORT_SHARES only. */
     tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);
 
+    /* Bytes of the lane that have come, and those that the peer's system has confirmed while more was under way: as
+     * long as that grows, what was said last may not have come through yet. May enter the kernel: not for each message.
+     * Always 0: not known. */
+    uint64_t (*moved)(struct lane *lane);
+
     /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns
      * how much was done; 0: nothing. */
     int (*poll)(struct transport *transport);

@@ -63,6 +63,22 @@ static void reaches_only_what_it_can(void **state)
     pair_close(&pair);
 }
 
+/* Who says what has moved says that of what has come. */
+static void tells_what_has_moved(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    struct lane *to = pair.bt->lane;
+    uint64_t there = to->ops->moved(to);
+    while (send_pattern(pair.at, 1, 1000, 1) == TUTTI_IN_PROGRESS)
+        pair_step(&pair);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    uint64_t came = to->ops->moved(to) - there;
+    assert_true(came >= (strcmp(under_test->name, "tcp") ? 0 : 1000)); /* the others may not know */
+    pair_close(&pair);
+}
+
 static void sends_messages_of_all_sizes(void **state)
 {
     struct pair pair;
@@ -194,6 +210,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(connects),
     cmocka_unit_test(does_not_pace_what_stays_here),
     cmocka_unit_test(reaches_only_what_it_can),
+    cmocka_unit_test(tells_what_has_moved),
     cmocka_unit_test(sends_messages_of_all_sizes),
     cmocka_unit_test(refuses_bad_messages_and_puts),
     cmocka_unit_test(puts_of_all_sizes),

@@ -384,6 +384,12 @@ static void tell_room(struct pass_lane *lane)
     transport->owner.writable(&lane->base.lane);
 }
 
+static uint64_t pass_moved(struct lane *base)
+{
+    struct pass_lane *lane = (struct pass_lane *)base;
+    return lane->below ? lane->below->ops->moved(lane->below) : 0;
+}
+
 static int pass_poll(struct transport *transport)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
@@ -443,6 +449,7 @@ static void fill(struct pass_table *table, const struct transport_ops *under)
     table->ops.deregister_memory = pass_deregister;
     table->ops.announce = pass_announce;
     table->ops.share = pass_share;
+    table->ops.moved = pass_moved;
     table->ops.poll = pass_poll;
     table->ops.arm = pass_arm;
     table->ops.disarm = pass_disarm;

@@ -241,6 +241,7 @@ const struct transport_ops transport_shm = {
     .deregister_memory = transport_no_deregister,
     .announce = shm_announce_region,
     .share = shm_share,
+    .moved = transport_no_moved,
     .poll = shm_poll,
     .arm = shm_arm,
     .disarm = shm_disarm,

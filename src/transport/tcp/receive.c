@@ -170,6 +170,7 @@ int tcp_receive(struct tcp_lane *lane)
                                   : 0);
             return done + 1;
         }
+        lane->taken += (uint64_t)got;
         tcp_lane_touch(lane);
         account(lane, (size_t)got);
         done++;

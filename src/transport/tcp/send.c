@@ -4,9 +4,11 @@
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 
 #define PARTS     16         /* of one sendmsg */
 #define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
@@ -17,8 +19,10 @@ static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
     for (;;) {
         ssize_t took = sendmsg(lane->source.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (took >= 0)
+        if (took >= 0) {
+            lane->given += (uint64_t)took;
             return took;
+        }
         if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
             return 0;
         if (errno == EPIPE || errno == ECONNRESET) {
@@ -30,6 +34,15 @@ static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
             return -1;
         }
     }
+}
+
+uint64_t tcp_moved(struct lane *base)
+{
+    struct tcp_lane *lane = tcp_lane_of(base);
+    int unconfirmed = 0;
+    if (lane->source.fd >= 0 && ioctl(lane->source.fd, SIOCOUTQ, &unconfirmed) == 0 && unconfirmed > 0)
+        lane->confirmed = lane->given - (uint64_t)unconfirmed;
+    return lane->taken + lane->confirmed;
 }
 
 static struct tcp_out *push(struct tcp_lane *lane)

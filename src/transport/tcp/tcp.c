@@ -170,6 +170,7 @@ const struct transport_ops transport_tcp = {
     .deregister_memory = transport_no_deregister,
     .announce = transport_no_announce,
     .share = transport_no_share,
+    .moved = tcp_moved,
     .poll = tcp_poll,
     .arm = tcp_arm,
     .disarm = tcp_disarm,

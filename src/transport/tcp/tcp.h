@@ -69,6 +69,9 @@ struct tcp_lane {
     int broken;       /* errno: the peer takes nothing more, and what it said before is still to be read */
     bool welcome_due; /* accepted: until the owner has decided, what it says waits in the queue */
 
+    uint64_t given, taken; /* bytes of the stream that the socket took, and gave */
+    uint64_t confirmed;    /* of the former, as of the last look that found more under way */
+
     unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
     size_t start, end;
     struct tcp_frame put; /* under way if length > 0 */
@@ -100,6 +103,7 @@ void tcp_ports_close(struct tcp_transport *tcp);
 tutti_result_t tcp_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t tcp_put(struct lane *lane, const struct put *put);
 void tcp_give_up(struct lane *lane, uint64_t token);
+uint64_t tcp_moved(struct lane *lane);
 /* Sends what the socket takes. From poll and handlers only. Returns how many frames were done. */
 int tcp_flush(struct tcp_lane *lane);
 void tcp_forget_queue(struct tcp_lane *lane);

@@ -181,6 +181,7 @@ const struct transport_ops transport_verbs = {
     .deregister_memory = verbs_deregister,
     .announce = transport_no_announce,
     .share = transport_no_share,
+    .moved = transport_no_moved,
     .poll = verbs_poll,
     .arm = verbs_arm,
     .disarm = verbs_disarm,
