@@ -22,8 +22,6 @@
 
 #define PORT_SIZE_COMPAT offsetof(struct ibv_port_attr, flags) /* what the oldest ibv_query_port may write */
 
-static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* opening and closing, one at a time */
-
 EXPORT struct ibv_device **ibv_get_device_list(int *number)
 {
     int n = 0;
@@ -195,7 +193,8 @@ static struct context *make_context(struct device *device)
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 {
     struct device *device = (struct device *)ibv;
-    pthread_mutex_lock(&life);
+    pthread_mutex_lock(&device_life);
+    usleep((useconds_t)fault_open_us());
     engine_lock();
     int err = fault_fails(FAULT_OPEN) ? ENOMEM : device->present ? engine_retain() : ENODEV;
     struct context *context = err ? NULL : make_context(device);
@@ -204,7 +203,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
     else if (!err)
         engine_release();
     engine_unlock();
-    pthread_mutex_unlock(&life);
+    pthread_mutex_unlock(&device_life);
     if (!context) {
         errno = err ? err : ENOMEM;
         return NULL;
@@ -238,11 +237,11 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
     struct context *context = context_of(ibv);
     if (context->inherited)
         return EPERM;
-    pthread_mutex_lock(&life);
+    pthread_mutex_lock(&device_life);
     engine_lock();
     if (fault_keeps(FAULT_CLOSE, context)) {
         engine_unlock();
-        pthread_mutex_unlock(&life);
+        pthread_mutex_unlock(&device_life);
         return EIO;
     }
     list_remove(&context->node);
@@ -255,7 +254,7 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
     engine_release();
     bool alone = !context->objects;
     engine_unlock();
-    pthread_mutex_unlock(&life);
+    pthread_mutex_unlock(&device_life);
     if (alone)
         free(context);
     return 0;

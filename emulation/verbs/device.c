@@ -15,6 +15,7 @@
 #define HEADERS_MAX 80 /* IPv6, UDP, base header, the longest extended header and the ICRC */
 
 struct list device_table = {&device_table, &device_table};
+pthread_mutex_t device_life = PTHREAD_MUTEX_INITIALIZER;
 
 void device_disinherit(void)
 {

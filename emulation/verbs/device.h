@@ -6,8 +6,13 @@
 
 #include "object.h"
 
+#include <pthread.h>
+
 /* All devices ever seen (struct device, by `node`); `present` tells which exist now. */
 extern struct list device_table;
+
+/* Held while a device is opened or closed: one at a time. Outside the engine's lock. */
+extern pthread_mutex_t device_life;
 
 /* Reads links and addresses anew and reports what changed to open contexts. 0 or errno. */
 int device_refresh(void);

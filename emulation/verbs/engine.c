@@ -79,6 +79,7 @@ static void after_fork(void)
     engine.running = false;
     engine.users = 0;
     pthread_mutex_init(&engine.lock, NULL);
+    pthread_mutex_init(&device_life, NULL); /* a thread may have been opening a device */
     close_fds();
     list_init(&engine.dirty);
     list_init(&engine.timers);
@@ -94,7 +95,7 @@ static void setup(void)
     pthread_mutexattr_destroy(&attr);
     list_init(&engine.dirty);
     list_init(&engine.timers);
-    pthread_atfork(NULL, NULL, after_fork);
+    pthread_atfork(engine_lock, engine_unlock, after_fork); /* lists are whole when they are copied */
 }
 
 void engine_lock(void)

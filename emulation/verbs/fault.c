@@ -17,8 +17,8 @@
 
 struct settings {
     double drop, dup, reorder, delay, corrupt;
-    uint64_t delay_us, seed, count; /* count: packets that may still be touched */
-    int64_t qpn, opcode, psn;       /* -1: any */
+    uint64_t delay_us, open_us, seed, count; /* count: packets that may still be touched */
+    int64_t qpn, opcode, psn;                /* -1: any */
     unsigned direction;
     uint64_t fail[FAULT_CALLS]; /* calls until the one that fails; 0: none */
 };
@@ -68,6 +68,7 @@ static const struct key {
     {"delay", KIND_RATE, offsetof(struct settings, delay)},
     {"corrupt", KIND_RATE, offsetof(struct settings, corrupt)},
     {"delay-us", KIND_COUNT, offsetof(struct settings, delay_us)},
+    {"open-us", KIND_COUNT, offsetof(struct settings, open_us)},
     {"seed", KIND_COUNT, offsetof(struct settings, seed)},
     {"count", KIND_COUNT, offsetof(struct settings, count)},
     {"qpn", KIND_MATCH, offsetof(struct settings, qpn)},
@@ -339,6 +340,16 @@ bool fault_keeps(enum fault_call call, const void *object)
     *one = (struct kept){kept, object};
     kept = one;
     return true;
+}
+
+uint64_t fault_open_us(void)
+{
+    engine_lock();
+    if (!loaded)
+        load();
+    uint64_t us = now_set.open_us;
+    engine_unlock();
+    return us;
 }
 
 bool fault_poll_fails(void)

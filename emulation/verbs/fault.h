@@ -64,6 +64,9 @@ bool fault_fails_unlocked(enum fault_call call);
  * asks for it again: a list keeps it in reach, not to be taken for a leak. */
 bool fault_keeps(enum fault_call call, const void *object);
 
+/* How long it takes to open a device. Without the engine's lock. */
+uint64_t fault_open_us(void);
+
 /* As fault_fails(FAULT_POLL), cheap when no such fault is set, and without the engine's lock. */
 bool fault_poll_fails(void);
 

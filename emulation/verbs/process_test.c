@@ -2,9 +2,13 @@
 /* What processes do not have in common: queue pair numbers, keys, and a parent's devices after fork. */
 #include "verbs_testing.h"
 
+#include "device.h"
+#include "softverbs.h"
 #include "wire.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -109,9 +113,51 @@ static void children_are_refused(void **state)
     teardown(&pair);
 }
 
+static void *open_slowly(void *unused)
+{
+    struct ibv_context *context = open_loopback();
+    assert_non_null(context);
+    assert_int_equal(ibv_close_device(context), 0);
+    return unused;
+}
+
+static bool someone_opens(void)
+{
+    if (pthread_mutex_trylock(&device_life) != 0)
+        return true;
+    pthread_mutex_unlock(&device_life);
+    return false;
+}
+
+/* The thread, which the child has not, holds the lock of opening. */
+static void a_child_opens_beside_a_thread_that_does(void **state)
+{
+    char answer[64];
+    pthread_t thread;
+    struct ibv_context *keeper = open_loopback();
+    assert_non_null(keeper);
+    assert_int_equal(softverbs_control("fault open-us=300000", answer, sizeof answer), 0);
+    assert_int_equal(pthread_create(&thread, NULL, open_slowly, NULL), 0);
+    while (!someone_opens())
+        sched_yield();
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        must(softverbs_control("clear", answer, sizeof answer) == 0, __LINE__);
+        must(!CHILD_HAS_THREADS || open_loopback(), __LINE__);
+        _exit(0);
+    }
+    int status = ended(pid);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(softverbs_control("clear", answer, sizeof answer), 0);
+    assert_int_equal(ibv_close_device(keeper), 0);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_differ), cmocka_unit_test(children_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_differ), cmocka_unit_test(children_are_refused),
+                                       cmocka_unit_test(a_child_opens_beside_a_thread_that_does)};
     pid_t pid = fork(); /* not here: children would inherit */
     if (pid == 0)
         _exit(open_loopback() ? 0 : errno == EPERM ? 77 : 1);

@@ -320,7 +320,7 @@ static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, uns
     return true;
 }
 
-tutti_result_t verbs_open_devices(struct verbs_transport *verbs)
+static tutti_result_t open_wanted(struct verbs_transport *verbs)
 {
     const char *wish = param_string(PARAM_IB_HCA);
     int count = 0;
@@ -339,10 +339,20 @@ tutti_result_t verbs_open_devices(struct verbs_transport *verbs)
     return verbs->devices ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE; /* the sentence is that of the last one tried */
 }
 
+tutti_result_t verbs_open_devices(struct verbs_transport *verbs)
+{
+    verbs_library_enter();
+    tutti_result_t result = open_wanted(verbs);
+    verbs_library_leave();
+    return result;
+}
+
 void verbs_close_devices(struct verbs_transport *verbs)
 {
+    verbs_library_enter();
     for (int i = 0; i < verbs->devices; i++)
         close_device(&verbs->device[i]);
+    verbs_library_leave();
     verbs->devices = 0;
 }
 

@@ -2,18 +2,43 @@
 /* Finds and loads libibverbs once. */
 #include "transport/verbs/library.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/load.h"
 #include "base/log.h"
 #include "base/param.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 static struct verbs_library library;
 static char complaint[400]; /* "" once the library is usable */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic int inside; /* threads of ours in calls that take locks of the whole library */
+static bool orphaned;      /* a thread that this process has not may hold them */
+
+static void after_fork(void)
+{
+    orphaned |= atomic_load(&inside) > 0;
+    atomic_store(&inside, 0);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(after_fork);
+}
+
+void verbs_library_enter(void)
+{
+    atomic_fetch_add(&inside, 1);
+}
+
+void verbs_library_leave(void)
+{
+    atomic_fetch_sub(&inside, 1);
+}
 
 static const struct load_symbol symbols[] = {
 #define CALL(result, name, arguments) {&library.name, "ibv_" #name},
@@ -40,6 +65,9 @@ static void load(void)
 
 tutti_result_t verbs_library(const struct verbs_library **out)
 {
+    if (orphaned)
+        return error_note(TUTTI_INVALID_USAGE, "this process was forked while its parent opened or closed an RDMA "
+                                               "device: RDMA is not to be had here; begin a new program instead");
     pthread_once(&once, load);
     if (*complaint)
         return error_note(TUTTI_INVALID_USAGE, "%s", complaint);

@@ -28,5 +28,9 @@ struct verbs_library {
 bool verbs_set_source(struct ibv_qp *qp, uint16_t port);
 /* Loaded once for the process. TUTTI_INVALID_USAGE, and the sentence says why: it is not to be had. */
 tutti_result_t verbs_library(const struct verbs_library **out);
+/* Around calls that list, open and close devices. A child that is forked meanwhile has none of the library: it would
+ * wait for locks that nobody opens. */
+void verbs_library_enter(void);
+void verbs_library_leave(void);
 
 #endif

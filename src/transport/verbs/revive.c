@@ -72,13 +72,19 @@ static bool open_again(struct verbs_revival *revival)
 static void *work(void *argument)
 {
     struct verbs_revival *revival = argument;
+    verbs_library_enter();
     bury(revival);
-    for (uint64_t pause = FIRST_PAUSE; rest(revival, pause); pause = pause < MOST_PAUSE ? 2 * pause : pause)
-        if (open_again(revival)) {
+    verbs_library_leave();
+    for (uint64_t pause = FIRST_PAUSE; rest(revival, pause); pause = pause < MOST_PAUSE ? 2 * pause : pause) {
+        verbs_library_enter();
+        bool open = open_again(revival);
+        verbs_library_leave();
+        if (open) {
             atomic_store(&revival->done, true);
             poller_wake(revival->device->owner->base.inner);
             break;
         }
+    }
     return NULL;
 }
 
