@@ -12,12 +12,15 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
 
 import copies
 import jobs
+import monitor
 import port
 import rates
 import steering
@@ -30,7 +33,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"steering": steering, "jobs": jobs, "uplink": uplink, "port": port, "rates": rates,
-                "windows": windows, "copies": copies}
+                "windows": windows, "copies": copies, "monitor": monitor}
 
 
 class Bench:
@@ -72,8 +75,10 @@ def options_of():
     return options
 
 
-def refuses(build):
+def refuses(build, names):
     """Why no lab can be made here; "" if one can."""
+    if "copies" in names and not shutil.which("ib_write_bw"):
+        return "there is no ib_write_bw for copies (package perftest); --only measures the rest"
     if build.lacks():
         return f"{build.lacks()} is not built"
     if os.geteuid():
@@ -88,7 +93,7 @@ def refuses(build):
 def main():
     options = options_of()
     bench = Bench(options)
-    why = refuses(bench.build)
+    why = refuses(bench.build, options.names)
     if why:
         print(f"SKIPPED: nothing was measured: {why}")
         return 77
@@ -114,5 +119,14 @@ def main():
     return 1 if failed else 0
 
 
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, interrupted)  # blocks are left, and take their labs with them
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted: what was measured before is in the folder", file=sys.stderr)
+        sys.exit(130)

@@ -38,14 +38,15 @@ class Build:
 
     def lacks(self):
         """What is not built; "" if all is."""
-        return next((file for file in (self.tutti, self.lab, self.verbs) if not os.path.exists(file)), "")
+        needed = (self.tutti, self.lab, self.paths, self.verbs, self.softverbs)
+        return next((file for file in needed if not os.path.exists(file)), "")
 
 
 class Lab:
     """A fabric that is up while the block runs. The file's keys are the lab's."""
 
     def __init__(self, build, keys, steered=False):
-        self.build, self.name = build, f"bench{secrets.token_hex(2)}"
+        self.build, self.name = build, f"b{os.getpid() & 0xFFFF:04x}{secrets.token_hex(2)}"
         self.keys = {"name": self.name, "ipv6": "false", "queue": "8M", **keys}
         self.steered = steered
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-bench-lab-")
@@ -63,13 +64,18 @@ class Lab:
     def __enter__(self):
         with open(self.file, "w", encoding="utf-8") as file:
             file.write(self.text(self.steered))
-        done = subprocess.run([self.build.lab, "up", self.file], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run([self.build.lab, "up", self.file], capture_output=True, text=True, check=False)
+        except BaseException:  # interrupted: who does not get as far as the block does not leave it either
+            self.__exit__()
+            raise
         if done.returncode:
             raise Failed(f"tutti-lab up: {done.stderr.strip()}")
         return self
 
     def __exit__(self, *_):
-        subprocess.run([self.build.lab, "down", self.name], check=False, stdout=subprocess.DEVNULL)
+        subprocess.run([self.build.lab, "down", self.name], check=False, stdout=subprocess.DEVNULL,
+                       start_new_session=True)  # the key that interrupts us is not to interrupt this
         self.folder.cleanup()
 
     def plan(self, lanes):

@@ -1,17 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """lab_test.py BUILD: the harness of `make bench-lab` with its quickest measurement, half a second long. How fast
 anything is it does not judge."""
+import glob
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HARNESS = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(*words):
     return subprocess.run([sys.executable, HARNESS, *words], capture_output=True, text=True, check=False)
+
+
+def leaves_nothing_when_interrupted(how):
+    with tempfile.TemporaryDirectory() as folder:
+        began = subprocess.Popen([sys.executable, HARNESS, sys.argv[1], "--only", "rates", "--seconds", "100", "--out",
+                                  folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        spaces = f"/run/netns/b{began.pid & 0xFFFF:04x}*"
+        assert "two lanes" in began.stdout.readline()  # the first lab, which was only tried, is down
+        while not glob.glob(spaces) and began.poll() is None:
+            time.sleep(0.01)
+        began.send_signal(how)
+        said, _ = began.communicate(timeout=60)
+        assert began.returncode == 130 and "interrupted" in said, (began.returncode, said)
+        assert not glob.glob(spaces), glob.glob(spaces)
 
 
 def main():
@@ -30,6 +47,8 @@ def main():
     rates = found["results"]["rates"]["figures"]
     assert found["emulated"] and 0 < rates["slow"] < rates["fast"] and 0 < rates["both"], rates
     assert found["results"]["rates"]["rows"][0]["measured"] in page, page
+    leaves_nothing_when_interrupted(signal.SIGTERM)
+    leaves_nothing_when_interrupted(signal.SIGINT)
     return 0
 
 
