@@ -4,10 +4,12 @@
 it was.
 
     diagnosis_parallel.py TUTTI PARALLEL LAB [--runs 60] [--seed 1] [--ranks 16|32|64] [--faults NAME...] [--check]
+                          [--transport verbs]
 
 A job has parts of a tensor x stages of a pipeline x copies of the data, a communicator for each dimension, and one
 of all. Faults of the network want root: each host is a namespace of a lab (`tutti-lab`), whose links are
-shaped or cut. With --check a wrong verdict makes exit status 1.
+shaped or cut; --transport verbs takes the library that TUTTI_IBVERBS_LIBRARY names. With --check a wrong verdict makes
+exit status 1.
 """
 import argparse
 import collections
@@ -32,8 +34,11 @@ SHARED = "/dev/shm"  # where black boxes are memory
 HANGS = {"stop": {"stopped"}, "kill": {"dead"}, "hang": {"behind"}, "skip": {"mismatch"}, "count": {"mismatch"}}
 SLOWS = {"slow": {"slow", "starved"}, "loader": {"slow", "starved"}, "quota": {"starved", "slow"}}
 NETWORK = {"nic": {"interface"},                        # everything to and from a host is slow
+           "out": {"interface"},                        # what leaves it alone
+           "in": {"interface"},                         # what comes to it alone
            "uplink": {"link"},                          # of two uplinks of a leaf one is slow
            "blackhole": {"unread", "ahead", "circle"}}  # one loses what goes into it; where lanes move, no verdict
+SLOW_NETWORK = ("nic", "out", "in", "uplink")
 HEALTHY = ("none", "noise", "fabric")                   # the last one over four hosts, with noise, too
 FAULTS = (*HANGS, *SLOWS, *NETWORK, "two", *HEALTHY)
 HOSTED = (*NETWORK, "fabric")  # over hosts of a lab
@@ -42,13 +47,14 @@ PATIENCE, LOOKING = 30, 10  # seconds for a verdict, and of looking at a healthy
 PROMISED = {"hang": 10, "slow": 30}
 QUOTA = "/sys/fs/cgroup/cpu"  # of the first version of control groups; else the second's
 RATE, SLOW_RATE = "400mbit", "20mbit"
+QUEUE = ("burst", "72kb", "limit", "512kb")  # of a shaped port, as the lab's
 ELEMENTS = 40960  # between stages over hosts: more than a message of TCP holds, as of real jobs, so that it is recorded
 AT, AT_HOSTS = 30, 10  # steps before the fault; fewer where each takes longer
 
 
 def within(name):
     """Seconds that are promised for a verdict on this fault."""
-    return PROMISED["slow" if name in SLOWS or name in ("nic", "uplink") else "hang"]
+    return PROMISED["slow" if name in SLOWS or name in SLOW_NETWORK else "hang"]
 
 
 class Lab:
@@ -70,6 +76,11 @@ class Lab:
 
     def inside(self, host, words):
         return [self.program, "run", "--name", self.name, f"h{host}", "--", *words]
+
+    def shape(self, node, port, rate):
+        """One end of a link: what leaves by this port."""
+        self.run("run", node, "--", "tc", "qdisc", "replace", "dev", port, "root", "handle", "1:", "tbf", "rate", rate,
+                 *QUEUE)
 
     def end(self):
         self.run("down")
@@ -110,6 +121,10 @@ class Job:
                 self.others += [subprocess.Popen([sys.executable, "-c", NOISE]) for _ in range(2)]
             elif name == "nic":
                 self.lab.run("rate", f"h{culprit}.n0", SLOW_RATE)
+            elif name == "out":
+                self.lab.shape(f"h{culprit}", "n0", SLOW_RATE)
+            elif name == "in":
+                self.lab.shape(f"l{culprit // 2}", f"h{culprit}n0", SLOW_RATE)
             elif name == "uplink":
                 self.lab.run("rate", f"l{culprit // 2}.u{culprit % 2}", SLOW_RATE)
             elif name == "blackhole":
@@ -157,7 +172,7 @@ class Job:
                 os.rmdir(group)
         if self.lab:
             for name, culprit in self.faults:
-                if name == "nic":
+                if name in ("nic", "out", "in"):
                     self.lab.run("rate", f"h{culprit}.n0", RATE)
                 elif name in ("uplink", "blackhole"):
                     link = f"l{culprit // 2}.u{culprit % 2}"
@@ -182,7 +197,7 @@ def fits(finding, fault, shape, ranks):
         return finding["kind"] in {**HANGS, **SLOWS}[name] and finding["world_rank"] == culprit
     if finding["kind"] not in NETWORK.get(name, ()):
         return False
-    if name == "nic":
+    if name in ("nic", "out", "in"):
         return finding["host"] == f"h{culprit}"
     if name == "blackhole":
         return True
@@ -197,12 +212,10 @@ def right(faults, findings, shape, ranks):
     return bool(findings) and all(any(fits(finding, fault, shape, ranks) for fault in faults) for finding in findings)
 
 
-def draw_case(draw, name, ranks):
+def draw_case(draw, name, ranks, transport):
     shape = draw.choice(SHAPES[ranks])
-    if name in NETWORK:
-        return shape, [(name, draw.randrange(HOSTS))], "tcp"
-    if name == "fabric":
-        return shape, [(name, None)], "tcp"
+    if name in HOSTED:
+        return shape, [(name, None if name in HEALTHY else draw.randrange(HOSTS))], transport
     if name == "two":
         kinds = draw.sample(("stop", "kill", "hang"), 2)
         return shape, list(zip(kinds, draw.sample(range(ranks), 2))), draw.choice(("shm", "tcp"))
@@ -264,7 +277,7 @@ def runs(arguments, names, lab):
     done = 0
     for number in range(arguments.runs):
         name = names[number % len(names)]
-        case = draw_case(draw, name, arguments.ranks)
+        case = draw_case(draw, name, arguments.ranks, arguments.transport)
         if arguments.seconds and time.monotonic() - begin > arguments.seconds:
             break
         said, good, seconds, findings = one(arguments, name, case, lab)
@@ -293,6 +306,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=16)
+    parser.add_argument("--transport", choices=("tcp", "verbs"), default="tcp", help="between hosts")
     parser.add_argument("--faults", nargs="*", choices=FAULTS, default=FAULTS)
     arguments = parser.parse_args()
     names = list(arguments.faults)
