@@ -39,6 +39,7 @@ NETWORK = {"nic": {"interface"},                        # everything to and from
            "uplink": {"link"},                          # of two uplinks of a leaf one is slow
            "blackhole": {"unread", "ahead", "circle"}}  # one loses what goes into it; where lanes move, no verdict
 SLOW_NETWORK = ("nic", "out", "in", "uplink")
+WAYS = {"out": "what goes out of it is slow", "in": "what comes into it is slow"}
 HEALTHY = ("none", "noise", "fabric")                   # the last one over four hosts, with noise, too
 FAULTS = (*HANGS, *SLOWS, *NETWORK, "two", *HEALTHY)
 HOSTED = (*NETWORK, "fabric")  # over hosts of a lab
@@ -198,7 +199,7 @@ def fits(finding, fault, shape, ranks):
     if finding["kind"] not in NETWORK.get(name, ()):
         return False
     if name in ("nic", "out", "in"):
-        return finding["host"] == f"h{culprit}"
+        return finding["host"] == f"h{culprit}" and WAYS.get(name, "") in finding["text"]
     if name == "blackhole":
         return True
     hosts = hosts_of(finding, shape, ranks)
