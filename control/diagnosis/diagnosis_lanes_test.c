@@ -268,6 +268,38 @@ static void test_what_was_slow_is_over(void **state)
     expect_nothing(job);
 }
 
+static bool from_host_2_to_3(int from, int to)
+{
+    return host_of(from) == 2 && host_of(to) == 3;
+}
+
+/* The last few segments of this lane are slow; before, they were quick. */
+static void turn_slow(struct blackbox_lane *lane)
+{
+    for (size_t i = lane->segment_count - 3; i < lane->segment_count; i++)
+        lane->segments[i].completed = lane->segments[i].posted + LATE;
+}
+
+/*
+ * All that leaves host 2 has become slow. Lanes to host 3, which carry more, are so by their medians already, and look
+ * like a path: nothing is said until the others are, too.
+ */
+static void test_not_a_path_yet(void **state)
+{
+    for (int turns = 0; turns < 2; turns++) {
+        struct made_job job = job_of(from_host_2_to_3);
+        for (int rank = 2 * EACH; turns && rank < 3 * EACH; rank++)
+            for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+                if (job.boxes[rank]->lanes[i].distance != WIRE_DISTANCE_HOST)
+                    turn_slow(&job.boxes[rank]->lanes[i]);
+        struct findings found = find(&job);
+        assert_int_equal(found.count, !turns);
+        if (!turns)
+            assert_int_equal(found.items[0].kind, FINDING_LINK);
+        findings_free(&found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_other_lengths_do_not_compare),
         cmocka_unit_test(test_turn_in_a_queue),
         cmocka_unit_test(test_what_was_slow_is_over),
+        cmocka_unit_test(test_not_a_path_yet),
     };
     return cmocka_run_group_tests_name("slow lanes", tests, NULL, NULL);
 }

@@ -33,7 +33,9 @@ struct flow {
     const struct blackbox_lane *lane;
     uint32_t length;
     uint64_t ns, base; /* the median; what the quickest quarter takes, 0: nothing to compare with */
+    uint64_t latest;   /* the median of the last few */
     bool slow, told;   /* slow: beside those it is compared with; there is a finding of it, or none is wanted */
+    bool turns;        /* slow, or becoming so */
 };
 
 struct flows {
@@ -59,8 +61,8 @@ static bool has_landed(const struct blackbox_segment *segment)
     return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
 }
 
-/* The median of the latest segments of this length; 0: too few. */
-static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *lane, uint32_t length)
+/* The median of so many of the latest segments of this length; 0: too few. */
+static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *lane, uint32_t length, size_t window)
 {
     uint64_t took[LANE_SEGMENTS] = {0}, over = 0;
     size_t count = 0;
@@ -70,12 +72,12 @@ static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *
             continue;
         uint64_t from = segment->posted > over ? segment->posted : over;
         if (segment->length == length && is_recent(box, segment))
-            took[count++ % LANE_SEGMENTS] = segment->completed > from ? segment->completed - from : 0;
+            took[count++ % window] = segment->completed > from ? segment->completed - from : 0;
         over = segment->completed > over ? segment->completed : over;
     }
     if (count < DELAY_MESSAGES)
         return 0;
-    count = count < LANE_SEGMENTS ? count : LANE_SEGMENTS;
+    count = count < window ? count : window;
     qsort(took, count, sizeof *took, by_number);
     return took[count / 2] ? took[count / 2] : 1;
 }
@@ -145,14 +147,15 @@ static bool gather_lane(struct scene *scene, struct flows *flows, size_t process
             continue;
         seen[lengths++] = segment->length;
         const struct member *from = world_member(scene, process), *to = receiver(scene, segment);
-        uint64_t ns = typical(box, lane, segment->length);
+        uint64_t ns = typical(box, lane, segment->length, LANE_SEGMENTS);
         scene->steps += lane->segment_count;
         if (!ns || !from || !to || same_host(from->box, to->box))
             continue;
         struct flow flow = {.at = {{from, lane->interface, 0}, {to, interface_there(to->box, box, lane), 0}},
                             .lane = lane,
                             .length = segment->length,
-                            .ns = ns};
+                            .ns = ns,
+                            .latest = typical(box, lane, segment->length, LANE_TURNS)};
         if (!add_flow(flows, &flow))
             return false;
     }
@@ -176,6 +179,11 @@ static bool same_kind(const struct flow *a, const struct flow *b)
            strcmp(a->lane->transport, b->lane->transport) == 0;
 }
 
+static bool is_slow_beside(uint64_t ns, uint64_t base)
+{
+    return ns > base + DELAY_MORE_NS && (double)ns > LANE_TIMES * (double)base;
+}
+
 static void mark_slow(struct flows *flows)
 {
     for (size_t i = 0, end; i < flows->count; i = end) {
@@ -185,7 +193,8 @@ static void mark_slow(struct flows *flows)
         for (size_t j = i; base && j < end; j++) {
             struct flow *flow = &flows->all[j];
             flow->base = base;
-            flow->slow = flow->ns > base + DELAY_MORE_NS && (double)flow->ns > LANE_TIMES * (double)base;
+            flow->slow = is_slow_beside(flow->ns, base);
+            flow->turns = flow->slow || is_slow_beside(flow->latest, base);
         }
     }
 }
@@ -246,7 +255,7 @@ static bool gather_flows(struct scene *scene, struct flows *flows)
 
 /* The lanes of an interface or of a process. */
 struct tally {
-    size_t all[WAYS], slow[WAYS];
+    size_t all[WAYS], slow[WAYS], turns[WAYS];
     const struct flow *worst;
     const struct member *first; /* of its processes, by rank among all */
     const char *interface;
@@ -271,6 +280,7 @@ static void count_flows(const struct flows *flows, bool process, struct tally *t
             struct tally *tally = &tallies[key_of(flow, way, process)];
             tally->all[way]++;
             tally->slow[way] += flow->slow;
+            tally->turns[way] += flow->turns;
             tally->interface = flow->at[way].interface;
             if (!tally->first || member->comm->rank < tally->first->comm->rank)
                 tally->first = member;
@@ -289,11 +299,22 @@ static bool is_line(size_t slow, size_t all)
     return slow >= 2 && (double)slow >= DELAY_LINE * (double)all;
 }
 
+static bool are_lines(const size_t slow[WAYS], const size_t all[WAYS])
+{
+    return is_line(slow[OUT] + slow[IN], all[OUT] + all[IN]) || is_line(slow[OUT], all[OUT]) ||
+           is_line(slow[IN], all[IN]);
+}
+
 /* Nearly all lanes that it has, both ways or one. */
 static bool is_slow(const struct tally *tally)
 {
-    return is_line(slow_of(tally), tally->all[OUT] + tally->all[IN]) || is_line(tally->slow[OUT], tally->all[OUT]) ||
-           is_line(tally->slow[IN], tally->all[IN]);
+    return are_lines(tally->slow, tally->all);
+}
+
+/* Not so far, but its other lanes have begun to be: those that carry little remember quick segments for longer. */
+static bool becomes_slow(const struct tally *tally)
+{
+    return slow_of(tally) && !is_slow(tally) && are_lines(tally->turns, tally->all);
 }
 
 static void set_told(struct flows *flows, size_t key, bool process)
@@ -385,6 +406,18 @@ static bool is_slow_path(const struct flow *flow)
     return counts(flow) && flow->slow && (double)flow->ns > PATH_TIMES * (double)flow->base;
 }
 
+static bool any_becomes_slow(const struct flows *flows)
+{
+    struct tally *tallies = calloc(flows->ends + 1, sizeof *tallies);
+    bool any = false;
+    if (tallies)
+        count_flows(flows, false, tallies);
+    for (size_t i = 0; tallies && i < flows->ends && !any; i++)
+        any = becomes_slow(&tallies[i]);
+    free(tallies);
+    return any;
+}
+
 static void report_paths(struct findings *findings, const struct flows *flows)
 {
     const struct flow *first = NULL;
@@ -394,7 +427,7 @@ static void report_paths(struct findings *findings, const struct flows *flows)
             slow++;
             first = !first || is_before(&flows->all[i], first) ? &flows->all[i] : first;
         }
-    if (!first)
+    if (!first || any_becomes_slow(flows))
         return;
     const struct member *from = first->at[OUT].member, *to = first->at[IN].member;
     struct finding *finding = finding_add(findings, FINDING_LINK, LIKELY, from);

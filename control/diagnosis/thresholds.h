@@ -36,6 +36,7 @@
 #define LANE_TIMES      4.0             /* a lane is slow that takes so many times what the quickest quarter does, */
 #define PATH_TIMES      6.0             /* and alone, beside quick ones, so many: flows may share a link by chance */
 #define LANE_SEGMENTS   8               /* the latest of a lane, of which the median counts: a window of ICCL's */
+#define LANE_TURNS      3 /* the latest, that say what a lane becomes: a path is blamed after interfaces */
 #define LANE_RECENT_NS  (60 * NS_PER_S) /* older segments do not count */
 /* An agent tells every second: one that is silent for so long tells nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
