@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from ctypes import c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p, py_object
 from typing import Any, NamedTuple
+
+from ._cuda import LEGACY
 
 # Names as NumPy and PyTorch have them -> tutti_type_t.
 TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
@@ -26,6 +29,7 @@ class Buffer(NamedTuple):
     device: int  # of CUDA; -1: host
     readonly: bool
     keep: Any  # what keeps the memory alive
+    stream: int | None = None  # of CUDA, on which the contents are written: calls come behind what it has to do
 
     def units(self) -> tuple[int, int]:
         """Count and type to move by."""
@@ -117,6 +121,13 @@ def _of_torch(tensor: Any, argument: str) -> Buffer:
                   False, tensor)
 
 
+def current_stream(buffer: Buffer) -> int | None:
+    """The stream on which who owns the buffer works at this moment, as far as that is known."""
+    if buffer.stream is None and type(buffer.keep).__module__.partition(".")[0] == "torch":
+        return sys.modules["torch"].cuda.current_stream(buffer.device).cuda_stream
+    return buffer.stream
+
+
 def _cuda_device(thing: Any) -> int:
     device = getattr(thing, "device", None)
     return int(getattr(device, "id", 0) or 0)
@@ -136,7 +147,8 @@ def _of_interface(thing: Any, interface: dict[str, Any], argument: str, device: 
     else:
         name = str(getattr(thing, "dtype", typestr))  # bool, and what ml_dtypes adds
     address, readonly = interface["data"]
-    return Buffer(address or 0, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, readonly, thing)
+    stream = interface.get("stream") if device >= 0 else None
+    return Buffer(address or 0, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, readonly, thing, stream)
 
 
 def _dense(shape: Any, strides: Any, itemsize: int) -> bool:
@@ -151,7 +163,9 @@ def _dense(shape: Any, strides: Any, itemsize: int) -> bool:
 
 def _of_dlpack(thing: Any, argument: str) -> Buffer:
     try:
-        capsule = thing.__dlpack__()
+        on_cuda = hasattr(thing, "__dlpack_device__") and thing.__dlpack_device__()[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
+        # Who owns the memory lets that stream wait for what is still to be written there.
+        capsule = thing.__dlpack__(stream=LEGACY) if on_cuda else thing.__dlpack__()
     except BufferError as error:
         raise TypeError(f"{argument} gives no DLPack capsule: {error}") from None
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
@@ -165,7 +179,8 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
     name = _DL_NAMES.get(name, name)
     device = tensor.device_id if tensor.device in (_DL_CUDA, _DL_CUDA_MANAGED) else -1
     address = (tensor.data or 0) + tensor.byte_offset
-    return Buffer(address, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, False, (thing, capsule))
+    return Buffer(address, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, False, (thing, capsule),
+                  LEGACY if device >= 0 else None)
 
 
 def _of_buffer(thing: Any, argument: str) -> Buffer:

@@ -23,6 +23,7 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.works: dict[Communicator, Work] = {}
         self.waited: set[Work] = set()
+        self.staged: set[Communicator] = set()
 
 
 opened = _Open()
@@ -52,11 +53,13 @@ def _end() -> set[Work]:
     if opened.depth:
         check(result)
         return set()
-    works, waited = opened.works, opened.waited
-    opened.works, opened.waited = {}, set()
+    works, waited, staged = opened.works, opened.waited, opened.staged
+    opened.works, opened.waited, opened.staged = {}, set(), set()
     if result:
         error = error_of(result, last_error())
         for work in works.values():
             work.fail(error)
         raise error
+    for comm in staged:
+        comm.synchronize()
     return waited

@@ -40,6 +40,10 @@ class Work:
         """These live as long as the operation runs."""
         self._keep += things
 
+    def kept(self) -> list[Any]:
+        """What it keeps alive."""
+        return list(self._keep)
+
     def fail(self, error: Error) -> None:
         """The operation was never issued, because of `error`."""
         self._release()

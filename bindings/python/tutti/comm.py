@@ -5,23 +5,25 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import os
 import struct
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_size_t, c_void_p
 from typing import Any
 
-from ._buffers import TYPES, Buffer, describe
+from ._buffers import TYPES, Buffer, current_stream, describe
+from ._cuda import follow, handle
 from ._errors import Error, InvalidUsage, Result, error_of
 from ._group import opened
 from ._native import HOST, Config, UniqueId, call, calls, check, last_error
 from ._work import Work, take_stream
 
 ADDRESS_BYTES = 46
+KERNEL_RANKS = 8  # GPUs of a host whose kernels meet
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e",
            "float32": "f", "float64": "d"}
-ENDED = Work(None, None)  # type: ignore[arg-type]  # of operations that CUDA orders
 
 
 def unique_id() -> bytes:
@@ -94,8 +96,9 @@ class Communicator:
     Calls wait for their end; with wait=False they return at once, and the Work that they return tells.
     One thread at a time may issue calls.
 
-    On a CUDA device calls take a CUDA stream (an integer; 0: the default stream) and are ordered by it;
-    they return at once.
+    On a CUDA device calls take a CUDA stream (an integer; 0: the default stream) and are ordered by it; they return at
+    once. Without one they take the stream that is current where the first buffer comes from (PyTorch, CuPy). Where
+    `staged`, threads of the host carry what GPUs exchange (several hosts), and calls return when it is over.
     """
 
     def __init__(self, handle: c_void_p) -> None:
@@ -104,6 +107,7 @@ class Communicator:
         self.rank = self._int("comm_rank")
         self.size = self._int("comm_count")
         self.device = self._int("comm_device")
+        self.staged = self.device != HOST and self._is_staged()
 
     def __repr__(self) -> str:
         return f"<tutti.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', destroyed'}>"
@@ -128,6 +132,13 @@ class Communicator:
         value = c_int()
         self._call(name, byref(value))
         return value.value
+
+    def _is_staged(self) -> bool:
+        """Do threads of the host carry what GPUs exchange? These call the driver, where other threads' calls that wait
+        for a stream hold them up, and the stream waits for them: so calls wait until it is over."""
+        off = any(os.environ.get(name, "0") not in ("", "0") for name in ("TUTTI_SHM_DISABLE", "NCCL_SHM_DISABLE"))
+        off = off or os.environ.get("TUTTI_TRANSPORT") in ("tcp", "verbs")
+        return off or self.local[1] != self.size or self.size > KERNEL_RANKS
 
     # ---- Life ----
 
@@ -207,8 +218,14 @@ class Communicator:
         if not self.handle:
             raise InvalidUsage("the communicator was destroyed")
         if self.device != HOST:
-            check(calls[name](*arguments, self.handle, stream), self.handle)
-            return ENDED
+            check(calls[name](*arguments, self.handle, self._ordered(keep, stream)), self.handle)
+            if self.staged and not opened.depth:
+                self.synchronize()
+            elif self.staged:
+                opened.staged.add(self)
+            work = Work(self, None)
+            work.keep(*keep)  # for who holds it: CUDA tells when the operation ends
+            return work
         work = opened.works.get(self) or Work(self, take_stream())
         work.keep(*keep)
         if opened.depth:
@@ -221,6 +238,16 @@ class Communicator:
         check(result, self.handle)
         self._await(work, wait)
         return work
+
+    def _ordered(self, keep: Sequence[Buffer | Op], stream: int | None) -> int:
+        """The stream of a call, behind what the buffers' own have to do: by default that of the first buffer."""
+        buffers = [thing for thing in keep if isinstance(thing, Buffer)]
+        if stream is None:
+            stream = next((known for known in map(current_stream, buffers) if known is not None), None)
+        ours = handle(stream)
+        for theirs in {handle(buffer.stream) for buffer in buffers if buffer.stream is not None} - {ours}:
+            follow(self.device, ours, theirs)
+        return ours
 
     def _await(self, work: Work, wait: bool) -> None:
         """Work that nobody holds must not lose its buffers: it is kept here until it has ended,
