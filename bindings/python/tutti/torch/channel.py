@@ -3,12 +3,11 @@
 
 torch.distributed lets any number of sends and receives of a pair be under way, matches them by tag, and takes receives
 from any rank. The library matches a pair's messages in the order of calls. So each direction of a pair that is used has
-a communicator of two ranks, and a thread at either end of it: the sender's announces each message by a header, the
-receiver's finds who waits for its tag.
+communicators of two ranks (carrier.py), and a thread at either end of it: the sender's announces each message by a
+header, the receiver's finds who waits for its tag.
 """
 from __future__ import annotations
 
-import array
 import atexit
 import queue
 import threading
@@ -20,18 +19,14 @@ from typing import Any
 
 import torch
 
-from .._buffers import Buffer, describe
 from .._errors import Error
-from ..comm import Communicator, init_rank, unique_id
+from .._native import HOST
+from .carrier import HostCarrier, carrier, invitation
+from .cuda import Lane
 from .notes import find, leave
 from .work import Operation, failure
 
 END = -(2**62)  # the tag of the header that says: nothing follows
-
-
-def _bytes(tensor: torch.Tensor) -> Buffer:
-    """A tensor as bytes: its receiver may not know the type yet, or may have asked for another one."""
-    return describe(tensor, "tensor")._replace(type=-1)
 
 
 class Message(Operation):
@@ -42,7 +37,14 @@ class Message(Operation):
         super().__init__(name, [tensor], timeout)
         self.tensor, self.tag, self.source = tensor, tag, source
         self.withdraw: Callable[[], None] = lambda: None
+        self.ready = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
+        self._lane: Lane | None = None
+        self._arrived: torch.cuda.Event | None = None
         self._event = threading.Event()
+
+    def sail(self, lane: Lane) -> None:
+        """A stream carries it: it has arrived behind what was issued last."""
+        self._lane, self._arrived = lane, lane.mark(self._name, self._timeout)
 
     def end(self, error: Exception | None = None, source: int = -1) -> None:
         """It is over; called once, by the thread that carried it."""
@@ -58,9 +60,15 @@ class Message(Operation):
             if not self._event.is_set():
                 self.end(self._late(seconds))
             self._error = self._late(seconds)
+        if self._lane is not None and self._error is None:
+            self._lane.current().wait_event(self._arrived)
+            self._error = self._lane.error()
 
     def _ended(self) -> bool:
-        return self._event.is_set()
+        return self._event.is_set() and (self._arrived is None or self._arrived.query())
+
+    def _order(self) -> Any:
+        return super()._order() if self._lane is None else torch.cuda.stream(self._lane.stream)
 
     def _follow(self) -> None:
         if self._event.is_set():
@@ -74,35 +82,42 @@ class _End(threading.Thread):
         self.messages, self.sends = messages, source == messages.rank
         self.peer = target if self.sends else source
         self.key = f"p2p/{source}/{target}"
-        self.comm: Communicator | None = None
+        self.carrier: HostCarrier | None = None
         self.owning = threading.Lock()
         self.closing = False
         super().__init__(name=f"tutti {source} to {target}", daemon=True)
 
-    def connect(self) -> Communicator | None:
-        """The sender leaves the meeting point in the store; the receiver looks for it. None: closed meanwhile."""
+    def connect(self) -> HostCarrier | None:
+        """The sender leaves the meeting points in the store; the receiver looks for them. None: closed meanwhile."""
         if self.sends:
-            identity: str | None = unique_id().hex()
-            leave(self.messages.store, self.key, identity)
+            text: str | None = invitation(self.messages.device)
+            leave(self.messages.store, self.key, text)
         else:
-            identity = find(self.messages.store, self.key, lambda: not self.closing)
-        if identity is None:
+            text = find(self.messages.store, self.key, lambda: not self.closing)
+        if text is None:
             return None
-        self.comm = init_rank(2, bytes.fromhex(identity), 0 if self.sends else 1)
-        return self.comm
+        self.carrier = carrier(text, 0 if self.sends else 1, self.messages.device)
+        return self.carrier
+
+    def named(self, error: Exception) -> Exception:
+        """The library counts the ranks of a communicator of two: this says whom it means."""
+        if not isinstance(error, Error):
+            return error
+        other, peer = (1, "to") if self.sends else (0, "from")
+        return failure(error, f"messages {peer} rank {self.peer}, which is rank {other} of their own communicator: ")
 
     def give_up(self) -> None:
         """What is under way fails. Any thread may call it."""
         with self.owning:
-            if self.comm is not None:
-                self.comm.abort()
+            if self.carrier is not None:
+                self.carrier.abort()
 
     def end(self) -> None:
-        """The communicator is this thread's alone from here on: nobody aborts what is being freed."""
+        """The carrier is this thread's alone from here on: nobody aborts what is being freed."""
         with self.owning:
-            comm, self.comm = self.comm, None
-        if comm is not None:
-            comm.destroy()
+            carried, self.carrier = self.carrier, None
+        if carried is not None:
+            carried.destroy()
 
 
 class Sender(_End):
@@ -119,21 +134,21 @@ class Sender(_End):
                 if error is None:
                     self._send(message)
             except Exception as first:
-                error = first
+                error = self.named(first)
             message.end(error)
             del message
         try:
-            if self.comm is not None and error is None:
-                self.comm.send(array.array("q", [END, 0]), 1)
+            if self.carrier is not None and error is None:
+                self.carrier.send_header(END, 0)
             self.end()
         except Error:
             pass  # the receiver has gone; all messages had ended
 
     def _send(self, message: Message) -> None:
-        comm = self.comm or self.connect()
-        assert comm is not None
-        comm.send(array.array("q", [message.tag, message.tensor.numel() * message.tensor.element_size()]), 1)
-        comm.send(_bytes(message.tensor), 1)
+        carried = self.carrier or self.connect()
+        assert carried is not None
+        carried.send_header(message.tag, message.tensor.numel() * message.tensor.element_size())
+        carried.send(message)
 
     def close(self) -> None:
         self.closing = True
@@ -144,36 +159,34 @@ class Receiver(_End):
     """Receives what one rank sends to this one."""
 
     def run(self) -> None:
-        header = array.array("q", [0, 0])
         try:
             while self.messages.await_want(self.peer, self):
-                comm = self.comm or self.connect()
-                if comm is None:
+                carried = self.carrier or self.connect()
+                if carried is None:
                     return
-                comm.recv(header, 0)
-                if header[0] == END:
+                tag, size = carried.recv_header()
+                if tag == END:
                     break
-                self._receive(comm, header[0], header[1])
+                self._receive(carried, tag, size)
             self.end()
         except Exception as error:
-            self.messages.lose(self.peer, error)
+            self.messages.lose(self.peer, self.named(error))
             self.give_up()
 
-    def _receive(self, comm: Communicator, tag: int, size: int) -> None:
+    def _receive(self, carried: HostCarrier, tag: int, size: int) -> None:
         message = self.messages.take(self.peer, tag, self)
         if message is None or message.tensor.numel() * message.tensor.element_size() != size:
-            early = torch.empty(size, dtype=torch.uint8)
-            comm.recv(early, 0)
+            early = carried.recv_early(size)
             if message is None:
-                self.messages.store_early(self.peer, tag, early)
+                self.messages.store_early(self.peer, tag, early, carried)
             else:
                 message.end(_sizes(message, size, self.peer))
             return
         try:
             message.withdraw = self.give_up
-            comm.recv(_bytes(message.tensor), 0)
+            carried.recv(message)
         except Exception as error:
-            message.end(error)
+            message.end(self.named(error))
             raise
         message.end(None, self.peer)
 
@@ -192,11 +205,11 @@ _living: weakref.WeakSet[Messages] = weakref.WeakSet()
 class Messages:
     """All messages of a group's rank."""
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
-        self.store, self.rank, self.size = store, rank, size
+    def __init__(self, store: Any, rank: int, size: int, device: int = HOST) -> None:
+        self.store, self.rank, self.size, self.device = store, rank, size, device
         self._changed = threading.Condition()
         self._wanted: list[Message] = []
-        self._early: list[tuple[int, int, torch.Tensor]] = []
+        self._early: list[tuple[int, int, torch.Tensor, HostCarrier]] = []
         self._lost: dict[int, Exception] = {}
         self._senders: dict[int, Sender] = {}
         self._receivers: dict[int, Receiver] = {}
@@ -232,12 +245,11 @@ class Messages:
         return message
 
     @staticmethod
-    def _copy_early(message: Message, source: int, tag: int, data: torch.Tensor) -> None:
+    def _copy_early(message: Message, source: int, tag: int, data: torch.Tensor, carried: HostCarrier) -> None:
         if message.tensor.numel() * message.tensor.element_size() != data.numel():
             message.end(_sizes(message, data.numel(), source))
             return
-        if data.numel():
-            message.tensor.detach().view(-1).view(torch.uint8).copy_(data)
+        carried.give(message, data)
         message.end(None, source)
 
     def _withdraw(self, message: Message) -> None:
@@ -255,7 +267,7 @@ class Messages:
         and there is no connection to empty."""
         with self._changed:
             self._changed.wait_for(lambda: receiver.closing or any(self._fits(m, source) for m in self._wanted))
-        return not receiver.closing or receiver.comm is not None
+        return not receiver.closing or receiver.carrier is not None
 
     def take(self, source: int, tag: int, receiver: Receiver) -> Message | None:
         """Who wants this message. None: nobody yet, but who wants another one from the same rank must not wait for
@@ -270,15 +282,15 @@ class Messages:
                 self._wanted.remove(message)
             return message
 
-    def store_early(self, source: int, tag: int, data: torch.Tensor) -> None:
+    def store_early(self, source: int, tag: int, data: torch.Tensor, carried: HostCarrier) -> None:
         """A message for which nobody has asked: kept, unless somebody has meanwhile."""
         with self._changed:
             message = next((m for m in self._wanted if m.tag == tag and self._fits(m, source)), None)
             if message is None:
-                self._early.append((source, tag, data))
+                self._early.append((source, tag, data, carried))
                 return
             self._wanted.remove(message)
-        self._copy_early(message, source, tag, data)
+        self._copy_early(message, source, tag, data, carried)
 
     def lose(self, source: int, error: Exception) -> None:
         """Nothing comes from `source` any more. Who waits for any rank goes on, as long as there is another."""

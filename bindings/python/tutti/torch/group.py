@@ -18,9 +18,10 @@ from .._work import Work as Issued
 from ..comm import Communicator, init_rank
 from . import others, reductions
 from .channel import Message, Messages
+from .cuda import Lane, Queued, device_of, queue
 from .guard import guard
 from .meeting import mark_of, meet
-from .work import BackendError, Collective, Follower, failure
+from .work import BackendError, Collective, Follower, Operation, failure, timed_out
 
 Tensors = list[torch.Tensor]
 PYTORCH_1 = torch.__version__.startswith("1.")
@@ -66,11 +67,12 @@ class TuttiGroup(dist.ProcessGroup):
         self._kept: collections.deque[Collective] = collections.deque(maxlen=KEPT)
         self._sequence = 0
         self._barriers = 0
-        self._gathered: list[Collective] | None = None
+        self._gathered: list[Operation] | None = None
         self._comms: dict[int, Communicator] = {}
+        self._lanes: dict[int, Lane] = {}
         self._follower = Follower()
         self._comm(HOST)
-        self._messages = Messages(self._store, rank, size)
+        self._messages: dict[int, Messages] = {HOST: Messages(self._store, rank, size)}
 
     # ---- What PyTorch asks ----
 
@@ -118,6 +120,9 @@ class TuttiGroup(dist.ProcessGroup):
     def get_group_store(self) -> Any:
         return self._store
 
+    def _get_backend(self, device: torch.device) -> Any:
+        return self
+
     @property
     def supports_splitting(self) -> bool:
         return False
@@ -133,6 +138,8 @@ class TuttiGroup(dist.ProcessGroup):
         comm = self._comms.get(device)
         if comm is None:
             comm = self._comms[device] = self._meet("host" if device == HOST else "cuda", device)
+            if device != HOST:
+                self._lanes[device] = Lane(comm)
         return comm
 
     def _meet(self, place: str, device: int) -> Communicator:
@@ -153,12 +160,9 @@ class TuttiGroup(dist.ProcessGroup):
         device = tensors[0].device
         return self._comm(HOST if device.type == "cpu" else device.index)
 
-    def _stream(self, comm: Communicator) -> int | None:
-        return None if comm.device == HOST else torch.cuda.current_stream(comm.device).cuda_stream
-
     def _run(self, name: str, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor], options: Any,
              issue: Callable[[Communicator, dict[str, Any]], Any],
-             after: Callable[[], None] | None = None) -> Collective:
+             after: Callable[[], None] | None = None) -> Operation:
         """Issues what `issue` calls on the communicator, and makes the work of that."""
         asked = getattr(options, "timeout", None)
         timeout = asked if asked is not None and asked > timedelta(0) else self._timeout
@@ -166,17 +170,33 @@ class TuttiGroup(dist.ProcessGroup):
         with _recorded(name, tensors):
             comm = self._of(tensors) if tensors else self._comm(HOST)
             try:
-                issued = issue(comm, {"wait": False, "stream": self._stream(comm)})
+                if comm.device != HOST:
+                    return self._queue(comm, name, tensors, results, timeout, issue, after)
+                issued = issue(comm, {"wait": False})
             except Error as error:
                 raise failure(error) from None
         works: Sequence[Issued] = [issued] if isinstance(issued, Issued) else issued
-        if comm.device != HOST and after is not None:
-            with torch.no_grad():
-                after()  # ordered by the stream
-            after = None
         work = Collective(name, works, results, timeout, comm.abort, self._follower, after)
         if PYTORCH_1:
             self._kept.append(work)
+        if self._gathered is not None:
+            self._gathered.append(work)
+        return work
+
+    def _queue(self, comm: Communicator, name: str, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor],
+               timeout: timedelta, issue: Callable[[Communicator, dict[str, Any]], Any],
+               after: Callable[[], None] | None = None, for_hosts: bool = False) -> Queued:
+        """The same on a GPU: on the stream of its communicator."""
+        lane = self._lanes[comm.device]
+        number, expired = guard.arm(timeout.total_seconds(), lane.abort) if comm.staged else (-1, [])
+        try:
+            work = queue(lane, name, tensors, results, timeout,
+                         lambda: issue(comm, {"wait": False, "stream": lane.stream.cuda_stream}), after,
+                         self._follower if for_hosts else None)
+        except Error as error:
+            raise timed_out(name, timeout.total_seconds()) if expired else failure(error) from None
+        finally:
+            guard.disarm(number)
         if self._gathered is not None:
             self._gathered.append(work)
         return work
@@ -296,6 +316,11 @@ class TuttiGroup(dist.ProcessGroup):
         return self._run("all_to_all", [*input_tensors, *output_tensors], output_tensors, opts, issue)
 
     def barrier(self, opts: Any = None) -> Any:
+        device = device_of(opts)
+        if device is not None:  # behind what the current streams of all ranks have to do
+            self._sequence += 1
+            return self._queue(self._comm(device.index), "barrier", [], [], self._timeout,
+                               lambda comm, how: comm.barrier(**how), for_hosts=True)
         return self._run("barrier", [], [], opts, lambda comm, how: comm.barrier(**how))
 
     def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
@@ -309,9 +334,6 @@ class TuttiGroup(dist.ProcessGroup):
     def _message(self, name: str, tensors: Tensors, tag: int, peer: int | None = None) -> Message:
         tensor, = tensors
         _check_memory(tensor)
-        if tensor.device.type != "cpu":
-            raise NotImplementedError(f"tutti's torch backend sends and receives tensors on the CPU alone: this one is "
-                                      f"on {tensor.device}; all_to_all_single() carries tensors of GPUs")
         if peer is not None and not 0 <= peer < self._my_size:
             raise BackendError(f"tutti: {name}: rank {peer} is not in this process group of {self._my_size} ranks")
         if peer == self._my_rank:
@@ -319,19 +341,34 @@ class TuttiGroup(dist.ProcessGroup):
         with _recorded(name, tensors):
             return Message(name, tensor, tag, self._timeout, None if name == "send" else peer)
 
+    def _messages_of(self, tensors: Tensors) -> Messages:
+        """Those of tensors on the CPU, or on one GPU."""
+        device = tensors[0].device
+        place = HOST if device.type == "cpu" else device.index
+        if place not in self._messages:
+            store = dist.PrefixStore("cuda", self._store)
+            self._messages[place] = Messages(store, self._my_rank, self._my_size, place)
+        return self._messages[place]
+
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
-        return self._messages.send(self._message("send", tensors, tag, peer), peer)
+        message = self._message("send", tensors, tag, peer)
+        return self._messages_of(tensors).send(message, peer)
 
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
-        return self._messages.recv(self._message("recv", tensors, tag, peer))
+        message = self._message("recv", tensors, tag, peer)
+        return self._messages_of(tensors).recv(message)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
-        return self._messages.recv(self._message("recvAnySource", tensors, tag))
+        message = self._message("recvAnySource", tensors, tag)
+        return self._messages_of(tensors).recv(message)
 
     # ---- Several at once ----
 
-    def _many(self, works: list[Collective], results: Sequence[torch.Tensor]) -> Collective:
-        """One work for several, of which the first one's limit of time holds for all."""
+    def _many(self, works: list[Any], results: Sequence[torch.Tensor]) -> Operation:
+        """One work for several, of which the first one's limit of time holds for all. On a GPU the last ends last."""
+        last = works[-1]
+        if isinstance(last, Queued):
+            return Queued(last._name, results, last._timeout, last._lane, last._event)
         issued = [i for work in works for i in work._issued]
         afters = [work._after for work in works if work._after is not None]
         first = works[0]
@@ -351,13 +388,17 @@ class TuttiGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """Everything under way fails, here and on the other ranks."""
-        self._messages.give_up()
+        for messages in self._messages.values():
+            messages.give_up()
         for comm in self._comms.values():
             comm.abort()
 
     def shutdown(self) -> None:
         """The group is done with: what is under way is waited for, for as long as the group's limit of time says."""
-        self._messages.close()
+        for messages in self._messages.values():
+            messages.close()
+        for lane in self._lanes.values():
+            lane.close()
         for comm in self._comms.values():
             number, _ = guard.arm(self._timeout.total_seconds(), comm.abort)
             try:
@@ -367,4 +408,5 @@ class TuttiGroup(dist.ProcessGroup):
             finally:
                 guard.disarm(number)
         self._comms.clear()
+        self._lanes.clear()
         self._follower.close()

@@ -155,8 +155,17 @@ def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
         total = functools.reduce(torch.add, parts).coalesce()
         tensor.copy_(total)
 
-    return group._run("all_reduce", [my_indices, my_values], [tensor], opts, lambda comm, how: [
-        comm.allgather(my_indices, all_indices, **how), comm.allgather(my_values, all_values, **how)], add)
+    def issue(comm: Any, how: dict[str, Any]) -> list[Any]:
+        return [comm.allgather(my_indices, all_indices, **how), comm.allgather(my_values, all_values, **how)]
+
+    if not tensor.is_cuda:
+        return group._run("all_reduce", [my_indices, my_values], [tensor], opts, issue, add)
+    work = group._run("all_reduce", [my_indices, my_values], [], opts, issue)
+    work.wait()
+    with torch.no_grad():
+        add()  # its memory is of the current stream
+    work.take_in([tensor])
+    return work
 
 
 def monitored_barrier(group: TuttiGroup, timeout: timedelta, wait_all_ranks: bool, key: str) -> None:

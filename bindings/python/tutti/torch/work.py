@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import queue
 import threading
 import time
@@ -22,11 +23,16 @@ from .guard import guard
 BackendError: type[RuntimeError] = getattr(dist, "DistBackendError", RuntimeError)
 
 
-def failure(error: Exception) -> RuntimeError:
+def failure(error: Exception, of: str = "") -> RuntimeError:
     """The exception that PyTorch's users know, with the library's sentence."""
     if isinstance(error, BackendError) and not isinstance(error, Error):
         return error
-    return BackendError(f"tutti: {error}")
+    return BackendError(f"tutti: {of}{error}")
+
+
+def timed_out(name: str, seconds: float) -> RuntimeError:
+    """What PyTorch's users look for in the words of an operation that was given up."""
+    return BackendError(f"tutti: {name}: Timed out after {seconds * 1000:.0f} ms in which not all ranks took part")
 
 
 class Operation(Work):
@@ -52,8 +58,11 @@ class Operation(Work):
         raise NotImplementedError
 
     def _late(self, seconds: float) -> RuntimeError:
-        return BackendError(f"tutti: {self._name}: Timed out after {seconds * 1000:.0f} ms in which not all "
-                            "ranks took part")
+        return timed_out(self._name, seconds)
+
+    def _order(self) -> Any:
+        """A context in which the streams of GPUs are those that the results come by."""
+        return contextlib.nullcontext()
 
     def complete(self) -> None:
         """Waits for the end, and tells the future."""
@@ -62,7 +71,8 @@ class Operation(Work):
             end = self._ends.pop()
         except IndexError:  # nobody has asked, or another thread tells
             return
-        end.set_result(list(self._results))
+        with self._order():
+            end.set_result(list(self._results))
 
     def _outcome(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
