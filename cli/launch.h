@@ -22,13 +22,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define MEETING_PORTS 8
+
 /* Where ranks meet; what every rank of the job is told. */
 struct meeting {
-    char id[NET_TEXT]; /* address:port */
+    char id[NET_TEXT]; /* address:port of the first communicator that ranks make by it; the k-th has port + k - 1 */
     char nonce[33];
     char address[NET_TEXT]; /* and a port, for programs of torch.distributed */
     int port;
-    int held[2]; /* sockets that keep the two ports from being given to others */
+    /* sockets that keep ports from being given to others: those of the first communicators, and torch.distributed's */
+    int held[MEETING_PORTS + 1];
 };
 
 /* The ranks of one host, in a job of several. */

@@ -18,6 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PORT_FIRST 20000 /* below the 32768 where client ports begin on Linux */
+#define PORT_COUNT 12000
+#define PORT_TRIES 64
+
 static void put_address(const struct net_address *at, char out[NET_TEXT])
 {
     if (at->any.sa_family == AF_INET)
@@ -29,14 +33,67 @@ static void put_address(const struct net_address *at, char out[NET_TEXT])
 /* Where rank 0 of PyTorch listens on all addresses: nobody may have this port on any of them. */
 static bool hold_master_port(struct meeting *meeting)
 {
+    int *held = &meeting->held[MEETING_PORTS];
     struct net_address at = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
-    if (net_reserve(&at, &meeting->held[1]) != TUTTI_SUCCESS) {
+    if (net_reserve(&at, held) != TUTTI_SUCCESS) {
         at = (struct net_address){.v4 = {.sin_family = AF_INET}};
-        if (net_reserve(&at, &meeting->held[1]) != TUTTI_SUCCESS)
+        if (net_reserve(&at, held) != TUTTI_SUCCESS)
             return false;
     }
     meeting->port = net_port(&at);
     return true;
+}
+
+void meeting_close(struct meeting *meeting)
+{
+    for (int i = 0; i <= MEETING_PORTS; i++) {
+        if (meeting->held[i] >= 0)
+            close(meeting->held[i]);
+        meeting->held[i] = -1;
+    }
+}
+
+/* Alone: a port that another launcher holds, which ranks may take over, too, is not free. */
+static bool hold_port(const struct net_address *at, int *out)
+{
+    int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd < 0)
+        return false;
+    if (bind(fd, &at->any, net_size(at)) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {
+        close(fd);
+        return false;
+    }
+    *out = fd;
+    return true;
+}
+
+static bool hold_from(struct meeting *meeting, const struct net_address *first)
+{
+    for (int i = 0; i < MEETING_PORTS; i++) {
+        struct net_address at = *first;
+        net_set_port(&at, (uint16_t)(net_port(first) + i));
+        if (!hold_port(&at, &meeting->held[i])) {
+            meeting_close(meeting);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Ports next to one another that are free. A port that the system chose would have neighbours that it gives to clients.
+ * Where there are none, any. */
+static bool hold_meeting_ports(struct meeting *meeting, struct net_address *first)
+{
+    uint16_t drawn;
+    for (int i = 0; i < PORT_TRIES; i++) {
+        if (random_bytes(&drawn, sizeof drawn) != TUTTI_SUCCESS)
+            return false;
+        net_set_port(first, (uint16_t)(PORT_FIRST + drawn % (PORT_COUNT - MEETING_PORTS)));
+        if (hold_from(meeting, first))
+            return true;
+    }
+    net_set_port(first, 0);
+    return net_reserve(first, &meeting->held[0]) == TUTTI_SUCCESS;
 }
 
 /* The ports are held by bound sockets that do not listen: no other process gets them by chance, and the rank that sets
@@ -46,11 +103,12 @@ bool meeting_open(struct meeting *meeting, bool near)
     struct net_interface best = {.address.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     unsigned char secret[16];
     int count;
-    meeting->held[0] = meeting->held[1] = -1;
+    for (int i = 0; i <= MEETING_PORTS; i++)
+        meeting->held[i] = -1;
     if (!near && net_interfaces(&best, 1, &count) != TUTTI_SUCCESS)
         return false;
     put_address(&best.address, meeting->address);
-    if (net_reserve(&best.address, &meeting->held[0]) != TUTTI_SUCCESS || !hold_master_port(meeting)) {
+    if (!hold_meeting_ports(meeting, &best.address) || !hold_master_port(meeting)) {
         meeting_close(meeting);
         return false;
     }
@@ -62,15 +120,6 @@ bool meeting_open(struct meeting *meeting, bool near)
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(meeting->nonce + 2 * i, 3, "%02x", secret[i]);
     return true;
-}
-
-void meeting_close(struct meeting *meeting)
-{
-    for (int i = 0; i < 2; i++) {
-        if (meeting->held[i] >= 0)
-            close(meeting->held[i]);
-        meeting->held[i] = -1;
-    }
 }
 
 static void set_number(const char *name, int value)

@@ -50,6 +50,27 @@ def wait_for(condition):
 
 
 class Run(unittest.TestCase):
+    def test_ports_of_later_communicators(self):
+        """The k-th one meets at the next port but k - 1: no client gets these, and no other program."""
+        look = ("import os, socket\n"
+                "for port in range(int(os.environ['TUTTI_ID'].split(':')[1]), 65536)[:8]:\n"
+                "    with socket.socket() as takes_over:\n"
+                "        assert port < 32768, port\n"
+                "        takes_over.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+                "        takes_over.bind(('127.0.0.1', port))\n"
+                "        takes_over.listen()\n"
+                "    with socket.socket() as mine:\n"
+                "        try:\n"
+                "            mine.bind(('127.0.0.1', port))\n"
+                "            raise SystemExit(f'port {port} was free')\n"
+                "        except OSError:\n"
+                "            pass\n")
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
+            program.write(look)
+            program.flush()
+            code, out, err = ranks(1, f"{sys.executable} {program.name}")
+        self.assertEqual((code, out), (0, ""), err)
+
     def test_environment(self):
         code, out, _ = ranks(3, 'echo "$TUTTI_RANK $TUTTI_SIZE $TUTTI_ID $TUTTI_NONCE $RANK $WORLD_SIZE $LOCAL_RANK '
                                 '$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT"')
