@@ -89,6 +89,8 @@ static void test_exchange(void **state)
     struct blackbox_comm *data = &job.boxes[1]->comms[2];
     data->ops[data->op_count - 1].state = WIRE_OP_RUNNING;
     data->ops[data->op_count - 1].begin = data->ops[data->op_count - 1].start = MADE_NOW - SECOND;
+    struct blackbox_op *waits = &job.boxes[0]->comms[3].ops[0]; /* who moves elsewhere may be on its way for as long */
+    waits->begin = waits->start = waits->wait_since = MADE_NOW - 11 * SECOND;
     assert_non_null(strstr(evidence(&job), "in the exchange of gradients, after its last backward"));
     made_free(&job);
 }

@@ -457,6 +457,8 @@ static bool is_on_its_way(const struct scene *scene, const struct victim *witnes
 {
     const struct member *end = witness->end;
     uint64_t stuck = scene->snapshot->stuck;
+    if (!end->box->now) /* a dump without times */
+        return false;
     if (witness->ending != MISSES || !end->box->alive || (double)waited(witness->member) > MOVING_TIMES * (double)stuck)
         return false;
     for (const struct member *at = scene->of_process[end->process]; at; at = at->sibling)
