@@ -236,7 +236,9 @@ static void nothing_is_left_of_lanes_that_went(void **state)
     assert_int_equal(last.threads, first.threads);
     assert_int_equal(last.pairs, outside.pairs + 2);
     assert_int_equal(last.regions, outside.regions + 2); /* tests before this one may have left some: calls that fail */
+#ifndef __SANITIZE_ADDRESS__                             /* which maps memory of its own as it likes */
     assert_in_range(last.mappings, 0, first.mappings + 16);
+#endif
     soft_command("gid-shift 0");
     pair_close(&pair);
     last = soft_holdings();
