@@ -18,8 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PORT_FIRST 20000 /* below the 32768 where client ports begin on Linux */
-#define PORT_COUNT 12000
 #define PORT_TRIES 64
 
 static void put_address(const struct net_address *at, char out[NET_TEXT])
@@ -88,7 +86,7 @@ static bool hold_meeting_ports(struct meeting *meeting, struct net_address *firs
     for (int i = 0; i < PORT_TRIES; i++) {
         if (random_bytes(&drawn, sizeof drawn) != TUTTI_SUCCESS)
             return false;
-        net_set_port(first, (uint16_t)(PORT_FIRST + drawn % (PORT_COUNT - MEETING_PORTS)));
+        net_set_port(first, (uint16_t)(NET_PORT_FIRST + drawn % (NET_PORT_COUNT - MEETING_PORTS)));
         if (hold_from(meeting, first))
             return true;
     }

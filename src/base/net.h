@@ -61,6 +61,9 @@ int net_name_class(const char *name, bool loopback);
 
 /* A non-blocking, close-on-exec listening TCP socket. `at` may have port 0; *at becomes the address bound. */
 tutti_result_t net_listen(struct net_address *at, int backlog, int *out);
+/* Ports for ranks to meet at: below the 32768 where client ports begin on Linux. */
+#define NET_PORT_FIRST 20000u
+#define NET_PORT_COUNT 12000u
 /* Binds a port without listening, so that nobody else gets it; net_listen takes it over. *at becomes the address bound.
  */
 tutti_result_t net_reserve(struct net_address *at, int *out);

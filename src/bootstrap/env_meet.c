@@ -14,9 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PORT_FIRST 20000u /* below the 32768 where client ports begin on Linux */
-#define PORT_COUNT 12000u
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -74,7 +71,7 @@ unsigned env_port_from(const char *secret)
 {
     uint8_t hash[16];
     hash_text(secret, 0, (const uint8_t *)"tutti job port.", hash);
-    return PORT_FIRST + (hash[0] | (unsigned)hash[1] << 8 | (unsigned)hash[2] << 16) % PORT_COUNT;
+    return NET_PORT_FIRST + (hash[0] | (unsigned)hash[1] << 8 | (unsigned)hash[2] << 16) % NET_PORT_COUNT;
 }
 
 static tutti_result_t later_port(struct net_address *at, const char *what, const char *address, unsigned generation)
