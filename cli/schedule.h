@@ -3,7 +3,7 @@
 #ifndef TUTTI_CLI_SCHEDULE_H
 #define TUTTI_CLI_SCHEDULE_H
 
-#include "schedule/schedule.h"
+#include "plan/plan.h"
 
 /* argv[0] is "schedule". Returns the exit status: 0, 1 failed, 2 wrong use. */
 int cmd_schedule(int argc, char **argv);
@@ -13,5 +13,8 @@ int cmd_schedule(int argc, char **argv);
  * place, or it has more GPUs than kernels know.
  */
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way);
+
+/* Of GPUs at such a place ("processes", "process", "mixed", "host"), by the settings in force here. */
+struct plan_facts schedule_facts(const char *where, int nranks);
 
 #endif

@@ -19,8 +19,17 @@ static const struct {
                     {"mixed", "several processes, some with several"},
                     {"host", "windows in host memory"}};
 
-static struct plan_facts facts_of(enum place place, int nranks)
+static enum place place_of(const char *name)
 {
+    int place = 0;
+    while (place < PLACES && strcmp(places[place].name, name) != 0)
+        place++;
+    return (enum place)place;
+}
+
+struct plan_facts schedule_facts(const char *where, int nranks)
+{
+    enum place place = place_of(where);
     bool zero = param_int(PARAM_CTA_POLICY) % 3 == TUTTI_POLICY_ZERO, gpu = place != HOST;
     unsigned least = (unsigned)param_int(PARAM_BLOCKS_LEAST), most = (unsigned)param_int(PARAM_BLOCKS);
     return (struct plan_facts){.nranks = nranks,
@@ -34,20 +43,12 @@ static struct plan_facts facts_of(enum place place, int nranks)
                                .room = kernel_room(PROCESSORS, least, most)};
 }
 
-static enum place place_of(const char *name)
-{
-    int place = 0;
-    while (place < PLACES && strcmp(places[place].name, name) != 0)
-        place++;
-    return (enum place)place;
-}
-
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way)
 {
     enum place place = place_of(where);
     if (place == PLACES || nranks > KERNEL_RANKS)
         return false;
-    struct plan_facts facts = facts_of(place, nranks);
+    struct plan_facts facts = schedule_facts(where, nranks);
     struct plan_rules rules;
     plan_rules(facts.zero, &rules);
     struct plan plan = plan_call(&rules, &facts, coll, bytes, captured);

@@ -2,12 +2,14 @@
 /* tutti tune --gpu: where one way between GPUs becomes faster than the other, as settings for a shell. */
 #include "cli.h"
 #include "perf_place.h"
+#include "schedule.h"
 #include "tune.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "base/parse.h"
+#include "plan/duel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,140 +19,10 @@
 #include <unistd.h>
 
 enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
-enum { PROCESSES = 1, PROCESS = 2 }; /* ranks are processes; ranks of one process */
 
-/* What a parameter compares with the bytes of the vector. */
-enum unit {
-    VECTOR,
-    MESSAGE /* of alltoall: to each peer */,
-    HALF /* the same, halved: of collectives messages twice as long count (src/executor/gpu/exchange.c) */
-};
-
-/* Two ways, and the parameter that says at which size the second one begins. */
-struct duel {
-    enum param_id id;
-    const char *ways[2];
-    const char *values[2]; /* by which all measured sizes go the one way and the other */
-    const char *collectives[2];
-    const char *with; /* another setting, without which there is no choice between the two */
-    enum unit unit;
-    int kinds, least_ranks;
-    bool largest;        /* the parameter is the largest size of the first way */
-    const char *never;   /* the value by which the second way is not taken at all; NULL: a size above those measured */
-    int64_t least, most; /* units */
-};
-
-#define K       1024ll
-#define M       (1024 * K)
-#define G       (1024 * M)
-#define CHAINED "TUTTI_CHAIN_FROM=1"
-
-/* In this order: each is measured with what was found for those before. */
-static const struct duel duels[] = {
-    {.id = PARAM_PLAIN_FROM,
-     .ways = {"flags", "plain"},
-     .values = {"1T", "1"},
-     .collectives = {"alltoall", "allgather"},
-     .with = "TUTTI_LINES_TO=0",
-     .unit = MESSAGE,
-     .kinds = PROCESSES,
-     .least_ranks = 2,
-     .least = 4 * K,
-     .most = 1 * M},
-    {.id = PARAM_LINES_FROM,
-     .ways = {"flags", "lines"},
-     .values = {"1T", "1"},
-     .collectives = {"alltoall", "allgather"},
-     .unit = MESSAGE,
-     .kinds = PROCESSES,
-     .least_ranks = 2,
-     .least = 1 * K,
-     .most = 1 * M},
-    {.id = PARAM_LINES_TO,
-     .ways = {"lines", "plain"},
-     .values = {"1T", "0"},
-     .collectives = {"sendrecv", "alltoall"},
-     .with = "TUTTI_COPY_FROM=0",
-     .unit = MESSAGE,
-     .kinds = PROCESSES,
-     .least_ranks = 2,
-     .never = "1T",
-     .least = 256 * K,
-     .most = 64 * M},
-    {.id = PARAM_COPY_FROM,
-     .ways = {"kernel", "copies"},
-     .values = {"0", "4K"},
-     .collectives = {"sendrecv", "alltoall"},
-     .unit = HALF,
-     .kinds = PROCESSES | PROCESS,
-     .least_ranks = 2,
-     .least = 64 * K,
-     .most = 64 * M},
-    {.id = PARAM_REDUCE_LINES_FROM,
-     .ways = {"flags", "lines"},
-     .values = {"1T", "1"},
-     .collectives = {"allreduce"},
-     .kinds = PROCESSES,
-     .least_ranks = 2,
-     .least = 64 * K,
-     .most = 4 * M},
-    {.id = PARAM_REDUCE_LINES_TO,
-     .ways = {"lines", "plain"},
-     .values = {"1T", "0"},
-     .collectives = {"allreduce"},
-     .kinds = PROCESSES,
-     .least_ranks = 2,
-     .never = "1T",
-     .least = 1 * M,
-     .most = 256 * M},
-    {.id = PARAM_PEER_FROM,
-     .ways = {"windows", "direct"},
-     .values = {"1T", "1"},
-     .collectives = {"allreduce"},
-     .kinds = PROCESS,
-     .least_ranks = 2,
-     .least = 64 * K,
-     .most = 16 * M},
-    {.id = PARAM_GATHER_FROM,
-     .ways = {"kernel", "gather"},
-     .values = {"1T", "1"},
-     .collectives = {"allreduce"},
-     .kinds = PROCESSES | PROCESS,
-     .least_ranks = 2,
-     .never = "1T",
-     .least = 64 * M,
-     .most = 1 * G},
-    {.id = PARAM_CHAIN_FAN,
-     .ways = {"fan", "chain"},
-     .values = {"1T", "0"},
-     .collectives = {"broadcast"},
-     .with = CHAINED,
-     .kinds = PROCESSES | PROCESS,
-     .least_ranks = 3,
-     .largest = true,
-     .never = "1T",
-     .least = 1 * M,
-     .most = 1 * G},
-    {.id = PARAM_CHAIN_COPY_FROM,
-     .ways = {"kernel", "copies"},
-     .values = {"1T", "1"},
-     .collectives = {"broadcast"},
-     .with = CHAINED,
-     .kinds = PROCESSES | PROCESS,
-     .least_ranks = 3,
-     .never = "1T",
-     .least = 4 * M,
-     .most = 1 * G},
-    {.id = PARAM_CHAIN_FROM,
-     .ways = {"exchange", "chain"},
-     .values = {"1T", "1"},
-     .collectives = {"broadcast"},
-     .kinds = PROCESSES | PROCESS,
-     .least_ranks = 3,
-     .least = 64 * K,
-     .most = 16 * M},
-};
-enum { DUELS = sizeof duels / sizeof *duels };
+#define K 1024ll
+#define M (1024 * K)
+#define G (1024 * M)
 
 static const char *const block_counts[BLOCK_ROWS] = {"TUTTI_BLOCKS=8", "TUTTI_BLOCKS=16", "TUTTI_BLOCKS=32",
                                                      "TUTTI_BLOCKS=48", "TUTTI_BLOCKS=64"};
@@ -160,8 +32,8 @@ struct job {
     struct tune_progress progress;
     struct tune_point points[MOST_POINTS]; /* of the duel at hand */
     int count;
-    char *settings[DUELS + 2]; /* found so far, and those that are tried */
-    char texts[DUELS][SETTING];
+    char *settings[PLAN_DUELS + 2]; /* found so far, and those that are tried */
+    char texts[PLAN_DUELS][SETTING];
     int settled;
     bool failed;      /* a way of the duel at hand has */
     char blocks[200]; /* the advice */
@@ -171,8 +43,10 @@ struct job {
 /* One series of sizes. */
 struct series {
     const char *collective;
-    int ranks, kind;
-    int64_t multiple; /* bytes of the vector of a unit */
+    int ranks;
+    bool together;       /* in one process, and not a process each */
+    int64_t multiple;    /* bytes of the vector of a unit */
+    const char *ways[2]; /* "others": by size */
     int64_t least, most;
     int count;
 };
@@ -189,12 +63,12 @@ static bool wanted(const struct tune_options *options, const char *parameter)
     return strstr(list, word) || (strncmp(parameter, "TUTTI_", 6) == 0 && wanted(options, parameter + 6));
 }
 
-static int64_t multiple(const struct duel *duel, const char *collective, int ranks)
+static int64_t multiple(const struct plan_duel *duel, const char *collective, int ranks)
 {
     bool parts = strcmp(collective, "sendrecv") != 0;
-    if (duel->unit == VECTOR || !parts)
+    if (duel->unit == PLAN_VECTOR || !parts)
         return 1;
-    return duel->unit == MESSAGE ? ranks : 2 * (int64_t)ranks;
+    return duel->unit == PLAN_PART ? ranks : 2 * (int64_t)ranks;
 }
 
 /* Whether each word of --only is a parameter that is measured here; if not, `word` is the first that is none. */
@@ -205,8 +79,8 @@ static bool only_known(const struct tune_options *options, char *word, size_t ro
         size_t length = strcspn(next, ",");
         bool known = false;
         snprintf(word, room, "%.*s", (int)length, next);
-        for (int i = 0; i < DUELS; i++)
-            known |= wanted(&one, param_row(duels[i].id)->name);
+        for (int i = 0; i < PLAN_DUELS; i++)
+            known |= !plan_duel(i).untuned && wanted(&one, param_row(plan_duel(i).id)->name);
         if (!known && !wanted(&one, "TUTTI_BLOCKS"))
             return false;
         next += length;
@@ -214,33 +88,48 @@ static bool only_known(const struct tune_options *options, char *word, size_t ro
     return true;
 }
 
-/* False: nothing to measure. */
-static bool series_of(const struct job *job, const struct duel *duel, const char *collective, int ranks, int kind,
-                      struct series *out)
+/* The name of a way at all sizes so far. */
+static const char *joint(const char *name, const char *other)
 {
-    int64_t most = job->options->most, times = multiple(duel, collective, ranks);
-    *out = (struct series){
-        .collective = collective, .ranks = ranks, .kind = kind, .multiple = times, .least = duel->least};
-    for (int64_t unit = duel->least; unit <= duel->most && unit * times <= most; unit *= FACTOR) {
-        out->most = unit;
-        out->count++;
-    }
-    /* a quick look leaves out what one process does alike, and the second collective */
-    bool twice = job->options->quick && kind == PROCESS && (duel->kinds & PROCESSES);
-    return out->count > 0 && ranks >= duel->least_ranks && (duel->kinds & kind) && !twice;
+    return !name || strcmp(name, other) == 0 ? other : "others";
 }
 
-typedef void (*series_fn)(struct job *job, const struct duel *duel, const struct series *series);
+/* The sizes at which the ways differ. False: there are none. */
+static bool series_of(const struct job *job, const struct plan_duel *duel, const char *collective, int ranks,
+                      bool together, struct series *out)
+{
+    const struct plan_facts facts = schedule_facts(together ? "process" : "processes", ranks);
+    const char *ways[2];
+    int64_t most = (int64_t)duel->most, times = multiple(duel, collective, ranks);
+    *out = (struct series){.collective = collective, .ranks = ranks, .together = together, .multiple = times};
+    for (int64_t unit = (int64_t)duel->least; unit <= most && unit * times <= job->options->most; unit *= FACTOR)
+        if (plan_duel_ways(duel, &facts, (uint64_t)(unit * times), ways)) {
+            out->least = out->least ? out->least : unit;
+            out->most = unit;
+            for (int i = 0; i < 2; i++)
+                out->ways[i] = joint(out->ways[i], ways[i]);
+        }
+    for (int64_t unit = out->least; unit && unit <= out->most; unit *= FACTOR)
+        out->count++;
+    return out->count > 0;
+}
 
-static void each_series(struct job *job, const struct duel *duel, series_fn visit)
+typedef void (*series_fn)(struct job *job, const struct plan_duel *duel, const struct series *series);
+
+/* A quick look leaves out what one process does alike, and the second collective. */
+static void each_series(struct job *job, const struct plan_duel *duel, series_fn visit)
 {
     struct series series;
-    int collectives = !duel->collectives[1] || job->options->quick ? 1 : 2;
-    for (int c = 0; c < collectives; c++)
-        for (int n = 0; n < job->options->rank_counts; n++)
-            for (int kind = PROCESSES; kind <= PROCESS; kind++)
-                if (series_of(job, duel, duel->collectives[c], job->options->ranks[n], kind, &series))
+    bool quick = job->options->quick;
+    for (int c = 0; c < (duel->collectives[1] && !quick ? 2 : 1); c++)
+        for (int n = 0; n < job->options->rank_counts; n++) {
+            bool seen = false;
+            for (int together = 0; together < 2 && !(seen && quick); together++) {
+                seen = series_of(job, duel, duel->collectives[c], job->options->ranks[n], together, &series);
+                if (seen)
                     visit(job, duel, &series);
+            }
+        }
 }
 
 /* ---- measuring ---- */
@@ -250,7 +139,7 @@ static bool sweep(struct job *job, const struct series *series, const char *sett
 {
     char text[SETTING], other[SETTING];
     int count = job->settled;
-    bool quick = job->options->quick, together = series->kind == PROCESS;
+    bool quick = job->options->quick, together = series->together;
     struct tune_run run = {.collective = series->collective,
                            .processes = together ? 1 : series->ranks,
                            .ranks = together ? series->ranks : 1,
@@ -261,9 +150,9 @@ static bool sweep(struct job *job, const struct series *series, const char *sett
                            .iterations = quick ? 10 : 30,
                            .rows = series->count,
                            .timeout_s = quick ? 40 : 120};
-    snprintf(other, sizeof other, "%s", with ? with : "");
+    snprintf(other, sizeof other, "%s", with);
     snprintf(text, sizeof text, "%s", setting);
-    if (with)
+    if (*with)
         job->settings[count++] = other;
     job->settings[count++] = text;
     return tune_least(&run, job->settings, count, quick ? 1 : 2, us);
@@ -273,16 +162,16 @@ static void tell(struct job *job, const char *parameter, const struct series *se
 {
     char what[200];
     snprintf(what, sizeof what, "%s, %s, %d GPUs, %s: %s", parameter, series->collective, series->ranks,
-             series->kind == PROCESS ? "one process" : "a process each", way);
+             series->together ? "one process" : "a process each", way);
     tune_tell(&job->progress, what);
 }
 
-static void count_series(struct job *job, const struct duel *duel, const struct series *series)
+static void count_series(struct job *job, const struct plan_duel *duel, const struct series *series)
 {
     job->progress.all += 2;
 }
 
-static void measure(struct job *job, const struct duel *duel, const struct series *series)
+static void measure(struct job *job, const struct plan_duel *duel, const struct series *series)
 {
     double us[2][TUNE_SIZES];
     char setting[SETTING], size[24];
@@ -293,12 +182,12 @@ static void measure(struct job *job, const struct duel *duel, const struct serie
             job->progress.done++;
             continue;
         }
-        tell(job, name, series, duel->ways[way]);
+        tell(job, name, series, series->ways[way]);
         job->failed = !sweep(job, series, setting, duel->with, us[way]);
     }
     if (job->failed)
         return;
-    printf("    %15s  %10s us  %10s us\n", name + strlen("TUTTI_"), duel->ways[0], duel->ways[1]);
+    printf("    %15s  %10s us  %10s us\n", name + strlen("TUTTI_"), series->ways[0], series->ways[1]);
     int64_t unit = series->least;
     for (int k = 0; k < series->count; k++, unit *= FACTOR) {
         text_size(unit, size, sizeof size);
@@ -311,7 +200,7 @@ static void measure(struct job *job, const struct duel *duel, const struct serie
 /* ---- what follows ---- */
 
 /* Of the value in force, or TUNE_NEVER. */
-static int64_t begins_now(const struct duel *duel)
+static int64_t begins_now(const struct plan_duel *duel)
 {
     int64_t value = param_int(duel->id), never = 0;
     if (duel->largest)
@@ -329,7 +218,7 @@ static int64_t most_measured(const struct job *job)
 }
 
 /* The parameter's value by which the second way begins there. */
-static void value_text(const struct job *job, const struct duel *duel, int64_t from, char *out, size_t room)
+static void value_text(const struct job *job, const struct plan_duel *duel, int64_t from, char *out, size_t room)
 {
     if (from == TUNE_NEVER && duel->never)
         snprintf(out, room, "%s", duel->never);
@@ -339,7 +228,7 @@ static void value_text(const struct job *job, const struct duel *duel, int64_t f
         text_size(duel->largest ? from / FACTOR : from, out, room);
 }
 
-static void settle(struct job *job, const struct duel *duel)
+static void settle(struct job *job, const struct plan_duel *duel)
 {
     char value[24];
     const char *name = param_row(duel->id)->name;
@@ -355,17 +244,19 @@ static void settle(struct job *job, const struct duel *duel)
     job->settled++;
 }
 
-static void each_duel(struct job *job, series_fn visit, void (*after)(struct job *job, const struct duel *duel))
+static void each_duel(struct job *job, series_fn visit, void (*after)(struct job *job, const struct plan_duel *duel))
 {
-    for (int i = 0; i < DUELS; i++)
-        if (wanted(job->options, param_row(duels[i].id)->name)) {
-            job->count = 0;
-            job->failed = false;
-            each_series(job, &duels[i], visit);
-            if (after && job->count)
-                after(job, &duels[i]);
-            job->any |= job->count > 0;
-        }
+    for (int i = 0; i < PLAN_DUELS; i++) {
+        const struct plan_duel duel = plan_duel(i);
+        if (duel.untuned || !wanted(job->options, param_row(duel.id)->name))
+            continue;
+        job->count = 0;
+        job->failed = false;
+        each_series(job, &duel, visit);
+        if (after && job->count)
+            after(job, &duel);
+        job->any |= job->count > 0;
+    }
 }
 
 /* ---- blocks ---- */
@@ -377,7 +268,6 @@ static bool block_series(const struct job *job, struct series *out)
     int64_t most = options->most < G ? options->most : G;
     *out = (struct series){.collective = "allreduce",
                            .ranks = options->ranks[options->rank_counts - 1],
-                           .kind = PROCESSES,
                            .multiple = 1,
                            .least = most,
                            .most = most,
@@ -396,7 +286,7 @@ static void advise_blocks(struct job *job)
         return;
     for (int i = 0; i < BLOCK_ROWS; i++) {
         tell(job, "TUTTI_BLOCKS", &series, block_counts[i] + strlen("TUTTI_BLOCKS="));
-        if (!sweep(job, &series, block_counts[i], NULL, us[i]))
+        if (!sweep(job, &series, block_counts[i], "", us[i]))
             return;
         least = i && least < us[i][0] ? least : us[i][0];
     }

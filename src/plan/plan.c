@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "plan/row.h"
 
 #include <string.h>
 #include <strings.h>
@@ -15,22 +16,6 @@
 #define CHAIN_ALIGN  4096
 
 enum { ANYWHERE = 0 };
-enum quantity { VECTOR, INPUT, ALL };
-enum collectives { REDUCING, WHOLE, ALLREDUCE, BROADCAST, ANY };
-
-struct limit {
-    enum { LIMIT_OPEN, LIMIT_BYTES, LIMIT_AT, LIMIT_PAST } kind;
-    uint64_t value; /* bytes, or a parameter */
-};
-
-struct row {
-    enum collectives collectives;
-    unsigned where;
-    enum quantity quantity;
-    struct limit from, below;
-    enum way way;
-    enum kernel_id kernel;
-};
 
 #define OPEN                                                                                                           \
     {                                                                                                                  \
@@ -50,7 +35,7 @@ struct row {
     }
 #define WAY(collectives_, where_, bytes_, from_, below_, way_, kernel_)                                                \
     {collectives_, where_, bytes_, from_, below_, WAY_##way_, KERNEL_##kernel_},
-static const struct row rows[PLAN_ROWS] = {
+const struct plan_row plan_table[PLAN_ROWS] = {
 #include "tables/ways.tbl"
 };
 #undef WAY
@@ -58,7 +43,7 @@ static const struct row rows[PLAN_ROWS] = {
 /* ---- What the parameters say ---------------------------------------------------------------------------------------
  */
 
-static uint64_t resolve(struct limit limit, uint64_t open)
+static uint64_t resolve(struct plan_limit limit, uint64_t open)
 {
     switch (limit.kind) {
     case LIMIT_OPEN:
@@ -73,8 +58,8 @@ static uint64_t resolve(struct limit limit, uint64_t open)
 void plan_rules(bool zero, struct plan_rules *out)
 {
     for (int i = 0; i < PLAN_ROWS; i++) {
-        out->row[i].from = resolve(rows[i].from, 0);
-        out->row[i].below = resolve(rows[i].below, UINT64_MAX);
+        out->row[i].from = resolve(plan_table[i].from, 0);
+        out->row[i].below = resolve(plan_table[i].below, UINT64_MAX);
     }
     out->copy_from = zero ? 1 : (uint64_t)param_int(PARAM_COPY_FROM);
     out->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
@@ -159,7 +144,7 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0);
 }
 
-static bool concerns(enum collectives collectives, enum coll coll)
+bool plan_concerns(enum plan_collectives collectives, enum coll coll)
 {
     switch (collectives) {
     case REDUCING:
@@ -175,17 +160,17 @@ static bool concerns(enum collectives collectives, enum coll coll)
     }
 }
 
-static const struct row *choose(const struct plan_rules *rules, enum coll coll, unsigned facts,
-                                const uint64_t *quantities)
+static const struct plan_row *choose(const struct plan_rules *rules, enum coll coll, unsigned facts,
+                                     const uint64_t *quantities)
 {
     int i = 0;
     for (; i < PLAN_ROWS - 1; i++) {
-        uint64_t bytes = quantities[rows[i].quantity];
-        if (concerns(rows[i].collectives, coll) && (rows[i].where & ~facts) == 0 && bytes >= rules->row[i].from &&
-            bytes < rules->row[i].below)
+        uint64_t bytes = quantities[plan_table[i].quantity];
+        if (plan_concerns(plan_table[i].collectives, coll) && (plan_table[i].where & ~facts) == 0 &&
+            bytes >= rules->row[i].from && bytes < rules->row[i].below)
             break;
     }
-    return &rows[i]; /* the last one is for all that is left */
+    return &plan_table[i]; /* the last one is for all that is left */
 }
 
 static enum kernel_mode mode_of(enum way way, enum coll coll)
@@ -222,7 +207,7 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
 {
     uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
-    const struct row *row = choose(rules, coll, facts_of(rules, facts, bytes, capturing), quantities);
+    const struct plan_row *row = choose(rules, coll, facts_of(rules, facts, bytes, capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);

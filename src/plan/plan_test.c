@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of tables/ways.tbl, one by one: each is taken where it should be, at both ends of its sizes, and nowhere
  * else. */
-#include "plan/plan.h"
+#include "plan/duel.h"
+#include "plan/row.h"
 
 #include "base/param.h"
 
@@ -197,6 +198,83 @@ static void test_each_way_has_a_schedule(void **state)
             }
 }
 
+/* Every parameter of a row is once in tables/duels.tbl; the ways of those that are tuned differ somewhere in between
+ * the sizes measured, and one of them is the row's. */
+static bool meets(const struct plan_duel *duel, const struct plan_facts *facts, enum way way)
+{
+    bool met = false;
+    const char *ways[2];
+    for (uint64_t bytes = duel->least; bytes <= duel->most; bytes *= 4)
+        if (plan_duel_ways(duel, facts, bytes, ways))
+            met |= strcmp(ways[0], way_name(way)->text) == 0 || strcmp(ways[1], way_name(way)->text) == 0;
+    return met;
+}
+
+static void expect_duel(uint64_t parameter, const struct plan_row *row)
+{
+    int found = 0;
+    for (int i = 0; i < PLAN_DUELS; i++) {
+        struct plan_duel duel = plan_duel(i);
+        if (duel.id != parameter)
+            continue;
+        found++;
+        if (duel.untuned)
+            continue;
+        if (!meets(&duel, &apart, row->way) && !meets(&duel, &together, row->way))
+            fail_msg("%s: no size in between is carried by %s", param_row(duel.id)->name, way_name(row->way)->text);
+        assert_true(row->quantity != ALL); /* tutti tune counts the bytes of a vector, and of messages */
+        assert_true(duel.largest == (row->below.kind == LIMIT_PAST && row->below.value == parameter));
+    }
+    if (found != 1)
+        fail_msg("%s is in %d rows of tables/duels.tbl", param_row((enum param_id)parameter)->name, found);
+}
+
+static void test_parameters_of_rows_are_tuned(void **state)
+{
+    for (int i = 0; i < PLAN_ROWS; i++) {
+        const struct plan_limit limits[] = {plan_table[i].from, plan_table[i].below};
+        for (int k = 0; k < 2; k++)
+            if (limits[k].kind >= LIMIT_AT)
+                expect_duel(limits[k].value, &plan_table[i]);
+    }
+}
+
+static struct plan_duel duel_of(enum param_id id)
+{
+    int i = 0;
+    while (plan_duel(i).id != id)
+        i++;
+    return plan_duel(i);
+}
+
+static void expect_ways(enum param_id id, const struct plan_facts *facts, uint64_t bytes, enum way first,
+                        enum way second)
+{
+    struct plan_duel duel = duel_of(id);
+    const char *ways[2];
+    assert_int_equal(plan_duel_ways(&duel, facts, bytes, ways), first != second);
+    assert_string_equal(ways[0], way_name(first)->text);
+    assert_string_equal(ways[1], way_name(second)->text);
+}
+
+static void test_duels_follow_from_rows(void **state)
+{
+    expect_ways(PARAM_PEER_FROM, &together, M, WAY_LINES, WAY_PEER_LOAD);
+    expect_ways(PARAM_PEER_FROM, &apart, M, WAY_LINES, WAY_LINES);
+    expect_ways(PARAM_REDUCE_LINES_FROM, &apart, 512 * K, WAY_TWO_SHOT, WAY_LINES);
+    expect_ways(PARAM_REDUCE_LINES_TO, &apart, 64 * M, WAY_LINES, WAY_BULK);
+    expect_ways(PARAM_REDUCE_LINES_TO, &together, 4 * M, WAY_PEER_LOAD, WAY_PEER_LOAD);
+    expect_ways(PARAM_GATHER_FROM, &apart, 256 * M, WAY_BULK, WAY_BULK_COPY);
+    expect_ways(PARAM_GATHER_FROM, &apart, 64 * M, WAY_BULK, WAY_BULK); /* parts are too short to be copied */
+    expect_ways(PARAM_CHAIN_FROM, &apart, 256 * K, WAY_EXCHANGE, WAY_FAN);
+    expect_ways(PARAM_CHAIN_FAN, &apart, 64 * K, WAY_FAN, WAY_CHAIN); /* with chains from 1 byte on */
+    expect_ways(PARAM_CHAIN_COPY_FROM, &apart, 64 * M, WAY_CHAIN, WAY_COPY_CHAIN);
+    assert_string_equal(duel_of(PARAM_CHAIN_FAN).with, "TUTTI_CHAIN_FROM=1");
+    assert_string_equal(duel_of(PARAM_CHAIN_FROM).with, "");
+    assert_string_equal(duel_of(PARAM_CHAIN_FAN).collectives[0], "broadcast");
+    assert_string_equal(duel_of(PARAM_GATHER_FROM).collectives[0], "allreduce");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +287,8 @@ int main(void)
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_each_way_has_a_schedule),
+        cmocka_unit_test(test_parameters_of_rows_are_tuned),
+        cmocka_unit_test(test_duels_follow_from_rows),
     };
     setenv("TUTTI_DEBUG", "none", 1);
     plan_rules(false, &rules);

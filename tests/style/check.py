@@ -218,6 +218,9 @@ def check_tables(root, code):
         if path.startswith(("src/", "cli/", "compat/", "control/")) and "_test" not in path:
             used.update(re.findall(r"\b(?:WIRE_COUNTER|WIRE_EVENT|WIRE_MEMORY|PARAM)_\w+", text))
             used.update("PARAM_" + name for name in re.findall(r'"TUTTI_(\w+)"', text))  # what others set, too
+    if os.path.exists(os.path.join(root, "src/tables/ways.tbl")):  # limits of rows
+        limits = re.findall(r"\b(?:AT|PAST)\((\w+)\)", re.sub(r"(?s)/\*.*?\*/", "", read(root, "src/tables/ways.tbl")))
+        used.update("PARAM_" + name for name in limits)
     for name, (macro, prefix) in TABLES.items():
         path = f"src/tables/{name}"
         if not os.path.exists(os.path.join(root, path)):
