@@ -170,6 +170,52 @@ static void test_path(void **state)
     findings_free(&found);
 }
 
+/* Lanes between node0 and node2, and between node1 and node3, as of two leaves; others carry other lengths. */
+static struct made_job job_of_leaves(bool (*slow)(int from, int to))
+{
+    struct made_job job = job_of(nowhere);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
+            struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
+            int to = (int)lane->segments->peer;
+            bool across = host_of(rank) % 2 == host_of(to) % 2;
+            if (lane->distance == WIRE_DISTANCE_HOST)
+                continue;
+            free(lane->segments);
+            add_segments(lane, to, across ? 160000 : 320000, NS_PER_S, across && slow(rank, to) ? LATE : QUICK);
+        }
+    return job;
+}
+
+static bool but_ranks_0_and_4(int from, int to)
+{
+    return from + to != 4;
+}
+
+static bool everywhere(int from, int to)
+{
+    return true;
+}
+
+static bool but_into_host_0(int from, int to)
+{
+    return host_of(to) != 0;
+}
+
+/* Three of four connections have drawn the slow one of two uplinks, so that slow is usual. */
+static void test_most_drew_the_slow_uplink(void **state)
+{
+    struct made_job job = job_of_leaves(but_ranks_0_and_4);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_LINK, "node0",
+           "the path from rank 1 on node0 to rank 5 on node2 is slow: 160000 bytes take 60.0 ms, "
+           "on quick lanes elsewhere 6000.0 us");
+    assert_string_equal(found.items[0].evidence[0],
+                        "2 of 24 lanes are slow, and no interface has most of its own among them");
+    findings_free(&found);
+}
+
 /* A host's lanes are slow, and it has them with one host alone: which of the two it is cannot be told. */
 static void test_between_two_hosts(void **state)
 {
@@ -235,6 +281,17 @@ static void test_one_process_is_no_network(void **state)
 static void test_most_are_slow(void **state)
 {
     expect_nothing(job_of(of_two_hosts));
+}
+
+static void test_no_lane_is_quick(void **state)
+{
+    expect_nothing(job_of_leaves(everywhere));
+}
+
+/* All is slow but what comes into node0 from node2. Of the lanes to node2 none is quick: no path is to blame. */
+static void test_one_way_is_no_path(void **state)
+{
+    expect_nothing(job_of_leaves(but_into_host_0));
 }
 
 static void test_other_lengths_do_not_compare(void **state)
@@ -307,11 +364,14 @@ int main(void)
         cmocka_unit_test(test_one_way),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_between_two_hosts),
+        cmocka_unit_test(test_most_drew_the_slow_uplink),
         cmocka_unit_test(test_healthy),
         cmocka_unit_test(test_unknown_distances),
         cmocka_unit_test(test_shared_by_chance),
         cmocka_unit_test(test_one_process_is_no_network),
         cmocka_unit_test(test_most_are_slow),
+        cmocka_unit_test(test_no_lane_is_quick),
+        cmocka_unit_test(test_one_way_is_no_path),
         cmocka_unit_test(test_other_lengths_do_not_compare),
         cmocka_unit_test(test_turn_in_a_queue),
         cmocka_unit_test(test_what_was_slow_is_over),

@@ -4,7 +4,8 @@
  * (C4 section 3.1, with lanes in place of workers). Black boxes hold when each segment was put and when the peer had
  * it. A segment behind others of its lane counts from when the one before had landed, so that neither its wait for
  * data or credit nor that for its turn is the network's. Only segments of one length, over one transport and distance,
- * are compared: with the quickest quarter of the lanes, as of four hosts one slow one touches half of them.
+ * are compared: with the quickest quarter of the lanes, as of four hosts one slow one touches half of them. Where that
+ * quarter is slow, lanes between the same two interfaces still compare with each other: what differs is their path.
  *
  * Who is to blame: the interface of a host that most of its lanes, and the most lanes, have in common; what is left is
  * a path. One process whose lanes are slow beside quick ones of its host is no matter of the network.
@@ -36,6 +37,7 @@ struct flow {
     uint64_t latest;   /* the median of the last few */
     bool slow, told;   /* slow: beside those it is compared with; there is a finding of it, or none is wanted */
     bool turns;        /* slow, or becoming so */
+    bool aside;        /* slow beside others between the same two interfaces, so neither of these is to blame */
 };
 
 struct flows {
@@ -184,6 +186,12 @@ static bool is_slow_beside(uint64_t ns, uint64_t base)
     return ns > base + DELAY_MORE_NS && (double)ns > LANE_TIMES * (double)base;
 }
 
+/* Several flows that share an uplink by chance take as many times as long: a slow path is worse than that. */
+static bool is_slow_path_beside(uint64_t ns, uint64_t base)
+{
+    return is_slow_beside(ns, base) && (double)ns > PATH_TIMES * (double)base;
+}
+
 static void mark_slow(struct flows *flows)
 {
     for (size_t i = 0, end; i < flows->count; i = end) {
@@ -236,6 +244,70 @@ static bool number_ends(struct flows *flows)
     return ends != NULL;
 }
 
+/* ---- Lanes between the same two interfaces ---- */
+
+static size_t low_end(const struct flow *flow)
+{
+    return flow->at[OUT].end < flow->at[IN].end ? flow->at[OUT].end : flow->at[IN].end;
+}
+
+static size_t high_end(const struct flow *flow)
+{
+    return flow->at[OUT].end < flow->at[IN].end ? flow->at[IN].end : flow->at[OUT].end;
+}
+
+static int by_ends(const void *left, const void *right)
+{
+    const struct flow *a = *(struct flow *const *)left, *b = *(struct flow *const *)right;
+    if (low_end(a) != low_end(b))
+        return low_end(a) < low_end(b) ? -1 : 1;
+    if (high_end(a) != high_end(b))
+        return high_end(a) < high_end(b) ? -1 : 1;
+    return by_kind(a, b);
+}
+
+static bool same_ends(const struct flow *a, const struct flow *b)
+{
+    return low_end(a) == low_end(b) && high_end(a) == high_end(b) && same_kind(a, b);
+}
+
+/* A way is slow altogether where no lane of it is quick: then an end of it is slow, and no path. */
+static void mark_between(struct flow **between, size_t count)
+{
+    uint64_t base = count < DELAY_LINKS ? 0 : between[1]->ns;
+    bool quick[WAYS] = {false};
+    if (!base || !is_slow_path_beside(between[0]->base, base))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (!is_slow_path_beside(between[i]->ns, base))
+            quick[between[i]->at[OUT].end == low_end(between[i])] = true;
+    for (size_t i = 0; i < count; i++) {
+        between[i]->base = base;
+        between[i]->aside =
+            is_slow_path_beside(between[i]->ns, base) && quick[between[i]->at[OUT].end == low_end(between[i])];
+    }
+}
+
+/*
+ * Of two uplinks most flows may have drawn the slow one: then it is the usual one. Two lanes that are quick between
+ * the same two interfaces say that it need not be.
+ */
+static bool mark_aside(struct flows *flows)
+{
+    struct flow **sorted = calloc(flows->count + 1, sizeof *sorted);
+    for (size_t i = 0; sorted && i < flows->count; i++)
+        sorted[i] = &flows->all[i];
+    if (sorted)
+        qsort(sorted, flows->count, sizeof *sorted, by_ends);
+    for (size_t i = 0, end; sorted && i < flows->count; i = end) {
+        for (end = i; end < flows->count && same_ends(sorted[i], sorted[end]);)
+            end++;
+        mark_between(&sorted[i], end - i);
+    }
+    free(sorted);
+    return sorted != NULL;
+}
+
 static bool gather_flows(struct scene *scene, struct flows *flows)
 {
     bool fine = true;
@@ -248,7 +320,7 @@ static bool gather_flows(struct scene *scene, struct flows *flows)
     if (flows->count)
         qsort(flows->all, flows->count, sizeof *flows->all, by_kind);
     mark_slow(flows);
-    return flows->count && number_ends(flows);
+    return flows->count && number_ends(flows) && mark_aside(flows);
 }
 
 /* ---- Who is to blame ---- */
@@ -271,6 +343,12 @@ static bool counts(const struct flow *flow)
     return flow->base && !flow->told;
 }
 
+/* Lanes aside are slow for a process whose own they are; an interface has quick ones to the same place. */
+static bool is_slow_at(const struct flow *flow, bool process)
+{
+    return flow->slow || (process && flow->aside);
+}
+
 static void count_flows(const struct flows *flows, bool process, struct tally *tallies)
 {
     for (size_t i = 0; i < flows->count; i++)
@@ -279,7 +357,7 @@ static void count_flows(const struct flows *flows, bool process, struct tally *t
             const struct member *member = flow->at[way].member;
             struct tally *tally = &tallies[key_of(flow, way, process)];
             tally->all[way]++;
-            tally->slow[way] += flow->slow;
+            tally->slow[way] += is_slow_at(flow, process);
             tally->turns[way] += flow->turns;
             tally->interface = flow->at[way].interface;
             if (!tally->first || member->comm->rank < tally->first->comm->rank)
@@ -322,7 +400,7 @@ static void set_told(struct flows *flows, size_t key, bool process)
     for (size_t i = 0; i < flows->count; i++) {
         struct flow *flow = &flows->all[i];
         bool of_it = key_of(flow, OUT, process) == key || key_of(flow, IN, process) == key;
-        flow->told = flow->told || (of_it && flow->slow);
+        flow->told = flow->told || (of_it && is_slow_at(flow, process));
     }
 }
 
@@ -342,7 +420,8 @@ static void leave_out_processes(const struct scene *scene, struct flows *flows)
         for (int way = 0; way < WAYS; way++) {
             const struct flow *flow = &flows->all[i];
             size_t process = flow->at[way].member->process;
-            if (counts(flow) && flow->slow && is_slow(&of_process[process]) && !is_slow(&of_end[flow->at[way].end]))
+            if (counts(flow) && is_slow_at(flow, true) && is_slow(&of_process[process]) &&
+                !is_slow(&of_end[flow->at[way].end]))
                 set_told(flows, process, true);
         }
     free(of_process);
@@ -400,10 +479,9 @@ static bool is_before(const struct flow *a, const struct flow *b)
     return from != than ? from < than : a->at[IN].member->comm->rank < b->at[IN].member->comm->rank;
 }
 
-/* Several flows that share an uplink by chance take as many times as long: a slow path is worse than that. */
 static bool is_slow_path(const struct flow *flow)
 {
-    return counts(flow) && flow->slow && (double)flow->ns > PATH_TIMES * (double)flow->base;
+    return counts(flow) && (flow->slow || flow->aside) && is_slow_path_beside(flow->ns, flow->base);
 }
 
 static bool any_becomes_slow(const struct flows *flows)
