@@ -50,6 +50,7 @@ QUOTA = "/sys/fs/cgroup/cpu"  # of the first version of control groups; else the
 RATE, SLOW_RATE = "400mbit", "20mbit"
 QUEUE = ("burst", "72kb", "limit", "512kb")  # of a shaped port, as the lab's
 ELEMENTS = 40960  # between stages over hosts: more than a message of TCP holds, as of real jobs, so that it is recorded
+DEVICE = "soft_"  # so the names of softverbs' devices begin
 AT, AT_HOSTS = 30, 10  # steps before the fault; fewer where each takes longer
 
 
@@ -206,10 +207,14 @@ def fits(finding, fault, shape, ranks):
     return hosts[0] // 2 != hosts[1] // 2  # between the leaves, where every second flow is hit
 
 
-def right(faults, findings, shape, ranks):
-    """All that is named was injected, and something is."""
+def right(case, findings, ranks):
+    """All that is named was injected, and something is. What lanes over RDMA told is of an RDMA device."""
+    shape, faults, transport = case
     if faults[0][0] in HEALTHY:
         return not findings
+    if any(finding["kind"] == "interface" and (f"interface {DEVICE}" in finding["text"]) != (transport == "verbs")
+           for finding in findings):
+        return False
     return bool(findings) and all(any(fits(finding, fault, shape, ranks) for fault in faults) for finding in findings)
 
 
@@ -249,7 +254,7 @@ def one(arguments, name, case, lab):
                 said = findings[0]["kind"] if findings else "nothing"
                 if name == "blackhole" and not findings:
                     return said, gets_on(job, arguments.tutti), waited, findings
-                return said, right(faults, findings, shape, arguments.ranks), waited, findings
+                return said, right(case, findings, arguments.ranks), waited, findings
     finally:
         job.end()
 
