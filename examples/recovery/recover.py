@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 SHARED = "/dev/shm"  # where black boxes are memory
 DEFAULT = 1800.0     # seconds after which a group of PyTorch gives up
+REMOVED = 15         # seconds from the end of the hook; without it torchrun kills the process a minute after the fault
 
 
 class Failure(Exception):
@@ -50,16 +51,20 @@ class Program:
         """(time, match) of every line that fits."""
         return [(when, found) for when, line in list(self.lines) if (found := re.search(pattern, line))]
 
-    def end(self, number=signal.SIGTERM):
+    def stop(self):
         if self.process.poll() is None:
-            self.process.send_signal(number)
+            self.process.terminate()
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+    def end(self):
+        self.stop()
         self.reader.join(5)
-        self.process.stdout.close()
+        if not self.reader.is_alive():  # else close() would wait for it
+            self.process.stdout.close()
 
     def tail(self):
         return "\n".join(line for _, line in self.lines[-150:])
@@ -94,14 +99,15 @@ class Job:
         except FileNotFoundError:
             return []
 
-    def wait(self, condition, what):
-        end = time.monotonic() + self.options.patience
+    def wait(self, condition, what, patience=None):
+        patience = patience or self.options.patience
+        end = time.monotonic() + patience
         while not (came := condition()):
             if self.program.process.poll() is not None and not condition():
                 raise Failure(f"torchrun ended with status {self.program.process.returncode} before {what}:\n"
                               f"{self.program.tail()}")
             if time.monotonic() > end:
-                raise Failure(f"{what}: not within {self.options.patience:g} s:\n{self.program.tail()}")
+                raise Failure(f"{what}: not within {patience:g} s:\n{self.program.tail()}")
             time.sleep(0.02)
         return came
 
@@ -113,12 +119,13 @@ class Job:
         return {told["step"]: told["loss"] for told in self.life() if told["what"] == "step"}
 
     def end(self):
-        """All of it, also ranks that are stopped."""
-        self.program.end()
+        """All of it, also ranks that are stopped, whose end closes what the program's lines are read from."""
+        self.program.stop()
         for name in os.listdir(self.folder):
             if name.startswith("pid."):
                 with open(os.path.join(self.folder, name), encoding="ascii") as file:
                     kill(int(file.read()), self.folder)
+        self.program.end()
 
 
 def kill(pid, folder):
@@ -154,6 +161,9 @@ class Watch:
     def verdicts(self):
         return self.master.find(r"^VERDICT: (.*)")
 
+    def hooks(self):
+        return self.master.find(r"hook of verdict 1: (.*)")
+
     def end(self):
         self.master.end()
         self.agent.end()
@@ -185,7 +195,8 @@ def disturb(job, watch, options):
           f"the checkpoint is of step {latest(before, 'saved')['step']}", flush=True)
     if watch:
         times["verdict"] = job.wait(watch.verdicts, "a verdict")[0][0]
-    job.wait(lambda: gone(pid), "the end of the stopped process")
+        job.wait(watch.hooks, "the end of the hook")
+    job.wait(lambda: gone(pid), "the end of the stopped process", REMOVED if watch else None)
     times["gone"] = time.time()
     lives = len([told for told in before if told["what"] == "begin"])
     job.wait(lambda: len([told for told in job.life() if told["what"] == "resume"]) > lives, "a resumed job")
@@ -236,7 +247,7 @@ def check(watch, pid, options):
     print(f"verdict: {said[0]}")
     if len(said) != 1 or not re.match(rf"rank {options.rank}\b.*process {pid}\b.* is stopped", said[0]):
         raise Failure("want one verdict, of that rank:\n" + watch.master.tail())
-    if not watch.master.find(r"hook of verdict 1: exit status 0"):
+    if watch.hooks()[0][1].group(1) != "exit status 0":
         raise Failure("the hook did not end well:\n" + watch.master.tail())
 
 
