@@ -88,6 +88,8 @@ GPU_WAYS = {
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
     "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1",
                                         "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
+    "no shared memory, three threads, streams": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_KERNEL": "0",
+                                                 "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
 }
 
 

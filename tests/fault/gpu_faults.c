@@ -14,6 +14,8 @@
 #define WORDS  150000 /* of each rank's block: a large reduction */
 #define ROUNDS 4
 
+#define LAUNCH(n) "cuLaunchKernel:" n ",cuLaunchKernelEx:" n
+
 static const char *only;
 static bool quick;
 
@@ -137,6 +139,18 @@ int main(int argc, char **argv)
                                          "cuIpcOpenMemHandle:3",
                                          "cuIpcOpenMemHandle:4",
                                          NULL};
+    static const char *const couriers[] = {"cuMemHostAlloc:1",
+                                           "cuMemHostAlloc:2",
+                                           "cuMemHostAlloc:3",
+                                           "cuMemHostGetDevicePointer:2",
+                                           "cuEventCreate:3",
+                                           LAUNCH("1"),
+                                           LAUNCH("3"),
+                                           LAUNCH("2:sticky"),
+                                           "cuStreamIsCapturing:6:sticky",
+                                           "cuEventQuery:1:sticky",
+                                           "cuEventQuery:3:sticky",
+                                           NULL};
     static const char *const staged[] = {
         "cuMemHostAlloc:1",       "cuMemHostAlloc:2",      "cuMemcpyAsync:2",        "cuEventSynchronize:4",
         "cuStreamWriteValue32:2", "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
@@ -165,9 +179,13 @@ int main(int argc, char **argv)
     setenv("TUTTI_COPY_STAGE", "64K", 1);
     failures += try_all("copies", copies);
     setenv("TUTTI_SHM_DISABLE", "1", 1);
-    failures += try_all("staged", staged);
+    failures += try_all("staged", couriers);
+    setenv("TUTTI_STAGE_KERNEL", "0", 1);
+    failures += try_all("staged, by streams", staged);
     setenv("TUTTI_STAGE_THREADS", "3", 1);
     setenv("TUTTI_STAGE_SLICE", "64K", 1);
-    failures += try_all("staged by three threads", channels);
+    failures += try_all("staged by three threads, by streams", channels);
+    unsetenv("TUTTI_STAGE_KERNEL");
+    failures += try_all("staged by three threads", couriers);
     return failures != 0;
 }

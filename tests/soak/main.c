@@ -45,6 +45,8 @@ static const struct way {
     {"no-peers", SMALL "TUTTI_P2P_DISABLE=1", false},
     {"unreachable", SMALL "TUTTI_EMULATED_P2P=0", false},
     {"staged", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K", true},
+    {"staged-streams", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K TUTTI_STAGE_KERNEL=0", true},
+    {"staged-blocking", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K TUTTI_EMULATED_BLOCK=1", true},
     {"kernels", SMALL "TUTTI_COPY_PROCESSES=0", false},
     {"alone", SMALL "TUTTI_ISSUE_THREADS=1", false},
     {"workers", SMALL "TUTTI_ISSUE_THREADS=4", false},

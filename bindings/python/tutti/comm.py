@@ -134,8 +134,9 @@ class Communicator:
         return value.value
 
     def _is_staged(self) -> bool:
-        """Do threads of the host carry what GPUs exchange? These call the driver, where other threads' calls that wait
-        for a stream hold them up, and the stream waits for them: so calls wait until it is over."""
+        """Do threads of the host carry what GPUs exchange? With TUTTI_STAGE_KERNEL=0 these call the driver, where other
+        threads' calls that wait for a stream hold them up, and the stream waits for them: so calls wait until it is
+        over."""
         off = any(os.environ.get(name, "0") not in ("", "0") for name in ("TUTTI_SHM_DISABLE", "NCCL_SHM_DISABLE"))
         off = off or os.environ.get("TUTTI_TRANSPORT") in ("tcp", "verbs")
         return off or self.local[1] != self.size or self.size > KERNEL_RANKS

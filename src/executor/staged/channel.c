@@ -46,6 +46,8 @@ void channel_fail(struct channel *channel, tutti_result_t result)
     else
         team_fail(staged->team, result, staged->team->rank, error_last());
     team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */
+    if (staged->copies)
+        return;
     staged->cu->StreamSynchronize(channel->in);
     staged->cu->StreamSynchronize(channel->out);
 }
@@ -64,7 +66,7 @@ static tutti_result_t take_scalar(struct channel *channel, struct call *call)
     uint64_t scalar = 0;
     tutti_result_t result =
         slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS && !channel->staged->copies)
         result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "reading a scalar");
     call->scalar = scalar;
     call->scalar_at = NULL;
@@ -77,7 +79,8 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
     struct staged *staged = first->staged;
     tutti_result_t result = team_failure(staged->team);
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(staged->cu->EventSynchronize(job->ready), "waiting for the user's stream");
+        result = staged->copies ? courier_meet(first)
+                                : cuda_check(staged->cu->EventSynchronize(job->ready), "waiting for the user's stream");
     if (result == TUTTI_SUCCESS && job->call.scalar_at)
         result = take_scalar(first, &job->call);
     if (result != TUTTI_SUCCESS)
@@ -108,7 +111,9 @@ static void *work(void *argument)
 {
     struct channel *channel = argument;
     struct staged *staged = channel->staged;
-    cuda_enter(staged->device);
+    bool calls = !staged->copies; /* the driver */
+    if (calls)
+        cuda_enter(staged->device);
     pthread_mutex_lock(&staged->lock);
     for (;;) {
         while (list_empty(&channel->jobs) && !channel->stop)
@@ -123,7 +128,8 @@ static void *work(void *argument)
         job_left(staged, job, failed);
     }
     pthread_mutex_unlock(&staged->lock);
-    cuda_leave();
+    if (calls)
+        cuda_leave();
     return NULL;
 }
 
@@ -244,7 +250,7 @@ tutti_result_t channels_open(struct staged *staged)
         result = pin(staged);
     if (result == TUTTI_SUCCESS)
         result = courier_open(staged);
-    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+    for (int i = 0; i < staged->channels && !staged->copies && result == TUTTI_SUCCESS; i++)
         result = make_streams(&staged->channel[i]);
     if (result == TUTTI_SUCCESS && staged->channels > 1)
         result = open_teams(staged);

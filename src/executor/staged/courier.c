@@ -1,27 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by a kernel of the user's stream that takes orders. Where streams share few hardware queues, copies that a
- * channel puts into streams of its own would come behind whatever the user's stream has in that queue, which waits for
- * these very copies. A kernel has begun.
+ * Copies by a kernel of the user's stream that takes orders. Channels touch memory alone: a call of theirs would wait
+ * in the driver behind one of the user that waits there for all work of the GPU, and so for the channels. And where
+ * streams share few hardware queues, copies in streams of channels would come behind whatever the user's stream has in
+ * that queue, which waits for these very copies. A kernel has begun.
  */
 #include "executor/staged/internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/param.h"
 #include "device/cuda/launch.h"
 
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BOUNCE      ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
 #define PATIENCE_MS 5000                /* with a kernel, when the communicator has failed */
-#define LOOKS       20000 /* at a kernel's answer, until the driver is asked whether the GPU still works */
+#define LOOKS       4000 /* at an answer, one after another; then they come slowly: the stream may be busy for long */
+#define PAUSE_US    50   /* between two that come slowly */
+#define SLOW_LOOKS  1000 /* after so many of them the driver is asked again whether the GPU still works */
+
+/* ---- Does the GPU still work? ---- */
+
+/* A thread that does nothing else: it may be held up in the driver for as long as the user is. */
+static void *ask(void *argument)
+{
+    struct staged *staged = argument;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuda_enter(staged->device);
+    staged->cu->ThreadExchangeStreamCaptureMode(&mode); /* of this thread: somebody may be capturing a graph */
+    pthread_mutex_lock(&staged->doubt.lock);
+    while (!staged->doubt.stop) {
+        if (!staged->doubt.asked) {
+            pthread_cond_wait(&staged->doubt.news, &staged->doubt.lock);
+            continue;
+        }
+        staged->doubt.asked = false;
+        pthread_mutex_unlock(&staged->doubt.lock);
+        CUresult got = staged->cu->EventQuery(staged->doubt.event);
+        if (got != CUDA_SUCCESS && got != CUDA_ERROR_NOT_READY)
+            atomic_store(&staged->doubt.lost, (int)got);
+        pthread_mutex_lock(&staged->doubt.lock);
+    }
+    pthread_mutex_unlock(&staged->doubt.lock);
+    cuda_leave();
+    return NULL;
+}
+
+/* The answer comes at any time, or never: then a call of the user's waits for this communicator. */
+static void doubt(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->doubt.lock);
+    staged->doubt.asked = true;
+    pthread_cond_signal(&staged->doubt.news);
+    pthread_mutex_unlock(&staged->doubt.lock);
+}
+
+static tutti_result_t start_doubt(struct staged *staged)
+{
+    tutti_result_t result =
+        cuda_check(staged->cu->EventCreate(&staged->doubt.event, CU_EVENT_DISABLE_TIMING), "making an event");
+    return result == TUTTI_SUCCESS ? thread_start(&staged->doubt.thread, "tutti-doubt", ask, staged) : result;
+}
+
+static void end_doubt(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->doubt.lock);
+    staged->doubt.stop = true;
+    pthread_cond_signal(&staged->doubt.news);
+    pthread_mutex_unlock(&staged->doubt.lock);
+    thread_end(&staged->doubt.thread);
+    if (staged->doubt.event)
+        staged->cu->EventDestroy(staged->doubt.event);
+}
+
+/* ---- Life ---- */
 
 tutti_result_t courier_open(struct staged *staged)
 {
     void *memory = NULL;
     size_t copies = (size_t)staged->channels * sizeof *staged->copies;
-    if (!cuda_queues_are_few())
+    if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few())
         return TUTTI_SUCCESS;
     tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE,
                                                                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -30,38 +91,60 @@ tutti_result_t courier_open(struct staged *staged)
         return result;
     memset(memory, 0, copies);
     staged->copies = memory;
-    return cuda_check(staged->cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
-                      "finding the orders' device address");
+    result = cuda_check(staged->cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
+                        "finding the orders' device address");
+    return result == TUTTI_SUCCESS ? start_doubt(staged) : result;
 }
 
 void courier_close(struct staged *staged)
 {
+    end_doubt(staged);
     if (staged->copies)
         staged->cu->MemFreeHost(staged->copies);
     staged->copies = NULL;
 }
 
-tutti_result_t courier_launch(struct staged *staged, uint32_t sequence, CUstream stream)
+tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream)
 {
-    struct kernel_launch how = {
-        .kernel = KERNEL_COURIER, .blocks = (unsigned)staged->channels, .threads = KERNEL_COURIER_THREADS};
+    unsigned blocks = 32 - (unsigned)__builtin_clz(job->channels);
+    struct kernel_launch how = {.kernel = KERNEL_COURIER, .blocks = blocks, .threads = KERNEL_COURIER_THREADS};
     struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
                                   .over = (const uint32_t *)(uintptr_t)staged->done_device,
-                                  .job = sequence};
+                                  .job = job->sequence};
     return cuda_launch(staged->device, &how, TUTTI_UINT8, &what, stream);
 }
 
-/* The GPU has failed; or the communicator, and the kernel does not come. */
-static tutti_result_t is_hopeless(struct channel *channel, uint64_t *deadline)
+/* ---- Orders ---- */
+
+/* The GPU has failed; or the communicator, and a kernel that may be copying does not answer. */
+static tutti_result_t is_hopeless(const struct staged *staged, bool copies, uint64_t *deadline)
 {
-    const struct staged *staged = channel->staged;
-    CUresult got = staged->cu->EventQuery(channel->finished);
+    int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
     tutti_result_t failure = team_failure(staged->team);
-    if (got != CUDA_SUCCESS && got != CUDA_ERROR_NOT_READY)
-        return cuda_check(got, "staging by a kernel");
+    if (lost)
+        return cuda_check((CUresult)lost, "staging by a kernel");
     if (failure != TUTTI_SUCCESS && !*deadline)
-        *deadline = clock_deadline_ms(PATIENCE_MS);
+        *deadline = clock_deadline_ms(copies ? PATIENCE_MS : 0);
     return failure != TUTTI_SUCCESS && clock_passed(*deadline) ? failure : TUTTI_SUCCESS;
+}
+
+static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_copy *slot, uint32_t number,
+                                     bool copies)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    uint64_t deadline = 0;
+    for (unsigned look = 0; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
+         look++) {
+        if (look < LOOKS) {
+            sched_yield();
+            continue;
+        }
+        if ((look - LOOKS) % SLOW_LOOKS == 0)
+            doubt(staged);
+        result = is_hopeless(staged, copies, &deadline);
+        usleep(PAUSE_US);
+    }
+    return result;
 }
 
 /* One order, and its end. */
@@ -77,15 +160,12 @@ static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from,
     slot->bytes = bytes;
     __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELEASE);
-    tutti_result_t result = TUTTI_SUCCESS;
-    uint64_t deadline = 0;
-    for (unsigned look = 1; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
-         look++) {
-        if (look % LOOKS == 0)
-            result = is_hopeless(channel, &deadline);
-        sched_yield();
-    }
-    return result;
+    return wait_for_order(staged, slot, number, bytes > 0);
+}
+
+tutti_result_t courier_meet(struct channel *channel)
+{
+    return order(channel, 0, 0, 0);
 }
 
 static bool is_pinned(const struct staged *staged, const char *host)

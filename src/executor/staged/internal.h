@@ -39,7 +39,7 @@ struct channel {
     int index;
     struct engine *engine; /* NULL: channel 0 has the communicator's team */
     struct team *team;
-    CUstream in, out;
+    CUstream in, out; /* these, and all events, are NULL where there is a courier */
     CUevent finished; /* behind its last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
@@ -48,6 +48,16 @@ struct channel {
     pthread_cond_t news;
     struct thread thread;
     bool stop;
+};
+
+/* A thread that asks the driver whether the GPU still works, where a kernel copies. */
+struct doubt {
+    CUevent event; /* never recorded */
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    struct thread thread;
+    bool asked, stop;
+    _Atomic int lost; /* the driver's error */
 };
 
 struct staged {
@@ -62,6 +72,7 @@ struct staged {
     struct kernel_copy
         *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
     CUdeviceptr copies_device;
+    struct doubt doubt;
     bool crowded; /* their threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
@@ -82,7 +93,7 @@ struct job {
     int left;          /* of them that are not through */
     bool failed;
     uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
-    CUevent ready;   /* the user's stream has come to it */
+    CUevent ready;   /* the user's stream has come to it; NULL: there is a courier */
 };
 
 /* How slices of one kind of job are cut and carried. */
@@ -118,14 +129,16 @@ tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, co
 /* Copies between the GPU and host memory on one of the channel's streams. */
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 
-/* courier.c: copies by a kernel, where streams share few hardware queues */
+/* courier.c: copies by a kernel, unless TUTTI_STAGE_KERNEL=0. The channels make no call of the driver then. */
 tutti_result_t courier_open(struct staged *staged);
 void courier_close(struct staged *staged);
 /* What waits for the job in the user's stream. */
-tutti_result_t courier_launch(struct staged *staged, uint32_t sequence, CUstream stream);
+tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream);
+/* Waits until the user's stream has come to the channel's job, or the communicator has failed. */
+tutti_result_t courier_meet(struct channel *channel);
 /* As slice_copy(); it is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
-/* Of a channel's own streams: nothing is in them where there is a courier. */
+/* Of a channel's own streams: there are none where there is a courier. */
 tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream);
 
 /* pieces.c: sends and receives */

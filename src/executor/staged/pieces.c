@@ -158,13 +158,13 @@ static tutti_result_t issue(struct channel *channel, const struct job *job, stru
 static tutti_result_t copy_out(struct channel *channel, const struct job *job, struct slice *slice)
 {
     (void)job;
+    const struct staged *staged = channel->staged;
     bool owns = false;
     tutti_result_t result = copy_pieces(channel, slice, true);
     for (int i = 0; i < slice->pieces; i++)
         owns |= slice->piece[i].owned != NULL;
-    if (result == TUTTI_SUCCESS && owns)
-        result =
-            cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies from pageable memory");
+    if (result == TUTTI_SUCCESS && owns && !staged->copies)
+        result = cuda_check(staged->cu->StreamSynchronize(channel->out), "waiting for copies from pageable memory");
     if (result == TUTTI_SUCCESS)
         free_owned(slice);
     return result;

@@ -142,9 +142,11 @@ static tutti_result_t copy_out(struct channel *channel, const struct job *job, s
 static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice,
                             const struct stages *how)
 {
-    const struct cuda_driver *cu = channel->staged->cu;
-    tutti_result_t result =
-        cuda_check(cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
+    const struct staged *staged = channel->staged;
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!staged->copies) /* a courier's copies are over */
+        result =
+            cuda_check(staged->cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
         result = how->copy_in(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
@@ -153,7 +155,10 @@ static tutti_result_t begin(struct channel *channel, const struct job *job, stru
 static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice,
                                    const struct stages *how)
 {
-    tutti_result_t result = cuda_check(channel->staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
+    const struct staged *staged = channel->staged;
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!staged->copies)
+        result = cuda_check(staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)
         result = how->issue(channel, job, slice);
     slice->position = atomic_load(&channel->team->issued);

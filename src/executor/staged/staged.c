@@ -32,6 +32,10 @@ static tutti_result_t write_word(struct staged *staged, const struct job *job)
 /* No stream waits for ever, also when a part failed, but none goes on while something is still copied to its memory. */
 static void release(struct staged *staged, const struct job *job)
 {
+    if (staged->copies) { /* whose orders are over, or given up */
+        atomic_store(staged->done, job->sequence);
+        return;
+    }
     for (int i = 1; i < staged->channels; i++)
         if (job->channels >> i & 1)
             staged->cu->EventSynchronize(staged->channel[i].finished);
@@ -49,7 +53,8 @@ static void end_job(struct staged *staged, struct job *job)
                      job->ticket); /* before the courier ends: who waits for it may come behind that */
     if (result != TUTTI_SUCCESS || job->failed || staged->copies)
         release(staged, job);
-    staged->cu->EventDestroy(job->ready);
+    if (job->ready)
+        staged->cu->EventDestroy(job->ready);
     free(job->items);
     free(job);
 }
@@ -69,14 +74,46 @@ void job_left(struct staged *staged, struct job *job, bool failed)
 
 /* ---- Issuing ---- */
 
+static void free_job(struct job *job)
+{
+    free(job->items);
+    free(job);
+}
+
 static void push(struct staged *staged, struct job *job)
 {
     pthread_mutex_lock(&staged->lock);
-    job->sequence = ++staged->issued;
     job->left = __builtin_popcount(job->channels);
     list_push(&staged->jobs, &job->node);
     channel_give(&staged->channel[0], job);
     pthread_mutex_unlock(&staged->lock);
+}
+
+/* The courier is there before the job: no thread waits for one that cannot be launched. */
+static tutti_result_t enqueue_courier(struct staged *staged, struct job *job, CUstream stream)
+{
+    tutti_result_t result = courier_launch(staged, job, stream);
+    if (result == TUTTI_SUCCESS)
+        push(staged, job);
+    else
+        free_job(job);
+    return result;
+}
+
+static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CUstream stream)
+{
+    tutti_result_t result =
+        cuda_check(staged->cu->EventCreate(&job->ready, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(staged->cu->EventRecord(job->ready, stream), "marking a stream");
+    if (result != TUTTI_SUCCESS) {
+        free_job(job);
+        return result;
+    }
+    push(staged, job);
+    return cuda_check(
+        staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ),
+        "waiting for a job");
 }
 
 static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream stream)
@@ -86,21 +123,12 @@ static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream s
         cuda_check(staged->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     if (result == TUTTI_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
         result = error_set(TUTTI_INVALID_USAGE, "a graph cannot hold collectives of GPUs that share no memory");
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(staged->cu->EventCreate(&job->ready, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(staged->cu->EventRecord(job->ready, stream), "marking a stream");
     if (result != TUTTI_SUCCESS) {
-        free(job->items);
-        free(job);
+        free_job(job);
         return result;
     }
-    push(staged, job);
-    if (staged->copies)
-        return courier_launch(staged, staged->issued, stream);
-    return cuda_check(
-        staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ),
-        "waiting for a job");
+    job->sequence = ++staged->issued;
+    return staged->copies ? enqueue_courier(staged, job, stream) : enqueue_streams(staged, job, stream);
 }
 
 static struct job *new_job(int items)
@@ -198,6 +226,8 @@ tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct
     staged->slice_bytes = (size_t)param_int(PARAM_STAGE_SLICE) / CACHE_LINE * CACHE_LINE;
     list_init(&staged->jobs);
     pthread_mutex_init(&staged->lock, NULL);
+    pthread_mutex_init(&staged->doubt.lock, NULL);
+    pthread_cond_init(&staged->doubt.news, NULL);
     tutti_result_t result = cuda_driver(&staged->cu);
     if (result == TUTTI_SUCCESS)
         result = make_word(staged);
@@ -219,5 +249,7 @@ void staged_close(struct staged *staged)
     if (staged->done)
         staged->cu->MemFreeHost((void *)staged->done);
     pthread_mutex_destroy(&staged->lock);
+    pthread_mutex_destroy(&staged->doubt.lock);
+    pthread_cond_destroy(&staged->doubt.news);
     free(staged);
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_staged: behind each staged call the program waits inside the driver for all work of its GPU, by calls that hold
+ * up every other thread's. What the call still needs must not depend on the driver then. On the stand-in driver with
+ * TUTTI_EMULATED_BLOCK=1, one process a rank: tutti run -n 3 -- gpu_staged.
+ */
+#include "gpu.h"
+
+#include "device/cuda/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST   100000 /* words of a block: many slices of TUTTI_STAGE_SLICE=64K */
+#define ROUNDS 3      /* a first launch, a slice's second use, a change of the stream */
+
+static tutti_comm_t comm;
+static int rank, nranks;
+static const struct cuda_driver *cu;
+static uint32_t *in, *out;   /* nranks blocks of MOST words each */
+static tutti_stream_t other; /* beside the default one */
+
+static void require(bool right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
+    exit(1);
+}
+
+#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
+#define DONE(call) require((call) == CUDA_SUCCESS, #call)
+
+static uint32_t value(int from, size_t i, unsigned round)
+{
+    return (uint32_t)from * 1000003u + (uint32_t)i * 7u + round * 40503u;
+}
+
+static void fill(size_t words, unsigned round)
+{
+    for (size_t i = 0; i < words; i++)
+        in[i] = value(rank, i, round);
+    memset(out, 0, (size_t)nranks * MOST * sizeof *out);
+}
+
+/* Each of these waits for all work of the context, and calls of other threads wait for that one. */
+static void wait_in_driver(unsigned round)
+{
+    static CUdeviceptr spare;
+    if (spare)
+        DONE(cu->MemFree(spare));
+    spare = 0;
+    if (round % 2)
+        DONE(cu->MemAlloc(&spare, 4096)); /* the next wait is for this one's end */
+    else
+        DONE(cu->CtxSynchronize());
+}
+
+static void require_word(uint32_t got, uint32_t wanted, const char *what, size_t at, unsigned round)
+{
+    if (got == wanted)
+        return;
+    fprintf(stderr, "rank %d: %s, round %u: word %zu is %#x, not %#x\n", rank, what, round, at, got, wanted);
+    exit(1);
+}
+
+static void reduce(size_t words, unsigned round, tutti_stream_t stream)
+{
+    fill(words, round);
+    OK(tutti_allreduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, comm, stream));
+    wait_in_driver(round);
+    DONE(cu->CtxSynchronize());
+    for (size_t i = 0; i < words; i++) {
+        uint32_t sum = 0;
+        for (int from = 0; from < nranks; from++)
+            sum += value(from, i, round);
+        require_word(out[i], sum, "allreduce", i, round);
+    }
+}
+
+static void exchange(size_t words, unsigned round, tutti_stream_t stream)
+{
+    fill((size_t)nranks * words, round);
+    OK(tutti_alltoall(in, out, words, TUTTI_UINT32, comm, stream));
+    wait_in_driver(round);
+    DONE(cu->CtxSynchronize());
+    for (size_t i = 0; i < (size_t)nranks * words; i++)
+        require_word(out[i], value((int)(i / words), (size_t)rank * words + i % words, round), "alltoall", i, round);
+}
+
+/* To the next rank, from the last. */
+static void pass_on(size_t words, unsigned round, tutti_stream_t stream)
+{
+    int next = (rank + 1) % nranks, last = (rank + nranks - 1) % nranks;
+    fill(words, round);
+    OK(tutti_group_start());
+    OK(tutti_send(in, words, TUTTI_UINT32, next, comm, stream));
+    OK(tutti_recv(out, words, TUTTI_UINT32, last, comm, stream));
+    OK(tutti_group_end());
+    wait_in_driver(round);
+    DONE(cu->CtxSynchronize());
+    for (size_t i = 0; i < words; i++)
+        require_word(out[i], value(last, i, round), "message", i, round);
+}
+
+/* Several operations under way on two streams, then one wait for all of them. */
+static void pile_up(unsigned round)
+{
+    fill(MOST, round);
+    for (int i = 0; i < 4; i++) {
+        OK(tutti_allreduce(in, out, MOST, TUTTI_UINT32, TUTTI_MAX, comm, i % 2 ? other : NULL));
+        OK(tutti_broadcast(out, out, MOST, TUTTI_UINT32, i % nranks, comm, i % 2 ? other : NULL));
+    }
+    OK(tutti_barrier(comm, other));
+    DONE(cu->CtxSynchronize());
+    for (size_t i = 0; i < MOST; i++) {
+        uint32_t most = 0;
+        for (int from = 0; from < nranks; from++)
+            most = value(from, i, round) > most ? value(from, i, round) : most;
+        require_word(out[i], most, "several operations", i, round);
+    }
+}
+
+static uint32_t *memory(size_t words)
+{
+    void *found = NULL;
+    OK(tutti_device_mem_alloc(&found, words * sizeof(uint32_t)));
+    return found;
+}
+
+int main(void)
+{
+    const char *local_rank = getenv("TUTTI_LOCAL_RANK");
+    if (!local_rank)
+        return 2;
+    gpu_select(atoi(local_rank));
+    OK(cuda_driver(&cu));
+    tutti_config_t config = gpu_config();
+    OK(tutti_comm_init_from_env(&comm, &config));
+    OK(tutti_comm_rank(comm, &rank));
+    OK(tutti_comm_count(comm, &nranks));
+    in = memory((size_t)nranks * MOST);
+    out = memory((size_t)nranks * MOST);
+    CUstream made;
+    DONE(cu->StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0));
+    other = (tutti_stream_t)made;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        tutti_stream_t stream = round % 2 ? other : NULL;
+        for (size_t words = 10; words <= MOST; words *= 100) {
+            reduce(words, round, stream);
+            exchange(words, round, stream);
+            pass_on(words, round, stream);
+        }
+        pile_up(round);
+    }
+    DONE(cu->StreamDestroy(made));
+    tutti_comm_destroy(comm);
+    return 0;
+}
