@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""two_level.py BUILD [--rate 200mbit] [--each 4] [--max 16M]: allreduce on two hosts of the lab,
-each with several ranks.
+"""two_level.py BUILD [--collective allgather] [--rate 200mbit] [--each 4] [--max 16M]: allreduce, or allgather, on
+hosts of the lab, each with several ranks.
 
 Makes a lab of two hosts joined by one switch, with links of a limited rate, and runs `tutti perf` on both, by the
 library's choice and by the flat one (TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root,
@@ -24,8 +24,8 @@ def perf(options, name, algorithm, folder, turn):
     """Times in microseconds by size, out of place."""
     out = os.path.join(folder, f"{turn}.json")
     ranks, nonce = [], secrets.token_hex(16)
-    command = [os.path.join(options.build, "cli", "tutti"), "perf", "allreduce", "-b", options.min, "-e", options.max,
-               "-f", "4", "-n", "5", "-w", "2", "-J", out]
+    command = [os.path.join(options.build, "cli", "tutti"), "perf", options.collective, "-b", options.min,
+               "-e", options.max, "-f", "4", "-n", "5", "-w", "2", "-J", out]
     for rank in range(2 * options.each):
         host = rank % 2 if options.interleaved else rank // options.each
         env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * options.each),
@@ -48,6 +48,7 @@ def times(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
+    parser.add_argument("--collective", default="allreduce", choices=["allreduce", "allgather"])
     parser.add_argument("--rate", default="200mbit", help="of each host's link, each way (200mbit)")
     parser.add_argument("--each", type=int, default=4, help="ranks of a host (4)")
     parser.add_argument("--min", default="4K", help="smallest vector (4K)")
@@ -70,7 +71,8 @@ def main():
                     seen[choice].setdefault(size, []).append(time)
         finally:
             subprocess.run([options.lab, "down", name], check=False, stdout=subprocess.DEVNULL)
-    print(f"allreduce, 2 hosts x {options.each} ranks, links of {options.rate}; medians of {options.turns} runs, us")
+    print(f"{options.collective}, 2 hosts x {options.each} ranks, links of {options.rate}; "
+          f"medians of {options.turns} runs, us")
     print(f"{'bytes':>10} {'flat':>12} {'chosen':>12} {'ratio':>7}")
     for size in sorted(seen["flat"]):
         flat, chosen = (statistics.median(seen[choice][size]) for choice in ("flat", "chosen"))

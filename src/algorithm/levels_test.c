@@ -90,17 +90,23 @@ static struct shape two_by_four(bool in_turn, struct levels **levels)
 }
 
 /* Of the vector, what the busiest host sends to others. */
-static double far(const char *name, bool in_turn, bool knows)
+static double far_of(enum coll coll, const char *name, bool in_turn, bool knows)
 {
     struct levels *levels, flat;
     struct cost_far out;
     struct shape shape = two_by_four(in_turn, &levels);
+    shape.coll = coll;
     flat = *levels;
     flat.in_order = true; /* as if ranks were in order already: they keep their numbers */
     shape.levels = knows ? levels : &flat;
-    assert_int_equal(cost_far_walk(algorithm_find(COLL_ALLREDUCE, name, strlen(name)), &shape, &out), TUTTI_SUCCESS);
+    assert_int_equal(cost_far_walk(algorithm_find(coll, name, strlen(name)), &shape, &out), TUTTI_SUCCESS);
     free(levels);
     return out.bytes;
+}
+
+static double far(const char *name, bool in_turn, bool knows)
+{
+    return far_of(COLL_ALLREDUCE, name, in_turn, knows);
 }
 
 static bool near(double a, double b)
@@ -115,6 +121,10 @@ static void price_of_the_network(void **state)
     assert_true(near(far("ring", false, true), 1.75));
     assert_true(near(far("ring", true, true), 1.75)); /* by position */
     assert_true(near(far("ring", true, false), 7));   /* every step leaves the host */
+    assert_true(near(far_of(COLL_ALLGATHER, "two-level", false, true), 0.5));
+    assert_true(near(far_of(COLL_ALLGATHER, "two-level", true, true), 0.5));
+    assert_true(near(far_of(COLL_ALLGATHER, "ring", false, true), 0.875));
+    assert_true(near(far_of(COLL_ALLGATHER, "ring", true, true), 3.5)); /* keeps the numbers */
 }
 
 static void price_in_seconds(void **state)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two levels: allreduce where hosts hold several ranks. As many ranks of each host as the smallest host has are owners.
- * Within a host all give each owner its part, and it reduces them. Owners of the same part go round a ring of hosts,
- * each with its part alone. Then owners share the results within their host. The network carries 2V (hosts - 1) / hosts
- * each way for a host, and every owner drives it; a ring of all n ranks would carry 2V (n - 1) / n over one pair of
- * ranks.
+ * Two levels, where hosts hold several ranks. As many ranks of each host as the smallest host has are owners.
+ *
+ * Allreduce: within a host all give each owner its part, and it reduces them. Owners of the same part go round a ring
+ * of hosts, each with its part alone. Then owners share the results within their host. The network carries
+ * 2V (hosts - 1) / hosts each way for a host, and every owner drives it; a ring of all n ranks would carry
+ * 2V (n - 1) / n over one pair of ranks.
+ *
+ * Allgather: an owner's column is its share of each host's blocks; where hosts are alike, one block of each. Columns
+ * go round the ring of hosts, and what came in one turn is shared within the host during the next one. Each block
+ * enters a host once; a ring of all ranks brings nearly all blocks into each host, those that are from there, too.
  */
 #include "algorithm/rows.h"
 
@@ -127,3 +132,122 @@ static int round_of(const struct shape *shape, int rank, int round, struct actio
 
 ALGORITHM(two_level_allreduce, "two-level", COLL_BIT(ALLREDUCE), ALGORITHM_LEVELS, rounds, blocks, scratch_blocks,
           most_actions, round_of, NULL)
+
+/* ---- allgather ---- */
+
+/* Where hosts are not alike, owners have blocks of others to carry, and get these first. */
+static int turns_before(const struct shape *shape)
+{
+    return shape->levels && shape->levels->least < shape->levels->most;
+}
+
+static int allgather_rounds(const struct shape *shape)
+{
+    return turns_before(shape) + hosts_of(shape);
+}
+
+/* Messages of a rank: its own block to and from its host, or its column's blocks to all of the host, and theirs; and
+ * columns of two hosts. */
+static int allgather_actions(const struct shape *shape)
+{
+    int most = shape->levels ? shape->levels->most : shape->nranks, least = shape->levels ? shape->levels->least : 1;
+    int column = (most + least - 1) / least;
+    return most * column + most + 2 * column + 1;
+}
+
+/* Blocks of consecutive ranks, of what an owner carries of a host. */
+struct stretch {
+    int index, end; /* of ranks of the host; what is left */
+    struct run blocks;
+};
+
+static struct stretch column(const struct seat *seat, int host, int owner)
+{
+    int size = seat->levels ? seat->levels->first[host + 1] - seat->levels->first[host] : seat->size;
+    return (struct stretch){.index = owner * size / seat->owners, .end = (owner + 1) * size / seat->owners};
+}
+
+static bool next_stretch(const struct seat *seat, int host, struct stretch *stretch)
+{
+    if (stretch->index == stretch->end)
+        return false;
+    stretch->blocks = run(rank_at(seat, host, stretch->index++), 1);
+    while (stretch->index < stretch->end &&
+           rank_at(seat, host, stretch->index) == stretch->blocks.block + stretch->blocks.nblocks) {
+        stretch->blocks.nblocks++;
+        stretch->index++;
+    }
+    return true;
+}
+
+static int send_column(const struct seat *me, int host, int to, struct action *actions)
+{
+    struct stretch stretch = column(me, host, me->index);
+    int count = 0;
+    while (next_stretch(me, host, &stretch))
+        actions[count++] = act_send(to, out(stretch.blocks.block), stretch.blocks);
+    return count;
+}
+
+static int recv_column(const struct seat *me, int host, int owner, int from, struct action *actions)
+{
+    struct stretch stretch = column(me, host, owner);
+    int count = 0;
+    while (next_stretch(me, host, &stretch))
+        actions[count++] = act_recv(from, out(stretch.blocks.block), stretch.blocks);
+    return count;
+}
+
+/* In turn t the blocks of the host t before this one go on, and those of the one before that come. The first block is
+ * the caller's own, which is not in OUT yet if the turn is the first of all rounds. */
+static int pass_columns(const struct seat *me, int rank, int turn, bool at_once, struct action *actions)
+{
+    int n = me->hosts, count = 0;
+    int next = rank_at(me, wrap(me->host + 1, n), me->index), previous = rank_at(me, wrap(me->host - 1, n), me->index);
+    if (at_once)
+        actions[count++] = act_send(next, in(0), run(rank, 1));
+    else
+        count += send_column(me, wrap(me->host - turn, n), next, actions);
+    return count + recv_column(me, wrap(me->host - turn - 1, n), me->index, previous, actions + count);
+}
+
+static int share_own(const struct seat *me, int rank, struct action *actions)
+{
+    int count = 0;
+    actions[count++] = act_copy(in(0), out(rank), run(rank, 1));
+    for (int i = 1; i < me->size; i++) {
+        int to = rank_at(me, me->host, wrap(me->index + i, me->size));
+        int from = rank_at(me, me->host, wrap(me->index - i, me->size));
+        actions[count++] = act_send(to, in(0), run(rank, 1));
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
+static int share_columns(const struct seat *me, int host, struct action *actions)
+{
+    int count = 0;
+    for (int i = 1; i < me->size; i++) {
+        int to = wrap(me->index + i, me->size), from = wrap(me->index - i, me->size);
+        if (me->index < me->owners)
+            count += send_column(me, host, rank_at(me, me->host, to), actions + count);
+        if (from < me->owners)
+            count += recv_column(me, host, from, rank_at(me, me->host, from), actions + count);
+    }
+    return count;
+}
+
+/* What goes over the network comes first: sharing goes on beside it. */
+static int allgather_round(const struct shape *shape, int rank, int round, struct action *actions)
+{
+    struct seat me = seat_of(shape, rank);
+    int count = 0, turn = round - turns_before(shape);
+    if (turn >= 0 && turn < me.hosts - 1 && me.index < me.owners)
+        count += pass_columns(&me, rank, turn, round == 0, actions);
+    if (round == 0)
+        return count + share_own(&me, rank, actions + count);
+    return turn > 0 ? count + share_columns(&me, wrap(me.host - turn, me.hosts), actions + count) : count;
+}
+
+ALGORITHM(two_level_allgather, "two-level", COLL_BIT(ALLGATHER), ALGORITHM_LEVELS, allgather_rounds, nranks, no_scratch,
+          allgather_actions, allgather_round, NULL)

@@ -123,6 +123,7 @@ def gpu_main(tutti, matrix, driver):
     return failures != 0
 
 
+LEVELS = "allreduce:two-level;allgather:two-level;reduce:tree;broadcast:ring"
 # Which host a rank takes itself to be on: one behind the other, in turn, uneven.
 HOSTS = ("TUTTI_RANK * 2 / TUTTI_SIZE", "TUTTI_RANK % 2", "TUTTI_RANK * TUTTI_RANK % 3")
 
@@ -134,10 +135,9 @@ def hosts_main(tutti, matrix):
     for ranks in [5] if quick else [3, 4, 5, 8] if full else [3, 5, 8]:
         for host in HOSTS:
             before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
-            for choice, settings in ((None, {}), ("allreduce:two-level;reduce:tree;broadcast:ring", SLICED),
-                                     ("ring", SLICED))[: 3 if full else 2]:
+            for choice, settings in ((None, {}), (LEVELS, SLICED), ("ring", SLICED))[: 3 if full else 2]:
                 stride = 1 if full else (60 if quick else 30) * max(1, ranks // 4)
-                which = ["-c", "allreduce,reduce,broadcast"] if choice else []
+                which = ["-c", "allreduce,allgather,reduce,broadcast"] if choice else []
                 failures += not run(tutti, matrix, "auto", ranks, choice,
                                     ["-s", str(runs + 1), "-k", str(stride), *which], before, settings)
                 runs += 1
