@@ -224,7 +224,8 @@ TUTTI_API tutti_result_t tutti_stream_query(tutti_stream_t stream);
 
 /* ---- Memory ---- */
 
-/* Page-aligned zeroed memory that peers of this host can map: collectives on it copy less. Free with tutti_mem_free. */
+/* Page-aligned zeroed memory that peers of this host can map: collectives on it copy less. RDMA devices register it
+ * once, not for each payload; so nothing else may be mapped over it. Free with tutti_mem_free. */
 TUTTI_API tutti_result_t tutti_mem_alloc(void **pointer, size_t size);
 TUTTI_API tutti_result_t tutti_mem_free(void *pointer);
 
@@ -233,7 +234,8 @@ TUTTI_API tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size);
 TUTTI_API tutti_result_t tutti_device_mem_free(void *pointer);
 
 /* Tells the library that [buffer, buffer + size) will be used often with `comm`: what can be prepared once is prepared.
- * Never needed for correctness. The memory must stay valid until the matching deregister. */
+ * Host memory is registered with RDMA devices once, not for each payload, from here to the matching deregister; so
+ * long it must stay mapped as it is. Never needed for correctness. */
 TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
 

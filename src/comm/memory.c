@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/known.h"
 #include "base/list.h"
 #include "transport/shm/region.h"
 
@@ -17,6 +18,7 @@
 struct registration {
     struct list node;
     tutti_comm_t comm;
+    uint64_t known; /* of host memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,8 +64,11 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     struct registration *registration = calloc(1, sizeof *registration);
     if (!registration)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a registration");
-    if (comm_device(comm) == TUTTI_HOST) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
+    if (comm_device(comm) ==
+        TUTTI_HOST) { /* buffers on a GPU are mapped by peers at first use, and need nothing else */
         populate(buffer, size);
+        registration->known = known_add(buffer, size);
+    }
     registration->comm = comm;
     pthread_mutex_lock(&lock);
     list_push(&registrations, &registration->node);
@@ -85,6 +90,8 @@ tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
     if (found)
         list_remove(&found->node);
     pthread_mutex_unlock(&lock);
+    if (found)
+        known_remove(found->known);
     free(found);
     return found ? TUTTI_SUCCESS
                  : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);

@@ -7,6 +7,7 @@
 #include "engine/rounds_internal.h"
 
 #include "base/error.h"
+#include "base/known.h"
 #include "base/param.h"
 
 #include <stdio.h>
@@ -85,16 +86,22 @@ static void post_action(struct context *c, struct run *run, const struct action 
 
 /* ---- A round ---- */
 
-static tutti_result_t ensure(unsigned char **memory, size_t *have, size_t want)
+static void workspace_drop(struct workspace *space)
 {
-    if (*have >= want)
+    known_remove(space->known);
+    free(space->bytes);
+}
+
+static tutti_result_t workspace_ensure(struct workspace *space, size_t want)
+{
+    if (space->size >= want)
         return TUTTI_SUCCESS;
-    unsigned char *bigger = aligned_alloc(CACHE_LINE, (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    size_t size = (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    unsigned char *bigger = aligned_alloc(CACHE_LINE, size);
     if (!bigger)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of scratch", want);
-    free(*memory);
-    *memory = bigger;
-    *have = want;
+    workspace_drop(space);
+    *space = (struct workspace){bigger, want, known_add(bigger, size)};
     return TUTTI_SUCCESS;
 }
 
@@ -106,7 +113,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
     for (int i = 0; i < run->actions; i++)
         if (run->action[i].kind == ACTION_RECV_REDUCE)
             bounce += run_length(c, run, &run->action[i]);
-    tutti_result_t result = ensure(&run->bounce, &run->bounce_size, bounce);
+    tutti_result_t result = workspace_ensure(&run->bounce, bounce);
     if (result != TUTTI_SUCCESS)
         return result;
     bounce = 0;
@@ -115,7 +122,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
         if (action->kind == ACTION_RECV) {
             post_action(c, run, action, NULL);
         } else if (action->kind == ACTION_RECV_REDUCE) {
-            post_action(c, run, action, run->bounce + bounce);
+            post_action(c, run, action, run->bounce.bytes + bounce);
             bounce += run_length(c, run, action);
         }
     }
@@ -222,9 +229,9 @@ void rounds_free(struct rounds *rounds)
     for (int i = 0; i < rounds->runs; i++) {
         free(rounds->run[i].action);
         free(rounds->run[i].transfer);
-        free(rounds->run[i].bounce);
-        free(rounds->run[i].scratch);
-        free(rounds->run[i].prepared);
+        workspace_drop(&rounds->run[i].bounce);
+        workspace_drop(&rounds->run[i].scratch);
+        workspace_drop(&rounds->run[i].prepared);
     }
     free(rounds->run);
     free(rounds);
@@ -289,8 +296,8 @@ tutti_result_t rounds_start(struct team *team, struct op *op)
         struct run *run = &rounds->run[i];
         run->busy = false;
         transfers_begin(&run->transfers);
-        if ((size_t)i < rounds->slices && (ensure(&run->scratch, &run->scratch_size, scratch) != TUTTI_SUCCESS ||
-                                           ensure(&run->prepared, &run->prepared_size, input) != TUTTI_SUCCESS))
+        if ((size_t)i < rounds->slices && (workspace_ensure(&run->scratch, scratch) != TUTTI_SUCCESS ||
+                                           workspace_ensure(&run->prepared, input) != TUTTI_SUCCESS))
             return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, error_last());
     }
     return TUTTI_SUCCESS;

@@ -20,6 +20,13 @@ struct cursor {
     size_t arrived; /* bytes of the bounce buffer that have been folded */
 };
 
+/* Memory that grows, and that adapters may keep registered. */
+struct workspace {
+    unsigned char *bytes;
+    size_t size;
+    uint64_t known;
+};
+
 /* A slice in flight. */
 struct run {
     size_t slice;
@@ -30,12 +37,9 @@ struct run {
     struct action *action;
     struct transfers transfers; /* of the round */
     struct transfer *transfer;  /* one for each message: several of a multi-block action of a strided buffer */
-    unsigned char *bounce;      /* where reductions' inputs arrive */
-    size_t bounce_size;
-    unsigned char *scratch;
-    size_t scratch_size;
-    unsigned char *prepared; /* its multiplied input */
-    size_t prepared_size;
+    struct workspace bounce;    /* where reductions' inputs arrive */
+    struct workspace scratch;
+    struct workspace prepared; /* its multiplied input */
 };
 
 struct rounds {

@@ -28,9 +28,9 @@ unsigned char *rounds_place(const struct context *c, const struct run *run, uint
 {
     const struct slicing *slicing = &c->rounds->slicing;
     if (buffer == BUFFER_SCRATCH)
-        return run->scratch + (size_t)block * slicing->stride * c->size;
+        return run->scratch.bytes + (size_t)block * slicing->stride * c->size;
     if (buffer == BUFFER_IN && c->prepares)
-        return run->prepared +
+        return run->prepared.bytes +
                (size_t)block * (slicing->cut ? slicing->stride : slices_span(slicing, run->slice, 0, 1)) * c->size;
     return user_place(c, run, buffer, block);
 }
@@ -84,7 +84,7 @@ static void work_piece(struct context *c, struct run *run, const struct action *
         return;
     }
     const unsigned char *from = rounds_place(c, run, action->src_buffer, action->src_block + at->block) + skip;
-    const void *sources[2] = {from, run->bounce + at->arrived + skip};
+    const void *sources[2] = {from, run->bounce.bytes + at->arrived + skip};
     if (action->kind == ACTION_RECV_REDUCE)
         reduce_into(c, action->final, to, sources, 2, count);
     else

@@ -91,7 +91,7 @@ void bulk_release_recv(struct link *link, struct link_recv *recv)
         link->receiving_count--;
     }
     recv->credited = false;
-    memory_withdraw(link, recv->memory);
+    registration_drop(link->domain, recv->memory);
     recv->memory = NULL;
     if (recv->bitmap != &recv->bitmap_few)
         free(recv->bitmap);
@@ -103,8 +103,10 @@ void bulk_burn_recv(struct link *link, struct link_recv *recv)
 {
     static struct link_recv burnt; /* no segments: nothing matches it */
     bool credited = recv->credited && link->receiving[recv->slot] == recv;
-    if (recv->memory)
+    if (recv->memory) {
         lanes_cut_direct(link); /* there nobody asks before the peer's segments land */
+        registration_revoke(link->domain, recv->memory);
+    }
     bulk_release_recv(link, recv);
     if (credited)
         link->receiving[recv->slot] = &burnt;
@@ -268,9 +270,9 @@ static bool put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = TOKEN(send->id, index)};
-    if (send->memory && (lane->ops->caps & TRANSPORT_DIRECT)) {
+    if (send->memory && send->memory->remote.devices && (lane->ops->caps & TRANSPORT_DIRECT)) {
         put.remote = &send->memory->remote;
-        put.memory = send->memory->source;
+        put.memory = send->memory->source->memory;
     }
     if (!flight_begin(lane, send, &put, now)) {
         lanes_lose(link, "no memory for what is under way");
@@ -394,6 +396,16 @@ void bulk_say_have(struct link *link)
         struct wire_message head = {.kind = WIRE_HAVE, .slot = (uint16_t)slot};
         message_send(link, &head, recv->bitmap, (recv->segments + 63) / 64 * sizeof *recv->bitmap);
     }
+}
+
+/* Puts that are under way with it fail, and so do their lanes; the rest asks. */
+void bulk_revoked(struct link *link, uint32_t slot)
+{
+    struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    if (!send)
+        early_revoke(link, slot);
+    else if (send->memory)
+        send->memory->remote.devices = 0;
 }
 
 void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t length)

@@ -97,6 +97,17 @@ void early_drop_all(struct link *link)
     }
 }
 
+void early_revoke(struct link *link, uint32_t slot)
+{
+    for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
+        list_each(node, &link->arrived.list[i])
+        {
+            struct unexpected *item = list_entry(node, struct unexpected, node);
+            if (item->head.kind == WIRE_CREDIT && item->head.slot == slot)
+                memset(item->body + offsetof(struct early_credit, memory), 0, sizeof(struct wire_remote));
+        }
+}
+
 static void forget(struct link *link, uint64_t comm)
 {
     for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "link/link.h"
 #include "trace/trace.h"
 
@@ -164,8 +165,12 @@ struct link_domain {
     struct list links;
     struct list telling; /* links with arrivals that the peer does not know of */
     struct list copies;  /* sends to this very process that are being copied */
-    _Atomic int kept;    /* payloads and the like that came before they were asked for, on all links */
-    bool met;            /* a send and a receive of this process, since link_met() */
+    struct list registrations;
+    uint64_t registered;                /* bytes of them */
+    struct poll_source known_bell;      /* rings when known memory comes or goes; fd -1: nobody asks */
+    struct known_watcher known_watcher; /* its number */
+    _Atomic int kept;                   /* payloads and the like that came before they were asked for, on all links */
+    bool met;                           /* a send and a receive of this process, since link_met() */
     bool closing;
 };
 
@@ -244,6 +249,8 @@ struct unexpected *early_find(struct link *link, const struct wire_tag *tag, uns
 void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length);
 /* Out of the list; the caller frees it. */
 void early_take(struct link *link, struct unexpected *item);
+/* The key in a credit for `slot` that waits has ended. */
+void early_revoke(struct link *link, uint32_t slot);
 void early_drop_all(struct link *link);
 /* Must small payloads wait for a credit now? */
 static inline bool early_held(const struct link *link)
@@ -263,6 +270,8 @@ void *bulk_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t lengt
 void bulk_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_sent(struct lane *lane, uint64_t token);
 void bulk_say_have(struct link *link);
+/* The key of the memory of `slot` has ended. */
+void bulk_revoked(struct link *link, uint32_t slot);
 void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t length);
 void bulk_put_again(struct link *link, unsigned lane_index);
 void bulk_release_recv(struct link *link, struct link_recv *recv);
@@ -295,15 +304,34 @@ void flight_done(struct link *link, uint32_t slot);
 
 /* memory.c: registered memory, for lanes whose hardware stores puts by itself */
 struct link_memory {
-    struct transport_memory *source;
-    struct wire_remote remote;
+    struct link_registration *source;
+    struct wire_remote remote; /* no devices: it was revoked */
 };
 /* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. */
-struct transport_memory *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out);
-void memory_withdraw(struct link *link, struct transport_memory *memory);
+struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out);
 /* The source of a send, if the credit came with memory. NULL: as above. */
 struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote);
 void memory_part(struct link *link, struct link_memory *memory);
+
+/* registration.c: what is registered with transports, kept where the memory's life is known */
+struct link_registration {
+    struct list node; /* in domain->registrations, the latest used last */
+    struct transport_memory *memory;
+    int transport;
+    uint64_t known; /* number of the memory; 0: to be ended with its last user */
+    bool target;    /* peers are told its key */
+    unsigned users; /* payloads */
+};
+tutti_result_t registrations_open(struct link_domain *domain);
+/* All payloads are gone. */
+void registrations_close(struct link_domain *domain);
+/* For a payload, until registration_drop(). NULL: it cannot, or is not to be, registered. */
+struct link_registration *registration_take(struct link_domain *domain, int transport, void *data, size_t length,
+                                            bool target);
+/* NULL: nothing. */
+void registration_drop(struct link_domain *domain, struct link_registration *registration);
+/* From here on no peer writes there: all receives that share it have lost it, and their peers are told. */
+void registration_revoke(struct link_domain *domain, struct link_registration *registration);
 
 /* lanes.c: life and death of lanes */
 /* Asks the policy which lanes there are to be. */

@@ -94,6 +94,13 @@ static tutti_result_t open_transports(struct link_domain *domain)
                      param_text(PARAM_TRANSPORT), error_last());
 }
 
+static void domain_free(struct link_domain *domain)
+{
+    for (int i = 0; i < domain->transports; i++)
+        domain->ops[i]->close(domain->transport[i]);
+    free(domain);
+}
+
 tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
                                 const struct path_policy *policy, struct link_domain **out)
 {
@@ -113,6 +120,8 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     list_init(&domain->links);
     list_init(&domain->copies);
     list_init(&domain->telling);
+    list_init(&domain->registrations);
+    domain->known_bell.fd = -1;
     tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
     if (result == TUTTI_SUCCESS)
         result = random_bytes(domain->self.secret, sizeof domain->self.secret);
@@ -121,9 +130,11 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     if (result == TUTTI_SUCCESS)
         result = open_transports(domain);
     if (result == TUTTI_SUCCESS)
+        result = registrations_open(domain);
+    if (result == TUTTI_SUCCESS)
         *out = domain;
     else
-        free(domain);
+        domain_free(domain);
     return result;
 }
 
@@ -189,9 +200,8 @@ void link_domain_close(struct link_domain *domain)
     domain->closing = true;
     while (!list_empty(&domain->links))
         link_free(list_entry(domain->links.next, struct link, node));
-    for (int i = 0; i < domain->transports; i++)
-        domain->ops[i]->close(domain->transport[i]);
-    free(domain);
+    registrations_close(domain);
+    domain_free(domain);
 }
 
 const struct wire_process *link_domain_self(const struct link_domain *domain)

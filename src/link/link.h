@@ -23,6 +23,7 @@ struct link_domain;
 struct link_send;
 struct link_recv;
 struct link_memory;
+struct link_registration;
 
 /* One payload on its way out. Embedded by the caller, who keeps it and the data until done() is called. */
 struct link_send {
@@ -64,8 +65,8 @@ struct link_recv {
     uint32_t segments, arrived;
     uint16_t slot;
     bool credited;
-    struct transport_memory *memory; /* that the peer was told a key of; NULL: none */
-    uint64_t *bitmap;                /* segments that have arrived */
+    struct link_registration *memory; /* that the peer was told a key of; NULL: none */
+    uint64_t *bitmap;                 /* segments that have arrived */
     uint64_t bitmap_few;
 };
 

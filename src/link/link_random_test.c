@@ -6,6 +6,7 @@
  */
 #include "link/link_testing.h"
 
+#include "base/known.h"
 #include "base/param.h"
 #include "base/random.h"
 
@@ -18,7 +19,8 @@
 #include <cmocka.h>
 
 #define PAIRS 24
-#define TURNS 200 /* within which all must end once nothing goes wrong any more */
+#define MOST  ((size_t)SCRIPT_SEGMENT * 101) /* bytes of a payload */
+#define TURNS 200                            /* within which all must end once nothing goes wrong any more */
 
 /* Two ends of a payload, which begin and may be given up at different times. */
 struct pair {
@@ -34,6 +36,8 @@ struct world {
     uint32_t seq;
     bool bounded; /* little may come early: small payloads are held back now and then, and none is given up, for that
                      leaves some */
+    unsigned char *slab; /* known memory, in which half of the payloads lie */
+    uint64_t known;
     uint64_t arrived, cancelled, killed;
 };
 
@@ -76,8 +80,11 @@ static void make(struct pair *pair)
     size_t length = draw_length();
     uint32_t seq = world->seq++;
     *pair = (struct pair){.side = (int)draw(2)};
-    for (int end = 0; end < 2; end++)
+    for (int end = 0; end < 2; end++) {
         pair->end[end] = payload_new(end == 0, seq, 7, length);
+        if (draw(2))
+            payload_move(pair->end[end], world->slab + (size_t)(pair - world->pair + PAIRS * end) * MOST);
+    }
     pair->end[0]->then = spoil;
 }
 
@@ -226,18 +233,28 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
         .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
     fresh.script = script_new(&shape);
     script_join(fresh.script);
+    fresh.slab = malloc(2 * PAIRS * MOST);
+    fresh.known = known_add(fresh.slab, 2 * PAIRS * MOST);
+    assert_true(fresh.slab && fresh.known);
     fresh.bounded = draw(3) == 0;
     for (int side = 0; side < 2 && fresh.bounded; side++)
         fresh.script->side[side].link->most_early = 12000;
     for (uint64_t i = 0; i < steps; i++)
         step();
     finish_all();
+    int refused = fresh.script->refused;
+    assert_true(fresh.script->registrations <= 4); /* as source and as target at either side */
+    known_remove(fresh.known);
+    for (int side = 0; side < 2; side++)
+        poller_wait(fresh.script->side[side].poller, 0);
     assert_int_equal(fresh.script->registrations, 0);
+    free(fresh.slab);
     script_free(fresh.script);
-    print_message("seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n",
-                  (unsigned long long)seed, shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
-                  (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled,
-                  (unsigned long long)fresh.killed);
+    print_message(
+        "seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died, %d puts refused\n",
+        (unsigned long long)seed, shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
+        (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled, (unsigned long long)fresh.killed,
+        refused);
     assert_true(fresh.arrived > 0);
 }
 

@@ -60,6 +60,7 @@ struct script {
     int opened;             /* lanes */
     int registrations;      /* in force */
     int fail_registrations; /* so many registrations fail */
+    int refused;            /* puts with keys that had ended */
     unsigned depth;         /* upcalls under way */
     unsigned char *current; /* the message that is being delivered */
     size_t current_length;
@@ -114,6 +115,7 @@ struct payload {
     };
     bool sends;
     unsigned char *data;
+    bool moved; /* by payload_move() */
     size_t length;
     uint32_t seed;
     int done;
@@ -125,6 +127,8 @@ struct payload {
 
 struct wire_tag script_tag(uint32_t seq);
 struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t length);
+/* Its bytes lie here instead, in memory that the caller keeps. */
+void payload_move(struct payload *payload, unsigned char *data);
 void payload_start(struct payload *payload, struct link *link);
 void payload_cancel(struct payload *payload, struct link *link);
 /* A receive's memory holds what a send of this tag holds. */

@@ -67,13 +67,36 @@ static bool act_up(struct script_lane *lane)
     return true;
 }
 
+static bool act_kill(struct script_lane *lane)
+{
+    if (lane->broken)
+        return false;
+    lane->broken = true;
+    script_drop_flight(lane);
+    if (lane->closed)
+        lane->connecting = false;
+    if (lane->other) {
+        lane->other->broken = true;
+        script_drop_flight(lane->other);
+    }
+    return true;
+}
+
+/* A put whose key has ended: the peer's adapter refuses it, and the lane fails. */
+static bool is_refused(struct script_lane *lane, const struct packet *packet, const struct script_lane *to)
+{
+    if (!packet->put || !packet->remote || script_registered(to->lane.transport->side, packet->key))
+        return false;
+    to->lane.transport->script->refused++;
+    return act_kill(lane);
+}
+
 /* Bytes [begin, end) of a put land where the owner says. */
 static void land(struct script_lane *to, struct packet *packet, size_t end)
 {
     struct transport_owner *owner = &to->lane.transport->owner;
     size_t length = end - packet->landed;
-    if (packet->remote) { /* memory that was given back would have no key, and its lane be closed */
-        REQUIRE(script_registered(to->lane.transport->side, packet->key));
+    if (packet->remote) {
         memcpy(packet->remote + packet->landed, packet->from + packet->landed, length);
         packet->landed = end;
         return;
@@ -98,6 +121,8 @@ static bool act_deliver(struct script_lane *lane)
     struct packet *packet = list_entry(lane->flight.next, struct packet, node);
     struct transport_owner *owner = &to->lane.transport->owner;
     unsigned *depth = &to->lane.transport->script->depth;
+    if (is_refused(lane, packet, to))
+        return true;
     list_remove(&packet->node);
     ++*depth;
     if (owner->message && !packet->put) {
@@ -119,7 +144,8 @@ static bool act_part(struct script_lane *lane)
     struct packet *packet = to ? list_entry(lane->flight.next, struct packet, node) : NULL;
     if (!packet || !packet->put || packet->landed || !to->lane.transport->owner.target)
         return false;
-    land(to, packet, packet->length / 2);
+    if (!is_refused(lane, packet, to))
+        land(to, packet, packet->length / 2);
     return true;
 }
 
@@ -128,21 +154,6 @@ static bool act_sent(struct script_lane *lane)
     if (list_empty(&lane->sources) || lane->closed || lane->down)
         return false;
     script_tell_sent(lane);
-    return true;
-}
-
-static bool act_kill(struct script_lane *lane)
-{
-    if (lane->broken)
-        return false;
-    lane->broken = true;
-    script_drop_flight(lane);
-    if (lane->closed)
-        lane->connecting = false;
-    if (lane->other) {
-        lane->other->broken = true;
-        script_drop_flight(lane->other);
-    }
     return true;
 }
 

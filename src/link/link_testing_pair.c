@@ -174,6 +174,18 @@ struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t
     return payload;
 }
 
+void payload_move(struct payload *payload, unsigned char *data)
+{
+    memcpy(data, payload->data, payload->length);
+    free(payload->data);
+    payload->data = data;
+    payload->moved = true;
+    if (payload->sends)
+        payload->send.data = data;
+    else
+        payload->recv.data = data;
+}
+
 void payload_start(struct payload *payload, struct link *link)
 {
     if (payload->sends)
@@ -202,7 +214,8 @@ void payload_free(struct payload *payload)
 {
     if (!payload)
         return;
-    free(payload->data);
+    if (!payload->moved)
+        free(payload->data);
     free(payload);
 }
 

@@ -192,6 +192,9 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     case WIRE_LANE_DEAD:
         lanes_peer_says_dead(link, head->slot, head->tag.seq);
         break;
+    case WIRE_REVOKED:
+        bulk_revoked(link, head->slot);
+        break;
     case WIRE_HAVE:
         bulk_have(link, head->slot, body, length);
         break;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of payloads that is registered with a transport whose hardware reads and writes it by itself (NCCLX
- * section 4.2: the receiver tells address and key, the sender writes there). What cannot be registered goes the other
- * way: the peer's target() is asked.
+ * Memory of payloads for transports whose hardware reads and writes it by itself (NCCLX section 4.2: the receiver tells
+ * address and key, the sender writes there). What is not registered goes the other way: the peer's target() is asked.
  */
 #include "link/internal.h"
 
@@ -16,46 +15,34 @@ static int direct_transport(const struct link *link)
     return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_DIRECT) ? data : -1;
 }
 
-static struct transport_memory *register_with(struct link *link, void *data, size_t length)
+static struct link_registration *take(struct link *link, void *data, size_t length, bool target)
 {
-    struct transport_memory *memory = NULL;
-    int index = direct_transport(link);
-    if (index < 0 || link->domain->ops[index]->register_memory(link->domain->transport[index], data, length, &memory) !=
-                         TUTTI_SUCCESS)
-        return NULL;
-    trace_count(link->domain->trace, WIRE_COUNTER_REGISTRATIONS, 1);
-    trace_count(link->domain->trace, WIRE_COUNTER_REGISTERED_BYTES, length);
-    return memory;
+    int transport = direct_transport(link);
+    return transport < 0 ? NULL : registration_take(link->domain, transport, data, length, target);
 }
 
-void memory_withdraw(struct link *link, struct transport_memory *memory)
+struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out)
 {
-    int index = direct_transport(link);
-    if (memory)
-        link->domain->ops[index]->deregister_memory(link->domain->transport[index], memory);
-}
-
-struct transport_memory *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out)
-{
-    struct transport_memory *memory = register_with(link, data, length);
-    if (!memory)
+    struct link_registration *registration = take(link, data, length, true);
+    if (!registration)
         return NULL;
+    const struct transport_memory *memory = registration->memory;
     *out = (struct wire_remote){
         .address = (uint64_t)(uintptr_t)data, .devices = (uint32_t)memory->devices, .opened = memory->opened};
     memcpy(out->key, memory->key, sizeof out->key);
-    return memory;
+    return registration;
 }
 
 struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote)
 {
     struct link_memory *memory = NULL;
-    struct transport_memory *source = NULL;
+    struct link_registration *source = NULL;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
-        source = register_with(link, (void *)send->data, send->length);
+        source = take(link, (void *)send->data, send->length, false);
     if (source && (memory = malloc(sizeof *memory)))
         *memory = (struct link_memory){source, *remote};
     else
-        memory_withdraw(link, source);
+        registration_drop(link->domain, source);
     return memory;
 }
 
@@ -63,6 +50,6 @@ void memory_part(struct link *link, struct link_memory *memory)
 {
     if (!memory)
         return;
-    memory_withdraw(link, memory->source);
+    registration_drop(link->domain, memory->source);
     free(memory);
 }

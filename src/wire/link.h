@@ -33,6 +33,7 @@ enum wire_message_kind {
                   struct wire_word */
     WIRE_LANDED,  /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says
                      the rest */
+    WIRE_REVOKED, /* receiver: the key in the credit for `slot` has ended: what is not put yet goes without */
     WIRE_BLOCKED, /* answer to WIRE_CALL, whose head it has: rank `tag.to` waits, too. Body: struct wire_blocked */
 };
 

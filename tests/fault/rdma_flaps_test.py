@@ -134,7 +134,7 @@ class Flapper:
 
 
 def nothing_is_left(other, seconds):
-    lanes = {"TUTTI_IB_LANES": str(LANES)}
+    lanes = {"TUTTI_IB_LANES": str(LANES), "TUTTI_REGISTERED": "0"}  # what is kept would grow with what was drawn
     with Job(other, lanes, lanes, soak=("--seconds", str(seconds), "--resets", "0")) as job:
         flapper = Flapper(other, job)
         job.carries(BOTH)

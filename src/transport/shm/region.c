@@ -3,6 +3,7 @@
 #include "transport/shm/region.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/known.h"
 #include "base/list.h"
 #include "base/memory.h"
 
@@ -20,6 +21,7 @@ struct region {
     int fd;
     char *base;
     size_t size;
+    uint64_t known;             /* as known memory */
     struct region_pair *mapped; /* who has it mapped */
     size_t mappers;
 };
@@ -45,6 +47,7 @@ __attribute__((constructor)) static void watch_forks(void)
 
 static void destroy(struct region *region)
 {
+    known_remove(region->known);
     memory_unmap(region->base, region->size);
     if (region->fd >= 0)
         close(region->fd);
@@ -70,6 +73,7 @@ void *region_alloc(size_t size)
         return NULL;
     }
     region->base = base;
+    region->known = known_add(base, region->size);
     pthread_mutex_lock(&mutex);
     region->id = ++last_id;
     list_push(&regions, &region->node);

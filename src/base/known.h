@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of which the library knows how long it lives: from known_add() to known_remove(). What is made for such
+ * memory, as its registration with an adapter, may be kept as long. Of all other memory nobody says when its pages get
+ * another meaning. Numbers are never used twice. All functions may be called from any thread.
+ */
+#ifndef TUTTI_BASE_KNOWN_H
+#define TUTTI_BASE_KNOWN_H
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct known {
+    uint64_t id; /* from 1 */
+    char *base;
+    size_t size;
+};
+
+/* 0: there is no memory to write it down; then it is memory like any other. */
+uint64_t known_add(void *base, size_t size);
+/* Before the memory is given back. 0: nothing. */
+void known_remove(uint64_t id);
+
+/* A known range that holds [address, address + length). False: there is none. */
+bool known_find(const void *address, size_t length, struct known *out);
+bool known_lives(uint64_t id);
+/* The one with the smallest number above `after`. False: there is none. */
+bool known_next(uint64_t after, struct known *out);
+
+/* Who is to hear of memory that comes and goes: a number is added to its eventfd. */
+struct known_watcher {
+    struct list node;
+    int bell;
+};
+void known_watch(struct known_watcher *watcher, int bell);
+void known_unwatch(struct known_watcher *watcher);
+
+#endif

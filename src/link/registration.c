@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registrations of memory with a transport whose hardware reads and writes it by itself. That of memory whose life is
+ * known (base/known.h) is made once, for all of that memory, and kept; that of other memory lasts as long as its
+ * payload, for nobody would say when its pages go. Sources and targets are registered apart: no peer knows the key of a
+ * source, and the key of a target ends at once when one of the payloads that go there is given up.
+ */
+#include "link/internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { REGISTER_USE, REGISTER_POOL }; /* TUTTI_REGISTER */
+
+static void end(struct link_domain *domain, struct link_registration *registration)
+{
+    list_remove(&registration->node);
+    domain->registered -= registration->memory->length;
+    domain->ops[registration->transport]->deregister_memory(domain->transport[registration->transport],
+                                                            registration->memory);
+    free(registration);
+}
+
+/* Nobody is to find it any more. */
+static void retire(struct link_domain *domain, struct link_registration *registration)
+{
+    registration->known = 0;
+    if (!registration->users)
+        end(domain, registration);
+}
+
+/* Ends those that nobody uses, the longest unused first, until no more than so many bytes are registered. */
+static void trim(struct link_domain *domain, uint64_t most)
+{
+    list_each_safe(node, &domain->registrations)
+    {
+        struct link_registration *registration = list_entry(node, struct link_registration, node);
+        if (domain->registered <= most)
+            break;
+        if (!registration->users)
+            end(domain, registration);
+    }
+}
+
+static tutti_result_t ask(struct link_domain *domain, int transport, const struct known *range,
+                          struct transport_memory **out)
+{
+    const struct transport_ops *ops = domain->ops[transport];
+    return ops->register_memory(domain->transport[transport], range->base, range->size, out);
+}
+
+static struct link_registration *make(struct link_domain *domain, int transport, const struct known *range, bool target)
+{
+    struct link_registration *made = calloc(1, sizeof *made);
+    uint64_t most = (uint64_t)param_int(PARAM_REGISTERED);
+    trim(domain, most > range->size ? most - range->size : 0);
+    tutti_result_t result = made ? ask(domain, transport, range, &made->memory) : TUTTI_SYSTEM_ERROR;
+    if (made && result != TUTTI_SUCCESS && domain->registered) { /* the system may have a limit of its own */
+        trim(domain, 0);
+        result = ask(domain, transport, range, &made->memory);
+    }
+    if (result != TUTTI_SUCCESS) {
+        free(made);
+        return NULL;
+    }
+    made->transport = transport;
+    made->target = target;
+    made->known = range->id;
+    list_push(&domain->registrations, &made->node);
+    domain->registered += made->memory->length;
+    trace_count(domain->trace, WIRE_COUNTER_REGISTRATIONS, 1);
+    trace_count(domain->trace, WIRE_COUNTER_REGISTERED_BYTES, range->size);
+    return made;
+}
+
+/* Does each device know the memory? One that was lost since, and is back, does not. */
+static bool is_whole(const struct transport_memory *memory)
+{
+    for (int i = 0; i < memory->devices; i++)
+        if (!memory->key[i])
+            return false;
+    return true;
+}
+
+static struct link_registration *find(struct link_domain *domain, int transport, uint64_t known, bool target)
+{
+    list_each(node, &domain->registrations)
+    {
+        struct link_registration *registration = list_entry(node, struct link_registration, node);
+        if (registration->known == known && registration->target == target && registration->transport == transport)
+            return registration;
+    }
+    return NULL;
+}
+
+struct link_registration *registration_take(struct link_domain *domain, int transport, void *data, size_t length,
+                                            bool target)
+{
+    struct known range;
+    struct link_registration *found = NULL;
+    bool kept = known_find(data, length, &range) && range.size <= (uint64_t)param_int(PARAM_REGISTERED);
+    if (!kept && param_int(PARAM_REGISTER) == REGISTER_POOL)
+        return NULL;
+    if (!kept)
+        range = (struct known){.base = data, .size = length};
+    else if ((found = find(domain, transport, range.id, target)) && !is_whole(found->memory)) {
+        retire(domain, found);
+        found = NULL;
+    }
+    if (!found && !(found = make(domain, transport, &range, target)))
+        return NULL;
+    found->users++;
+    list_remove(&found->node); /* the latest are at the end */
+    list_push(&domain->registrations, &found->node);
+    return found;
+}
+
+void registration_drop(struct link_domain *domain, struct link_registration *registration)
+{
+    if (registration && --registration->users == 0 && !registration->known)
+        end(domain, registration);
+}
+
+/* The receives of a link that share the registration: their peer has its key. */
+static void tell_sharers(struct link *link, struct link_registration *registration)
+{
+    for (uint32_t slot = 0; slot < link->receiving_size; slot++) {
+        struct link_recv *recv = link->receiving[slot];
+        if (!recv || recv->memory != registration)
+            continue;
+        struct wire_message head = {.kind = WIRE_REVOKED, .slot = (uint16_t)slot};
+        recv->memory = NULL;
+        registration->users--;
+        message_send(link, &head, NULL, 0);
+    }
+}
+
+void registration_revoke(struct link_domain *domain, struct link_registration *registration)
+{
+    registration->users++;
+    list_each(node, &domain->links) tell_sharers(list_entry(node, struct link, node), registration);
+    registration->users--;
+    retire(domain, registration);
+}
+
+/* With TUTTI_REGISTER=pool all known memory is registered before it is used. */
+static void fill_pool(struct link_domain *domain)
+{
+    struct known range = {0};
+    while (known_next(range.id, &range))
+        for (int i = 0; i < domain->transports; i++)
+            for (int target = 0; target <= 1; target++)
+                if ((domain->ops[i]->caps & TRANSPORT_DIRECT) && range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
+                    !find(domain, i, range.id, target))
+                    make(domain, i, &range, target);
+}
+
+/* Known memory has come or gone. */
+static void on_bell(struct poll_source *source, uint32_t events)
+{
+    struct link_domain *domain = (struct link_domain *)((char *)source - offsetof(struct link_domain, known_bell));
+    uint64_t count;
+    (void)events;
+    (void)!read(source->fd, &count, sizeof count);
+    list_each_safe(node, &domain->registrations)
+    {
+        struct link_registration *registration = list_entry(node, struct link_registration, node);
+        if (registration->known && !known_lives(registration->known))
+            retire(domain, registration);
+    }
+    if (param_int(PARAM_REGISTER) == REGISTER_POOL)
+        fill_pool(domain);
+}
+
+tutti_result_t registrations_open(struct link_domain *domain)
+{
+    bool any = false;
+    for (int i = 0; i < domain->transports; i++)
+        any |= domain->ops[i]->caps & TRANSPORT_DIRECT;
+    if (!any)
+        return TUTTI_SUCCESS;
+    domain->known_bell = (struct poll_source){.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), .ready = on_bell};
+    if (domain->known_bell.fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make an eventfd: %s", strerror(errno));
+    tutti_result_t result = poller_add(domain->poller, &domain->known_bell, EPOLLIN);
+    if (result != TUTTI_SUCCESS) {
+        close(domain->known_bell.fd);
+        domain->known_bell.fd = -1;
+        return result;
+    }
+    known_watch(&domain->known_watcher, domain->known_bell.fd);
+    return TUTTI_SUCCESS;
+}
+
+void registrations_close(struct link_domain *domain)
+{
+    trim(domain, 0);
+    if (domain->known_bell.fd < 0)
+        return;
+    known_unwatch(&domain->known_watcher);
+    poller_remove(domain->poller, &domain->known_bell);
+    close(domain->known_bell.fd);
+}
