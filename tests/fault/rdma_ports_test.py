@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on
-over the port that is left, over TCP where none is, and over those that are back. Then a peer with one port;
+over the port that is left, over TCP where none is, and over those that are back; events of ports, which say so at once.
+Then a peer with one port;
 and the source ports of packets. Usage: rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS instead: ports that go
 down, lose packets, are black holes and are taken out, drawn from the seed, for so long."""
 import random
+import re
 import socket
 import sys
 import time
 
-from links import Other, run_alone
-from rdma_job import AT_ONCE, BOTH, PATIENCE, Job, judge, tell
+from links import Other, ip, run_alone
+from rdma_job import AT_ONCE, BOTH, PATIENCE, SOON, Job, judge, tell
 
 ROCE = (4791).to_bytes(2, "big")
 
@@ -31,6 +33,33 @@ def links_go_and_come(other):
         job.carries(BOTH)
         for link in BOTH:
             job.says(f"RDMA device soft_{link}:1: port error")
+        judge(job)
+
+
+def has_no_lanes(other, link):
+    """No queue pair of the port is joined to a peer's, at either end."""
+    end = time.monotonic() + SOON
+    while any(re.search(rf"^qp 0x\w+ soft_{link} RTS", tell(side, "info"), re.M) for side in ([], other.inside)):
+        assert time.monotonic() < end, f"lanes of {link} are up"
+        time.sleep(0.02)
+
+
+def events_end_lanes(other):
+    """Packets are given up after 34 s at least, and lanes are probed after 60:
+    before that only an event of the port can say."""
+    slow = {"TUTTI_IB_TIMEOUT": "20"}
+    with Job(other, slow, slow) as job:
+        job.carries(BOTH)
+        other.set("tp1", "down")
+        has_no_lanes(other, "tp1")
+        job.carries(["tp0"], SOON)
+        other.set("tp1", "up")
+        job.carries(BOTH)
+        ip("address", "del", "10.83.1.1/24", "dev", "tp0")
+        has_no_lanes(other, "tp0")
+        job.carries(["tp1"], SOON)
+        ip("address", "add", "10.83.1.1/24", "dev", "tp0")
+        job.carries(BOTH)
         judge(job)
 
 
@@ -124,7 +153,8 @@ def main():
             random_faults(other, seconds, int(sys.argv[3]) if len(sys.argv) > 3 else 1)
         return
     with Other(["tm0", "tp0", "tp1"]) as other:
-        for test in (links_go_and_come, a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports):
+        for test in (links_go_and_come, events_end_lanes, a_peer_has_one_port, a_backup_stands_in,
+                     packets_have_the_planned_ports):
             test(other)
             print(test.__name__, "passed", flush=True)
 
