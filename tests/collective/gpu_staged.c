@@ -2,7 +2,7 @@
 /*
  * gpu_staged: behind each staged call the program waits inside the driver for all work of its GPU, by calls that hold
  * up every other thread's. What the call still needs must not depend on the driver then. On the stand-in driver with
- * TUTTI_EMULATED_BLOCK=1, one process a rank: tutti run -n 3 -- gpu_staged.
+ * TUTTI_EMULATED_BLOCK=1, one process a rank: tutti run -n 3 -- gpu_staged. On real GPUs, too, also one for all ranks.
  */
 #include "gpu.h"
 
@@ -18,8 +18,9 @@
 static tutti_comm_t comm;
 static int rank, nranks;
 static const struct cuda_driver *cu;
-static uint32_t *in, *out;   /* nranks blocks of MOST words each */
-static tutti_stream_t other; /* beside the default one */
+static uint32_t *in, *out;           /* of the GPU: nranks blocks of MOST words each */
+static uint32_t *in_here, *out_here; /* what is put there, and what is found there */
+static tutti_stream_t other;         /* beside the default one */
 
 static void require(bool right, const char *what)
 {
@@ -37,11 +38,26 @@ static uint32_t value(int from, size_t i, unsigned round)
     return (uint32_t)from * 1000003u + (uint32_t)i * 7u + round * 40503u;
 }
 
+static void copy(void *to, const void *from, size_t words)
+{
+    DONE(cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, words * sizeof(uint32_t), (CUstream)other));
+    DONE(cu->StreamSynchronize((CUstream)other));
+}
+
 static void fill(size_t words, unsigned round)
 {
     for (size_t i = 0; i < words; i++)
-        in[i] = value(rank, i, round);
-    memset(out, 0, (size_t)nranks * MOST * sizeof *out);
+        in_here[i] = value(rank, i, round);
+    memset(out_here, 0, words * sizeof *out_here);
+    copy(in, in_here, words);
+    copy(out, out_here, words);
+}
+
+/* After all work of the GPU. */
+static void look(size_t words)
+{
+    DONE(cu->CtxSynchronize());
+    copy(out_here, out, words);
 }
 
 /* Each of these waits for all work of the context, and calls of other threads wait for that one. */
@@ -70,12 +86,12 @@ static void reduce(size_t words, unsigned round, tutti_stream_t stream)
     fill(words, round);
     OK(tutti_allreduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, comm, stream));
     wait_in_driver(round);
-    DONE(cu->CtxSynchronize());
+    look(words);
     for (size_t i = 0; i < words; i++) {
         uint32_t sum = 0;
         for (int from = 0; from < nranks; from++)
             sum += value(from, i, round);
-        require_word(out[i], sum, "allreduce", i, round);
+        require_word(out_here[i], sum, "allreduce", i, round);
     }
 }
 
@@ -84,9 +100,10 @@ static void exchange(size_t words, unsigned round, tutti_stream_t stream)
     fill((size_t)nranks * words, round);
     OK(tutti_alltoall(in, out, words, TUTTI_UINT32, comm, stream));
     wait_in_driver(round);
-    DONE(cu->CtxSynchronize());
+    look((size_t)nranks * words);
     for (size_t i = 0; i < (size_t)nranks * words; i++)
-        require_word(out[i], value((int)(i / words), (size_t)rank * words + i % words, round), "alltoall", i, round);
+        require_word(out_here[i], value((int)(i / words), (size_t)rank * words + i % words, round), "alltoall", i,
+                     round);
 }
 
 /* To the next rank, from the last. */
@@ -99,9 +116,9 @@ static void pass_on(size_t words, unsigned round, tutti_stream_t stream)
     OK(tutti_recv(out, words, TUTTI_UINT32, last, comm, stream));
     OK(tutti_group_end());
     wait_in_driver(round);
-    DONE(cu->CtxSynchronize());
+    look(words);
     for (size_t i = 0; i < words; i++)
-        require_word(out[i], value(last, i, round), "message", i, round);
+        require_word(out_here[i], value(last, i, round), "message", i, round);
 }
 
 /* Several operations under way on two streams, then one wait for all of them. */
@@ -113,20 +130,36 @@ static void pile_up(unsigned round)
         OK(tutti_broadcast(out, out, MOST, TUTTI_UINT32, i % nranks, comm, i % 2 ? other : NULL));
     }
     OK(tutti_barrier(comm, other));
-    DONE(cu->CtxSynchronize());
+    look(MOST);
     for (size_t i = 0; i < MOST; i++) {
         uint32_t most = 0;
         for (int from = 0; from < nranks; from++)
             most = value(from, i, round) > most ? value(from, i, round) : most;
-        require_word(out[i], most, "several operations", i, round);
+        require_word(out_here[i], most, "several operations", i, round);
     }
 }
 
-static uint32_t *memory(size_t words)
+static void make_memory(void)
 {
-    void *found = NULL;
-    OK(tutti_device_mem_alloc(&found, words * sizeof(uint32_t)));
-    return found;
+    size_t bytes = (size_t)nranks * MOST * sizeof(uint32_t);
+    void *found[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++)
+        OK(tutti_device_mem_alloc(&found[i], bytes));
+    in = found[0];
+    out = found[1];
+    in_here = malloc(bytes);
+    out_here = malloc(bytes);
+    require(in_here && out_here, "memory");
+}
+
+static int device_of(const char *local_rank)
+{
+    int count = 0;
+    OK(cuda_driver(&cu));
+    DONE(cu->Init(0));
+    DONE(cu->DeviceGetCount(&count));
+    require(count > 0, "a device");
+    return atoi(local_rank) % count;
 }
 
 int main(void)
@@ -134,14 +167,12 @@ int main(void)
     const char *local_rank = getenv("TUTTI_LOCAL_RANK");
     if (!local_rank)
         return 2;
-    gpu_select(atoi(local_rank));
-    OK(cuda_driver(&cu));
+    gpu_select(device_of(local_rank));
     tutti_config_t config = gpu_config();
     OK(tutti_comm_init_from_env(&comm, &config));
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
-    in = memory((size_t)nranks * MOST);
-    out = memory((size_t)nranks * MOST);
+    make_memory();
     CUstream made;
     DONE(cu->StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0));
     other = (tutti_stream_t)made;
@@ -156,5 +187,7 @@ int main(void)
     }
     DONE(cu->StreamDestroy(made));
     tutti_comm_destroy(comm);
+    free(in_here);
+    free(out_here);
     return 0;
 }
