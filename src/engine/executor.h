@@ -71,7 +71,7 @@ struct executor_ops {
     void (*hear)(struct executor *executor);
 
     /* May a collective be issued though the team has failed? Default: no. */
-    bool (*goes_on)(const struct executor *executor);
+    bool (*goes_on)(struct executor *executor);
 
     /* Bytes that the executor holds. Default: none. */
     void (*memory)(struct executor *executor, size_t *device_bytes, size_t *host_bytes);

@@ -22,7 +22,7 @@ static tutti_result_t messages(struct executor *executor, const struct p2p_item 
     return p2p_issue((struct team *)executor, items, count, stream);
 }
 
-static bool goes_on(const struct executor *executor)
+static bool goes_on(struct executor *executor)
 {
     return team_takes_collective((const struct team *)executor);
 }

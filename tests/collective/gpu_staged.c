@@ -3,6 +3,8 @@
  * gpu_staged: behind each staged call the program waits inside the driver for all work of its GPU, by calls that hold
  * up every other thread's. What the call still needs must not depend on the driver then. On the stand-in driver with
  * TUTTI_EMULATED_BLOCK=1, one process a rank: tutti run -n 3 -- gpu_staged. On real GPUs, too, also one for all ranks.
+ *
+ * gpu_staged refused: a rank whose call is refused stands in nobody's way. With TUTTI_ALGO=ring.
  */
 #include "gpu.h"
 
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST   100000 /* words of a block: many slices of TUTTI_STAGE_SLICE=64K */
 #define ROUNDS 3      /* a first launch, a slice's second use, a change of the stream */
@@ -162,18 +165,10 @@ static int device_of(const char *local_rank)
     return atoi(local_rank) % count;
 }
 
-int main(void)
+static void wait_everywhere(void)
 {
-    const char *local_rank = getenv("TUTTI_LOCAL_RANK");
-    if (!local_rank)
-        return 2;
-    gpu_select(device_of(local_rank));
-    tutti_config_t config = gpu_config();
-    OK(tutti_comm_init_from_env(&comm, &config));
-    OK(tutti_comm_rank(comm, &rank));
-    OK(tutti_comm_count(comm, &nranks));
-    make_memory();
     CUstream made;
+    make_memory();
     DONE(cu->StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0));
     other = (tutti_stream_t)made;
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -186,8 +181,68 @@ int main(void)
         pile_up(round);
     }
     DONE(cu->StreamDestroy(made));
-    tutti_comm_destroy(comm);
     free(in_here);
     free(out_here);
+}
+
+static void await_failure(void)
+{
+    tutti_result_t failure = TUTTI_SUCCESS;
+    while (failure == TUTTI_SUCCESS) {
+        usleep(1000);
+        OK(tutti_comm_get_async_error(comm, &failure));
+    }
+}
+
+/*
+ * Rank 0 finishes a broadcast and aborts. Rank 1, by which it would go on to rank 2, has not called it yet: its call is
+ * refused, and it waits for rank 2 elsewhere. Rank 2 must not wait for rank 1 for ever.
+ */
+static void refuse_a_relay(void)
+{
+    tutti_config_t host = TUTTI_CONFIG_INITIALIZER;
+    tutti_comm_t talk;
+    uint32_t word_here[1] = {0};
+    void *word = NULL;
+    host.device = TUTTI_HOST;
+    OK(tutti_comm_split(comm, 0, rank, &talk, &host));
+    OK(tutti_device_mem_alloc(&word, sizeof(uint32_t)));
+    OK(tutti_barrier(comm, NULL));
+    OK(tutti_comm_synchronize(comm));
+    if (rank == 1)
+        await_failure();
+    tutti_result_t result = tutti_broadcast(word, word, 1, TUTTI_UINT32, 0, comm, NULL);
+    require((result == TUTTI_SUCCESS) == (rank != 1), "a broadcast");
+    if (rank == 2)
+        OK(tutti_send(word_here, 1, TUTTI_UINT32, 0, talk, NULL));
+    if (rank == 0)
+        OK(tutti_recv(word_here, 1, TUTTI_UINT32, 2, talk, NULL)); /* both have called */
+    if (rank != 1)
+        require((tutti_comm_synchronize(comm) == TUTTI_SUCCESS) == (rank == 0), "its end");
+    usleep(rank == 0 ? 100000 : 0); /* in which rank 2 comes to wait */
+    if (rank == 0)
+        OK(tutti_comm_abort(comm));
+    OK(tutti_barrier(talk, NULL));
+    OK(tutti_comm_synchronize(talk));
+    OK(tutti_comm_destroy(talk));
+}
+
+int main(int argc, char **argv)
+{
+    const char *local_rank = getenv("TUTTI_LOCAL_RANK");
+    bool refuses = argc > 1 && strcmp(argv[1], "refused") == 0;
+    if (!local_rank)
+        return 2;
+    gpu_select(device_of(local_rank));
+    tutti_config_t config = gpu_config();
+    OK(tutti_comm_init_from_env(&comm, &config));
+    OK(tutti_comm_rank(comm, &rank));
+    OK(tutti_comm_count(comm, &nranks));
+    if (refuses)
+        refuse_a_relay();
+    else
+        wait_everywhere();
+    if (!refuses || rank != 0)
+        tutti_comm_destroy(comm);
     return 0;
 }

@@ -86,6 +86,12 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .memory = memory,
                                             .close = close_gpu};
 
+/* Asked where the team has failed: gpu_failure() tells peers that this rank calls no more. */
+static bool staged_goes_on(struct executor *executor)
+{
+    return gpu_failure(gpu_of(executor)) == TUTTI_SUCCESS;
+}
+
 /* Nothing is prepared, nothing is given up but with the team, and each call is issued by its own thread. */
 static const struct executor_ops staged_ops = {.name = "staged",
                                                .issue = issue,
@@ -93,6 +99,7 @@ static const struct executor_ops staged_ops = {.name = "staged",
                                                .follow = follow,
                                                .wait = wait,
                                                .hear = hear,
+                                               .goes_on = staged_goes_on,
                                                .memory = memory,
                                                .close = close_gpu};
 

@@ -53,6 +53,8 @@ tutti_result_t gpu_failure(struct gpu *gpu)
 {
     struct departure who;
     tutti_result_t result = gpu_hear_failure(gpu);
+    if (result != TUTTI_SUCCESS && gpu->staged)
+        staged_end_calls(gpu->staged);
     if (result != TUTTI_SUCCESS || !gpu->mailbox)
         return result;
     if (atomic_load(&gpu->departs.leaving))

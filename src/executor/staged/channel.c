@@ -107,6 +107,20 @@ static bool run_part(struct channel *channel, struct job *job)
     return result != TUTTI_SUCCESS;
 }
 
+/* Under the lock, by the thread that calls for the communicator's team, when it has nothing else to do. The other
+ * channels' teams have heard that nothing of theirs ends well. False: there is nothing to say. */
+static bool say_no_more(struct channel *channel)
+{
+    struct staged *staged = channel->staged;
+    if (channel->index || !staged->refuses)
+        return false;
+    staged->refuses = false;
+    pthread_mutex_unlock(&staged->lock);
+    team_end_calls(staged->team);
+    pthread_mutex_lock(&staged->lock);
+    return true;
+}
+
 static void *work(void *argument)
 {
     struct channel *channel = argument;
@@ -117,7 +131,8 @@ static void *work(void *argument)
     pthread_mutex_lock(&staged->lock);
     for (;;) {
         while (list_empty(&channel->jobs) && !channel->stop)
-            pthread_cond_wait(&channel->news, &staged->lock);
+            if (!say_no_more(channel))
+                pthread_cond_wait(&channel->news, &staged->lock);
         struct list *turn = list_pop(&channel->jobs);
         if (!turn)
             break;

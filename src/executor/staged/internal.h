@@ -78,6 +78,7 @@ struct staged {
     pthread_mutex_t lock;
     struct list jobs; /* all that are not complete, in the order of issue */
     uint32_t issued;
+    bool refuses; /* the communicator has failed, and no job comes any more: peers are to hear so */
 };
 
 /* A collective, or the sends and receives of a group. */

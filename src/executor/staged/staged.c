@@ -190,6 +190,14 @@ const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *de
     return staged->done + 1;
 }
 
+void staged_end_calls(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->lock);
+    staged->refuses = true;
+    pthread_cond_signal(&staged->channel[0].news);
+    pthread_mutex_unlock(&staged->lock);
+}
+
 bool staged_tells(const struct staged *staged)
 {
     return staged->copies != NULL;

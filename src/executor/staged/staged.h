@@ -21,6 +21,10 @@ tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, i
 /* The caller's word gets the ticket of a call when that is over, by the host: a stream that writes it would hold up
  * others. */
 bool staged_tells(const struct staged *staged);
+/* The communicator has failed, and a call was refused: none comes any more, and peers hear so when those before it have
+ * ended. They would wait for this rank in what another one had finished, while this rank may wait for them elsewhere.
+ */
+void staged_end_calls(struct staged *staged);
 /* A word of pinned memory for the caller's own use, 0 at first. */
 const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device);
 size_t staged_memory(const struct staged *staged);
