@@ -150,7 +150,8 @@ static int allgather_rounds(const struct shape *shape)
  * columns of two hosts. */
 static int allgather_actions(const struct shape *shape)
 {
-    int most = shape->levels ? shape->levels->most : shape->nranks, least = shape->levels ? shape->levels->least : 1;
+    int most = shape->levels ? shape->levels->most : shape->nranks;
+    int least = shape->levels ? shape->levels->least : shape->nranks; /* one host: all are owners */
     int column = (most + least - 1) / least;
     return most * column + most + 2 * column + 1;
 }
