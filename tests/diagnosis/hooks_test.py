@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The hooks of examples/recovery: what they run, for which verdicts, and that they run nothing unless they are told to.
-Stand-ins for kubectl, scontrol and ssh write down how they were called; where kubectl is installed, the real one
-reads the options, too. tests/launch/slurm_test.py has a real scontrol.
+Stand-ins for kubectl, scontrol and ssh write down how they were called; where kubectl is installed, the real one runs,
+too, and asks a small server that has nodes and pods, but is no cluster. tests/launch/slurm_test.py has a real scontrol.
 
     hooks_test.py
 """
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import unittest
+
+import kubernetes
 
 HOOKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "recovery", "hooks")
 NEW_START = ("stopped", "dead", "behind", "still", "failed", "absent", "ahead", "unread")
@@ -128,19 +129,55 @@ class HooksTest(unittest.TestCase):
         code, out, calls = self.run_hook("slurm.sh", "stopped", STATUS="3")
         self.assertEqual((code, len(calls)), (3, 1), out)
 
-    @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not installed: its options were NOT tried")
-    def test_options_of_the_real_kubectl(self):
-        """No cluster answers; that is all that it has to say."""
+    def hook_at(self, cluster, kind, **more):
+        """Exit status and output of the hook with the real kubectl."""
         config = os.path.join(self.folder, "config")
         with open(config, "w", encoding="ascii") as file:
             file.write("apiVersion: v1\nkind: Config\n"
-                       "clusters: [{name: none, cluster: {server: 'http://127.0.0.1:1'}}]\n"
-                       "contexts: [{name: none, context: {cluster: none}}]\ncurrent-context: none\n")
-        for words in (CORDON, DELETE, DELETE[:3] + ["--namespace=ml"] + DELETE[3:]):
-            done = subprocess.run(words, env={"PATH": os.environ["PATH"], "KUBECONFIG": config, "HOME": self.folder},
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn("127.0.0.1:1 was refused", done.stdout, shlex.join(words))
+                       f"clusters: [{{name: small, cluster: {{server: '{cluster.url}'}}}}]\n"
+                       "contexts: [{name: small, context: {cluster: small}}]\ncurrent-context: small\n")
+        code, out, calls = self.run_hook("kubernetes.sh", kind, os.environ["PATH"], KUBECONFIG=config, HOME=self.folder,
+                                         **more)
+        self.assertEqual(calls, [])  # of the stand-in
+        return code, out
+
+    def cluster(self, **more):
+        """Two nodes, and on each a pod of the job; others, of which one has the job's label elsewhere."""
+        made = kubernetes.Cluster(("node7", "node8"), (
+            kubernetes.pod("train-0", "node7", job_name="train"), kubernetes.pod("train-1", "node8", job_name="train"),
+            kubernetes.pod("other-0", "node7", job_name="other"),
+            kubernetes.pod("train-2", "node7", "ml", job_name="train")), **more)
+        self.addCleanup(made.close)
+        return made
+
+    @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not installed: the hook was NOT tried with it")
+    def test_real_kubectl(self):
+        """No new pods on the node, and the job's pods there go, with a short grace: no others."""
+        cluster = self.cluster()
+        self.assertEqual(self.hook_at(cluster, "stopped", TUTTI_HOOK_ACT="0")[0], 0)
+        self.assertEqual((cluster.cordoned(), cluster.deleted), ([], []))
+        code, out = self.hook_at(cluster, "stopped")
+        self.assertEqual(code, 0, out)
+        self.assertEqual((cluster.cordoned(), cluster.deleted), (["node7"], [("default", "train-0", 5)]), out)
+        code, out = self.hook_at(cluster, "stopped", TUTTI_HOOK_NAMESPACE="ml")  # the node is cordoned already
+        self.assertEqual(code, 0, out)
+        self.assertEqual(cluster.deleted[1:], [("ml", "train-2", 5)], out)
+        code, out = self.hook_at(cluster, "slow", TUTTI_VERDICT_HOST="node8")
+        self.assertEqual(code, 0, out)
+        self.assertEqual((cluster.cordoned(), cluster.names()), (["node7", "node8"], ["other-0", "train-1"]), out)
+
+    @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not installed: its refusals were NOT tried")
+    def test_real_kubectl_is_refused(self):
+        """A node that is none: nothing is deleted. A pod that may not be deleted: the hook fails."""
+        cluster = self.cluster(protected=("train-0",))
+        code, out = self.hook_at(cluster, "stopped", TUTTI_VERDICT_HOST="node9")
+        self.assertNotEqual(code, 0, out)
+        self.assertIn('nodes "node9"', out)
+        self.assertEqual((cluster.cordoned(), cluster.deleted), ([], []))
+        code, out = self.hook_at(cluster, "stopped")
+        self.assertNotEqual(code, 0, out)
+        self.assertIn('pods "train-0"', out)
+        self.assertEqual((cluster.cordoned(), cluster.deleted), (["node7"], []))
 
 
 if __name__ == "__main__":
