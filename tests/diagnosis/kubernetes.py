@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of the API of Kubernetes as `kubectl cordon` and `kubectl delete pods` ask for: nodes and pods that are lists in
-memory. What it answers is what the API's reference says; no scheduler or kubelet does anything, so a pod that is
+"""As much of the API of Kubernetes as `kubectl cordon` and `kubectl delete pods` ask for: nodes and pods that are lists
+in memory. What it answers is what the API's reference says; no scheduler or kubelet does anything, so a pod that is
 deleted is gone at once."""
 import http.server
 import json
@@ -29,7 +29,8 @@ def fits(one, labels, fields):
 
 class Cluster:
     def __init__(self, nodes, pods, protected=()):
-        self.nodes = {name: {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}, "spec": {}} for name in nodes}
+        self.nodes = {name: {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}, "spec": {}}
+                      for name in nodes}
         self.pods, self.protected = list(pods), protected  # the latter may not be deleted
         self.deleted = []  # (namespace, name, seconds of grace)
         cluster = self

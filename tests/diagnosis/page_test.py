@@ -5,7 +5,8 @@ that agents tell of, and of a real one.
 
     page_test.py TUTTI FAULTY
 
-With TUTTI_TEST_PICTURES=FOLDER it leaves pictures there.
+With TUTTI_TEST_PICTURES=FOLDER it leaves pictures there; with TUTTI_TEST_PAGE_RANKS=16384 it measures what the page
+does with so many.
 """
 import base64
 import http.client
@@ -14,6 +15,7 @@ import os
 import re
 import signal
 import threading
+import time
 import unittest
 
 import browser
@@ -21,6 +23,7 @@ from hosts import TOKEN, HostsTest
 from reports import Training, report, process, comm, op
 
 LONG = 120  # seconds until what must happen has happened
+MEASURED = int(os.environ.get("TUTTI_TEST_PAGE_RANKS", 0))
 NASTY = "<img src=x onerror=\"bad=1\">\"'</script><script>bad=1</script>"
 
 
@@ -41,17 +44,17 @@ class PageTest(HostsTest):
             self.browser.close()
         super().tearDown()
 
-    def fetch(self, url, method="GET", body=None, authorization=None):
+    def fetch(self, url, method="GET", body=None, authorization=None, source="127.0.0.1"):
         """Status, all heads, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG, source_address=(source, 0))
         connection.request(method, url, body, {"Authorization": authorization} if authorization else {})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
         return answer.status, answer.headers, text.decode("latin-1")
 
-    def tell(self, url, body):
-        status, _, text = self.fetch(url, "POST", body, f"Bearer {TOKEN}")
+    def tell(self, url, body, **more):
+        status, _, text = self.fetch(url, "POST", body, f"Bearer {TOKEN}", **more)
         self.assertEqual(status, 200, text)
 
     def test_doors(self):
@@ -120,10 +123,14 @@ class PageTest(HostsTest):
         """A job that is told of once a second, until the test is over."""
         job = Training(ranks, json.loads(self.page("/picture"))["collectives"], **options)
 
+        def tell():  # of one address, a master hears of 1,024 hosts
+            for number, body in enumerate(job.tells(512), 1):
+                self.tell("/bundle", body, source=f"127.0.0.{number}")
+
         def go_on():
             while not self.over.wait(1):
-                self.tell("/bundle", job.tell())
-        self.tell("/bundle", job.tell())
+                tell()
+        tell()
         self.teller = threading.Thread(target=go_on)
         self.teller.start()
 
@@ -156,6 +163,38 @@ class PageTest(HostsTest):
         self.timeline(page)
         page.colours("dark")
         self.keep("delays-dark")
+        self.end_well()
+
+    @unittest.skipUnless(browser.program() and MEASURED, "TUTTI_TEST_PAGE_RANKS does not say how many to measure")
+    def test_measure(self):
+        """How large the picture is, how long it takes to make, and for how long the page does nothing else."""
+        self.start_master()
+        self.training(MEASURED, stopped=77, slow=(5, 6))
+        took = []
+        for _ in range(5):
+            begun = time.monotonic()
+            text = self.page("/picture")
+            took.append(time.monotonic() - begun)
+            time.sleep(1)
+        print(f"{MEASURED} ranks: a picture of {len(text) / 1e6:.1f} MB after {min(took):.2f} to {max(took):.2f} s")
+        page = self.look()
+        begun = time.monotonic()
+        page.until(f"document.querySelectorAll('.rank').length === {MEASURED}")
+        page.until("document.querySelectorAll('.rank.stopped').length === 1")
+        print(f"shown after {time.monotonic() - begun:.1f} s")
+        page.ask("window.gaps = []; window.beat = performance.now(); setInterval(() => {const now = performance.now();"
+                 "gaps.push(now - beat); beat = now}, 20); 1")
+        for view in ("job", "waits", "delays", "timeline"):
+            self.turn(page, view)
+            page.ask("window.gaps.length = window.seen = 0; window.heard?.disconnect(); window.heard = "
+                     "new MutationObserver(() => seen++); heard.observe(document.getElementById('link'), "
+                     "{childList: true}); 1")
+            time.sleep(15)
+            longest, seen = page.ask("[Math.max(...gaps), seen]")
+            print(f"{view}: a new picture every {15 / max(seen, 1):.1f} s, busy for {longest:.0f} ms at most",
+                  flush=True)
+            self.assertGreater(seen, 0)
+            self.keep(f"{view}-{MEASURED}")
         self.end_well()
 
     def graph(self, page):

@@ -105,8 +105,13 @@ class Training:
 
     def tell(self):
         """Of all hosts, as one agent would pass it on."""
+        return next(self.tells((self.ranks + 7) // 8))
+
+    def tells(self, most):
+        """The same in bundles of so many hosts at most."""
         self.number += 1
-        now = time.monotonic_ns()
-        return bundle(report(f"node{host}", self.number, 7, b"".join(
-            self.process(rank, now) for rank in range(8 * host, min(8 * host + 8, self.ranks))))
-            for host in range((self.ranks + 7) // 8))
+        now, hosts = time.monotonic_ns(), (self.ranks + 7) // 8
+        for first in range(0, hosts, most):
+            yield bundle(report(f"node{host}", self.number, 7, b"".join(
+                self.process(rank, now) for rank in range(8 * host, min(8 * host + 8, self.ranks))))
+                for host in range(first, min(first + most, hosts)))
