@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks with two RDMA ports each, which check random collectives while ports go down and come back, devices are
 taken out and put back, and queue pairs break: what the processes hold afterwards is what they held before.
-Usage: rdma_flaps_test.py SOAK. TUTTI_TEST_FLAPS: how many flaps (6); 1,000 take twenty minutes."""
+Usage: rdma_flaps_test.py SOAK. TUTTI_TEST_FLAPS: how many flaps (6); 1,000 take five to twenty minutes."""
 import os
 import random
 import re
@@ -14,7 +14,7 @@ from rdma_job import BOTH, PATIENCE, Job, judge, tell
 FLAPS = int(os.environ.get("TUTTI_TEST_FLAPS", "6"))
 LANES = 2  # of each port
 KINDS = ("port", "port", "port", "device", "pair")  # as likely as they are often here
-SOME_BEDS = 2  # descriptors on which threads of the engine sleep: made when one more does at once, and kept
+SOME_BEDS = 2  # eventfds: a thread that waits sleeps on one, made when one more sleeps at once, and kept
 SOME_MAPPINGS = 32  # stacks and arenas of threads that come and go
 SOME_MEMORY = 48 << 10  # KiB: 64 lanes' buffers
 
@@ -46,7 +46,7 @@ def descriptors(pid):
 
 class Holdings:
     """What a rank holds: the least of some looks, for collectives register memory, and threads come and go."""
-    NAMES = ("descriptors", "threads", "queue pairs", "regions", "mappings", "KiB")
+    NAMES = ("descriptors", "eventfds", "threads", "queue pairs", "regions", "mappings", "KiB")
 
     def __init__(self, pid, inside):
         looks = [self.look(str(pid), inside) for _ in range(12)]
@@ -56,14 +56,16 @@ class Holdings:
     def look(self, pid, inside):
         said = tell(inside, "info")
         resident = next(int(line.split()[1]) for line in lines(pid, "status") if line.startswith("VmRSS:"))
-        now = (sum(descriptors(pid).values()), len(os.listdir(f"/proc/{pid}/task")), said.count("qp 0x"),
+        kinds = descriptors(pid)
+        beds = kinds.pop("anon_inode:[eventfd]", 0)
+        now = (sum(kinds.values()), beds, len(os.listdir(f"/proc/{pid}/task")), said.count("qp 0x"),
                int(re.search(r"^regions (\d+)", said, re.M).group(1)), len(lines(pid, "maps")), resident)
         time.sleep(0.02)
         return dict(zip(self.NAMES, now))
 
     def exceeds(self, first):
         """What there is more of than at first; "" if nothing."""
-        spare = {"descriptors": SOME_BEDS, "mappings": SOME_MAPPINGS, "KiB": SOME_MEMORY}
+        spare = {"eventfds": SOME_BEDS, "mappings": SOME_MAPPINGS, "KiB": SOME_MEMORY}
         more = [f"{name}: {first.least[name]}, and {self.least[name]} after" for name in self.NAMES
                 if self.least[name] > first.least[name] + spare.get(name, 0)]
         return "; ".join(more)
@@ -133,6 +135,11 @@ class Flapper:
         return [Holdings(rank.pid, side) for rank, side in zip(self.job.ranks, self.sides())]
 
 
+def tell_holdings(when, holdings):
+    for rank, held in enumerate(holdings):
+        print(f"{when}, rank {rank}:", ", ".join(f"{name} {held.least[name]}" for name in Holdings.NAMES), flush=True)
+
+
 def nothing_is_left(other, seconds):
     lanes = {"TUTTI_IB_LANES": str(LANES), "TUTTI_REGISTERED": "0"}  # what is kept would grow with what was drawn
     with Job(other, lanes, lanes, soak=("--seconds", str(seconds), "--resets", "0")) as job:
@@ -143,14 +150,15 @@ def nothing_is_left(other, seconds):
         flapper.is_whole()
         first = flapper.holdings()
         flapper.counts, began = {}, time.monotonic()
-        for _ in range(FLAPS):
+        for done in range(FLAPS):
+            if done in (100, 300):  # what grows with the flaps shows itself
+                tell_holdings(f"after {done} flaps", flapper.settles(first))
             flapper.flap(flapper.chance.choice(KINDS))
         took = time.monotonic() - began
         last = flapper.settles(first)
         print(f"{FLAPS} flaps in {took:.0f} s:", ", ".join(f"{n} {kind}" for kind, n in flapper.counts.items()))
-        for rank, (before, after) in enumerate(zip(first, last)):
-            print(f"rank {rank}:", ", ".join(f"{name} {before.least[name]} -> {after.least[name]}"
-                                             for name in Holdings.NAMES))
+        tell_holdings("at first", first)
+        tell_holdings("at last", last)
         judge(job)
         print("\n".join(line for line in job.text().splitlines() if "total" in line))
 
