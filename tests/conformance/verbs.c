@@ -120,6 +120,21 @@ static void silence_ends_a_lane(void **state)
     pair_close(&pair);
 }
 
+/* So the one who only sends knows that the lane lives. */
+static void what_is_acknowledged_has_moved(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    struct lane *from = pair.at->lane;
+    uint64_t before = from->ops->moved(from);
+    for (uint64_t i = 1; i <= 20; i++)
+        assert_int_equal(send_pattern(pair.at, i, 1000, 1), TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 20);
+    pair_until(&pair, from->ops->moved(from) - before >= 8 * 1000);
+    pair_close(&pair);
+}
+
 static void a_broken_queue_pair_ends_its_lane_alone(void **state)
 {
     struct pair pair;
@@ -486,6 +501,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(takes_what_was_asked_for),
     cmocka_unit_test(finds_its_address_again),
     cmocka_unit_test(silence_ends_a_lane),
+    cmocka_unit_test(what_is_acknowledged_has_moved),
     cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone),
     cmocka_unit_test(room_for_completions_grows),
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),

@@ -107,6 +107,7 @@ static void take_write(struct verbs_lane *lane, const struct ibv_wc *wc)
 static void take_receive(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
     uint32_t index = (uint32_t)wc->wr_id & 0xffff & ~VERBS_IS_RECEIVE;
+    lane->taken += wc->byte_len;
     if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         take_write(lane, wc);
     else

@@ -40,7 +40,7 @@ static struct ibv_send_wr *add(struct verbs_lane *lane, struct burst *burst, con
     uint32_t slot = lane->posted++ % VERBS_SENDS;
     struct ibv_sge *sge = &burst->sge[burst->count];
     struct ibv_send_wr *wr = &burst->wr[burst->count];
-    lane->slots[slot] = (struct verbs_slot){0};
+    lane->slots[slot] = (struct verbs_slot){.length = (uint32_t)length};
     lane->room--;
     *sge = (struct ibv_sge){(uintptr_t)source, (uint32_t)length, key};
     *wr = (struct ibv_send_wr){.wr_id = verbs_number(lane, slot), .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
@@ -135,7 +135,7 @@ static void add_direct(struct verbs_lane *lane, struct burst *burst, const struc
     wr->send_flags |= IBV_SEND_SIGNALED;
     wr->wr.rdma.remote_addr = item->remote->address + item->offset;
     wr->wr.rdma.rkey = item->remote->key[lane->theirs.device];
-    lane->slots[slot] = (struct verbs_slot){.direct = true, .token = item->token};
+    lane->slots[slot] = (struct verbs_slot){.direct = true, .length = (uint32_t)item->length, .token = item->token};
 }
 
 /* The next chunk of the first item. */
@@ -204,9 +204,20 @@ void verbs_sent(struct verbs_lane *lane, uint32_t slot)
     for (bool last = false; !last && lane->completed != lane->posted && !carrier_dead(&lane->base);) {
         uint32_t which = lane->completed++ % VERBS_SENDS;
         last = which == slot;
+        lane->acknowledged += lane->slots[which].length;
         if (lane->slots[which].direct)
             base->transport->owner.sent(base, lane->slots[which].token);
     }
+    if (lane->completed != lane->posted || lane->count)
+        lane->confirmed = lane->acknowledged;
+}
+
+/* An adapter tells the ends of work requests, and nothing of what goes on inside one: a segment is the least that is
+ * seen to move. */
+uint64_t verbs_moved(struct lane *base)
+{
+    const struct verbs_lane *lane = verbs_lane_of(base);
+    return lane->taken + lane->confirmed;
 }
 
 /* ---- Calls of the owner ---- */

@@ -139,7 +139,8 @@ struct verbs_item {
 
 /* A work request that was posted. */
 struct verbs_slot {
-    bool direct; /* it reads a put's source */
+    bool direct;     /* it reads a put's source */
+    uint32_t length; /* in bytes */
     uint64_t token;
 };
 
@@ -177,6 +178,9 @@ struct verbs_lane {
     uint32_t posted, completed;
     uint32_t room; /* receives of the peer for us */
     uint32_t owed; /* receives of ours, posted anew, that it has not heard of */
+
+    uint64_t acknowledged, taken; /* bytes of work requests that have ended: of sends, and of receives */
+    uint64_t confirmed;           /* of the former, when last more was under way */
 
     struct verbs_head put; /* under way to us if length > 0 */
     uint64_t put_done;
@@ -243,6 +247,7 @@ void verbs_move(struct verbs_lane *lane);
 /* Work request `slot`, and all before it, are done. */
 void verbs_sent(struct verbs_lane *lane, uint32_t slot);
 void verbs_forget_queue(struct verbs_lane *lane);
+uint64_t verbs_moved(struct lane *lane);
 
 /* receive.c */
 /* Posts receive `index`. False: the lane has failed. */
