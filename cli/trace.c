@@ -179,17 +179,10 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     return parsed;
 }
 
-/* Not by a process of another host that shares the folder. */
-static bool surely_gone(const struct blackbox *box)
+static bool can_go(const struct blackbox *box)
 {
     struct stat info;
-    char host[sizeof box->header.host] = "";
-    uint8_t boot[sizeof box->header.boot_id];
-    boxfile_boot_id(boot);
-    gethostname(host, sizeof host - 1);
-    return !box->alive && lstat(box->path, &info) == 0 && info.st_uid == geteuid() &&
-           (box->header.state == WIRE_BOX_CLOSED || memcmp(boot, box->header.boot_id, sizeof boot) == 0 ||
-            strncmp(host, box->header.host, sizeof host) == 0);
+    return blackbox_gone(box) && lstat(box->path, &info) == 0 && info.st_uid == geteuid();
 }
 
 static int clean(const struct view_options *options)
@@ -202,7 +195,7 @@ static int clean(const struct view_options *options)
     }
     for (size_t i = 0; i < count; i++) {
         struct blackbox *box = NULL;
-        bool dead = blackbox_read(paths[i], &box) == TUTTI_SUCCESS ? surely_gone(box) : boxfile_abandoned(paths[i]);
+        bool dead = blackbox_outline(paths[i], &box) == TUTTI_SUCCESS ? can_go(box) : boxfile_abandoned(paths[i]);
         if (dead && (!options->pid || (box && box->header.pid == options->pid))) {
             bool gone = unlink(paths[i]) == 0;
             removed += gone;

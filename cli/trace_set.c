@@ -137,10 +137,41 @@ static tutti_result_t read_dump(struct view_set *set, const char *path, const st
     return result;
 }
 
+static bool asks_for_the_dead(const struct view_options *options)
+{
+    return options->dead || options->pid || options->file_count;
+}
+
+/* The dead that nobody asks for in outline only, until a living one is seen to have to do with them. */
+static tutti_result_t read_box(const char *path, const struct view_options *options, struct blackbox **out)
+{
+    if (!asks_for_the_dead(options)) {
+        tutti_result_t result = blackbox_outline(path, out);
+        if (result != TUTTI_SUCCESS || !(*out)->alive)
+            return result;
+        blackbox_free(*out);
+    }
+    return blackbox_read(path, out);
+}
+
+/* False: it has gone meanwhile. */
+static bool read_whole(struct blackbox **box, const struct view_options *options)
+{
+    struct blackbox *whole;
+    if (!(*box)->outline)
+        return true;
+    if (blackbox_read((*box)->path, &whole) != TUTTI_SUCCESS)
+        return false;
+    view_filter(whole, options);
+    blackbox_free(*box);
+    *box = whole;
+    return true;
+}
+
 static void add(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox *box;
-    tutti_result_t result = blackbox_read(path, &box);
+    tutti_result_t result = read_box(path, options, &box);
     if (result == TUTTI_SUCCESS && keep(set, box, options))
         return;
     if (result == TUTTI_INVALID_USAGE && options->file_count && !has_magic(path))
@@ -172,7 +203,7 @@ static bool meet(const struct blackbox *one, const struct blackbox *other)
 static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead,
                         const struct view_options *options)
 {
-    bool wanted = options->dead || options->pid || options->file_count;
+    bool wanted = asks_for_the_dead(options);
     for (size_t i = 0; i < living && !wanted; i++)
         wanted = meet(set->boxes[i], dead);
     return wanted;
@@ -197,12 +228,13 @@ static bool sort_out(struct view_set *set, const struct view_options *options)
     for (size_t i = 0; i < count; i++) {
         if (all[i]->alive)
             continue;
-        if (wanted_dead(set, living, all[i], options)) {
+        bool wanted = wanted_dead(set, living, all[i], options);
+        if (wanted && read_whole(&all[i], options)) {
             set->boxes[set->count++] = all[i];
             continue;
         }
         set->hidden++;
-        view_put_past(sure ? options->past : NULL, all[i]->path, false);
+        view_put_past(sure && !wanted ? options->past : NULL, all[i]->path, false);
         blackbox_free(all[i]);
     }
     free(all);

@@ -80,7 +80,9 @@ static void messages_per_rank(void **state)
             if (r->result != TUTTI_SUCCESS)
                 fail_msg("rank %d of %d: %s", i, n, r->sentence);
             assert_false(r->wrong);
-            raise_to(&most.join, r->joined.messages_sent);
+            /* A program that looks for somebody else at this rank's port is sent a challenge and a refusal. */
+            if (r->joined.messages_sent > 2 * r->joined.strangers)
+                raise_to(&most.join, r->joined.messages_sent - 2 * r->joined.strangers);
             /* The round is an allgather and a barrier. */
             raise_to(&most.gather, (r->after.messages_sent - r->joined.messages_sent) / 2);
             raise_to(&most.connected, r->joined.connected + r->joined.accepted);

@@ -100,7 +100,7 @@ static void miss(struct team *team, const struct wire_message *said)
     uint32_t from = said->tag.from;
     char call[CALLS_TEXT], sentence[TEAM_SENTENCE];
     if (!atomic_load(&team->ending) ||
-        begun(said, (struct wire_begun){team->sent[from], team->received[from]}, team->seq))
+        begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
         return;
     snprintf(sentence, sizeof sentence,
              "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,

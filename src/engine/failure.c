@@ -246,12 +246,12 @@ bool team_allows(struct team *team, const struct op *op)
 
 bool team_takes_collective(const struct team *team)
 {
-    return !atomic_load(&team->stopped) && team->seq < atomic_load(&team->limit);
+    return !atomic_load(&team->stopped) && atomic_load(&team->seq) < atomic_load(&team->limit);
 }
 
 void team_end_calls(struct team *team)
 {
-    if (atomic_load(&team->failed) && lower_limit(team, team->seq))
+    if (atomic_load(&team->failed) && lower_limit(team, atomic_load(&team->seq)))
         tell(team, false);
 }
 

@@ -327,7 +327,7 @@ static inline bool run(struct team *team, struct op *op, const struct shared_exc
 {
     struct shared *d = team->shared;
     struct bases bases;
-    uint32_t seq = ++team->seq;
+    uint32_t seq = team_next_seq(team);
     calls_start(team, seq, e->name);
     give(d, team->rank, e, call, &bases);
     if (!look(d, e, &bases)) {

@@ -56,7 +56,7 @@ void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
 
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
-    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
+    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : team_next_seq(team);
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root,
                                op->call.count, op->bytes);
     team_enqueue(team, op, stream);

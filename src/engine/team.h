@@ -182,7 +182,7 @@ struct team {
     _Atomic(const _Atomic uint64_t *) awaited_word;
     _Atomic uint64_t awaited_value;
     _Atomic uint64_t issued, completed; /* queue positions */
-    uint32_t seq;                       /* collectives: all ranks count alike */
+    _Atomic uint32_t seq;               /* collectives: all ranks count alike. Of who issues; others may look */
     uint32_t p2p_seq;                   /* sends and receives: this rank's own number */
     struct op_queue queue;
 
@@ -259,6 +259,13 @@ static inline void op_clear(struct op *op)
     op->owned = NULL;
     op->shared =
         (struct shared_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
+}
+/* The number of the next collective. For who issues. */
+static inline uint32_t team_next_seq(struct team *team)
+{
+    uint32_t seq = atomic_load_explicit(&team->seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&team->seq, seq, memory_order_relaxed);
+    return seq;
 }
 /* Enqueues one that has a number and is in the black box; nobody runs it before. */
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream);

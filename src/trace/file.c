@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Boxes of one process, of which each copy of the library makes one; and of processes that have the same pid elsewhere.
@@ -126,14 +128,62 @@ void trace_file_close(struct trace_file *file, bool remove)
     close(file->fd);
 }
 
-#define DAY_S 86400
+/* ---- Old boxes ---- */
 
-/* Cheap first: a file that was touched today is left alone without looking inside. */
-static bool old_and_mine(const char *path)
+#define DAY_S 86400
+#define KEPT  256 /* of the dead, whatever their age: a job that crashes again and again would fill the folder */
+#define SHARE 4   /* nor do they take more than one part in so many of the folder's file system */
+
+struct left {
+    char *path;
+    struct timespec made;
+    uint64_t bytes;
+};
+
+static int newest_first(const void *one, const void *other)
+{
+    const struct timespec *a = &((const struct left *)one)->made, *b = &((const struct left *)other)->made;
+    if (a->tv_sec != b->tv_sec)
+        return a->tv_sec < b->tv_sec ? 1 : -1;
+    return (a->tv_nsec < b->tv_nsec) - (a->tv_nsec > b->tv_nsec);
+}
+
+/* This user's among them, the newest first. */
+static size_t look_at(char **paths, size_t count, struct left *left)
 {
     struct stat info;
-    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-           info.st_mtime + DAY_S < time(NULL);
+    size_t mine = 0;
+    for (size_t i = 0; i < count; i++)
+        if (lstat(paths[i], &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
+            left[mine++] = (struct left){paths[i], info.st_mtim, (uint64_t)info.st_blocks * 512};
+    qsort(left, mine, sizeof *left, newest_first);
+    return mine;
+}
+
+static uint64_t room_for(const char *dir)
+{
+    struct statvfs disk;
+    return statvfs(dir, &disk) == 0 ? (uint64_t)disk.f_blocks * disk.f_frsize / SHARE : UINT64_MAX;
+}
+
+static bool gave_a_sign_today(const struct blackbox *box)
+{
+    return (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S >= time(NULL);
+}
+
+/* Cheap first: neither old nor one too many is left alone without looking inside. */
+static bool can_go(const struct left *left, bool too_many)
+{
+    struct blackbox *box;
+    bool old = left->made.tv_sec + DAY_S < time(NULL);
+    if (!old && !too_many)
+        return false;
+    tutti_result_t result = too_many ? blackbox_outline(left->path, &box) : blackbox_read(left->path, &box);
+    if (result != TUTTI_SUCCESS)
+        return boxfile_abandoned(left->path);
+    bool gone = too_many ? blackbox_gone(box) : !box->alive && !gave_a_sign_today(box);
+    blackbox_free(box);
+    return gone;
 }
 
 void trace_file_sweep(const char *dir)
@@ -142,19 +192,14 @@ void trace_file_sweep(const char *dir)
     size_t count;
     if (boxfile_list(dir, &paths, &count) != TUTTI_SUCCESS)
         return;
-    for (size_t i = 0; i < count; i++) {
-        struct blackbox *box;
-        if (!old_and_mine(paths[i]))
-            continue;
-        if (blackbox_read(paths[i], &box) != TUTTI_SUCCESS) {
-            if (boxfile_abandoned(paths[i]))
-                unlink(paths[i]);
-            continue;
-        }
-        if (!box->alive &&
-            (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
-            unlink(paths[i]);
-        blackbox_free(box);
+    struct left *left = calloc(count + 1, sizeof *left);
+    size_t mine = left ? look_at(paths, count, left) : 0;
+    uint64_t bytes = 0, room = room_for(dir);
+    for (size_t i = 0; i < mine; i++) {
+        bytes += left[i].bytes;
+        if (can_go(&left[i], i >= KEPT || bytes > room))
+            unlink(left[i].path);
     }
+    free(left);
     boxfile_free(paths, count);
 }

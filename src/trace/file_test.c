@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of black boxes: whose they are, where there is no room for one, and who removes old ones. */
+#include "trace/file.h"
 #include "trace/trace_testing.h"
 
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 static void test_two_boxes_of_one_process(void **state)
@@ -164,6 +166,46 @@ static void test_old_boxes_are_swept(void **state)
     assert_int_equal(boxes_left(), 2);
 }
 
+/* A job that crashed again and again today. The oldest of all lives. */
+static void test_the_newest_of_the_dead_are_kept(void **state)
+{
+    struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct trace *living = trace_open();
+    struct boxfile name = {(uint32_t)geteuid(), 4000000, 1, 0};
+    char newest[256], base[96];
+    assert_int_equal(utimensat(AT_FDCWD, trace_path(living), long_ago, 0), 0);
+    for (; name.pid < 4000300; name.pid++) {
+        struct timespec times[2] = {{.tv_sec = time(NULL) - 4000300 + name.pid}, {.tv_sec = 0}};
+        times[1] = times[0];
+        make_old_box(name.pid, 0, false);
+        boxfile_name(&name, base, sizeof base);
+        snprintf(newest, sizeof newest, "%s/%s", dir, base);
+        assert_int_equal(utimensat(AT_FDCWD, newest, times, 0), 0);
+    }
+    trace_file_sweep(dir);
+    assert_int_equal(boxes_left(), 256 + 1);
+    assert_int_equal(access(newest, F_OK), 0);
+    assert_int_equal(access(trace_path(living), F_OK), 0);
+    trace_close(living, false);
+}
+
+/* A container's /dev/shm may be small. */
+static void test_the_dead_leave_room(void **state)
+{
+    if (mount("tmpfs", dir, "tmpfs", 0, "size=2m") != 0)
+        skip();
+    for (uint32_t pid = 4000000; pid < 4000020; pid++)
+        make_old_box(pid, 0, false);
+    size_t before = (size_t)boxes_left();
+    trace_file_sweep(dir);
+    size_t after = (size_t)boxes_left();
+    assert_true(after > 0 && after < before);
+    struct statvfs disk;
+    assert_int_equal(statvfs(dir, &disk), 0);
+    assert_true((disk.f_blocks - disk.f_bfree) * 4 <= disk.f_blocks + 4); /* folders take some */
+    assert_int_equal(umount(dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +217,8 @@ int main(void)
         CASE(test_file_size_limit),
         CASE(test_full_disk),
         CASE(test_old_boxes_are_swept),
+        CASE(test_the_newest_of_the_dead_are_kept),
+        CASE(test_the_dead_leave_room),
     };
     return cmocka_run_group_tests_name("trace file", tests, NULL, NULL);
 }

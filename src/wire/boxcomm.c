@@ -172,12 +172,32 @@ static enum outcome try_comm(struct blackbox *box, const struct box_source *sour
     return READ;
 }
 
+/* Without its operations. */
+static void outline_comm(struct blackbox *box, const struct box_source *source, const struct box_rate *rate,
+                         unsigned place)
+{
+    struct wire_box_comm record;
+    uint64_t at = box->header.comms.offset + (uint64_t)place * box->header.comms.bytes;
+    if (!box_source_read(source, at, &record, sizeof record) || record.stamp == 0)
+        return;
+    struct blackbox_comm comm = {.ops = NULL};
+    decode_comm(&comm, &record, rate, place);
+    if (sane(&record))
+        box->comms[box->comm_count++] = comm;
+    else
+        box->torn++;
+}
+
 bool box_read_comm(struct blackbox *box, const struct box_source *source, const struct box_rate *rate, unsigned place)
 {
     const struct wire_box_section *ops = &box->header.ops;
     uint64_t stamp = 0, at = box->header.comms.offset + (uint64_t)place * box->header.comms.bytes;
     if (!box_source_read(source, at, &stamp, sizeof stamp) || stamp == 0)
         return true;
+    if (box->outline) {
+        outline_comm(box, source, rate, place);
+        return true;
+    }
     uint8_t *rings = malloc((size_t)ops->bytes * ops->count * 3);
     struct blackbox_comm comm = {.ops = calloc(ops->count, sizeof *comm.ops)};
     bool fine = rings && comm.ops;

@@ -273,11 +273,11 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     find_offset(box);
     read_counters(box, source);
     bool fine = (box->path = strdup(path)) && (box->comms = calloc(box->header.comms.count + 1, sizeof *box->comms)) &&
-                read_events(box, source, &rate);
+                (box->outline || read_events(box, source, &rate));
     for (unsigned i = 0; fine && i < box->header.comms.count; i++)
         fine = box_read_comm(box, source, &rate, i);
     fine = fine && (box->lanes = calloc(box->header.lanes.count + 1, sizeof *box->lanes));
-    for (unsigned i = 0; fine && i < box->header.lanes.count; i++)
+    for (unsigned i = 0; fine && !box->outline && i < box->header.lanes.count; i++)
         fine = box_read_lane(box, source, &rate, i);
     if (!fine)
         return error_note(TUTTI_SYSTEM_ERROR, "reading the black box %s: no memory", path);
@@ -285,9 +285,12 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t read_source(const struct box_source *source, const char *path, struct blackbox **out)
+static tutti_result_t read_source(const struct box_source *source, const char *path, bool outline,
+                                  struct blackbox **out)
 {
     struct blackbox *box = calloc(1, sizeof *box);
+    if (box)
+        box->outline = outline;
     tutti_result_t result =
         box ? read_all(box, source, path) : error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", path);
     if (result)
@@ -297,27 +300,50 @@ static tutti_result_t read_source(const struct box_source *source, const char *p
     return result;
 }
 
-tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out)
+static tutti_result_t read_fd(int fd, const char *path, bool outline, struct blackbox **out)
 {
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: not a file", path);
-    return read_source(&(struct box_source){fd, NULL, (uint64_t)info.st_size}, path, out);
+    return read_source(&(struct box_source){fd, NULL, (uint64_t)info.st_size}, path, outline, out);
 }
 
-tutti_result_t blackbox_read(const char *path, struct blackbox **out)
+static tutti_result_t read_path(const char *path, bool outline, struct blackbox **out)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_note(TUTTI_SYSTEM_ERROR, "opening the black box %s: %m", path);
-    tutti_result_t result = blackbox_read_fd(fd, path, out);
+    tutti_result_t result = read_fd(fd, path, outline, out);
     close(fd);
     return result;
 }
 
+tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out)
+{
+    return read_fd(fd, path, false, out);
+}
+
+tutti_result_t blackbox_read(const char *path, struct blackbox **out)
+{
+    return read_path(path, false, out);
+}
+
+tutti_result_t blackbox_outline(const char *path, struct blackbox **out)
+{
+    return read_path(path, true, out);
+}
+
+bool blackbox_gone(const struct blackbox *box)
+{
+    char host[sizeof box->header.host] = "";
+    gethostname(host, sizeof host - 1);
+    return !box->alive && (box->header.state == WIRE_BOX_CLOSED || same_boot(&box->header) ||
+                           strncmp(host, box->header.host, sizeof host) == 0);
+}
+
 tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **out)
 {
-    return read_source(&(struct box_source){-1, bytes, size}, "in memory", out);
+    return read_source(&(struct box_source){-1, bytes, size}, "in memory", false, out);
 }
 
 void blackbox_free(struct blackbox *box)

@@ -83,6 +83,7 @@ struct blackbox_lane {
 struct blackbox {
     char *path;
     struct wire_box_header header; /* texts are terminated */
+    bool outline;                  /* blackbox_outline(): without operations, events and lanes */
     bool alive;                    /* its process is there and still has the box open */
     uint64_t now;                  /* time of the snapshot: of the reading if alive, else of the last sign of life */
     int64_t realtime_offset;       /* add it to a time to have CLOCK_REALTIME */
@@ -106,6 +107,13 @@ tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out)
 
 /* The same from memory; never alive. */
 tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **out);
+
+/* Whose it is, whether alive, its counters and communicators, and nothing that takes longer: a folder may hold
+ * thousands of the dead. `now` is the last time that its header tells. */
+tutti_result_t blackbox_outline(const char *path, struct blackbox **out);
+
+/* Is its process surely gone? Not one of another host that shares the folder. */
+bool blackbox_gone(const struct blackbox *box);
 
 void blackbox_free(struct blackbox *box);
 

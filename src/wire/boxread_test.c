@@ -364,8 +364,18 @@ static void test_hostile_clocks(void **state)
 
 /* ---- Damage at random ---- */
 
+static const char *stored(const char *path, size_t length)
+{
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, bytes, length), length);
+    close(fd);
+    return path;
+}
+
 static void test_random_damage(void **state)
 {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/tutti-boxread-damage-%d", (int)getpid());
     uint8_t *good = malloc(BYTES);
     memcpy(good, bytes, BYTES);
     uint32_t random = 12345;
@@ -376,10 +386,14 @@ static void test_random_damage(void **state)
             bytes[where] = (uint8_t)(random >> 3);
         }
         struct blackbox *box = NULL;
-        if (blackbox_parse(bytes, round % 5 ? BYTES : random % BYTES, &box) == TUTTI_SUCCESS)
+        size_t length = round % 5 ? BYTES : random % BYTES;
+        if (blackbox_parse(bytes, length, &box) == TUTTI_SUCCESS)
+            blackbox_free(box);
+        if (round % 10 < 2 && blackbox_outline(stored(path, length), &box) == TUTTI_SUCCESS)
             blackbox_free(box);
         memcpy(bytes, good, BYTES);
     }
+    unlink(path);
     free(good);
 }
 
@@ -399,6 +413,32 @@ static void test_file_cut_short_while_read(void **state)
     unlink(path);
     assert_int_equal(blackbox_read(path, &box), TUTTI_SYSTEM_ERROR);
     assert_int_equal(blackbox_read("/tmp", &box), TUTTI_INVALID_USAGE);
+}
+
+static void test_outline(void **state)
+{
+    char path[64];
+    struct blackbox *outline, *whole;
+    snprintf(path, sizeof path, "/tmp/tutti-boxread-outline-%d", (int)getpid());
+    assert_int_equal(blackbox_read(stored(path, BYTES), &whole), TUTTI_SUCCESS);
+    assert_int_equal(blackbox_outline(path, &outline), TUTTI_SUCCESS);
+    assert_true(outline->outline && !whole->outline && whole->comm_count);
+    assert_int_equal(outline->comm_count, whole->comm_count);
+    for (size_t i = 0; i < whole->comm_count; i++) {
+        assert_int_equal(outline->comms[i].id, whole->comms[i].id);
+        assert_string_equal(outline->comms[i].name, whole->comms[i].name);
+        assert_int_equal(outline->comms[i].op_count, 0);
+    }
+    assert_int_equal(outline->event_count + outline->lane_count, 0);
+    assert_memory_equal(outline->counters, whole->counters, sizeof whole->counters);
+    blackbox_free(outline);
+    comm(0)->nranks = -1; /* nobody writes that */
+    assert_int_equal(blackbox_outline(stored(path, BYTES), &outline), TUTTI_SUCCESS);
+    assert_int_equal(outline->comm_count, whole->comm_count - 1);
+    assert_int_equal(outline->torn, 1);
+    blackbox_free(outline);
+    blackbox_free(whole);
+    unlink(path);
 }
 
 static void test_fifo_does_not_hang(void **state)
@@ -497,6 +537,7 @@ int main(void)
         CASE(test_hostile_clocks),
         CASE(test_random_damage),
         CASE(test_file_cut_short_while_read),
+        CASE(test_outline),
         CASE(test_fifo_does_not_hang),
         CASE(test_names),
         CASE(test_process_facts),

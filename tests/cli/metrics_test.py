@@ -366,9 +366,9 @@ class Files(unittest.TestCase):
         code, _, err = tutti("export", "--once", "--dir", "/nonexistent/folder")
         self.assertEqual(code, 1)
         self.assertIn("/nonexistent/folder", err)
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([*EMULATOR, TUTTI, "export", "--once"], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, timeout=DEADLINE)
+        with open("/dev/full", "w", encoding="utf-8") as full, tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([*EMULATOR, TUTTI, "export", "--once", "--dir", folder], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 1)
         self.assertIn("tutti export: cannot write the output: No space left on device", done.stderr)
         code, _, err = tutti("export", "--listen", "nowhere")
