@@ -116,6 +116,15 @@ static inline void *test_rank_run(void *arg)
     return NULL;
 }
 
+static inline void test_ranks_with(struct test_rank *ranks, int n, int rounds, size_t size)
+{
+    memset(ranks, 0, (size_t)n * sizeof *ranks);
+    for (int i = 0; i < n; i++) {
+        ranks[i].rounds = rounds;
+        ranks[i].size = size;
+    }
+}
+
 /* Starts ranks first .. first + count - 1 of nranks. False: no thread. */
 static inline bool test_ranks_start(struct test_rank *ranks, const tutti_unique_id_t *id, int first, int count,
                                     int nranks, uint64_t deadline)

@@ -150,8 +150,9 @@ static bool check(size_t kind)
     return true;
 }
 
-/* `called` is the processor time of the call: others' load must not count. */
-static bool run(size_t kind)
+/* `called` is the processor time of the call: others' load must not count. The number of small operations is the same
+ * on all ranks; -1: no thread. */
+static int play(size_t kind, double *called, double *whole)
 {
     pthread_t waiter;
     memset(out, 0, count * sizeof *out);
@@ -159,12 +160,22 @@ static bool run(size_t kind)
     barrier();
     double begin = now(CLOCK_MONOTONIC), before = now(CLOCK_THREAD_CPUTIME_ID);
     kinds[kind].call();
-    double called = now(CLOCK_THREAD_CPUTIME_ID) - before;
+    *called = now(CLOCK_THREAD_CPUTIME_ID) - before;
     if (pthread_create(&waiter, NULL, wait_for_it, NULL) != 0)
-        return false;
+        return -1;
     int passed = barriers();
     pthread_join(waiter, NULL);
-    double whole = now(CLOCK_MONOTONIC) - begin;
+    *whole = now(CLOCK_MONOTONIC) - begin;
+    return passed;
+}
+
+/* A call of 60 ms may be over before a crowded machine has let both ranks do anything else: not three times. */
+static bool run(size_t kind)
+{
+    double called = 0, whole = 0;
+    int passed = 0;
+    for (int turn = 0; turn < 3 && passed >= 0 && passed < 2; turn++)
+        passed = play(kind, &called, &whole);
     bool good = check(kind) && (called < 0.01 || called < whole / 10) && passed >= 2;
     if (!good || getenv("TUTTI_TEST_TALK"))
         fprintf(stderr, "rank %d: %s: the call took %.4f s of %.4f, and %d small operations went on\n", rank,

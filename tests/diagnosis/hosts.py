@@ -112,7 +112,10 @@ class HostsTest(unittest.TestCase):
         master = self.start_master(*options)
         self.agents = {host: self.start_agent(host) for host in "ab"}
         for host in "ab":
-            master.wait(f"host {host} reports: 2 processes\n")
+            try:
+                master.wait(f"host {host} reports: 2 processes\n", 150)
+            except AssertionError as missed:
+                raise AssertionError(f"{missed}\nits agent: {self.agents[host].text}") from missed
         return master
 
     # ---- Asking the master

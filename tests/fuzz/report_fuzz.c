@@ -82,7 +82,7 @@ static void draw_box(struct input *input, struct blackbox *box, struct blackbox_
                                           .rank = (int)draw(input),
                                           .nranks = (int)draw(input),
                                           .state = (enum wire_comm_state)(1 + draw(input) % 4),
-                                          .culprit = (int)draw(input) - 1,
+                                          .culprit = (int)(draw(input) - 1),
                                           .closed = draw(input),
                                           .opened = draw(input),
                                           .name = "c",
