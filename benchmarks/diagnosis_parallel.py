@@ -4,12 +4,12 @@
 it was.
 
     diagnosis_parallel.py TUTTI PARALLEL LAB [--runs 60] [--seed 1] [--ranks 16|32|64] [--faults NAME...] [--check]
-                          [--transport verbs]
+                          [--transport verbs] [--keep FOLDER]
 
 A job has parts of a tensor x stages of a pipeline x copies of the data, a communicator for each dimension, and one
 of all. Faults of the network want root: each host is a namespace of a lab (`tutti-lab`), whose links are
 shaped or cut; --transport verbs takes the library that TUTTI_IBVERBS_LIBRARY names. With --check a wrong verdict makes
-exit status 1.
+exit status 1. --keep copies the black boxes of wrong runs, as they are after the verdict: `tutti diagnose` reads them.
 """
 import argparse
 import collections
@@ -29,7 +29,7 @@ import time
 from diagnosis import NOISE
 
 SHAPES = {16: ("2x4x2", "2x2x4", "4x2x2"), 32: ("4x4x2", "2x4x4"), 64: ("4x4x4", "8x4x2")}
-HOSTS = 4
+EACH = 4  # ranks of a host, where there are several
 SHARED = "/dev/shm"  # where black boxes are memory
 HANGS = {"stop": {"stopped"}, "kill": {"dead"}, "hang": {"behind"}, "skip": {"mismatch"}, "count": {"mismatch"}}
 SLOWS = {"slow": {"slow", "starved"}, "loader": {"slow", "starved"}, "quota": {"starved", "slow"}}
@@ -37,12 +37,12 @@ NETWORK = {"nic": {"interface"},                        # everything to and from
            "out": {"interface"},                        # what leaves it alone
            "in": {"interface"},                         # what comes to it alone
            "uplink": {"link"},                          # of two uplinks of a leaf one is slow
-           "blackhole": {"unread", "ahead", "circle"}}  # one loses what goes into it; where lanes move, no verdict
+           "blackhole": {"unread", "ahead", "circle", "link"}}  # one loses what goes into it: hangs, until lanes move
 SLOW_NETWORK = ("nic", "out", "in", "uplink")
 WAYS = {"out": "what goes out of it is slow", "in": "what comes into it is slow"}
-HEALTHY = ("none", "noise", "fabric")                   # the last one over four hosts, with noise, too
+HEALTHY = ("none", "noise", "fabric", "pause")          # over hosts with noise; over hosts, and one was stopped before
 FAULTS = (*HANGS, *SLOWS, *NETWORK, "two", *HEALTHY)
-HOSTED = (*NETWORK, "fabric")  # over hosts of a lab
+HOSTED = (*NETWORK, "fabric", "pause")  # over hosts of a lab
 IN_PROGRAM = ("hang", "skip", "count", "slow", "loader")
 PATIENCE, LOOKING = 30, 10  # seconds for a verdict, and of looking at a healthy job
 PROMISED = {"hang": 10, "slow": 30}
@@ -51,6 +51,8 @@ RATE, SLOW_RATE = "400mbit", "20mbit"
 QUEUE = ("burst", "72kb", "limit", "512kb")  # of a shaped port, as the lab's
 ELEMENTS = 40960  # between stages over hosts: more than a message of TCP holds, as of real jobs, so that it is recorded
 DEVICE = "soft_"  # so the names of softverbs' devices begin
+PAUSE = 5  # seconds; then the job goes on
+LITTLE = 500_000  # bytes: three messages from stage to stage
 AT, AT_HOSTS = 30, 10  # steps before the fault; fewer where each takes longer
 
 
@@ -60,12 +62,13 @@ def within(name):
 
 
 class Lab:
-    """Four hosts below two leaves and two spines."""
+    """Hosts, two below each leaf, and two spines."""
 
-    def __init__(self, program):
+    def __init__(self, program, hosts):
         self.program, self.name = program, f"tuttidiag{os.getpid() % 10000}"
         with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="ascii") as file:
-            file.write(f"name: {self.name}\nhosts: {HOSTS}\nnics: 1\nleaves: 2\nspines: 2\nuplinks: 1\nwiring: rack\n"
+            file.write(f"name: {self.name}\nhosts: {hosts}\nnics: 1\nleaves: {hosts // 2}\nspines: 2\nuplinks: 1\n"
+                       "wiring: rack\n"
                        f"rate: {RATE}\nmtu: 4200\nhash_seed: 1\n")
             file.flush()
             self.run("up", file.name)
@@ -84,6 +87,11 @@ class Lab:
         self.run("run", node, "--", "tc", "qdisc", "replace", "dev", port, "root", "handle", "1:", "tbf", "rate", rate,
                  *QUEUE)
 
+    def carried(self, node, port):
+        """Bytes of both ways so far."""
+        files = [f"/sys/class/net/{port}/statistics/{way}_bytes" for way in ("rx", "tx")]
+        return sum(map(int, self.run("run", node, "--", "cat", *files).split()))
+
     def end(self):
         self.run("down")
 
@@ -99,16 +107,33 @@ class Job:
         words = [arguments.parallel, f"{shape}x{ELEMENTS}" if lab else shape, str(AT_HOSTS if lab else AT),
                  *(f"{n}:{rank}" for n, rank in faults if n in IN_PROGRAM)]
         for rank in range(size):
-            host, local = divmod(rank, size // HOSTS)
+            host, local = divmod(rank, EACH)
             env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(size), TUTTI_NONCE="%032x" % port,
                        TUTTI_LOCAL_RANK=str(local if lab else rank),
-                       TUTTI_LOCAL_SIZE=str(size // HOSTS if lab else size),
+                       TUTTI_LOCAL_SIZE=str(EACH if lab else size),
                        TUTTI_ID=f"{lab.addresses[0] if lab else '127.0.0.1'}:{port}", TUTTI_TIMEOUT="300s",
                        TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder, TUTTI_SPIN="0")
             self.processes.append(subprocess.Popen(lab.inside(host, words) if lab else words, env=env, text=True,
                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                                    start_new_session=True))
+        before = self.uplinks()
         self.said = [process.stdout.readline() for process in self.processes]
+        self.choose_uplink(before)
+
+    # ---- A fault that nothing meets is none: of the two uplinks of a leaf one that carries something is taken
+
+    def uplinks(self):
+        drawn = [culprit for name, culprit in self.faults if name in ("uplink", "blackhole")]
+        return {one: self.lab.carried(f"l{one // 2}", f"u{one % 2}") for at in drawn for one in (at, at ^ 1)}
+
+    def choose_uplink(self, before):
+        carried = {one: after - before[one] for one, after in self.uplinks().items()}
+        for i, (name, culprit) in enumerate(self.faults):
+            if culprit in carried and carried[culprit] < LITTLE < carried[culprit ^ 1]:
+                print(f"l{culprit // 2}.u{culprit % 2} carries nothing: {name} of the other one", flush=True)
+                self.faults[i] = (name, culprit ^ 1)
+
+    # ---- The fault
 
     def inject(self):
         for name, culprit in self.faults:
@@ -117,6 +142,11 @@ class Job:
                 process.send_signal(signal.SIGSTOP)
             elif name == "kill":
                 process.kill()
+            elif name == "pause":
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(PAUSE)
+                process.send_signal(signal.SIGCONT)
+                time.sleep(1)
             elif name == "quota":
                 self.limit(process.pid)
             elif name in ("noise", "fabric"):
@@ -190,7 +220,7 @@ def hosts_of(finding, shape, ranks):
     named, block = [finding["world_rank"], finding["peer"]], ranks // int(shape.split("x")[1])
     if "/" in finding["name"]:
         named[1] = named[1] * block + named[0] % block
-    return [rank // (ranks // HOSTS) for rank in named]
+    return [rank // EACH for rank in named]
 
 
 def fits(finding, fault, shape, ranks):
@@ -201,7 +231,7 @@ def fits(finding, fault, shape, ranks):
         return False
     if name in ("nic", "out", "in"):
         return finding["host"] == f"h{culprit}" and WAYS.get(name, "") in finding["text"]
-    if name == "blackhole":
+    if name == "blackhole" and finding["kind"] != "link":
         return True
     hosts = hosts_of(finding, shape, ranks)
     return hosts[0] // 2 != hosts[1] // 2  # between the leaves, where every second flow is hit
@@ -221,7 +251,8 @@ def right(case, findings, ranks):
 def draw_case(draw, name, ranks, transport):
     shape = draw.choice(SHAPES[ranks])
     if name in HOSTED:
-        return shape, [(name, None if name in HEALTHY else draw.randrange(HOSTS))], transport
+        culprit = draw.randrange(ranks if name == "pause" else ranks // EACH)
+        return shape, [(name, None if name == "fabric" else culprit)], transport
     if name == "two":
         kinds = draw.sample(("stop", "kill", "hang"), 2)
         return shape, list(zip(kinds, draw.sample(range(ranks), 2))), draw.choice(("shm", "tcp"))
@@ -238,7 +269,14 @@ def gets_on(job, tutti):
     return False
 
 
-def one(arguments, name, case, lab):
+def keep(arguments, number, job):
+    """The black boxes of a wrong run, to be looked at again."""
+    if arguments.keep:
+        to = os.path.join(arguments.keep, f"seed{arguments.seed}-run{number}")
+        shutil.copytree(job.folder, to, dirs_exist_ok=True)
+
+
+def one(arguments, name, number, case, lab):
     """What was said, whether it is right, seconds until it was said, and the findings."""
     shape, faults, transport = case
     job = Job(arguments, shape, faults, transport, lab if name in HOSTED else None)
@@ -252,9 +290,12 @@ def one(arguments, name, case, lab):
             waited = time.monotonic() - begin
             if findings or waited > (LOOKING if name in HEALTHY else PATIENCE):
                 said = findings[0]["kind"] if findings else "nothing"
+                good = right(case, findings, arguments.ranks)
                 if name == "blackhole" and not findings:
-                    return said, gets_on(job, arguments.tutti), waited, findings
-                return said, right(case, findings, arguments.ranks), waited, findings
+                    good = gets_on(job, arguments.tutti)
+                if not good:
+                    keep(arguments, number, job)
+                return said, good, waited, findings
     finally:
         job.end()
 
@@ -286,7 +327,7 @@ def runs(arguments, names, lab):
         case = draw_case(draw, name, arguments.ranks, arguments.transport)
         if arguments.seconds and time.monotonic() - begin > arguments.seconds:
             break
-        said, good, seconds, findings = one(arguments, name, case, lab)
+        said, good, seconds, findings = one(arguments, name, number, case, lab)
         done += 1
         row = rows[name]
         row["said"][said] += 1
@@ -313,6 +354,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=16)
     parser.add_argument("--transport", choices=("tcp", "verbs"), default="tcp", help="between hosts")
+    parser.add_argument("--keep", help="a folder for the black boxes of wrong runs")
     parser.add_argument("--faults", nargs="*", choices=FAULTS, default=FAULTS)
     arguments = parser.parse_args()
     names = list(arguments.faults)
@@ -324,7 +366,7 @@ def main():
         if not names:
             return 77
     if any(name in HOSTED for name in names):
-        lab = Lab(arguments.lab)
+        lab = Lab(arguments.lab, arguments.ranks // EACH)
     try:
         return runs(arguments, names, lab)
     finally:

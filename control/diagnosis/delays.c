@@ -193,6 +193,16 @@ void delays_open(struct delays *delays, const struct group *group)
     free(messages);
 }
 
+/* Segments tell more than messages, which also wait for each other: their rule has judged these (lanes.c). */
+static void leave_to_lanes(struct group *group, struct delays *delays)
+{
+    for (size_t i = 0; i < delays->count; i++) {
+        struct delay *cell = &delays->cells[i];
+        const struct member *from = scene_find(group, cell->from), *to = scene_find(group, cell->to);
+        cell->told = from && to && cell->slow && lanes_tell(from, to);
+    }
+}
+
 /* Where a hang, a slow rank or a starved one was found, messages are late because of it. */
 void rule_delays(struct scene *scene, struct findings *findings)
 {
@@ -202,8 +212,10 @@ void rule_delays(struct scene *scene, struct findings *findings)
         delays_open(&delays, &scene->groups[i]);
         for (size_t j = 0; j < scene->groups[i].count; j++)
             scene->steps += scene->groups[i].members[j].comm->op_count;
-        if (delays.median)
+        if (delays.median) {
+            leave_to_lanes(&scene->groups[i], &delays);
             judge(findings, &scene->groups[i], delays.cells, delays.count, delays.median);
+        }
         free(delays.cells);
     }
 }

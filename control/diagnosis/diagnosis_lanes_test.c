@@ -13,71 +13,15 @@
 
 #include <cmocka.h>
 
-#define HOSTS    4
-#define EACH     2 /* processes of a host */
-#define RANKS    (HOSTS * EACH)
-#define SEGMENTS 12
-#define QUICK    (6 * NS_PER_MS)
-#define LATE     (60 * NS_PER_MS)
+#define HOSTS CLUSTER_HOSTS
+#define EACH  CLUSTER_EACH
+#define RANKS CLUSTER_RANKS
+#define QUICK CLUSTER_QUICK
+#define LATE  CLUSTER_LATE
 
 static int host_of(int rank)
 {
     return rank / EACH;
-}
-
-static struct blackbox_lane *add_lane(struct blackbox *box, const struct blackbox *peer, uint16_t distance)
-{
-    box->lanes = realloc(box->lanes, (box->lane_count + 1) * sizeof *box->lanes);
-    struct blackbox_lane *lane = &box->lanes[box->lane_count];
-    *lane = (struct blackbox_lane){.place = (unsigned)box->lane_count++,
-                                   .peer_pid = peer->header.pid,
-                                   .distance = distance,
-                                   .state = WIRE_LANE_UP,
-                                   .interface = "n0",
-                                   .transport = "tcp"};
-    return lane;
-}
-
-/* One after another, `apart` from put to put, each landing `took` after its put or after the one before. */
-static void add_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took)
-{
-    uint64_t over = 0, posted = MADE_NOW - 30 * NS_PER_S;
-    lane->segments = calloc(SEGMENTS, sizeof *lane->segments);
-    for (lane->segment_count = 0; lane->segment_count < SEGMENTS; posted += apart) {
-        over = (over > posted ? over : posted) + took;
-        lane->segments[lane->segment_count] = (struct blackbox_segment){.position = lane->segment_count,
-                                                                        .comm = 1,
-                                                                        .peer = (uint32_t)to,
-                                                                        .length = length,
-                                                                        .status = WIRE_SEGMENT_LANDED,
-                                                                        .ready = posted,
-                                                                        .credit = posted,
-                                                                        .posted = posted,
-                                                                        .completed = over};
-        lane->segment_count++;
-    }
-}
-
-/* Each process has lanes to one of every other host, and quick ones to those of its own. Segments of every seventh lane
- * or so take a little longer. */
-static struct made_job job_of(bool (*slow)(int from, int to))
-{
-    struct made_job job = made_job(RANKS);
-    for (int rank = 0; rank < RANKS; rank++) {
-        snprintf(job.boxes[rank]->header.host, sizeof job.boxes[rank]->header.host, "node%d", host_of(rank));
-        made_comm(job.boxes[rank], 1, "world", rank, RANKS);
-        made_comm(job.boxes[rank], 2 + (uint64_t)host_of(rank), "host", rank % EACH, EACH);
-    }
-    for (int from = 0; from < RANKS; from++)
-        for (int to = 0; to < RANKS; to++) {
-            bool here = host_of(from) == host_of(to);
-            if (from == to || (!here && from % EACH != to % EACH))
-                continue;
-            struct blackbox_lane *lane = add_lane(job.boxes[from], job.boxes[to], here ? WIRE_DISTANCE_HOST : 0);
-            uint64_t took = slow(from, to) ? LATE : QUICK + (uint64_t)((from * 5 + to) % 7 == 0) * QUICK;
-            add_segments(lane, to, 160000, NS_PER_S, here ? NS_PER_MS / 10 : took);
-        }
-    return job;
 }
 
 static bool nowhere(int from, int to)
@@ -138,7 +82,7 @@ static void expect_nothing(struct made_job job)
 
 static void test_interface(void **state)
 {
-    struct made_job job = job_of(at_host_1);
+    struct made_job job = made_cluster(at_host_1);
     struct findings found = find(&job);
     assert_int_equal(found.count, 1);
     expect(&found, 0, FINDING_INTERFACE, "node1",
@@ -152,7 +96,7 @@ static void test_interface(void **state)
 
 static void test_one_way(void **state)
 {
-    struct made_job job = job_of(out_of_host_2);
+    struct made_job job = made_cluster(out_of_host_2);
     struct findings found = find(&job);
     assert_int_equal(found.count, 1);
     expect(&found, 0, FINDING_INTERFACE, "node2", "what goes out of it is slow");
@@ -161,7 +105,7 @@ static void test_one_way(void **state)
 
 static void test_path(void **state)
 {
-    struct made_job job = job_of(on_two_paths);
+    struct made_job job = made_cluster(on_two_paths);
     struct findings found = find(&job);
     assert_int_equal(found.count, 1);
     expect(&found, 0, FINDING_LINK, "node1",
@@ -173,7 +117,7 @@ static void test_path(void **state)
 /* Lanes between node0 and node2, and between node1 and node3, as of two leaves; others carry other lengths. */
 static struct made_job job_of_leaves(bool (*slow)(int from, int to))
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     for (int rank = 0; rank < RANKS; rank++)
         for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
             struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
@@ -182,7 +126,7 @@ static struct made_job job_of_leaves(bool (*slow)(int from, int to))
             if (lane->distance == WIRE_DISTANCE_HOST)
                 continue;
             free(lane->segments);
-            add_segments(lane, to, across ? 160000 : 320000, NS_PER_S, across && slow(rank, to) ? LATE : QUICK);
+            made_segments(lane, to, across ? 160000 : 320000, NS_PER_S, across && slow(rank, to) ? LATE : QUICK);
         }
     return job;
 }
@@ -219,7 +163,7 @@ static void test_most_drew_the_slow_uplink(void **state)
 /* A host's lanes are slow, and it has them with one host alone: which of the two it is cannot be told. */
 static void test_between_two_hosts(void **state)
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     for (int rank = 0; rank < RANKS; rank++)
         for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
             struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
@@ -231,7 +175,7 @@ static void test_between_two_hosts(void **state)
             free(lane->segments);
             lane->segments = NULL;
             if ((host_of(to) < 2) == low)
-                add_segments(lane, to, 160000, NS_PER_S, low ? LATE : QUICK);
+                made_segments(lane, to, 160000, NS_PER_S, low ? LATE : QUICK);
         }
     struct findings found = find(&job);
     assert_int_equal(found.count, 1);
@@ -239,20 +183,78 @@ static void test_between_two_hosts(void **state)
     findings_free(&found);
 }
 
+/* So many more lanes between each two processes of different hosts, all of them quick. */
+static void add_quick_lanes(struct made_job *job, int more)
+{
+    for (int from = 0; from < RANKS; from++)
+        for (int to = 0; to < RANKS; to++)
+            for (int i = 0; i < more && host_of(from) != host_of(to) && from % EACH == to % EACH; i++)
+                made_segments(made_lane(job->boxes[from], job->boxes[to], 0), to, 160000, NS_PER_S, QUICK);
+}
+
+static void slow_down(struct blackbox_lane *lane, uint64_t took)
+{
+    int to = (int)lane->segments->peer;
+    free(lane->segments);
+    made_segments(lane, to, 160000, NS_PER_S, took);
+}
+
+/* Six lanes each way between two interfaces, 18 of each interface: one that is slow has bad luck, two are a path. More
+ * than their share of the interface they must take. */
+static void test_one_of_many_lanes(void **state)
+{
+    for (int slow = 0; slow < 3; slow++)
+        for (int share = 0; share < 2; share++) {
+            struct made_job job = made_cluster(nowhere);
+            add_quick_lanes(&job, 2);
+            size_t left = (size_t)slow;
+            for (size_t i = 0; i < job.boxes[3]->lane_count && left; i++)
+                if (job.boxes[3]->lanes[i].segments->peer == 7) {
+                    slow_down(&job.boxes[3]->lanes[i], (share ? 17 : 20) * QUICK);
+                    left--;
+                }
+            struct findings found = find(&job);
+            assert_int_equal(found.count, slow == 2 && !share);
+            findings_free(&found);
+        }
+}
+
+/* Most flows of an interface have drawn the slow uplink. One each way is quick, now: so the interface is not slow. */
+static void test_most_lanes_of_an_interface(void **state)
+{
+    for (int now = 0; now < 2; now++) {
+        struct made_job job = made_cluster(at_host_1);
+        for (int rank = 0; rank < 3; rank += 2)
+            for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+                if (job.boxes[rank]->lanes[i].segments->peer == 2u - (unsigned)rank)
+                    slow_down(&job.boxes[rank]->lanes[i], QUICK);
+        for (int rank = 0; rank < RANKS; rank++)
+            job.boxes[rank]->now -= now ? 18 * NS_PER_S : 0;
+        struct findings found = find(&job);
+        assert_int_equal(found.count, 1);
+        if (now)
+            expect(&found, 0, FINDING_LINK, "node1", "the path from rank 2 on node1 to rank 4 on node2 is slow");
+        else
+            expect(&found, 0, FINDING_INTERFACE, "node1", "what goes out of and comes into it is slow");
+        findings_free(&found);
+    }
+}
+
 /* ---- What is not ---- */
 
 static void test_healthy(void **state)
 {
-    expect_nothing(job_of(nowhere));
+    expect_nothing(made_cluster(nowhere));
 }
 
 /* As of an agent that does not tell it: lanes within a host are quick, and say nothing of the others. */
 static void test_unknown_distances(void **state)
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     for (int rank = 0; rank < RANKS; rank++)
         for (int more = 0; more < 2; more++)
-            add_segments(add_lane(job.boxes[rank], job.boxes[rank ^ 1], 0), rank ^ 1, 160000, NS_PER_S, NS_PER_MS / 10);
+            made_segments(made_lane(job.boxes[rank], job.boxes[rank ^ 1], 0), rank ^ 1, 160000, NS_PER_S,
+                          NS_PER_MS / 10);
     for (int rank = 0; rank < RANKS; rank++)
         for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
             job.boxes[rank]->lanes[i].distance = 0;
@@ -262,25 +264,62 @@ static void test_unknown_distances(void **state)
 /* As four flows that have the same uplink by chance. */
 static void test_shared_by_chance(void **state)
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     for (size_t i = 0; i < job.boxes[3]->lane_count; i++) {
         struct blackbox_lane *lane = &job.boxes[3]->lanes[i];
         int to = (int)lane->segments->peer;
         free(lane->segments);
-        add_segments(lane, to, 160000, NS_PER_S, to == 7 ? 5 * QUICK : QUICK);
+        made_segments(lane, to, 160000, NS_PER_S, to == 7 ? 5 * QUICK : QUICK);
     }
     expect_nothing(job);
 }
 
+/* Of every two segments one had a packet dropped in a crowded queue, and waits for a timer. */
+static void test_packets_lost_now_and_then(void **state)
+{
+    struct made_job job = made_cluster(on_two_paths);
+    for (int rank = 3; rank < 5; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
+            struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
+            for (size_t j = 0; j < lane->segment_count && lane->distance != WIRE_DISTANCE_HOST; j += 2)
+                lane->segments[j].completed = lane->segments[j].posted + QUICK;
+        }
+    expect_nothing(job);
+}
+
+/* Messages wait for each other, and would be compared with others of their communicator alone. */
+static void test_messages_are_left_to_lanes(void **state)
+{
+    for (int lanes = 0; lanes < 2; lanes++) {
+        struct made_job job = made_cluster(nowhere);
+        for (int to = 1; to < RANKS; to++)
+            for (uint64_t turn = 0; turn < 8; turn++) {
+                uint64_t ago = (20 - turn) * NS_PER_S, took = to == 3 ? LATE : QUICK;
+                struct blackbox_op *op = made_call(&job.boxes[to]->comms[0], turn, ago, ago - took);
+                op->collective = WIRE_RECV;
+                op->root = to == 3 ? 1 : to - 1;
+                op->bytes = 160000;
+            }
+        for (int rank = 0; rank < RANKS && !lanes; rank++)
+            for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+                job.boxes[rank]->lanes[i].segment_count = 0;
+        struct findings found = find(&job);
+        assert_int_equal(found.count, !lanes);
+        if (!lanes)
+            assert_int_equal(found.items[0].kind, FINDING_LINK);
+        findings_free(&found);
+    }
+}
+
 static void test_one_process_is_no_network(void **state)
 {
-    expect_nothing(job_of(of_rank_5));
+    expect_nothing(made_cluster(of_rank_5));
 }
 
 /* Half of all hosts: there is no telling what is usual. */
 static void test_most_are_slow(void **state)
 {
-    expect_nothing(job_of(of_two_hosts));
+    expect_nothing(made_cluster(of_two_hosts));
 }
 
 static void test_no_lane_is_quick(void **state)
@@ -296,30 +335,30 @@ static void test_one_way_is_no_path(void **state)
 
 static void test_other_lengths_do_not_compare(void **state)
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     struct blackbox_lane *lane = &job.boxes[3]->lanes[0];
     free(lane->segments);
-    add_segments(lane, (int)job.boxes[3]->lanes[0].peer_pid - 1000, 8000000, NS_PER_S, LATE);
+    made_segments(lane, (int)job.boxes[3]->lanes[0].peer_pid - 1000, 8000000, NS_PER_S, LATE);
     expect_nothing(job);
 }
 
 /* All put at once: each waits for its turn, which is not the network's time. */
 static void test_turn_in_a_queue(void **state)
 {
-    struct made_job job = job_of(nowhere);
+    struct made_job job = made_cluster(nowhere);
     for (int rank = 2; rank < 4; rank++)
         for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
             struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
             int to = (int)lane->segments->peer;
             free(lane->segments);
-            add_segments(lane, to, 160000, 1, QUICK);
+            made_segments(lane, to, 160000, 1, QUICK);
         }
     expect_nothing(job);
 }
 
 static void test_what_was_slow_is_over(void **state)
 {
-    struct made_job job = job_of(at_host_1);
+    struct made_job job = made_cluster(at_host_1);
     for (int rank = 0; rank < RANKS; rank++)
         job.boxes[rank]->now += 2 * 60 * NS_PER_S;
     expect_nothing(job);
@@ -344,7 +383,7 @@ static void turn_slow(struct blackbox_lane *lane)
 static void test_not_a_path_yet(void **state)
 {
     for (int turns = 0; turns < 2; turns++) {
-        struct made_job job = job_of(from_host_2_to_3);
+        struct made_job job = made_cluster(from_host_2_to_3);
         for (int rank = 2 * EACH; turns && rank < 3 * EACH; rank++)
             for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
                 if (job.boxes[rank]->lanes[i].distance != WIRE_DISTANCE_HOST)
@@ -365,6 +404,10 @@ int main(void)
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_most_drew_the_slow_uplink),
+        cmocka_unit_test(test_one_of_many_lanes),
+        cmocka_unit_test(test_most_lanes_of_an_interface),
+        cmocka_unit_test(test_packets_lost_now_and_then),
+        cmocka_unit_test(test_messages_are_left_to_lanes),
         cmocka_unit_test(test_healthy),
         cmocka_unit_test(test_unknown_distances),
         cmocka_unit_test(test_shared_by_chance),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnosis/diagnosis_testing.h"
 
+#include "base/clock.h"
+#include "wire/distance.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +121,68 @@ struct made_job made_training(int tp, int pp, int dp, int culprit)
                 made_call(comm, 8, 11000000000, 10900000000);
             else if (d == waits)
                 made_wait(comm, 8, (mine + 1) % sizes[d], 2);
+        }
+    return job;
+}
+
+/* ---- Lanes ---- */
+
+#define SEGMENTS 12
+
+struct blackbox_lane *made_lane(struct blackbox *box, const struct blackbox *peer, uint16_t distance)
+{
+    uint32_t index = 0;
+    for (size_t i = 0; i < box->lane_count; i++)
+        index += box->lanes[i].peer_pid == peer->header.pid;
+    box->lanes = realloc(box->lanes, (box->lane_count + 1) * sizeof *box->lanes);
+    struct blackbox_lane *lane = &box->lanes[box->lane_count];
+    *lane = (struct blackbox_lane){.place = (unsigned)box->lane_count++,
+                                   .peer_pid = peer->header.pid,
+                                   .index = index,
+                                   .distance = distance,
+                                   .state = WIRE_LANE_UP,
+                                   .interface = "n0",
+                                   .transport = "tcp"};
+    return lane;
+}
+
+void made_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took)
+{
+    uint64_t over = 0, posted = MADE_NOW - 30 * NS_PER_S;
+    lane->segments = calloc(SEGMENTS, sizeof *lane->segments);
+    for (lane->segment_count = 0; lane->segment_count < SEGMENTS; posted += apart) {
+        over = (over > posted ? over : posted) + took;
+        lane->segments[lane->segment_count] = (struct blackbox_segment){.position = lane->segment_count,
+                                                                        .comm = 1,
+                                                                        .peer = (uint32_t)to,
+                                                                        .length = length,
+                                                                        .status = WIRE_SEGMENT_LANDED,
+                                                                        .ready = posted,
+                                                                        .credit = posted,
+                                                                        .posted = posted,
+                                                                        .completed = over};
+        lane->segment_count++;
+    }
+}
+
+struct made_job made_cluster(bool (*slow)(int from, int to))
+{
+    struct made_job job = made_job(CLUSTER_RANKS);
+    for (int rank = 0; rank < CLUSTER_RANKS; rank++) {
+        int host = rank / CLUSTER_EACH;
+        snprintf(job.boxes[rank]->header.host, sizeof job.boxes[rank]->header.host, "node%d", host);
+        made_comm(job.boxes[rank], 1, "world", rank, CLUSTER_RANKS);
+        made_comm(job.boxes[rank], 2 + (uint64_t)host, "host", rank % CLUSTER_EACH, CLUSTER_EACH);
+    }
+    for (int from = 0; from < CLUSTER_RANKS; from++)
+        for (int to = 0; to < CLUSTER_RANKS; to++) {
+            bool here = from / CLUSTER_EACH == to / CLUSTER_EACH;
+            if (from == to || (!here && from % CLUSTER_EACH != to % CLUSTER_EACH))
+                continue;
+            struct blackbox_lane *lane = made_lane(job.boxes[from], job.boxes[to], here ? WIRE_DISTANCE_HOST : 0);
+            uint64_t took =
+                slow(from, to) ? CLUSTER_LATE : CLUSTER_QUICK + (uint64_t)((from * 5 + to) % 7 == 0) * CLUSTER_QUICK;
+            made_segments(lane, to, 160000, NS_PER_S, here ? NS_PER_MS / 10 : took);
         }
     return job;
 }

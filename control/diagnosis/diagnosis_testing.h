@@ -28,4 +28,20 @@ void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, in
  * dimension's. */
 struct made_job made_training(int tp, int pp, int dp, int culprit);
 
+/* ---- Lanes ---- */
+
+#define CLUSTER_HOSTS 4
+#define CLUSTER_EACH  2 /* processes of a host */
+#define CLUSTER_RANKS (CLUSTER_HOSTS * CLUSTER_EACH)
+#define CLUSTER_QUICK (6 * NS_PER_MS)
+#define CLUSTER_LATE  (60 * NS_PER_MS)
+
+struct blackbox_lane *made_lane(struct blackbox *box, const struct blackbox *peer, uint16_t distance);
+/* One after another in communicator 1, `apart` from put to put, each landing `took` after its put or after the one
+ * before. */
+void made_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took);
+/* Each process has lanes to one of every other host (node0, node1, ...), and quick ones to those of its own. Segments
+ * of every seventh lane or so take a little longer, and much longer where it is slow. */
+struct made_job made_cluster(bool (*slow)(int from, int to));
+
 #endif

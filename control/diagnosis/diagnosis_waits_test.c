@@ -130,6 +130,95 @@ static void test_does_not_arrive(void **state)
     made_free(&job);
 }
 
+/* All that uses this interface is slow: the message before took half a second. Lost is what does not come for longer.
+ */
+static void test_is_late(void **state)
+{
+    for (int waits = 4; waits < 20; waits += 8)
+        for (uint64_t took = 100; took < 1000; took += 400) {
+            struct made_job job = lost_message(163840);
+            strcpy(job.boxes[0]->header.host, "node6");
+            made_segments(made_lane(job.boxes[0], job.boxes[1], 0), 1, 163840, NS_PER_S, took * NS_PER_MS);
+            for (int rank = 0; rank < 2; rank++)
+                wait_since(&job.boxes[rank]->comms[0].ops[0], (uint64_t)waits * NS_PER_S);
+            struct findings found = find_by(NULL, &job);
+            assert_int_equal(found.count, waits == 12 || took == 100);
+            findings_free(&found);
+            made_free(&job);
+        }
+}
+
+/* Rank 1 has no processor, and has not taken what rank 0 sent before it went on; of the circle in two communicators
+ * that follows, it is the one to blame. */
+static void test_was_passed(void **state)
+{
+    struct made_job job = made_job(3);
+    made_wait(made_comm(job.boxes[0], 1, "world", 0, 3), 69, 2, 0);
+    made_wait(made_comm(job.boxes[1], 1, "world", 1, 3), 68, 0, 0);
+    made_call(made_comm(job.boxes[1], 2, "pair", 0, 2), 31, 12 * NS_PER_S, 11 * NS_PER_S);
+    made_call(made_comm(job.boxes[2], 1, "world", 2, 3), 68, 12 * NS_PER_S, 11 * NS_PER_S);
+    made_wait(made_comm(job.boxes[2], 2, "pair", 1, 2), 32, 0, 0);
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_UNREAD);
+    assert_non_null(strstr(found.items[0].sentence,
+                           "rank 1 (process 1001) does not get on, though rank 0, whom it waits "
+                           "for in round 1 of allreduce #68, is in allreduce #69 already; it is waited for by rank"));
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* Ranks take turns in coming 3 ms late, of 60 calls rank 1 in 24; to one of these it was 5 s late. */
+static void test_one_pause(void **state)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
+        for (uint64_t seq = 0; seq < 60; seq++) {
+            uint64_t ago = (70 - seq) * 20 * NS_PER_MS + (seq < 30) * 5 * NS_PER_S;
+            bool late = (int)(seq % 5 > 2 ? 1 : seq % 5) == rank, pause = seq == 29;
+            made_call(world, seq, ago - late * (pause ? 5 * NS_PER_S : 3 * NS_PER_MS),
+                      ago - (pause ? 5 * NS_PER_S : 0) - 4 * NS_PER_MS);
+        }
+    }
+    expect(NULL, &job, -1, 0);
+    made_free(&job);
+}
+
+/* Rank 1's stream does not get on. Both ranks have issued a call in their pair, and one in the world behind that. */
+static struct made_job stuck_stream(uint64_t waits, bool seen)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++)
+        for (uint64_t comm = 1; comm < 3; comm++) {
+            struct blackbox_op *op =
+                made_wait(made_comm(job.boxes[rank], comm, comm == 1 ? "world" : "pair", rank, 2), 20, -1, 0);
+            wait_since(op, waits + (comm - 1) * NS_PER_MS);
+            op->device = true;
+            op->state = comm == 2 && rank == 0 && seen ? WIRE_OP_RUNNING : WIRE_OP_ENQUEUED;
+        }
+    return job;
+}
+
+static void test_stuck_stream(void **state)
+{
+    struct made_job job = stuck_stream(3 * NS_PER_S, true);
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_STILL);
+    assert_int_equal(found.items[0].culprit.rank, 1);
+    assert_non_null(strstr(found.items[0].sentence, "whose GPU has not been seen to come to allreduce #20"));
+    findings_free(&found);
+    made_free(&job);
+    for (uint64_t waits = 3; waits < 20; waits += 10) { /* which of the two has not come is not known */
+        job = stuck_stream(waits * NS_PER_S, false);
+        found = find_by(NULL, &job);
+        assert_int_equal(found.count > 0, waits > 10);
+        findings_free(&found);
+        made_free(&job);
+    }
+}
+
 /* ---- Late because of other calls ---- */
 
 /* Rank 1 comes 40 ms late to each call. In a receive, before that; or to a broadcast of which rank 0 is the root. */
@@ -265,6 +354,10 @@ int main(void)
                                        cmocka_unit_test(test_went_away),
                                        cmocka_unit_test(test_goes_on_elsewhere),
                                        cmocka_unit_test(test_does_not_arrive),
+                                       cmocka_unit_test(test_is_late),
+                                       cmocka_unit_test(test_was_passed),
+                                       cmocka_unit_test(test_one_pause),
+                                       cmocka_unit_test(test_stuck_stream),
                                        cmocka_unit_test(test_late_by_calls),
                                        cmocka_unit_test(test_late_by_a_broadcast),
                                        cmocka_unit_test(test_without_a_processor),

@@ -109,10 +109,36 @@ const char *list_text(struct rank_list *list)
     return list->text;
 }
 
+/* What the driver of GPUs says in a failure's sentence, and what to do about it. */
+static const char *remedy_of_gpu(const char *sentence)
+{
+    static const struct {
+        const char *word, *remedy;
+    } remedies[] = {
+        {"CUDA_ERROR_ECC_",
+         "its GPU's memory is at fault, not the program: nvidia-smi -q -d ECC,ROW_REMAPPER and dmesg "
+         "(Xid) there; reset the GPU, or drain the host"},
+        {"CUDA_ERROR_NVLINK_",
+         "an NVLink of its GPU is at fault, not the program: nvidia-smi nvlink -e and dmesg (Xid) "
+         "there; reset the GPU, or drain the host"},
+        {"CUDA_ERROR_LAUNCH_FAILED", "a kernel on its GPU failed: compute-sanitizer finds a program's error, dmesg "
+                                     "(Xid) there a fault of the GPU"},
+        {"CUDA_ERROR_ILLEGAL_ADDRESS",
+         "a kernel on its GPU touched memory that is not its own: compute-sanitizer tells "
+         "which"},
+        {"CUDA_ERROR_OUT_OF_MEMORY", "its GPU has no more memory: nvidia-smi there shows who has it"},
+    };
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (strstr(sentence, remedies[i].word))
+            return remedies[i].remedy;
+    return NULL;
+}
+
 /* The remedy of this kind, with the number of the process in place of PID. */
 static void advise(struct finding *finding)
 {
-    const char *text = rows[finding->kind].remedy, *at;
+    const char *gpu = finding->kind == FINDING_FAILED ? remedy_of_gpu(finding->sentence) : NULL;
+    const char *text = gpu ? gpu : rows[finding->kind].remedy, *at;
     char number[24] = "the process";
     if (finding->culprit.pid)
         snprintf(number, sizeof number, "%u", finding->culprit.pid);
@@ -191,6 +217,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     scene_follow(&scene);
     rule_hang(&scene, &findings);
     rule_lanes(&scene, &findings);
+    rule_losses(&scene, &findings);
     rule_slow(&scene, &findings);
     rule_starved(snapshot, &findings);
     rule_delays(&scene, &findings);

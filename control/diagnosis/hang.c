@@ -4,7 +4,7 @@
  * those who wait for it, in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for
  * another collective is not the cause.)
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/hang.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 
@@ -13,13 +13,6 @@
 
 #define CIRCLE_SHOWN 6
 #define OTHERS_SHOWN 3
-
-/* One that stands still, with what decides which finding it belongs to. */
-struct victim {
-    const struct member *member, *end;
-    enum ending ending;
-    uint64_t key, rank; /* whom it is about: a process, or a rank of a communicator */
-};
 
 static bool of_process(enum ending ending)
 {
@@ -104,7 +97,8 @@ static struct rank_list with_witness(const struct chain *chain)
 {
     struct rank_list list = {0};
     for (size_t i = 0; i < chain->count; i++)
-        if (same_call(chain->victims[i].member, chain->witness->member) && !is_end(&chain->victims[i]))
+        if (same_call(chain->victims[i].member, chain->witness->member) && !is_end(&chain->victims[i]) &&
+            (chain->witness->ending != STILL || chain->victims[i].member->process != chain->witness->end->process))
             list_rank(&list, chain->victims[i].member->comm->rank);
     return list;
 }
@@ -142,6 +136,12 @@ static void say_last(struct finding *finding, const struct member *member, uint6
         say(finding, " %s ago", word_time(now - last->end).text);
 }
 
+/* What its GPU has goes through the host, whose part of a call begins when the GPU has come to it. */
+static bool is_staged(const struct member *member)
+{
+    return member->comm->memory[WIRE_MEMORY_SLICES] != 0;
+}
+
 static void say_end(struct finding *finding, const struct victim *victim)
 {
     const struct member *end = victim->end, *waiter = victim->member;
@@ -155,7 +155,8 @@ static void say_end(struct finding *finding, const struct victim *victim)
     else if (victim->ending == TRACED)
         say(finding, " is held by a debugger or tracer and");
     else if (victim->ending == MISSES && collective && !has_called(end, waiter->op))
-        say(finding, " has not called %s and", word_call(waiter->op).text);
+        say(finding, is_staged(end) ? ", or its GPU, has not come to %s and" : " has not called %s and",
+            word_call(waiter->op).text);
     else if (victim->ending == MISSES && collective)
         say(finding, " has called %s itself but", word_call(waiter->op).text);
     else if (victim->ending == BROKEN)
@@ -187,8 +188,12 @@ static void say_unread(struct finding *finding, const struct chain *chain)
         return;
     }
     say_who(finding, end);
-    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in round %u already; ",
-        end->next->comm->rank, end->op->wait_round + 1, word_call(end->op).text, end->next->op->wait_round + 1);
+    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in ", end->next->comm->rank,
+        end->op->wait_round + 1, word_call(end->op).text);
+    if (end->next->op->seq == end->op->seq)
+        say(finding, "round %u already; ", end->next->op->wait_round + 1);
+    else
+        say(finding, "%s already; ", word_call(end->next->op).text);
     say_waiters(finding, chain, "it is waited for by");
     finding->culprit.peer = end->next->comm->rank;
 }
@@ -229,31 +234,6 @@ static void say_each(struct finding *finding, const struct member *named)
 }
 
 /* ---- Evidence ---- */
-
-/* The longest that this rank was away between two calls. */
-static uint64_t longest_pause(const struct blackbox_comm *comm)
-{
-    uint64_t longest = 0;
-    for (size_t i = 1; i < comm->op_count; i++) {
-        const struct blackbox_op *last = &comm->ops[i - 1];
-        uint64_t over = last->end > last->begin ? last->end : last->begin, next = comm->ops[i].begin;
-        longest = next > over && next - over > longest ? next - over : longest;
-    }
-    return longest;
-}
-
-static uint64_t waited(const struct member *waiter)
-{
-    uint64_t since = blackbox_since(waiter->op);
-    return since && waiter->box->now > since ? waiter->box->now - since : 0;
-}
-
-/* It was away for about as long before: to save a checkpoint, to evaluate. */
-static bool may_come_yet(const struct victim *victim)
-{
-    return victim->end->box->alive &&
-           (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
-}
 
 /* What its agent does not tell may have changed since. */
 static void prove_silence(struct finding *finding, const struct member *end)
@@ -416,16 +396,6 @@ static bool told(const struct scene *scene, const struct findings *findings, con
     return false;
 }
 
-/* It would get on if it had a processor: that is slow, and no hang. Who waits in a call gives its processor away, and
- * takes what has come if it runs for moments. */
-static bool only_starved(const struct scene *scene, const struct victim *witness)
-{
-    const struct share share = share_of(scene, witness->end);
-    return (witness->ending == MISSES ||
-            ((witness->ending == STILL || witness->ending == UNREAD) && hardly_runs(&share))) &&
-           is_starved(&share);
-}
-
 static void say_starved(const struct scene *scene, struct finding *finding, const struct chain *chain)
 {
     const struct share share = share_of(scene, chain->witness->end);
@@ -437,42 +407,11 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
     say_waiters(finding, chain, " it is waited for by");
 }
 
-/* When this rank was last seen to do something in this communicator. */
-static uint64_t last_sign(const struct member *member)
-{
-    const struct blackbox_comm *comm = member->comm;
-    uint64_t last = member->op ? blackbox_since(member->op) : 0;
-    for (size_t i = 0; i < comm->op_count; i++) {
-        uint64_t over = comm->ops[i].end > comm->ops[i].begin ? comm->ops[i].end : comm->ops[i].begin;
-        last = over > last ? over : last;
-    }
-    return last;
-}
-
-/*
- * Its process does something in any communicator: it is on its way to where it is waited for, as after a message that
- * came late. Whom others have waited for many times as long is named all the same: it may go on elsewhere for ever.
- */
-static bool is_on_its_way(const struct scene *scene, const struct victim *witness)
-{
-    const struct member *end = witness->end;
-    uint64_t stuck = scene->snapshot->stuck;
-    if (!end->box->now) /* a dump without times */
-        return false;
-    if (witness->ending != MISSES || !end->box->alive || (double)waited(witness->member) > MOVING_TIMES * (double)stuck)
-        return false;
-    for (const struct member *at = scene->of_process[end->process]; at; at = at->sibling)
-        if (at->moved || at->box->now < last_sign(at) + stuck)
-            return true;
-    return false;
-}
-
 static void find_one(struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
-    bool starved = only_starved(scene, witness);
-    if (told(scene, findings, witness) || is_on_its_way(scene, witness) ||
-        (starved && is_crowded_out(scene, witness->end)))
+    bool starved = only_starved(scene, witness) && !is_crowded_out(scene, witness->end);
+    if (told(scene, findings, witness) || may_get_on(scene, witness))
         return;
     enum finding_kind kind = kind_of(witness);
     struct finding *finding = witness->ending == ABSENT
@@ -524,6 +463,23 @@ static void drop_ahead(struct findings *findings, size_t from)
     findings->count = kept;
 }
 
+/* Where a stream does not get on, nothing that the process issued on it later does. */
+static void drop_later(struct findings *findings, size_t from)
+{
+    bool later[FINDINGS_MOST] = {false};
+    size_t kept = from;
+    for (size_t i = from; i < findings->count; i++)
+        for (size_t j = from; j < findings->count && findings->items[i].kind == FINDING_STILL; j++) {
+            const struct finding *one = &findings->items[i], *other = &findings->items[j];
+            later[i] |= other->culprit.process == one->culprit.process &&
+                        (other->victims > one->victims || (other->victims == one->victims && j < i));
+        }
+    for (size_t i = from; i < findings->count; i++)
+        if (!later[i])
+            findings->items[kept++] = findings->items[i];
+    findings->count = kept;
+}
+
 void rule_hang(struct scene *scene, struct findings *findings)
 {
     size_t from = findings->count;
@@ -541,5 +497,6 @@ void rule_hang(struct scene *scene, struct findings *findings)
         scene->steps += run;
     }
     drop_ahead(findings, from);
+    drop_later(findings, from);
     free(victims);
 }

@@ -74,6 +74,10 @@ void scene_follow(struct scene *scene);
 bool has_called(const struct member *member, const struct blackbox_op *op);
 /* The matrix of delays of a communicator; no cells if there is no memory. The cells are the caller's. (delays.c) */
 void delays_open(struct delays *delays, const struct group *group);
+/* Do lanes remember what goes from this member to that one, on another host? (lanes.c) */
+bool lanes_tell(const struct member *from, const struct member *to);
+/* How long the latest segment was under way there that has landed; 0: none is known. (lanes.c) */
+uint64_t lanes_last(const struct member *from, const struct member *to);
 /* A number that no other process has. */
 uint64_t process_key(const struct blackbox *box);
 /* The facts of the same process in the earlier look; NULL: none. */
@@ -122,6 +126,8 @@ void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
+/* Where lanes went down though their processes live. */
+void rule_losses(struct scene *scene, struct findings *findings);
 void rule_delays(struct scene *scene, struct findings *findings);
 /* Makes a scene of its own: of this very moment. */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings);

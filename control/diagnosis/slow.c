@@ -32,7 +32,8 @@ struct meetings {
 
 struct tally {
     size_t held;     /* calls that it held up */
-    uint64_t waited; /* by each of the others on average, in those */
+    uint64_t waited; /* by each of the others on average, in those, but the longest wait */
+    uint64_t longest;
 };
 
 /* The numbers that every rank has called. False: too few, or some rank makes none. */
@@ -128,7 +129,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     say(finding,
         " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on "
         "average",
-        tally->held, all->held, word_name(member->comm), word_time(tally->waited / tally->held).text);
+        tally->held, all->held, word_name(member->comm), word_time(tally->waited / (tally->held - 1)).text);
     if (share.time)
         prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
               member->box->header.pid, word_time(share.ran).text, word_time(share.time).text,
@@ -230,6 +231,15 @@ static bool came_from_calls(struct scene *scene, const struct group *group, size
 
 /* ---- Verdict ---- */
 
+/* One long pause, as of a process that was stopped for a while, makes no rank slow. */
+static void add_wait(struct tally *tally, uint64_t waited)
+{
+    uint64_t longest = waited > tally->longest ? waited : tally->longest;
+    tally->waited += tally->longest + waited - longest;
+    tally->longest = longest;
+    tally->held++;
+}
+
 /* How much is waited, for whom, and how long all of it took. */
 static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies,
                                 uint64_t *took)
@@ -245,10 +255,8 @@ static struct tally count_waits(const struct group *group, const struct meetings
         uint64_t waited = others_wait(meeting, group->count);
         if (waited < SLOW_WAIT_NS)
             continue;
-        all.held++;
-        all.waited += waited;
-        tallies[meeting->who].held++;
-        tallies[meeting->who].waited += waited;
+        add_wait(&all, waited);
+        add_wait(&tallies[meeting->who], waited);
     }
     *took = last > first && group->one_clock ? (uint64_t)(last - first) : 0;
     return all;
@@ -269,10 +277,20 @@ static void judge(struct scene *scene, struct findings *findings, const struct g
     free(tallies);
 }
 
+/* Somebody has waited too long to call that slow, in whatever communicator, though why is not known yet. */
+static bool stands_still(const struct scene *scene, const struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        for (const struct member *at = scene->of_process[group->members[i].process]; at; at = at->sibling)
+            if (at->stuck)
+                return true;
+    return false;
+}
+
 static void find_slow(struct scene *scene, struct findings *findings, const struct group *group)
 {
     struct meetings meetings = {0};
-    if (group->count < 2 || !common_calls(group, &meetings))
+    if (group->count < 2 || stands_still(scene, group) || !common_calls(group, &meetings))
         return;
     meetings.calls = calloc(meetings.count, sizeof *meetings.calls);
     for (size_t i = 0; meetings.calls && i < group->count; i++)

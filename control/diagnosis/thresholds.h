@@ -11,6 +11,7 @@
 #define PAUSE_TIMES 2.0 /* a rank that was away between calls for half as long before may come yet */
 #define MOVING_TIMES                                                                                                   \
     5.0 /* as long as one that stands still: who moves elsewhere and is waited for so long is to blame */
+#define LATE_PART      0.1              /* of `stuck`: a message that took so long is late, and so may be the next */
 #define JOIN_NS        (10 * NS_PER_S)  /* joining for so long: somebody is missing */
 #define SLOW_LAST      60               /* the newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS   (2 * NS_PER_MS)  /* in one of them the others wait so long on average, at least, to count */
@@ -38,6 +39,9 @@
 #define LANE_SEGMENTS   8               /* the latest of a lane, of which the median counts: a window of ICCL's */
 #define LANE_TURNS      3 /* the latest, that say what a lane becomes: a path is blamed after interfaces */
 #define LANE_RECENT_NS  (60 * NS_PER_S) /* older segments do not count */
+#define LANE_FRESH_NS   (5 * NS_PER_S)  /* and these tell what a lane does now */
+#define LOST_RECENT_NS  (30 * NS_PER_S) /* nor do lanes that went down before */
+#define LOST_LANES      2               /* so many ends of lanes must have gone down: one lane has two */
 /* An agent tells every second: one that is silent for so long tells nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define FINDINGS_MOST 64 /* more are counted only */

@@ -128,6 +128,12 @@ static int waited_for(struct scene *scene, const struct member *at)
     return at->op->wait_since && at->op->state == WIRE_OP_RUNNING ? at->op->wait_peer : -1;
 }
 
+/* Both were issued, and neither has begun as far as is known: the GPU comes to the one that was issued before first. */
+static bool comes_before(const struct blackbox_op *one, const struct blackbox_op *other)
+{
+    return one->device && other->device && other->state == WIRE_OP_ENQUEUED && one->begin < other->begin;
+}
+
 /* The communicator that keeps this rank from calling, or from coming to what it has called. */
 static struct member *busy_with(struct scene *scene, const struct member *at)
 {
@@ -138,6 +144,8 @@ static struct member *busy_with(struct scene *scene, const struct member *at)
         if (!at->stuck && (other->op->state == WIRE_OP_RUNNING || other->op->device))
             return other;
         if (at->stuck && at->op->state != WIRE_OP_RUNNING && other->op->state == WIRE_OP_RUNNING)
+            return other;
+        if (at->stuck && comes_before(other->op, at->op))
             return other;
     }
     return NULL;
@@ -194,6 +202,14 @@ static bool does_not_take(const struct member *at)
            mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
+/* The same, of a peer that is in a later operation of that communicator. */
+static bool was_passed(const struct member *at)
+{
+    const struct blackbox_op *mine = at->op, *theirs = at->next->op;
+    return at->next->group == at->group && mine && theirs && mine->collective < WIRE_SEND &&
+           theirs->collective < WIRE_SEND && !mine->device && mine->seq < theirs->seq;
+}
+
 /* The two ends of one message, which wait for each other: it is on its way, or lost. */
 static bool does_not_arrive(const struct member *at)
 {
@@ -213,7 +229,7 @@ static bool may_be_sent(const struct member *at)
 /* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */
 static struct member *name_circle(struct scene *scene, struct member *from)
 {
-    struct member *late = NULL, *unheard = NULL, *first = from, *at = from;
+    struct member *late = NULL, *unheard = NULL, *passed = NULL, *first = from, *at = from;
     bool one_group = true, one_late = true, lost = false;
     do {
         one_group = one_group && at->group == from->group;
@@ -224,12 +240,13 @@ static struct member *name_circle(struct scene *scene, struct member *from)
             late = !late || at->op->wait_round < late->op->wait_round ? at : late;
         }
         unheard = does_not_arrive(at) ? at : unheard;
+        passed = was_passed(at) && (!passed || at < passed) ? at : passed;
         scene->steps++;
         at = at->next;
     } while (at != from);
     late = late ? late : unheard;
-    struct member *named = late && one_group && one_late ? late : first;
-    named->ending = named == late ? UNREAD : one_group || lost ? CIRCLE : INVERTED;
+    struct member *named = passed ? passed : late && one_group && one_late ? late : first;
+    named->ending = passed || named == late ? UNREAD : one_group || lost ? CIRCLE : INVERTED;
     return named;
 }
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where lanes die: what is named, and what is none of the network's business. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+#include "wire/distance.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool nowhere(int from, int to)
+{
+    return false;
+}
+
+static void lose_at(struct made_job *job, int here, int there, uint64_t ago)
+{
+    struct blackbox *box = job->boxes[here];
+    made_event(box, WIRE_EVENT_LANE_DOWN, 0, -1, 0, ago);
+    box->events[box->event_count - 1].peer_pid = job->boxes[there]->header.pid;
+    box->events[box->event_count - 1].lane = 0;
+}
+
+/* Lane 0 between the two went down, as both tell. */
+static void lose(struct made_job *job, int from, int to, uint64_t ago)
+{
+    lose_at(job, from, to, ago);
+    lose_at(job, to, from, ago);
+}
+
+static struct findings find(struct made_job *job)
+{
+    const struct snapshot snapshot = {.now = made_look(job), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    made_free(job);
+    return found;
+}
+
+static void expect(struct made_job job, enum finding_kind kind, int rank, const char *sentence, const char *evidence)
+{
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, kind);
+    assert_int_equal(found.items[0].culprit.world_rank, rank);
+    assert_string_equal(found.items[0].sentence, sentence);
+    assert_string_equal(found.items[0].evidence[0], evidence);
+    findings_free(&found);
+}
+
+static void expect_nothing(struct made_job job)
+{
+    struct findings found = find(&job);
+    if (found.count)
+        fail_msg("%s", found.items[0].sentence);
+    findings_free(&found);
+}
+
+/* Between node0 and node2, and once between node1 and node3. */
+static struct made_job with_hole(void)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose(&job, 1, 5, 9 * NS_PER_S);
+    lose(&job, 4, 0, 8 * NS_PER_S);
+    lose(&job, 3, 7, 8 * NS_PER_S);
+    return job;
+}
+
+static void test_path(void **state)
+{
+    expect(
+        with_hole(), FINDING_LINK, 0,
+        "the path from rank 0 on node0 to rank 4 on node2 loses what goes into it: lanes between these hosts die; in "
+        "the last 30.0 s 6 ends of lanes went down whose processes live",
+        "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 8.0 s ago");
+}
+
+static void test_interface(void **state)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose(&job, 5, 1, 9 * NS_PER_S);
+    lose(&job, 4, 6, 8 * NS_PER_S);
+    expect(
+        job, FINDING_INTERFACE, 5,
+        "interface n0 of host node2: lanes over it die, to each of 2 other hosts; in the last 30.0 s 4 ends of lanes "
+        "went down whose processes live",
+        "lanes between node0 and node2 went down, as their ends tell: 2 times, the latest 9.0 s ago");
+}
+
+/* ---- What is not ---- */
+
+static void test_long_ago(void **state)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose(&job, 1, 5, 31 * NS_PER_S);
+    lose(&job, 4, 0, 300 * NS_PER_S);
+    expect_nothing(job);
+}
+
+static void test_once(void **state)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose_at(&job, 1, 5, NS_PER_S);
+    expect_nothing(job);
+}
+
+/* It was stopped for a while: its neighbour lost no lane. */
+static void test_one_process(void **state)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose(&job, 5, 1, 9 * NS_PER_S);
+    lose(&job, 5, 3, 9 * NS_PER_S);
+    lose(&job, 5, 7, 9 * NS_PER_S);
+    expect_nothing(job);
+}
+
+/* They left: in order, by an abort, or because they died, and the others have gone on since. */
+static void test_left(void **state)
+{
+    for (int how = 0; how < 2; how++) {
+        struct made_job job = with_hole();
+        for (int rank = 0; rank < CLUSTER_RANKS / 2; rank++)
+            if (how)
+                job.boxes[rank]->comms[0].state = WIRE_COMM_CLOSED;
+            else
+                for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) /* of a communicator that nobody has */
+                    job.boxes[rank]->lanes[i].segment_count = 0;
+        for (int rank = CLUSTER_RANKS / 2; rank < CLUSTER_RANKS; rank++)
+            for (size_t i = 0; i < job.boxes[rank]->lane_count && !how; i++)
+                job.boxes[rank]->lanes[i].segment_count = 0;
+        expect_nothing(job);
+    }
+}
+
+static void test_within_a_host(void **state)
+{
+    struct made_job job = made_cluster(nowhere);
+    lose(&job, 0, 1, NS_PER_S);
+    lose(&job, 2, 3, NS_PER_S);
+    expect_nothing(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_path),          cmocka_unit_test(test_interface),   cmocka_unit_test(test_long_ago),
+        cmocka_unit_test(test_once),          cmocka_unit_test(test_one_process), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_within_a_host),
+    };
+    return cmocka_run_group_tests_name("lanes that die", tests, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who stands still, and who may get on by itself: hang.c names, patience.c holds back. Private to the two. */
+#ifndef TUTTI_DIAGNOSIS_HANG_H
+#define TUTTI_DIAGNOSIS_HANG_H
+
+#include "diagnosis/scene.h"
+
+/* One that stands still, with what decides which finding it belongs to. */
+struct victim {
+    const struct member *member, *end;
+    enum ending ending;
+    uint64_t key, rank; /* whom it is about: a process, or a rank of a communicator */
+};
+
+/* Nanoseconds. */
+uint64_t waited(const struct member *waiter);
+/* The longest that this rank was away between two calls. */
+uint64_t longest_pause(const struct blackbox_comm *comm);
+/* It was away for about as long before: to save a checkpoint, to evaluate. */
+bool may_come_yet(const struct victim *victim);
+/* It would get on if it had a processor: that is slow, and no hang. Who waits in a call gives its processor away, and
+ * takes what has come if it runs for moments. */
+bool only_starved(const struct scene *scene, const struct victim *witness);
+/* Nobody is named so far: there is a sign that it will go on, and it has not been waited for many times as long. */
+bool may_get_on(struct scene *scene, const struct victim *witness);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rule: where lanes die. A path that loses all that goes into it slows a job down for the second that its lanes need to
+ * notice; then they connect again, some of them elsewhere, and nothing is slow that could be seen. But lanes that were
+ * up remember when they went down. Those count whose two processes live, and share a communicator that is open: else
+ * the other end left. What all of them have in common is to blame: the interface of one host, or the path between two.
+ * When that is one process of several on its host, it was stopped or had no processor, which is no matter of the
+ * network.
+ */
+#include "diagnosis/flows.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+#include "wire/distance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A lane that went down, as one end tells it; the other end tells it, too. */
+struct loss {
+    const struct member *at[WAYS]; /* the lower host by name first */
+    const char *interface[WAYS];   /* "": not known */
+    uint64_t ago;
+};
+
+struct losses {
+    struct loss *all;
+    size_t count, room;
+};
+
+/* ---- Lanes that went down ---- */
+
+static bool add(struct losses *losses, const struct loss *loss)
+{
+    if (losses->count == losses->room) {
+        size_t room = losses->room ? 2 * losses->room : 64;
+        struct loss *more = realloc(losses->all, room * sizeof *more);
+        if (!more)
+            return false;
+        losses->all = more;
+        losses->room = room;
+    }
+    losses->all[losses->count++] = *loss;
+    return true;
+}
+
+static const struct blackbox_lane *lane_of(const struct blackbox *box, const struct blackbox_event *event)
+{
+    for (size_t i = 0; i < box->lane_count; i++) {
+        const struct blackbox_lane *lane = &box->lanes[i];
+        if (lane->peer_pid == event->peer_pid && lane->peer_host == event->peer_host &&
+            lane->index == (uint32_t)event->lane)
+            return lane;
+    }
+    return NULL;
+}
+
+/* Both ends are told by the newest segment of the lane, whose communicator knows its ranks. NULL: not in one that both
+ * have open. */
+static const struct member *other_end(const struct scene *scene, size_t process, const struct blackbox_lane *lane)
+{
+    struct group *group = lane->segment_count ? scene_group(scene, lane->segments[lane->segment_count - 1].comm) : NULL;
+    const struct member *to = group ? scene_find(group, (int)lane->segments[lane->segment_count - 1].peer) : NULL;
+    if (!to || to->dead || to->comm->state != WIRE_COMM_OPEN)
+        return NULL;
+    for (const struct member *from = scene->of_process[process]; from; from = from->sibling)
+        if (from->group == group && from->comm->state == WIRE_COMM_OPEN)
+            return to;
+    return NULL;
+}
+
+static const char *interface_there(const struct blackbox *there, const struct blackbox *here, uint32_t index)
+{
+    for (size_t i = 0; i < there->lane_count; i++)
+        if (there->lanes[i].peer_pid == here->header.pid && there->lanes[i].index == index)
+            return there->lanes[i].interface;
+    return "";
+}
+
+static bool gather_process(struct scene *scene, struct losses *losses, size_t process)
+{
+    const struct blackbox *box = scene->snapshot->now.boxes[process];
+    const struct member *here = world_member(scene, process);
+    scene->steps += box->event_count;
+    for (size_t i = 0; here && i < box->event_count; i++) {
+        const struct blackbox_event *event = &box->events[i];
+        if (event->kind != WIRE_EVENT_LANE_DOWN || event->time + LOST_RECENT_NS < box->now)
+            continue;
+        const struct blackbox_lane *lane = lane_of(box, event);
+        const struct member *there = lane ? other_end(scene, process, lane) : NULL;
+        if (!there || lane->distance == WIRE_DISTANCE_HOST || same_host(box, there->box))
+            continue;
+        struct loss loss = {.at = {here, world_member(scene, there->process)},
+                            .interface = {lane->interface, interface_there(there->box, box, lane->index)},
+                            .ago = box->now > event->time ? box->now - event->time : 0};
+        if (strcmp(box->header.host, there->box->header.host) > 0)
+            loss = (struct loss){{loss.at[1], loss.at[0]}, {loss.interface[1], loss.interface[0]}, loss.ago};
+        if (!add(losses, &loss))
+            return false;
+    }
+    return true;
+}
+
+static const char *host_at(const struct loss *loss, int end)
+{
+    return loss->at[end]->box->header.host;
+}
+
+/* By pair of hosts; the lowest ranks of them first. */
+static int by_hosts(const void *left, const void *right)
+{
+    const struct loss *a = left, *b = right;
+    for (int end = 0; end < WAYS; end++) {
+        int hosts = strcmp(host_at(a, end), host_at(b, end));
+        if (hosts)
+            return hosts;
+    }
+    for (int end = 0; end < WAYS; end++)
+        if (a->at[end]->comm->rank != b->at[end]->comm->rank)
+            return a->at[end]->comm->rank < b->at[end]->comm->rank ? -1 : 1;
+    return 0;
+}
+
+static bool same_hosts(const struct loss *a, const struct loss *b)
+{
+    return strcmp(host_at(a, 0), host_at(b, 0)) == 0 && strcmp(host_at(a, 1), host_at(b, 1)) == 0;
+}
+
+/* ---- What they have in common ---- */
+
+static bool touches(const struct loss *loss, const struct member *member, bool process)
+{
+    for (int end = 0; end < WAYS; end++)
+        if (process ? loss->at[end]->process == member->process : same_host(loss->at[end]->box, member->box))
+            return true;
+    return false;
+}
+
+/* The end of the first that all others share, its process or only its host; NULL: none. */
+static const struct member *common(const struct losses *losses, bool process)
+{
+    for (int end = 0; end < WAYS; end++) {
+        const struct member *member = losses->all->at[end];
+        size_t with = 0;
+        while (with < losses->count && touches(&losses->all[with], member, process))
+            with++;
+        if (with == losses->count)
+            return member;
+    }
+    return NULL;
+}
+
+static bool has_neighbour(const struct scene *scene, const struct member *member)
+{
+    for (size_t i = 0; i < scene->snapshot->now.count; i++) {
+        const struct member *other = scene->of_process[i];
+        if (other && other->process != member->process && !other->dead && same_host(other->box, member->box))
+            return true;
+    }
+    return false;
+}
+
+/* ---- Findings ---- */
+
+struct tally {
+    const struct loss *most; /* the first of the pair of hosts that has the most */
+    size_t pairs, count;     /* of it */
+};
+
+static struct tally count_pairs(const struct losses *losses)
+{
+    struct tally tally = {0};
+    for (size_t i = 0, end; i < losses->count; i = end) {
+        for (end = i; end < losses->count && same_hosts(&losses->all[i], &losses->all[end]);)
+            end++;
+        tally.pairs++;
+        if (end - i > tally.count) {
+            tally.most = &losses->all[i];
+            tally.count = end - i;
+        }
+    }
+    return tally;
+}
+
+static void prove_pairs(struct finding *finding, const struct losses *losses)
+{
+    for (size_t i = 0, end; i < losses->count && finding->evidence_count < FINDING_EVIDENCE; i = end) {
+        uint64_t latest = UINT64_MAX;
+        for (end = i; end < losses->count && same_hosts(&losses->all[i], &losses->all[end]); end++)
+            latest = losses->all[end].ago < latest ? losses->all[end].ago : latest;
+        prove(finding, "lanes between %s and %s went down, as their ends tell: %zu times, the latest %s ago",
+              host_at(&losses->all[i], 0), host_at(&losses->all[i], 1), end - i, word_time(latest).text);
+    }
+}
+
+static void report(struct findings *findings, const struct losses *losses)
+{
+    const struct tally tally = count_pairs(losses);
+    const struct member *host = tally.pairs > 1 ? common(losses, false) : NULL;
+    const struct member *from = tally.most->at[0], *to = tally.most->at[1];
+    struct finding *finding =
+        finding_add(findings, host ? FINDING_INTERFACE : FINDING_LINK, LIKELY, host ? host : from);
+    if (host) {
+        const char *interface = losses->all->interface[same_host(losses->all->at[1]->box, host->box)];
+        say(finding, "interface %s of host %s: lanes over it die, to each of %zu other hosts",
+            *interface ? interface : "(unknown)", host->box->header.host, tally.pairs);
+    } else {
+        finding->culprit.peer = to->comm->rank;
+        say(finding,
+            "the path from rank %d on %s to rank %d on %s loses what goes into it: lanes between these hosts die",
+            from->comm->rank, from->box->header.host, to->comm->rank, to->box->header.host);
+    }
+    say(finding, "; in the last %s %zu ends of lanes went down whose processes live", word_time(LOST_RECENT_NS).text,
+        losses->count);
+    prove_pairs(finding, losses);
+}
+
+/* Where something hangs, or an interface is slow, lanes die of it. */
+void rule_losses(struct scene *scene, struct findings *findings)
+{
+    struct losses losses = {0};
+    bool more = findings->count == 0;
+    for (size_t i = 0; more && i < scene->snapshot->now.count; i++)
+        more = !scene->snapshot->now.boxes[i]->alive || gather_process(scene, &losses, i);
+    if (more && losses.count >= LOST_LANES) {
+        qsort(losses.all, losses.count, sizeof *losses.all, by_hosts);
+        const struct member *process = common(&losses, true);
+        if (!process || !has_neighbour(scene, process))
+            report(findings, &losses);
+    }
+    free(losses.all);
+}
