@@ -97,6 +97,8 @@ bench: bench-deps build
 
 bench-diagnosis: build
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)
+	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty_gpu \
+	  --gpus $(CURDIR)/$(BUILD)/emulation/cuda $(or $(GPU_RUNS),--runs 36)
 	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
 	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
 

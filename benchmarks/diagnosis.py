@@ -4,6 +4,7 @@
 
     diagnosis.py TUTTI FAULTY --each            every kind of fault once: exit status 1 if any verdict is wrong
     diagnosis.py TUTTI FAULTY --runs 60 --seed 1   kinds, culprits, transports drawn; prints a table of what was said
+    diagnosis.py TUTTI FAULTY_GPU --gpus FOLDER ...   faults of GPUs, on the stand-in driver that lies in FOLDER
 
 A job has 4 to 8 ranks and three communicators a rank: with a neighbour,
 with the ranks at the same place of other pairs, with all.
@@ -36,6 +37,17 @@ EXPECTED = {
     "none": ({"nothing"}, False),
     "noise": ({"nothing"}, False),  # other programs take the processors, for moments
 }
+# fault of a GPU: the driver's call that fails, as TUTTI_EMULATED_FAULT tells; what the verdict must say of it
+LAUNCH = "cuLaunchKernel:{n}:{error},cuLaunchKernelEx:{n}:{error}"
+DRIVER = {"ecc": (LAUNCH, "214:sticky", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+          "nvlink": (LAUNCH, "220:sticky", "CUDA_ERROR_NVLINK_UNCORRECTABLE"),
+          "launch": (LAUNCH, "719:sticky", "CUDA_ERROR_LAUNCH_FAILED")}
+EXPECTED_OF_GPUS = {
+    **{fault: ({"failed"}, True) for fault in DRIVER},
+    "never": ({"still", "behind"}, True),  # nothing begins on its stream any more
+    "memory": ({"behind"}, True),          # the program has caught the error, and calls no more
+    "none": ({"nothing"}, False),
+}
 QUICK = ("stop", "kill", "hang", "count", "slow", "none")
 HEALTHY = 4    # seconds of looking at a job without a fault
 NOISE = ("import random, time\nwhile True:\n  end = time.time() + random.random() / 20\n"
@@ -43,8 +55,18 @@ NOISE = ("import random, time\nwhile True:\n  end = time.time() + random.random(
 PATIENCE = 60  # seconds for a verdict; all but slowness come in the first few
 
 
+def settings_of_gpus(folder, ranks, fault, mine):
+    """The environment of one rank. Its driver's calls are counted from the start: some hundred come before step 30."""
+    env = {"TUTTI_TEST_GPU": "1", "TUTTI_EMULATED_GPUS": str(ranks), "TUTTI_EMULATED_MEMORY": "256M",
+           "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (folder, os.environ.get("LD_LIBRARY_PATH"))))}
+    if mine and fault in DRIVER:
+        call, error, _ = DRIVER[fault]
+        env["TUTTI_EMULATED_FAULT"] = call.format(n=150, error=error)
+    return env
+
+
 class Job:
-    def __init__(self, faulty, ranks, fault, culprit, transport):
+    def __init__(self, faulty, ranks, fault, culprit, transport, gpus=None):
         self.folder = tempfile.mkdtemp(prefix="tutti-diagnosis-")
         self.fault, self.culprit, self.ranks = fault, culprit, ranks
         with socket.socket() as probe:
@@ -57,15 +79,18 @@ class Job:
                 continue
             env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),
                        TUTTI_LOCAL_SIZE=str(ranks), TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port,
-                       TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder, TUTTI_TIMEOUT="300s")
+                       TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder, TUTTI_TIMEOUT="300s",
+                       **(settings_of_gpus(gpus, ranks, fault, rank == culprit) if gpus else {}))
             self.processes.append(subprocess.Popen([faulty, fault, str(culprit), "30"], env=env, stdout=subprocess.PIPE,
                                                    stderr=subprocess.DEVNULL, text=True))
-        for process in self.processes if fault != "absent" else ():
-            process.stdout.readline()  # "at 30", or what failed
+        # "at 30", or what failed
+        self.said = [process.stdout.readline() for process in self.processes if fault != "absent"]
 
     def inject(self):
         if self.fault == "noise":
             self.others += [subprocess.Popen([sys.executable, "-c", NOISE]) for _ in range(2)]
+        if self.fault in DRIVER and self.said[self.culprit].startswith("at"):
+            self.processes[self.culprit].stdout.readline()  # the call comes some steps later
         if self.fault not in ("stop", "kill", "starve"):
             return
         process = self.processes[self.culprit]
@@ -105,10 +130,12 @@ class Job:
         shutil.rmtree(self.folder)
 
 
-def right(fault, culprit, findings):
-    kinds, named = EXPECTED[fault]
+def right(arguments, fault, culprit, findings):
+    kinds, named = arguments.expected[fault]
     if not findings:
-        return not EXPECTED[fault][1]
+        return not named
+    if fault in DRIVER and (DRIVER[fault][2] not in findings[0]["text"] or "Xid" not in findings[0]["remedy"]):
+        return False
     if len(findings) > 1 or findings[0]["kind"] not in kinds:
         return False
     return not named or findings[0]["world_rank"] == culprit
@@ -118,28 +145,28 @@ def said(findings):
     return findings[0]["kind"] if findings else "nothing"
 
 
-def one(tutti, faulty, ranks, fault, culprit, transport):
+def one(arguments, ranks, fault, culprit, transport):
     """What was said, whether it is right, seconds until it was, and the findings."""
-    job = Job(faulty, ranks, fault, culprit, transport)
+    job = Job(arguments.faulty, ranks, fault, culprit, transport, arguments.gpus)
     try:
         job.inject()
         begin = time.monotonic()
         while True:
-            _, findings = job.diagnose(tutti)
+            _, findings = job.diagnose(arguments.tutti)
             waited = time.monotonic() - begin
             if findings or waited > (HEALTHY if fault in ("none", "noise") else PATIENCE):
-                return said(findings), right(fault, culprit, findings), waited, findings
+                return said(findings), right(arguments, fault, culprit, findings), waited, findings
     finally:
         job.end()
 
 
 def attempt(arguments, fault, culprit, transport):
     """What depends on the machine's other work has a second chance: chance does not strike twice."""
-    case = one(arguments.tutti, arguments.faulty, 4, fault, culprit, transport)
+    case = one(arguments, 4, fault, culprit, transport)
     if not case[1] and fault in ("slow", "starve", "none", "noise"):
         print(f"again, as this was said of {fault} of rank {culprit}:",
               *(finding["text"] for finding in case[3]), sep="\n    ")
-        case = one(arguments.tutti, arguments.faulty, 4, fault, culprit, transport)
+        case = one(arguments, 4, fault, culprit, transport)
     return case
 
 
@@ -147,8 +174,10 @@ def each(arguments):
     """Three jobs at a time: some wait most of their time, and noise must not matter. TUTTI_TEST_QUICK:
     some kinds only."""
     draw = random.Random(arguments.seed)
-    names = arguments.faults or (QUICK if os.environ.get("TUTTI_TEST_QUICK") else EXPECTED)
-    cases = [(fault, draw.randrange(4), ("shm", "tcp")[number % 2]) for number, fault in enumerate(names)]
+    names = arguments.faults or \
+        (QUICK if os.environ.get("TUTTI_TEST_QUICK") and not arguments.gpus else list(arguments.expected))
+    cases = [(fault, draw.randrange(4), ("shm", "tcp")[number % 2])
+             for number, fault in enumerate(name for name in names for _ in range(2 if arguments.gpus else 1))]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         work = [pool.submit(attempt, arguments, *case) for case in cases]
@@ -162,10 +191,10 @@ def each(arguments):
     return failed != 0
 
 
-def table(counts, kinds):
+def table(arguments, counts, kinds):
     width = max(map(len, kinds)) + 2
     print("fault".ljust(8), *(kind.ljust(width) for kind in kinds), "right culprit")
-    for fault in EXPECTED:
+    for fault in arguments.expected:
         row = counts[fault]
         total = sum(row["said"].values())
         if total:
@@ -175,12 +204,13 @@ def table(counts, kinds):
 
 def runs(arguments):
     draw = random.Random(arguments.seed)
-    counts = {fault: {"said": collections.Counter(), "right": 0, "seconds": []} for fault in EXPECTED}
-    names = arguments.faults or list(EXPECTED)
+    counts = {fault: {"said": collections.Counter(), "right": 0, "seconds": []} for fault in arguments.expected}
+    names = arguments.faults or list(arguments.expected)
     for number in range(arguments.runs):
-        fault, ranks, transport = names[number % len(names)], draw.choice((4, 6, 8)), draw.choice(("shm", "tcp"))
+        sizes = (2, 4) if arguments.gpus else (4, 6, 8)  # each emulated GPU has many threads
+        fault, ranks, transport = names[number % len(names)], draw.choice(sizes), draw.choice(("shm", "tcp"))
         culprit = draw.randrange(ranks)
-        what, good, seconds, findings = one(arguments.tutti, arguments.faulty, ranks, fault, culprit, transport)
+        what, good, seconds, findings = one(arguments, ranks, fault, culprit, transport)
         counts[fault]["said"][what] += 1
         counts[fault]["right"] += good
         counts[fault]["seconds"].append(seconds)
@@ -188,8 +218,8 @@ def runs(arguments):
             print(f"run {number}: {fault} of rank {culprit} of {ranks} over {transport}: {what}",
                   *(f["text"] for f in findings), sep="\n    ")
             sys.stdout.flush()
-    table(counts, sorted({kind for row in counts.values() for kind in row["said"]}))
-    faults = sorted(s for fault, row in counts.items() if EXPECTED[fault][1] for s in row["seconds"])
+    table(arguments, counts, sorted({kind for row in counts.values() for kind in row["said"]}))
+    faults = sorted(s for fault, row in counts.items() if arguments.expected[fault][1] for s in row["seconds"])
     good = sum(row["right"] for row in counts.values())
     print(f"{good} of {arguments.runs} right, seed {arguments.seed}", end="")
     print(f"; time to the verdict: median {faults[len(faults) // 2]:.1f} s, longest {faults[-1]:.1f} s"
@@ -205,7 +235,9 @@ def main():
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", nargs="*")
+    parser.add_argument("--gpus", help="the folder of the stand-in for the CUDA driver; FAULTY is faulty_gpu")
     arguments = parser.parse_args()
+    arguments.expected = EXPECTED_OF_GPUS if arguments.gpus else EXPECTED
     return each(arguments) if arguments.each else runs(arguments)
 
 

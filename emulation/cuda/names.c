@@ -36,6 +36,7 @@ static const struct {
     NAME(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped"),
     NAME(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region"),
     NAME(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+    NAME(CUDA_ERROR_NVLINK_UNCORRECTABLE, "uncorrectable NVLink error detected during the execution"),
     NAME(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
     NAME(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     NAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
