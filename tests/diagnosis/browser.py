@@ -16,17 +16,70 @@ def program():
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
+# Debian's Chromium reads policies there alone. They are mounted in a namespace of its own, so that no other browser of
+# this machine sees them.
+POLICIES = "/etc/chromium/policies"
+WITH_POLICIES = ("mount -t tmpfs none /etc/chromium && mkdir /etc/chromium/policies && "
+                 f"mount --bind \"$1\" {POLICIES} && shift && exec \"$@\"")
+
+
+def certutil():
+    """Its database of certificates is read by Chromium."""
+    return shutil.which("certutil") and shutil.which("pk12util")
+
+
+def takes_policies():
+    """May this process give a browser policies of its own?"""
+    return os.path.isdir("/etc/chromium") and subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/etc/chromium"], check=False, capture_output=True,
+        timeout=LONG).returncode == 0
+
+
+class Profile:
+    """Whom a browser trusts, and what it shows of itself. A browser asks its user which certificate to show; without
+    a window a policy answers."""
+
+    def __init__(self, folder):
+        self.home, self.policies = os.path.join(folder, "home"), None
+        self.database = os.path.join(self.home, ".pki", "nssdb")
+        os.makedirs(self.database)
+        self.run("certutil", "-N", "--empty-password")
+
+    def run(self, program_, *words):
+        subprocess.run([program_, "-d", f"sql:{self.database}", *words], check=True, capture_output=True, timeout=LONG)
+
+    def trust(self, pem):
+        self.run("certutil", "-A", "-t", "C,,", "-n", os.path.basename(pem), "-i", pem)
+
+    def show(self, pem, key, url):
+        """Shows this certificate to those at the address that ask for one of its authority."""
+        bundle = os.path.join(self.home, "own.p12")
+        subprocess.run(["openssl", "pkcs12", "-export", "-inkey", key, "-in", pem, "-out", bundle, "-name", "own",
+                        "-passout", "pass:own"], check=True, capture_output=True, timeout=LONG)
+        self.run("pk12util", "-i", bundle, "-W", "own")
+        self.policies = os.path.join(self.home, "policies")
+        os.makedirs(os.path.join(self.policies, "managed"))
+        with open(os.path.join(self.policies, "managed", "show.json"), "w", encoding="ascii") as file:
+            json.dump({"AutoSelectCertificateForUrls": [json.dumps({"pattern": url, "filter": {}})]}, file)
+
+
 class Browser:
-    def __init__(self, width=1280, height=900):
+    def __init__(self, width=1280, height=900, profile=None):
         self.folder = tempfile.mkdtemp(prefix="tutti-browser-")
+        before, env = [], dict(os.environ)
+        if profile:
+            env["HOME"] = profile.home
+        if profile and profile.policies:
+            before = ["unshare", "-m", "sh", "-c", WITH_POLICIES, "sh", profile.policies]
         ours, theirs = os.pipe(), os.pipe()  # what it reads, what it writes
         self.process = subprocess.Popen(
-            [program(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+            [*before, program(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--hide-scrollbars",
              "--remote-debugging-pipe", f"--user-data-dir={self.folder}", f"--window-size={width},{height}",
              "about:blank"],
             preexec_fn=lambda: (os.dup2(ours[0], 60), os.dup2(theirs[1], 61), os.dup2(60, 3), os.dup2(61, 4)),
-            close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            close_fds=False, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(ours[0])
         os.close(theirs[1])
         self.to, self.from_ = os.fdopen(ours[1], "wb", 0), os.fdopen(theirs[0], "rb", 0)
@@ -74,7 +127,8 @@ class Browser:
                 return message["result"]
 
     def open(self, url):
-        self.call("Page.navigate", url=url)
+        """Why that failed; None: it did not."""
+        return self.call("Page.navigate", url=url).get("errorText")
 
     def ask(self, script):
         """What the page answers."""

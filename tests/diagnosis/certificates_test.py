@@ -7,57 +7,23 @@ others hear in one sentence why not.
 """
 import http.client
 import os
-import shutil
 import ssl
 import subprocess
 import time
 import unittest
 
+import authority
 from hosts import TOKEN, TUTTI, HostsTest
 
 LONG = 150  # seconds until what must happen has happened
 
 
-@unittest.skipUnless(shutil.which("openssl"), "no openssl to make certificates with")
+@unittest.skipUnless(authority.program(), "no openssl to make certificates with")
 class CertificatesTest(HostsTest):
     def setUp(self):
         super().setUp()
-        for authority in ("ours", "theirs"):
-            self.openssl("req", "-x509", *self.new_key(authority), "-out", self.path(f"{authority}.pem"), "-days", "2",
-                         "-subj", f"/CN={authority}")
-
-    def openssl(self, *words):
-        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=LONG)
-
-    def new_key(self, name):
-        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-keyout", self.path(f"{name}.key"))
-
-    def sign_later(self, request, extra, certificate):
-        """As `openssl x509 -req` does, but to be valid from 2090 on."""
-        with open(self.path("authority.cnf"), "w", encoding="ascii") as file:
-            file.write(f"[ca]\ndefault_ca=ours\n[ours]\ndatabase={self.path('index')}\n"
-                       f"new_certs_dir={self.folder}\nrand_serial=yes\ndefault_md=sha256\npolicy=any\n"
-                       "[any]\ncommonName=supplied\n")
-        with open(self.path("index"), "w", encoding="ascii"):
-            pass
-        self.openssl("ca", "-batch", "-notext", "-config", self.path("authority.cnf"), "-in", request,
-                     "-out", certificate, "-cert", self.path("ours.pem"), "-keyfile", self.path("ours.key"),
-                     "-extfile", extra, "-startdate", "20900101000000Z", "-enddate", "20910101000000Z")
-
-    def certify(self, name, authority="ours", days=2, later=False):
-        """The options of one that has this certificate."""
-        request, extra = self.path(f"{name}.request"), self.path("extra")
-        with open(extra, "w", encoding="ascii") as file:
-            file.write("subjectAltName=IP:127.0.0.1\n")
-        self.openssl("req", "-new", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
-        if later:
-            self.sign_later(request, extra, self.path(f"{name}.pem"))
-        else:
-            self.openssl("x509", "-req", "-in", request, "-CA", self.path(f"{authority}.pem"),
-                         "-CAkey", self.path(f"{authority}.key"), "-CAcreateserial",
-                         "-out", self.path(f"{name}.pem"), "-days", str(days), "-extfile", extra)
-        return ("--certificate", self.path(f"{name}.pem"), "--key", self.path(f"{name}.key"))
+        self.authorities = authority.Authorities(self.folder)
+        self.certify = self.authorities.certify
 
     def listen(self, *words):
         program = self.start(TUTTI, *words, "--token", self.token, "--listen", "127.0.0.1:0",
