@@ -64,6 +64,37 @@ class Master(http.server.ThreadingHTTPServer):
         self.server_close()
 
 
+class Flaky:
+    """A master that takes connections: drops them at once, never answers, says nonsense, or says that it is broken."""
+
+    def __init__(self, how):
+        self.how, self.tries, self.open = how, 0, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.tries += 1
+            if self.how == "drops":
+                connection.close()
+                continue
+            self.open.append(connection)
+            if self.how != "is silent":
+                answer = b"\0\xffnonsense\r\n\r\n" if self.how == "raves" else \
+                    b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                connection.recv(1 << 20)
+                connection.sendall(answer)
+
+    def close(self):
+        for connection in (self.listener, *self.open):
+            connection.close()
+
+
 class AgentTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tutti-agent-")
@@ -201,6 +232,30 @@ class AgentTest(unittest.TestCase):
         print(f"4 ranks: {100 * part:.2f} % of a core, {peak} KiB, {len(master.reports[-1][1])} bytes a report")
         self.assertLess(part, 0.1)
         self.assertLess(peak, 64 << 10)
+
+    def test_flaky_masters(self):
+        """C4's table 3: agents that try again and again starve the job. These try less and less often; the job gets on,
+        and nobody in it is blamed."""
+        self.job(2)
+        self.masters += [Flaky(how) for how in ("drops", "is silent", "raves", "is broken")]
+        agents = [self.agent(master.port) for master in self.masters] + [self.agent(1)]
+        time.sleep(12)
+        for agent in agents:
+            used = self.used(agent)
+            print(f"{100 * used / 12:.2f} % of a core")
+            self.assertLess(used, 1.2)
+        for master in self.masters:
+            # after 0, 1, 3, 7 s
+            self.assertTrue(1 <= master.tries <= 6, f"one that {master.how}: {master.tries} tries")
+        command = [TUTTI, "diagnose", "--dir", self.folder]
+        for chance in range(3):  # other tests may take the processors for a moment
+            found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            if found.returncode == 0:
+                break
+            self.assertLess(chance, 2, found.stdout)
+        for agent in agents:
+            _, err = self.end(agent)
+            self.assertLessEqual(err.count("\n"), 3, err)
 
     @staticmethod
     def used(process):
