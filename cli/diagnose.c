@@ -34,6 +34,9 @@ static const char help[] = "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATO
                            "                              still (default 2s)\n"
                            "      --apart TIME            from the first look to the second (default 1s); 0:\n"
                            "                              one look, which tells nothing of processors\n"
+                           "  -n, --network               first, is it the network: where the time of the\n"
+                           "                              ranks went, step by step, and what interfaces\n"
+                           "                              carried, by what the black boxes remember\n"
                            "  -j, --json                  for programs\n"
                            "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
                            "  -h, --help                  this text\n"
@@ -48,6 +51,7 @@ static const struct option longs[] = {
     {"dead", no_argument, NULL, 'd'},
     {"stuck", required_argument, NULL, OPT_STUCK},
     {"apart", required_argument, NULL, OPT_APART},
+    {"network", no_argument, NULL, 'n'},
     {"json", no_argument, NULL, 'j'},
     {"dir", required_argument, NULL, OPT_DIR},
     {"help", no_argument, NULL, 'h'},
@@ -57,6 +61,7 @@ static const struct option longs[] = {
 struct order {
     struct view_options view;
     int64_t apart_ms;
+    bool network;
 };
 
 static bool parse_time(const char *option, const char *text, int64_t *ms)
@@ -77,6 +82,9 @@ static int parse_option(int option, struct order *order)
         return -1;
     case 'j':
         order->view.json = true;
+        return -1;
+    case 'n':
+        order->network = true;
         return -1;
     case OPT_DIR:
         order->view.dir = optarg;
@@ -124,7 +132,7 @@ static int parse_options(int argc, char **argv, struct order *order)
 {
     int option, status = -1;
     optind = 0;
-    while (status < 0 && (option = getopt_long(argc, argv, "djh", longs, NULL)) != -1)
+    while (status < 0 && (option = getopt_long(argc, argv, "djhn", longs, NULL)) != -1)
         status = parse_option(option, order);
     return status < 0 ? parse_subject(argv + optind, argc - optind, &order->view) : status;
 }
@@ -184,10 +192,13 @@ static void print_all(const struct view_set *set, const struct findings *finding
         printf("looked at once\n");
 }
 
-static bool print_json(const struct view_set *set, const struct findings *findings)
+static bool print_json(const struct view_set *set, const struct findings *findings,
+                       const struct network_report *network)
 {
     json_t *all = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "processes", (json_int_t)set->count, "left_out",
                             (json_int_t)findings->left_out, "findings", view_findings_json(findings));
+    if (all && network)
+        json_object_set_new(all, "network", verdict_network_json(network, findings));
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     if (!fine)
@@ -251,15 +262,29 @@ static bool confirm(const struct order *order, struct seen *before, struct seen 
     return true;
 }
 
+static bool look_at_network(const struct order *order, const struct view_set *set, struct network_report *report)
+{
+    const struct snapshot snapshot = {.now = {set->boxes, NULL, set->count}, .stuck = order->view.stuck};
+    bool fine = network_look(&snapshot, report);
+    if (!fine)
+        fprintf(stderr, "tutti diagnose: no memory to look at the network\n");
+    return fine;
+}
+
 static int tell(const struct order *order, const struct view_set *set, const struct findings *findings, bool twice)
 {
     int status = status_of(&order->view, set, findings);
-    if (order->view.json)
-        return print_json(set, findings) ? status : VIEW_FAILED;
-    if (set->count)
+    struct network_report network = {0};
+    if (order->network && !look_at_network(order, set, &network))
+        status = VIEW_FAILED;
+    else if (order->view.json)
+        status = print_json(set, findings, order->network ? &network : NULL) ? status : VIEW_FAILED;
+    else if (set->count) {
+        verdict_print_network(stdout, &network, findings);
         print_all(set, findings, twice, order->apart_ms);
-    else
+    } else
         say_nothing(set);
+    network_free(&network);
     return status;
 }
 

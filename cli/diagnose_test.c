@@ -200,6 +200,24 @@ static void test_nothing_wrong(void **state)
     assert_shows("looked at once");
 }
 
+/* All ranks of one host: there is nothing to tell of a network. */
+static void test_network(void **state)
+{
+    stage_play(3, healthy);
+    assert_int_equal(diagnose("--network --apart 0"), 0);
+    assert_shows("NETWORK: job world, 3 ranks on 1 host: nothing is remembered of data between hosts, so nothing is ");
+    assert_shows("\n  STEPS OF 1 CALL, the latest ");
+    assert_shows("nothing wrong was found");
+    assert_int_equal(diagnose("--network --apart 0 --json"), 0);
+    json_t *all = json_loads(stage_output, 0, NULL), *job = json_array_get(json_object_get(all, "network"), 0);
+    assert_int_equal(json_integer_value(json_object_get(job, "ranks")), 3);
+    assert_int_equal(json_integer_value(json_object_get(job, "ranks_without_lanes")), 3);
+    assert_true(json_is_integer(json_object_get(json_object_get(job, "time_ns"), "receiver late")));
+    assert_int_equal(json_array_size(json_object_get(job, "interfaces")), 0);
+    json_decref(all);
+    assert_int_equal(diagnose("--network --apart 0 no-such-communicator"), 3);
+}
+
 static void test_statuses(void **state)
 {
     assert_int_equal(diagnose(""), 4);
@@ -237,9 +255,9 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_stopped),         CASE(test_traced),   CASE(test_behind),
-        CASE(test_dead_and_copied), CASE(test_recorder), CASE(test_namespace),
-        CASE(test_nothing_wrong),   CASE(test_statuses), CASE(test_json),
+        CASE(test_stopped),  CASE(test_traced),    CASE(test_behind),        CASE(test_dead_and_copied),
+        CASE(test_recorder), CASE(test_namespace), CASE(test_nothing_wrong), CASE(test_network),
+        CASE(test_statuses), CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

@@ -46,4 +46,7 @@
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define FINDINGS_MOST 64 /* more are counted only */
 
+#define NETWORK_LITTLE 0.10 /* of the ranks' time: what has less cannot be what makes a job slow */
+#define NETWORK_MUCH   0.30 /* what has more is worth making quicker, even if nothing is wrong with it */
+
 #endif

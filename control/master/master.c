@@ -185,7 +185,7 @@ bool master_run(const struct master_options *options)
                                         .context = master,
                                         .on_post = master_post,
                                         .on_page = master_page,
-                                        .pages = "There are /, /page, /verdicts, /history and /metrics",
+                                        .pages = "There are /, /page, /verdicts, /network, /history and /metrics",
                                         .on_refusal = master_refusal};
     bool fine = open_all(master, &serve);
     if (fine) {

@@ -205,6 +205,10 @@ static char *asked_page(struct master *master, const char *url, const char **typ
     *type = type_json;
     if (strcmp(url, "/picture") == 0)
         return picture_page(master);
+    if (strcmp(url, "/network") == 0) {
+        *type = type_text;
+        return network_page(master);
+    }
     if (sscanf(url, "/calls/%16[0-9a-f]%n", id, &end) == 1 && strlen(id) == 16 && !url[end])
         return calls_page(master, strtoull(id, NULL, 16));
     if (sscanf(url, "/lanes/%63[^/]/%9u%n", host, &pid, &end) == 2 && !url[end])

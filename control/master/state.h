@@ -54,5 +54,7 @@ void answer_text(FILE *out, const char *text);
 char *calls_page(struct master *master, uint64_t comm);
 /* lanes.c: likewise, of the lanes of a process. */
 char *lanes_page(struct master *master, const char *host, uint32_t pid);
+/* network.c: likewise, but text: where the time of all ranks went. */
+char *network_page(struct master *master);
 
 #endif

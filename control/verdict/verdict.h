@@ -4,6 +4,7 @@
 #define TUTTI_VERDICT_VERDICT_H
 
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/network.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -12,6 +13,10 @@
 void verdict_print(FILE *out, const struct finding *finding);
 /* A text that a program chose: "?" if it is no UTF-8. NULL: no memory. */
 json_t *verdict_text(const char *text);
+/* Where the time of each job went, step by step, and what its interfaces carried. */
+void verdict_print_network(FILE *out, const struct network_report *report, const struct findings *findings);
+/* An array of jobs. NULL: no memory. */
+json_t *verdict_network_json(const struct network_report *report, const struct findings *findings);
 /* NULL: no memory. */
 json_t *verdict_json(const struct finding *finding);
 

@@ -68,6 +68,7 @@ class MasterTest(HostsTest):
                       'rank="2"} 1\n', self.page("/metrics"))
         self.assertTrue(self.page("/metrics").endswith("# EOF\n"))
         self.assertIn(f"VERDICT: {sentence[:30]}", self.page("/"))
+        self.assertRegex(self.page("/network"), r"^NETWORK: job world\S*, 4 ranks on 2 hosts: ")
         self.ranks[2].send_signal(signal.SIGCONT)
         master.wait(rf"verdict {number} is over, after ")
         history = self.hangs(json.loads(self.page("/history")))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing.
  * Mutates a real box by the input's instructions, or takes the input itself as the box. */
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/network.h"
 #include "wire/blackbox.h"
 #include "wire/boxread.h"
 
@@ -91,6 +91,9 @@ static void diagnose(struct blackbox *box)
     struct blackbox *boxes[] = {box, box, box};
     const struct snapshot snapshot = {.now = {boxes, NULL, 3}, .before = {boxes, NULL, 3}, .stuck = 1};
     struct findings found = diagnosis_find(&snapshot);
+    struct network_report report;
+    network_look(&snapshot, &report);
+    network_free(&report);
     findings_free(&found);
 }
 

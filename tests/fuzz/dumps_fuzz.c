@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of other libraries may hold anything: a box that can be diagnosed, or a sentence. The first byte says how many
  * ranks the same dump is. */
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/network.h"
 #include "dumps/dumps.h"
 
 #include <stdio.h>
@@ -32,6 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const struct snapshot snapshot = {.now = {all, NULL, count}, .stuck = 1};
     struct findings found = diagnosis_find(&snapshot);
+    struct network_report report;
+    network_look(&snapshot, &report);
+    network_free(&report);
     findings_free(&found);
     for (size_t i = 0; i < count; i++)
         blackbox_free(all[i]);

@@ -4,7 +4,7 @@
  * first byte of 3: the rest is the bytes of a bundle of reports, and of answers. Another odd one: the rest is the bytes
  * of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
  */
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/network.h"
 #include "diagnosis/view.h"
 #include "master/job.h"
 #include "report/bundle.h"
@@ -128,7 +128,10 @@ static void diagnose(const struct job_look *before, const struct job_look *after
 {
     const struct snapshot snapshot = {.now = after->look, .before = before->look, .stuck = 1, .watched = true};
     struct findings findings = diagnosis_find(&snapshot);
+    struct network_report report;
     struct view view;
+    network_look(&snapshot, &report);
+    network_free(&report);
     findings_free(&findings);
     if (view_open(&view, &snapshot))
         view_close(&view);
