@@ -34,6 +34,8 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "      --lanes                 bandwidth of the lanes to other processes, and why\n"
                            "                              it is low; again and again with --follow\n"
                            "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
+                           "      --profile               what each collective took (registering, control words,\n"
+                           "                              data), how busy lanes are, and whose are slow\n"
                            "      --counters              what the processes counted\n"
                            "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
                            "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as\n"
@@ -49,7 +51,18 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "2 wrong options, 3 no such process, communicator or file, 4 nothing to show, 5\n"
                            "with --summary: something stands still or has failed.\n";
 
-enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR, OPT_LANES, OPT_PLOT };
+enum {
+    OPT_STUCK = 256,
+    OPT_COUNTERS,
+    OPT_PERFETTO,
+    OPT_RECORDER,
+    OPT_PICKLE,
+    OPT_CLEAN,
+    OPT_DIR,
+    OPT_LANES,
+    OPT_PLOT,
+    OPT_PROFILE
+};
 
 static const struct option longs[] = {
     {"all-ops", no_argument, NULL, 'a'},
@@ -62,6 +75,7 @@ static const struct option longs[] = {
     {"json", no_argument, NULL, 'j'},
     {"lanes", no_argument, NULL, OPT_LANES},
     {"plot", required_argument, NULL, OPT_PLOT},
+    {"profile", no_argument, NULL, OPT_PROFILE},
     {"counters", no_argument, NULL, OPT_COUNTERS},
     {"perfetto", required_argument, NULL, OPT_PERFETTO},
     {"flight-recorder", required_argument, NULL, OPT_RECORDER},
@@ -112,6 +126,9 @@ static enum parsed parse_long(int option, struct view_options *options)
         return RUN;
     case OPT_LANES:
         options->lanes = true;
+        return RUN;
+    case OPT_PROFILE:
+        options->profile = true;
         return RUN;
     case OPT_PLOT:
         options->plot = optarg;
@@ -234,6 +251,8 @@ static int show(const struct view_options *options)
         status |= view_recorder(options, &set);
     if (options->counters)
         status |= view_show_counters(options, &set);
+    else if (options->profile)
+        status |= view_profile(options, &set);
     else if (options->json && !options->plot)
         status |= view_json(options, &set); /* which has the lanes, too */
     else if (options->lanes)

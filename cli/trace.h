@@ -33,7 +33,7 @@ struct view_options {
     uint64_t stuck;   /* unfinished for so long: a hang */
     bool quiet;       /* boxes that cannot be read are only counted */
     bool dead;        /* dead processes that no living one has to do with, too */
-    bool all_ops, json, follow, counters, clean, pickle, summary, lanes;
+    bool all_ops, json, follow, counters, clean, pickle, summary, lanes, profile;
     const char *perfetto, *recorder, *plot;
     struct view_past *past; /* of who looks again and again; NULL: nothing is known */
 };
@@ -136,7 +136,9 @@ int view_json(const struct view_options *options, const struct view_set *set);
 int view_follow(const struct view_options *options);
 /* What lanes carry; into the file options->plot, if there is one, as a picture. */
 int view_lanes(const struct view_options *options, const struct view_set *set);
-/* The same again and again, until no process lives. */
+/* What calls, lanes and ranks took. */
+int view_profile(const struct view_options *options, const struct view_set *set);
+/* The lanes again and again, until no process lives. */
 int view_follow_lanes(const struct view_options *options);
 int view_perfetto(const struct view_options *options, const struct view_set *set);
 int view_recorder(const struct view_options *options, const struct view_set *set);

@@ -78,7 +78,7 @@ void stage_wait(struct trace_comm *comm, uint64_t seq, int peer)
 void stage_calls(struct trace_comm *comm, uint64_t from, uint64_t to)
 {
     for (uint64_t seq = from; seq < to; seq++)
-        trace_op_end(stage_call(comm, seq), TUTTI_SUCCESS);
+        trace_op_end(comm, stage_call(comm, seq), TUTTI_SUCCESS);
 }
 
 int stage_command(int (*command)(int argc, char **argv), const char *arguments)

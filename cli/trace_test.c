@@ -176,9 +176,9 @@ static void busy_life(struct trace *trace, struct trace_comm *world, int rank)
     struct trace_op *op =
         trace_op_begin(pair, 0, rank % 2 ? WIRE_RECV : WIRE_SEND, TUTTI_BFLOAT16, -1, 1 - rank % 2, 7, 14);
     trace_op_start(op, &stage_ring, 1, 1);
-    trace_op_end(op, TUTTI_SUCCESS);
+    trace_op_end(pair, op, TUTTI_SUCCESS);
     struct trace_op *quick = trace_op_begin(world, 300, WIRE_BARRIER, -1, -1, -1, 0, 0);
-    trace_op_end(quick, TUTTI_SUCCESS);
+    trace_op_end(world, quick, TUTTI_SUCCESS);
     trace_count(trace, WIRE_COUNTER_SENT_TCP, 12345);
 }
 

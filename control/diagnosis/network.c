@@ -3,6 +3,7 @@
 #include "diagnosis/network.h"
 
 #include "diagnosis/flows.h"
+#include "diagnosis/steps.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/timeline.h"
 
@@ -10,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MOST 64   /* of a job: the latest */
-#define CALLS_MOST 4096 /* in which a period is looked for: the latest */
+#define STEPS_MOST 64 /* of a job: the latest */
 
 const char *moment_name(enum moment moment)
 {
@@ -110,47 +110,13 @@ static void add_moments(const struct network *network, size_t process, uint64_t 
 
 /* ---- Steps ---- */
 
-static bool same_kind_of_call(const struct blackbox_op *a, const struct blackbox_op *b)
-{
-    return a->collective == b->collective && a->type == b->type && a->op == b->op && a->count == b->count &&
-           a->root == b->root;
-}
-
-/* The collectives of a communicator in order: freed by the caller. */
-static const struct blackbox_op **collectives(const struct blackbox_comm *comm, size_t *count)
-{
-    const struct blackbox_op **ops = calloc(comm->op_count + 1, sizeof *ops);
-    *count = 0;
-    for (size_t i = 0; ops && i < comm->op_count; i++)
-        if (comm->ops[i].collective < WIRE_SEND)
-            ops[(*count)++] = &comm->ops[i];
-    return ops;
-}
-
-/* After so many calls they repeat; where they do not, each is a step. */
-static size_t find_period(const struct blackbox_op *const *ops, size_t count)
-{
-    if (count > CALLS_MOST) {
-        ops += count - CALLS_MOST;
-        count = CALLS_MOST;
-    }
-    for (size_t period = 1; 2 * period <= count; period++) {
-        size_t same = period;
-        while (same < count && same_kind_of_call(ops[same], ops[same - period]))
-            same++;
-        if (same == count)
-            return period;
-    }
-    return 1;
-}
-
 /* Those that a rank remembers whole, and that are over: a step ends where the next one begins. */
 static void add_steps(const struct network *network, const struct member *member, struct network_job *job)
 {
     const struct timeline *timeline = &network->timelines[member->process];
     uint64_t base = job->steps->first;
     size_t count;
-    const struct blackbox_op **ops = collectives(member->comm, &count), *open = NULL;
+    const struct blackbox_op **ops = steps_calls(member->comm, &count), *open = NULL;
     for (size_t i = 0; ops && i < count; i++) {
         if (ops[i]->seq < base || (ops[i]->seq - base) % job->period)
             continue;
@@ -168,30 +134,23 @@ static void add_steps(const struct network *network, const struct member *member
     free(ops);
 }
 
-static bool make_steps(const struct blackbox_op *const *ops, size_t count, struct network_job *job)
+static bool make_steps(const struct group *group, struct network_job *job)
 {
-    uint64_t base = count ? ops[0]->seq : 0, calls = count ? ops[count - 1]->seq - base : 0;
-    job->period = count ? find_period(ops, count) : 0;
-    size_t steps = count && calls < count ? (size_t)(calls / job->period) + 1 : 0; /* else: numbers make no sense */
-    size_t left = steps > STEPS_MOST ? steps - STEPS_MOST : 0;
-    job->step_count = steps - left;
+    struct steps steps = steps_of(group);
+    size_t left = steps.count > STEPS_MOST ? steps.count - STEPS_MOST : 0;
+    job->period = steps.period;
+    job->step_count = steps.count - left;
     job->steps = calloc(job->step_count + 1, sizeof *job->steps);
     for (size_t i = 0; job->steps && i < job->step_count; i++)
-        job->steps[i].first = base + (left + i) * job->period;
+        job->steps[i].first = steps.base + (left + i) * steps.period;
     return job->steps != NULL;
 }
 
 /* Steps that nobody remembers whole are left out. */
 static bool find_steps(const struct network *network, const struct group *group, struct network_job *job)
 {
-    const struct member *most = group->members;
-    size_t count, kept = 0;
-    for (size_t i = 1; i < group->count; i++)
-        if (group->members[i].comm->op_count > most->comm->op_count)
-            most = &group->members[i];
-    const struct blackbox_op **ops = collectives(most->comm, &count);
-    bool fine = ops && make_steps(ops, count, job);
-    free(ops);
+    size_t kept = 0;
+    bool fine = make_steps(group, job);
     for (size_t i = 0; fine && job->step_count && i < group->count; i++)
         add_steps(network, &group->members[i], job);
     for (size_t i = 0; fine && i < job->step_count; i++)

@@ -121,7 +121,7 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
         free(op->owned);
     op->owned = NULL;
     note_end(team, op, result);
-    trace_op_end(op->trace, result);
+    trace_op_end(op->team->trace, op->trace, result);
     if (op->stream)
         stream_leave(op->stream, op, result);
     atomic_store_explicit(&team->completed, op->position + 1, memory_order_release); /* one writer: who has the lock */

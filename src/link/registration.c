@@ -7,6 +7,7 @@
  */
 #include "link/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 
@@ -61,12 +62,14 @@ static struct link_registration *make(struct link_domain *domain, int transport,
 {
     struct link_registration *made = calloc(1, sizeof *made);
     uint64_t most = (uint64_t)param_int(PARAM_REGISTERED);
+    uint64_t begin = clock_ns();
     trim(domain, most > range->size ? most - range->size : 0);
     tutti_result_t result = made ? ask(domain, transport, range, &made->memory) : TUTTI_SYSTEM_ERROR;
     if (made && result != TUTTI_SUCCESS && domain->registered) { /* the system may have a limit of its own */
         trim(domain, 0);
         result = ask(domain, transport, range, &made->memory);
     }
+    trace_count(domain->trace, WIRE_COUNTER_REGISTERING, clock_ns() - begin);
     if (result != TUTTI_SUCCESS) {
         free(made);
         return NULL;

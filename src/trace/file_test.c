@@ -113,7 +113,8 @@ static void test_full_disk(void **state)
     assert_null(comms[3]);
     for (uint64_t seq = 0; seq < 2 * WIRE_BOX_OPS; seq++)
         for (int i = 0; i < 4; i++)
-            trace_op_end(trace_op_begin(comms[i], seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 1024, 4096),
+            trace_op_end(comms[i],
+                         trace_op_begin(comms[i], seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 1024, 4096),
                          TUTTI_SUCCESS);
     struct blackbox *box = must_read(trace_path(trace));
     assert_true(box->counters[WIRE_COUNTER_COMMS_UNRECORDED] >= 1);

@@ -52,7 +52,7 @@ static void *write_on(void *arg)
             trace_op_start(op, &ring, (uint32_t)n, 1);
         for (uint32_t i = 0; i < 3; i++)
             trace_op_wait(op, (uint32_t)(n & 4095), i, (int)(n & 1023));
-        trace_op_end(op, (tutti_result_t)(n % 7));
+        trace_op_end(comm, op, (tutti_result_t)(n % 7));
     }
     return NULL;
 }
@@ -118,7 +118,8 @@ static void *churn(void *arg)
 {
     for (uint64_t n = 0; !atomic_load(&stop); n++) {
         struct trace_comm *comm = trace_comm_open(arg, n, "churn", (int)(n % 8), 8, 1);
-        trace_op_end(trace_op_begin(comm, n, WIRE_ALLREDUCE, 0, 0, (int)(n & 127), n, 3 * n), (tutti_result_t)(n % 7));
+        trace_op_end(comm, trace_op_begin(comm, n, WIRE_ALLREDUCE, 0, 0, (int)(n & 127), n, 3 * n),
+                     (tutti_result_t)(n % 7));
         struct trace_about about = TRACE_NOTHING;
         about.value1 = n;
         about.value2 = ~n;

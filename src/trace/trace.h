@@ -266,6 +266,7 @@ static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t 
     if (!record)
         return NULL;
     trace_op_fill(record, seq, trace_what(collective, type, op, root_or_peer), count, bytes);
+    trace_store(&record->peers, trace_load(&comm->counters[WIRE_COUNTER_REGISTERING])); /* until it ends */
     trace_publish(record, comm->position++ << WIRE_OP_POSITION | WIRE_OP_ENQUEUED);
     return (struct trace_op *)record;
 }
@@ -351,7 +352,7 @@ static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64
 
 /* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer
  * is void. */
-static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
+static inline void trace_op_end(struct trace_comm *comm, struct trace_op *op, tutti_result_t result)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!record)
@@ -359,6 +360,7 @@ static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
     uint64_t stamp = trace_load(&record->stamp) | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | WIRE_OP_DONE;
     if (stamp & WIRE_OP_HAS_START) {
         trace_store(&record->end, trace_now());
+        trace_store(&record->peers, trace_load(&comm->counters[WIRE_COUNTER_REGISTERING]) - trace_load(&record->peers));
         stamp |= WIRE_OP_HAS_END;
     }
     trace_publish(record, stamp);

@@ -36,14 +36,16 @@ static void test_round_trip(void **state)
     assert_non_null(comm);
     struct trace_op *quick = begin(comm, 1);
     trace_op_name(quick, &ring, 6, 1);
-    trace_op_end(quick, TUTTI_SUCCESS);
+    trace_op_end(comm, quick, TUTTI_SUCCESS);
     struct trace_op *slow = trace_op_begin(comm, 2, WIRE_REDUCE, TUTTI_BFLOAT16, 77, 3, 10, 20);
     trace_op_start(slow, &ring, 6, 2);
     trace_op_wait(slow, 1, 0, 0);
     trace_op_wait(slow, 5, 1, 3);
     struct trace_op *bad = trace_op_begin(comm, 3, WIRE_BARRIER, -1, -1, -1, 0, 0);
     trace_op_start(bad, &ring, 1, 1);
-    trace_op_end(bad, TUTTI_REMOTE_ERROR);
+    trace_count(trace, WIRE_COUNTER_REGISTERING, 17);
+    usleep(1);
+    trace_op_end(comm, bad, TUTTI_REMOTE_ERROR);
     begin(comm, 4);
 
     struct blackbox *box = must_read(trace_path(trace));
@@ -69,6 +71,7 @@ static void test_round_trip(void **state)
     assert_true(op->rounds == 6 && op->slices == 2);
     op = &seen->ops[2];
     assert_true(op->state == WIRE_OP_DONE && op->result == TUTTI_REMOTE_ERROR && op->end >= op->start && op->end > 0);
+    assert_int_equal(op->registering, 17);
     assert_string_equal(blackbox_op_name(op->op), "");
     assert_int_equal(seen->ops[3].state, WIRE_OP_ENQUEUED);
     assert_int_equal(box->counters[WIRE_COUNTER_OPERATIONS], 4);
@@ -121,7 +124,7 @@ static void test_ring_wraps(void **state)
     struct trace *trace = trace_open();
     struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
     for (uint64_t seq = 0; seq < 3 * WIRE_BOX_OPS + 7; seq++)
-        trace_op_end(begin(comm, seq), TUTTI_SUCCESS);
+        trace_op_end(comm, begin(comm, seq), TUTTI_SUCCESS);
     struct blackbox *box = must_read(trace_path(trace));
     assert_int_equal(box->comms[0].op_count, WIRE_BOX_OPS);
     for (size_t i = 0; i < WIRE_BOX_OPS; i++)
@@ -223,7 +226,7 @@ static void test_unfinished_stay(void **state)
     assert_int_equal(box->comms[0].newest_unrecorded, WIRE_BOX_OPS + 1);
     assert_int_equal(box->counters[WIRE_COUNTER_OPERATIONS_UNRECORDED], 2);
     blackbox_free(box);
-    trace_op_end(first, TUTTI_SUCCESS);
+    trace_op_end(comm, first, TUTTI_SUCCESS);
     assert_non_null(begin(comm, WIRE_BOX_OPS + 2));
     trace_close(trace, false);
 }
@@ -291,7 +294,7 @@ static void test_killed(void **state)
     pid_t child = fork();
     if (child == 0) {
         struct trace_comm *comm = trace_comm_open(trace_open(), 5, "world", 0, 2, 2);
-        trace_op_end(begin(comm, 16), TUTTI_SUCCESS);
+        trace_op_end(comm, begin(comm, 16), TUTTI_SUCCESS);
         struct trace_op *op = begin(comm, 17);
         trace_op_start(op, &ring, 4, 1);
         trace_op_wait(op, 2, 0, 1);
@@ -353,7 +356,7 @@ static void test_disabled(void **state)
     trace_op_name(op, &ring, 1, 1);
     trace_op_start(op, &ring, 1, 1);
     trace_op_wait(op, 0, 0, -1);
-    trace_op_end(op, TUTTI_SUCCESS);
+    trace_op_end(comm, op, TUTTI_SUCCESS);
     trace_comm_failed(comm, TUTTI_REMOTE_ERROR, 0, "x");
     trace_comm_aborted(comm);
     trace_comm_close(comm);
@@ -374,7 +377,7 @@ static void test_many_communicators(void **state)
     assert_null(trace_comm_open(trace, 1000, "late", 0, 1, 1));
     trace_comm_failed(comms[3], TUTTI_REMOTE_ERROR, -1, "x");
     trace_comm_close(comms[3]);
-    trace_op_end(begin(comms[7], 1), TUTTI_SUCCESS);
+    trace_op_end(comms[7], begin(comms[7], 1), TUTTI_SUCCESS);
     trace_comm_close(comms[7]);
     trace_comm_close(comms[5]);
     struct trace_comm *again = trace_comm_open(trace, 1001, "again", 0, 1, 1);

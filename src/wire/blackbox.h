@@ -187,8 +187,9 @@ struct wire_box_op {
     struct wire_name algorithm;
     uint32_t rounds;
     uint32_t slices;
-    uint64_t peers; /* ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32; of a
-                       collective, once it has a name */
+    uint64_t peers; /* of a GPU's: ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32;
+                       of a collective, once it has a name. Of others, done, with an end: ns in which this process has
+                       registered memory meanwhile */
 };
 
 /* Stamp: 1 + number of the event, whose low bits are the record's index. */

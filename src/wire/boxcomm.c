@@ -60,6 +60,8 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
         out->start = box_rate_ns(rate, in->start);
     if (stamp & WIRE_OP_HAS_END)
         out->end = box_rate_ns(rate, in->end);
+    if (stamp & WIRE_OP_HAS_END && !out->device && out->end > out->begin && in->peers <= out->end - out->begin)
+        out->registering = in->peers; /* else of a writer that did not know of it */
     if (stamp & WIRE_OP_HAS_WAIT)
         decode_wait(out, &in->wait[(stamp >> WIRE_OP_UPDATES) & 1], rate);
     if (stamp & WIRE_OP_HAS_NAME) {

@@ -27,6 +27,7 @@ struct blackbox_op {
     int result;
     bool device, captured;         /* a GPU carries it out: `end` is when that was seen; it is part of a graph */
     uint32_t sends_to, recvs_from; /* ranks, as bits, of a GPU's sends and receives */
+    uint64_t registering;          /* ns in which its process registered memory meanwhile; 0 while it runs */
     int wait_peer;                 /* -1: nobody */
     uint32_t wait_round, wait_slice, rounds, slices;
     char algorithm[17]; /* "": not named */

@@ -62,6 +62,7 @@ class Lanes(unittest.TestCase):
         self.assertRegex(out, r"time:.* network \d+%")
 
         self.check_json(pids)
+        self.check_profile(pids)
         picture = os.path.join(self.folder.name, "lanes.svg")
         code, _, err = trace(self.folder.name, "--plot", picture)
         self.assertEqual((code, err), (0, ""))
@@ -92,6 +93,18 @@ class Lanes(unittest.TestCase):
             peer = next(int(pid) for pid in pids if int(pid) != process["pid"])
             for lane in process["lanes"]:
                 self.check_lane(lane, peer)
+
+    def check_profile(self, pids):
+        done = subprocess.run([TUTTI, "trace", "--profile", "--dir", self.folder.name], capture_output=True, text=True,
+                              timeout=DEADLINE, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(len(re.findall(r"^ +[01] +[01] tcp +\d+ lo ", done.stdout, re.M)), 2 * LANES, done.stdout)
+        _, out, _ = trace(self.folder.name, "--profile", "--json")
+        profile = json.loads(out)
+        self.assertEqual(sorted({str(lane["pid"]) for lane in profile["lanes"]}), sorted(pids))
+        for lane in profile["lanes"]:
+            self.assertTrue(0 < lane["busy_ns"] <= lane["span_ns"] and lane["bytes"] > 0, lane)
+        self.assertEqual([rank["rank"] for rank in sorted(profile["ranks"], key=lambda rank: rank["rank"])], [0, 1])
 
     def check_lane(self, lane, peer):
         self.assertEqual((lane["transport"], lane["peer_pid"], lane["state"], lane["backup"], lane["distance"],

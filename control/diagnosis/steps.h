@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of a communicator repeat after so many: these are a step of the program. Private to network.c and
+ * profile.c. */
+#ifndef TUTTI_DIAGNOSIS_STEPS_H
+#define TUTTI_DIAGNOSIS_STEPS_H
+
+#include "diagnosis/scene.h"
+
+struct steps {
+    uint64_t base; /* number of the first call of the first step that is remembered */
+    size_t period; /* calls; 0: there are none. 1 also where they do not repeat */
+    size_t count;  /* steps, the last one perhaps not over */
+};
+
+struct steps steps_of(const struct group *group);
+/* The collectives of a communicator in order: freed by the caller. NULL, and no count: no memory. */
+const struct blackbox_op **steps_calls(const struct blackbox_comm *comm, size_t *count);
+
+#endif
