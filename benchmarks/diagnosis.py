@@ -46,6 +46,7 @@ EXPECTED_OF_GPUS = {
     **{fault: ({"failed"}, True) for fault in DRIVER},
     "never": ({"still", "behind"}, True),  # nothing begins on its stream any more
     "memory": ({"behind"}, True),          # the program has caught the error, and calls no more
+    "late": ({"slow"}, True),              # the program's own work on its stream takes longer than the others'
     "none": ({"nothing"}, False),
 }
 QUICK = ("stop", "kill", "hang", "count", "slow", "none")
@@ -163,7 +164,7 @@ def one(arguments, ranks, fault, culprit, transport):
 def attempt(arguments, fault, culprit, transport):
     """What depends on the machine's other work has a second chance: chance does not strike twice."""
     case = one(arguments, 4, fault, culprit, transport)
-    if not case[1] and fault in ("slow", "starve", "none", "noise"):
+    if not case[1] and fault in ("slow", "late", "starve", "none", "noise"):
         print(f"again, as this was said of {fault} of rank {culprit}:",
               *(finding["text"] for finding in case[3]), sep="\n    ")
         case = one(arguments, 4, fault, culprit, transport)

@@ -118,7 +118,9 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
            box->header.pid, comm->name, comm->rank, comm->nranks, word_call(op).text, op->count,
            blackbox_type_name(op->type), blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-",
            word_state(op));
-    if (op->end && op->device)
+    if (op->gpu_end)
+        printf(" %s", word_time(view_duration(op, 0)).text);
+    else if (op->end && op->device)
         printf(" <%s", word_time(view_duration(op, 0)).text);
     else if (op->end)
         printf(" %s %.2f GB/s", word_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));

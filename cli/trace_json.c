@@ -52,6 +52,8 @@ static void add_device(json_t *out, const struct blackbox *box, const struct bla
     json_object_set_new(out, "head_ns", view_time_json(box, op->head_since));
     json_object_set_new(out, "device", json_true());
     json_object_set_new(out, "captured", json_boolean(op->captured));
+    json_object_set_new(out, "gpu_begin_ns", op->gpu_end ? json_integer((json_int_t)op->gpu_begin) : json_null());
+    json_object_set_new(out, "gpu_end_ns", op->gpu_end ? json_integer((json_int_t)op->gpu_end) : json_null());
     json_object_set_new(out, "sends_to", ranks_json(op->sends_to));
     json_object_set_new(out, "receives_from", ranks_json(op->recvs_from));
 }

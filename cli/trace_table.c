@@ -50,7 +50,7 @@ static void stage_text(const struct blackbox_op *op, char *out, size_t size)
         snprintf(out + used, size - (size_t)used, " s%" PRIu32, op->wait_slice);
 }
 
-/* When a GPU ended an operation is not known, only when it was seen to be over. */
+/* Where a GPU's kernels have not told, it is known only when an operation was seen to be over. */
 static struct word time_text(const struct blackbox *box, const struct blackbox_op *op)
 {
     struct word word = word_time(view_duration(op, box->now)), less;
@@ -58,7 +58,7 @@ static struct word time_text(const struct blackbox *box, const struct blackbox_o
         snprintf(word.text, sizeof word.text, "-");
     else if (op->state == WIRE_OP_DONE && !op->end)
         snprintf(word.text, sizeof word.text, "at once");
-    if (!op->device || op->captured || op->state != WIRE_OP_DONE)
+    if (!op->device || op->gpu_end || op->captured || op->state != WIRE_OP_DONE)
         return word;
     snprintf(less.text, sizeof less.text, "<%.40s", word.text);
     return less;

@@ -50,6 +50,8 @@ double view_busbw(const struct blackbox_op *op, int nranks)
 
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now)
 {
+    if (op->gpu_end)
+        return op->gpu_end - op->gpu_begin;
     uint64_t from = op->start && !op->device ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
     return to > from ? to - from : 0;
 }

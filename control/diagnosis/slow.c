@@ -28,6 +28,7 @@ struct meetings {
     struct meeting *calls;
     uint64_t first, base; /* sequence number of calls[0]; time 0 */
     size_t count;
+    bool by_time; /* the ranks' clocks compare; else how long calls took */
 };
 
 struct tally {
@@ -41,15 +42,18 @@ static bool common_calls(const struct group *group, struct meetings *meetings)
 {
     uint64_t from = 0, to = UINT64_MAX;
     meetings->base = UINT64_MAX;
+    meetings->by_time = group->one_clock;
     for (size_t i = 0; i < group->count; i++) {
         const struct blackbox_comm *comm = group->members[i].comm;
         uint64_t oldest = UINT64_MAX;
         if (!group->members[i].has_newest || comm->state != WIRE_COMM_OPEN)
             return false;
         for (size_t j = 0; j < comm->op_count && oldest == UINT64_MAX; j++)
-            if (comm->ops[j].collective < WIRE_SEND)
-                oldest = comm->ops[j].seq,
+            if (comm->ops[j].collective < WIRE_SEND) {
+                oldest = comm->ops[j].seq;
                 meetings->base = comm->ops[j].begin < meetings->base ? comm->ops[j].begin : meetings->base;
+                meetings->by_time = meetings->by_time && !comm->ops[j].device; /* GPUs' clocks compare with no others */
+            }
         from = oldest > from ? oldest : from;
         to = group->members[i].newest < to ? group->members[i].newest : to;
     }
@@ -91,10 +95,12 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
             came < meetings->base)
             continue;
         seen = op->seq + 1;
-        if (op->state != WIRE_OP_DONE || op->result || op->device) /* when a GPU came to it is not known */
+        if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* which its kernels tell */
             continue;
         int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
-        int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : -spent;
+        if (op->device)
+            spent = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
+        int64_t value = meetings->by_time ? (int64_t)(came - meetings->base) : -spent;
         come(&meetings->calls[op->seq - meetings->first], who, value, (double)spent);
         meetings->calls[op->seq - meetings->first].rooted = is_rooted(op->collective);
     }
@@ -113,9 +119,46 @@ static uint64_t others_wait(const struct meeting *meeting, size_t ranks)
 static bool recent(const struct group *group, const struct meetings *meetings, const struct meeting *meeting)
 {
     const struct blackbox *box = group->members->box;
-    if (!box->alive || !group->one_clock)
+    if (!box->alive || !meetings->by_time)
         return true;
     return box->now < meetings->base + (uint64_t)meeting->last + SLOW_WINDOW_NS;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* From the end of a call on its GPU to the begin of the next one, by that GPU's clock: the median. 0: not known. */
+static uint64_t usual_pause(const struct blackbox_comm *comm)
+{
+    uint64_t *pauses = calloc(comm->op_count + 1, sizeof *pauses), over = 0;
+    size_t count = 0;
+    for (size_t i = 0; pauses && i < comm->op_count; i++) {
+        const struct blackbox_op *op = &comm->ops[i];
+        if (over && op->gpu_begin > over)
+            pauses[count++] = op->gpu_begin - over;
+        over = op->gpu_end;
+    }
+    if (count)
+        qsort(pauses, count, sizeof *pauses, by_number);
+    uint64_t median = count ? pauses[count / 2] : 0;
+    free(pauses);
+    return median;
+}
+
+/* A GPU that comes late, or a peer or a network that keeps it? Its pauses tell: the program's own work is in them. */
+static void prove_pauses(struct finding *finding, const struct group *group, const struct member *member)
+{
+    uint64_t mine = usual_pause(member->comm), others = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        uint64_t pause = &group->members[i] == member ? 0 : usual_pause(group->members[i].comm);
+        others = pause > others ? pause : others;
+    }
+    if (mine && others)
+        prove(finding, "its GPU begins a call %s after the end of the one before it, the others' %s at most",
+              word_time(mine).text, word_time(others).text);
 }
 
 static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who,
@@ -130,6 +173,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on "
         "average",
         tally->held, all->held, word_name(member->comm), word_time(tally->waited / (tally->held - 1)).text);
+    prove_pauses(finding, group, member);
     if (share.time)
         prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
               member->box->header.pid, word_time(share.ran).text, word_time(share.time).text,
@@ -158,7 +202,7 @@ static uint64_t since_meeting(const struct group *group, const struct meetings *
                               uint64_t otherwise)
 {
     const struct meeting *meeting = &meetings->calls[before];
-    bool known = group->one_clock && meeting->came == group->count;
+    bool known = meetings->by_time && meeting->came == group->count;
     return known ? meetings->base + (uint64_t)meeting->last : otherwise;
 }
 
@@ -258,7 +302,7 @@ static struct tally count_waits(const struct group *group, const struct meetings
         add_wait(&all, waited);
         add_wait(&tallies[meeting->who], waited);
     }
-    *took = last > first && group->one_clock ? (uint64_t)(last - first) : 0;
+    *took = last > first && meetings->by_time ? (uint64_t)(last - first) : 0;
     return all;
 }
 

@@ -378,6 +378,8 @@ static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t s
     if (!record)
         return NULL;
     trace_store(&record->peers, peers);
+    trace_store(&record->wait[0].since, 0);
+    trace_store(&record->wait[1].since, 0);
     trace_op_mark(record, WIRE_OP_DEVICE, WIRE_OP_ENQUEUED);
     return (struct trace_op *)record;
 }
@@ -423,6 +425,16 @@ static inline void trace_op_seen_waiting(struct trace_op *op)
         return;
     trace_store(&record->start, trace_now());
     trace_op_mark(record, WIRE_OP_HAS_START, WIRE_OP_RUNNING);
+}
+
+/* When its GPU began and ended, by the GPU's clock (ns); 0: not known. Before it is seen to be over. */
+static inline void trace_op_gpu_times(struct trace_op *op, uint64_t begin, uint64_t end)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_store(&record->wait[0].since, begin);
+    trace_store(&record->wait[1].since, end);
 }
 
 /* It was seen to be over. The record may be reused from now on: the pointer is void. */

@@ -55,6 +55,10 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
     if (out->device) {
         out->sends_to = (uint32_t)in->peers;
         out->recvs_from = (uint32_t)(in->peers >> 32);
+        if (out->state == WIRE_OP_DONE && in->wait[0].since && in->wait[1].since >= in->wait[0].since) {
+            out->gpu_begin = in->wait[0].since;
+            out->gpu_end = in->wait[1].since;
+        }
     }
     if (stamp & WIRE_OP_HAS_START)
         out->start = box_rate_ns(rate, in->start);

@@ -167,6 +167,8 @@ class Life(unittest.TestCase):
         self.assertEqual(comm["captured"], 2)
         last = comm["operations"][-1]
         self.assertEqual((last["collective"], last["state"]), ("barrier", "done"))
+        self.assertGreater(last["gpu_begin_ns"], 0)
+        self.assertLess(last["gpu_end_ns"] - last["gpu_begin_ns"], 3600 * 10**9)
         self.assertEqual([op["state"] for op in comm["operations"][-3:-1]], ["captured"] * 2)
         self.assertTrue(all(op["state"] == "done" and op["device"] for op in comm["operations"][:-3]
                             if op["collective"] == "allreduce"))

@@ -2,8 +2,9 @@
 /*
  * faulty_gpu FAULT RANK AT: a job as faulty's, in memory of GPUs, each rank with one of its own: neighbours in pairs,
  * all. From step AT on, RANK's GPU does what FAULT says: `never` (what was issued before does not end, so that nothing
- * after that begins), `memory` (the program has no more of it). Other faults are the driver's, TUTTI_EMULATED_FAULT. A
- * rank that hears of a failure says so and stays, as a program that is caught in its error handling.
+ * after that begins), `memory` (the program has no more of it), `late` (before each step it is busy for 30 ms, as with
+ * a kernel of the program's). Other faults are the driver's, TUTTI_EMULATED_FAULT. A rank that hears of a failure says
+ * so and stays, as a program that is caught in its error handling.
  */
 #include "../collective/gpu.h"
 
@@ -16,6 +17,7 @@
 
 #define COUNT   50000
 #define STEP_US 3000
+#define LATE_US 30000
 
 struct job {
     tutti_comm_t world, pair;
@@ -56,12 +58,19 @@ static tutti_result_t all(struct job *job, size_t count, tutti_comm_t comm)
     return tutti_allreduce(job->in, job->out, count, TUTTI_FLOAT32, TUTTI_SUM, comm, (tutti_stream_t)job->stream);
 }
 
+static void be_busy(void *argument)
+{
+    usleep(LATE_US);
+}
+
 static tutti_result_t step(struct job *job, int number)
 {
     tutti_result_t result = take_batch(job, number);
     usleep(STEP_US);
     if (is(job, "never", number))
         never_end(job);
+    if (job->rank == job->culprit && number >= job->at && strcmp(job->fault, "late") == 0)
+        job->cu->LaunchHostFunc(job->stream, be_busy, NULL);
     if (!result)
         result = all(job, 200, job->pair);
     if (!result)

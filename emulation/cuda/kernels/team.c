@@ -49,8 +49,11 @@ void team_count_from(struct team *team, uint32_t number)
 
 struct kernel_team team_of(struct team *team, int rank)
 {
-    struct kernel_team out = {
-        .rank = rank, .nranks = team->n, .abort = &team->abort, .ticket = rank ? 0 : ++team->tickets};
+    struct kernel_team out = {.rank = rank,
+                              .nranks = team->n,
+                              .abort = &team->abort,
+                              .ticket = rank ? 0 : ++team->tickets,
+                              .times = team->times};
     for (int p = 0; p < team->n; p++) {
         out.window[p] = team->window[p];
         out.bulk[p] = team->bulk[p];
@@ -112,7 +115,8 @@ static void *run_rank(void *arg)
 
 static bool is_told(const struct kernel_team *team)
 {
-    return team->abort[2] == team->ticket;
+    const uint64_t *times = team->times + 2 * (team->ticket % KERNEL_TIMES);
+    return team->abort[2] == team->ticket && times[0] && times[0] <= times[1];
 }
 
 void team_run(const struct job *jobs, size_t count, int first, int end)

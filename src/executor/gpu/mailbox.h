@@ -99,6 +99,9 @@ struct mailbox_rank {
         CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t waits;                 /* behind it: the answer of a kernel that was asked */
     _Atomic uint32_t over;                  /* behind that: the ticket of the last operation that is over */
+    _Alignas(CACHE_LINE) struct mailbox_times {
+        _Atomic uint64_t begin, end; /* of the launch with this ticket, by its GPU's clock (ns); 0: not so far */
+    } times[KERNEL_TIMES];
     _Alignas(CACHE_LINE) _Atomic uint32_t bell; /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t
         closed; /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost one */

@@ -31,8 +31,13 @@ bool order_idle(const struct gpu *gpu)
 /* 0 is none. */
 static uint32_t next_ticket(struct gpu *gpu)
 {
-    gpu->order.tickets += gpu->order.tickets == UINT32_MAX ? 2 : 1;
-    return gpu->order.tickets;
+    uint32_t ticket = gpu->order.tickets += gpu->order.tickets == UINT32_MAX ? 2 : 1;
+    if (gpu->kernels.times) { /* what a launch of long ago has left there */
+        struct mailbox_times *times = &gpu->mailbox->rank[gpu->rank].times[ticket % KERNEL_TIMES];
+        atomic_store_explicit(&times->begin, 0, memory_order_relaxed);
+        atomic_store_explicit(&times->end, 0, memory_order_relaxed);
+    }
+    return ticket;
 }
 
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream)

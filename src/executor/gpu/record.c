@@ -24,6 +24,7 @@
 struct record {
     struct trace_comm *trace;
     struct trace_op *call; /* being issued; NULL: not recorded */
+    uint32_t first;        /* ticket of its first launch */
     enum way way;
     uint32_t rounds; /* of its schedule; 0 of sends and receives */
     uint64_t peers;  /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
@@ -32,7 +33,7 @@ struct record {
      * the lock */
     struct pending {
         struct trace_op *op;
-        uint32_t ticket;
+        uint32_t first, ticket; /* of its launches, and of what comes last */
     } pending[WIRE_BOX_OPS];
     _Atomic uint64_t head, tail;
     pthread_mutex_t lock;
@@ -59,6 +60,18 @@ static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
     return head;
 }
 
+/* By the GPU's clock: when its first launch began, and when the last one was over; not of what copy engines carry, nor
+ * of launches so long ago that others have their places. */
+static void take_times(struct gpu *gpu, const struct pending *pending)
+{
+    struct mailbox_times *times = gpu->mailbox->rank[gpu->rank].times;
+    if ((uint32_t)gpu->order.tickets - pending->first >= KERNEL_TIMES)
+        return;
+    uint64_t begin = atomic_load_explicit(&times[pending->first % KERNEL_TIMES].begin, memory_order_relaxed);
+    uint64_t end = atomic_load_explicit(&times[pending->ticket % KERNEL_TIMES].end, memory_order_relaxed);
+    trace_op_gpu_times(pending->op, begin, end);
+}
+
 /* Under the lock. What ends after the communicator has failed was given up. */
 static bool end_until(struct gpu *gpu, uint64_t end)
 {
@@ -66,6 +79,7 @@ static bool end_until(struct gpu *gpu, uint64_t end)
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), first = head;
     tutti_result_t result = (tutti_result_t)atomic_load(&gpu->team->failed);
     for (; head < end; head++) {
+        take_times(gpu, pending_at(record, head));
         trace_op_seen_done(pending_at(record, head)->op, result);
         if (result != TUTTI_SUCCESS)
             trace_count(gpu->team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
@@ -187,6 +201,7 @@ static bool records(struct gpu *gpu)
     if (!gpu->record)
         return false;
     gpu->record->call = NULL;
+    gpu->record->first = gpu->order.tickets + 1;
     if (atomic_load_explicit(&gpu->team->failed, memory_order_relaxed))
         return false;
     make_room(gpu);
@@ -263,7 +278,7 @@ static void wake(struct record *record)
 static void push(struct record *record, uint32_t ticket)
 {
     uint64_t tail = atomic_load_explicit(&record->tail, memory_order_relaxed);
-    *pending_at(record, tail) = (struct pending){record->call, ticket};
+    *pending_at(record, tail) = (struct pending){record->call, record->first, ticket};
     atomic_store(&record->tail,
                  tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
     if (!atomic_load(&record->watching) && !atomic_exchange(&record->watching, true))
@@ -328,6 +343,9 @@ void record_open(struct gpu *gpu)
         if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
             log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
             release(gpu);
+        } else {
+            struct mailbox_times *times = gpu->mailbox->rank[gpu->rank].times;
+            gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, times);
         }
     }
     write_ledger(gpu);

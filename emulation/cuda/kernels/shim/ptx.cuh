@@ -10,6 +10,7 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include <time.h>
 
 #define __device__
 #define DEVICE static inline
@@ -73,6 +74,18 @@ DEVICE uint32_t load_ack(const uint32_t *at)
 DEVICE void store_flag(uint32_t *at, uint32_t x)
 {
     __atomic_store_n(at, x, __ATOMIC_RELEASE);
+}
+
+DEVICE void store_word(uint64_t *at, uint64_t x)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELAXED);
+}
+
+DEVICE uint64_t clock_of_gpu()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 DEVICE void store_ack(uint32_t *at, uint32_t x)

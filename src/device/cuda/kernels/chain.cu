@@ -203,6 +203,7 @@ DEVICE void chain(const struct kernel_chain &what)
 
 KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
 {
+    launch_begins(what.team);
     chain(what);
     launch_over(what.team);
 }

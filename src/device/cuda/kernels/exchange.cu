@@ -126,6 +126,7 @@ DEVICE void exchange_with_self(const struct kernel_exchange &what, uint32_t inde
 KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
 {
     const uint32_t last = (uint32_t)what.team.nranks - 1, own = kernel_exchange_own(&what, last);
+    launch_begins(what.team);
     if (blockIdx.x >= own)
         exchange_with_self(what, blockIdx.x - own, gridDim.x - own);
     else if (ALONE)

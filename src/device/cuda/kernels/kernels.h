@@ -50,6 +50,8 @@
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
+#define KERNEL_TIMES 256 /* launches whose times are kept: by ticket */
+
 /* In kernel_team.abort. */
 #define KERNEL_GIVE_UP 1u
 #define KERNEL_ASKED   2u
@@ -60,12 +62,14 @@ enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNE
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before
  * the first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that
  * wait (NULL: never anything); a kernel that is asked puts 1 into the word behind it. ticket: stored in the word behind
- * that one when this launch is over, behind all that it has stored; 0: nothing is.
+ * that one when this launch is over, behind all that it has stored; 0: nothing is. times: where a launch with a ticket
+ * stores when it begins and when it is over, by this GPU's clock (ns), in pair `ticket % KERNEL_TIMES`; NULL: nowhere.
  */
 struct kernel_team {
     int32_t rank, nranks;
     const uint32_t *abort;
     uint32_t ticket;
+    uint64_t *times;
     unsigned char *window[KERNEL_RANKS];
     unsigned char *bulk[KERNEL_RANKS];
 };

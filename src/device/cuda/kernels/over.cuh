@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launch is over: its last block tells the host, which then need not ask the driver. A kernel that gives up says so,
- * too. What graphs launch has no ticket and costs nothing here.
+ * A launch begins, and is over: its first block tells when, its last one that, and when, so that the host need not ask
+ * the driver. A kernel that gives up says so, too. What graphs launch has no ticket and costs nothing here.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_OVER_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_OVER_CUH
 
 #include <window.cuh>
+
+DEVICE void tell_time(const struct kernel_team &team, uint32_t which)
+{
+    if (team.times)
+        store_word(team.times + 2 * (team.ticket % KERNEL_TIMES) + which, clock_of_gpu());
+}
+
+/* Called by all threads of all blocks, first. */
+DEVICE void launch_begins(const struct kernel_team &team)
+{
+    if (team.ticket && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0)
+        tell_time(team, 0);
+}
 
 /* Called by all threads of all blocks, last. The fence is for whoever orders other work behind the ticket. */
 DEVICE void launch_over(const struct kernel_team &team)
@@ -18,6 +31,7 @@ DEVICE void launch_over(const struct kernel_team &team)
     if (threadIdx.x != 0 ||
         (blocks > 1 && !is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks)))
         return;
+    tell_time(team, 1);
     fence_all();
     store_flag((uint32_t *)team.abort + 2, team.ticket);
 }

@@ -70,6 +70,20 @@ DEVICE uint32_t load_ack(const uint32_t *at)
     return load_relaxed(at);
 }
 
+/* Seen some time, and behind nothing. */
+DEVICE void store_word(uint64_t *at, uint64_t x)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(at), "l"(x) : "memory");
+}
+
+/* ns, of all its processors alike. */
+DEVICE uint64_t clock_of_gpu()
+{
+    uint64_t x;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(x));
+    return x;
+}
+
 DEVICE void fence_all()
 {
     asm volatile("fence.acq_rel.sys;" : : : "memory");

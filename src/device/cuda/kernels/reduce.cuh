@@ -10,16 +10,19 @@
 #define REDUCE_KERNELS(type, name)                                                                                     \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                            \
     {                                                                                                                  \
+        launch_begins(what.team);                                                                                      \
         reduce_stripes<element<type>, false>(what);                                                                    \
         launch_over(what.team);                                                                                        \
     }                                                                                                                  \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                            \
     {                                                                                                                  \
+        launch_begins(what.team);                                                                                      \
         reduce_stripes<element<type>, true>(what);                                                                     \
         launch_over(what.team);                                                                                        \
     }                                                                                                                  \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                         \
     {                                                                                                                  \
+        launch_begins(what.team);                                                                                      \
         reduce_bulk<element<type>>(what);                                                                              \
         launch_over(what.team);                                                                                        \
     }

@@ -214,6 +214,7 @@ template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
 #define PEER_KERNELS(type, name)                                                                                       \
     KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_reduce) what)                         \
     {                                                                                                                  \
+        launch_begins(what.team);                                                                                      \
         reduce_peer<element<type>>(what);                                                                              \
         launch_over(what.team);                                                                                        \
     }
