@@ -138,6 +138,9 @@ static void test_run(void **state)
     assert_int_equal(harness_run("$LAB run h0 -n $NAME -- / 2>/dev/null"), 126);
     assert_int_equal(harness_run("$LAB run h9 -n $NAME -- true 2>/dev/null"), 125);
     assert_int_equal(harness_run("$LAB run h0 -n $NAME 2>/dev/null"), 2);
+    /* As ssh and its like are called: options behind the command's name are the command's. */
+    assert_int_equal(harness_run("$LAB run -n $NAME h0 sh -c 'exit $1' -h 8"), 8);
+    assert_int_equal(harness_run("$LAB run -n $NAME h0 sh -c 'exit $1' -- 9"), 9);
     must(harness_read(out, sizeof out,
                       "$LAB run h3 -n $NAME -- sh -c 'hostname; echo $LAB_INDEX; ls /sys/class/net; "
                       "getent ahostsv4 h2.n1'"));
@@ -388,7 +391,7 @@ static void test_usage(void **state)
 {
     char out[8192];
     must(harness_read(out, sizeof out, "$LAB --help && $LAB up --help"));
-    assert_non_null(strstr(out, "exec-all -- CMD"));
+    assert_non_null(strstr(out, "exec-all [--] CMD"));
     must(harness_run("[ $($LAB up $DIR/lab.yaml --dry-run | grep -c '^netns add') = 8 ]"));
     static const char *const bad[] = {"",
                                       "fly",
