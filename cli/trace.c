@@ -34,6 +34,8 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "      --lanes                 bandwidth of the lanes to other processes, and why\n"
                            "                              it is low; again and again with --follow\n"
                            "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
+                           "      --window N              with --lanes: bandwidth of N segments at a time, 1 to\n"
+                           "                              128 (default 8)\n"
                            "      --counters              what the processes counted\n"
                            "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
                            "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as\n"
@@ -49,7 +51,18 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "2 wrong options, 3 no such process, communicator or file, 4 nothing to show, 5\n"
                            "with --summary: something stands still or has failed.\n";
 
-enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR, OPT_LANES, OPT_PLOT };
+enum {
+    OPT_STUCK = 256,
+    OPT_COUNTERS,
+    OPT_PERFETTO,
+    OPT_RECORDER,
+    OPT_PICKLE,
+    OPT_CLEAN,
+    OPT_DIR,
+    OPT_LANES,
+    OPT_PLOT,
+    OPT_WINDOW
+};
 
 static const struct option longs[] = {
     {"all-ops", no_argument, NULL, 'a'},
@@ -62,6 +75,7 @@ static const struct option longs[] = {
     {"json", no_argument, NULL, 'j'},
     {"lanes", no_argument, NULL, OPT_LANES},
     {"plot", required_argument, NULL, OPT_PLOT},
+    {"window", required_argument, NULL, OPT_WINDOW},
     {"counters", no_argument, NULL, OPT_COUNTERS},
     {"perfetto", required_argument, NULL, OPT_PERFETTO},
     {"flight-recorder", required_argument, NULL, OPT_RECORDER},
@@ -93,6 +107,14 @@ static enum parsed parse_pid(const char *text, struct view_options *options)
     return WRONG;
 }
 
+static enum parsed parse_window(const char *text, struct view_options *options)
+{
+    if (parse_int(text, &options->window) && options->window > 0 && options->window <= WIRE_BOX_SEGMENTS)
+        return RUN;
+    fprintf(stderr, "tutti trace: --window %s: want a number of segments from 1 to %d\n", text, WIRE_BOX_SEGMENTS);
+    return WRONG;
+}
+
 static enum parsed parse_long(int option, struct view_options *options)
 {
     switch (option) {
@@ -116,6 +138,8 @@ static enum parsed parse_long(int option, struct view_options *options)
     case OPT_PLOT:
         options->plot = optarg;
         return RUN;
+    case OPT_WINDOW:
+        return parse_window(optarg, options);
     case OPT_CLEAN:
         options->clean = true;
         return RUN;
@@ -172,6 +196,10 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     }
     if (parsed == RUN && options->plot && (!options->lanes || options->follow)) {
         fprintf(stderr, "tutti trace: --plot goes with --lanes, and not with --follow\n");
+        return WRONG;
+    }
+    if (parsed == RUN && options->window && !options->lanes) {
+        fprintf(stderr, "tutti trace: --window goes with --lanes\n");
         return WRONG;
     }
     options->files = argv + optind;
