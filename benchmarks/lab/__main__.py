@@ -52,8 +52,8 @@ class Bench:
     def bars(self, name, title, groups):
         plot.write_bars(os.path.join(self.out, name + ".svg"), title, groups)
 
-    def curves(self, name, title, curves):
-        plot.write_curves(os.path.join(self.out, name + ".svg"), title, curves)
+    def curves(self, name, title, curves, unit="s"):
+        plot.write_curves(os.path.join(self.out, name + ".svg"), title, curves, unit)
 
 
 def options_of():
