@@ -387,6 +387,33 @@ static void test_reports(void **state)
     must(harness_run("! $LAB draw -o /nonexistent/x.svg -n $NAME 2>/dev/null"));
 }
 
+/* A watcher has sockets in all networks of a lab, which live on through them. */
+static void test_watch_ends_with_the_lab(void **state)
+{
+    char out[256];
+    for (int again = 0; again < 2; again++) {
+        must(harness_up(plain));
+        pid_t watcher = harness_start("exec $LAB watch --interval 0.05 -n $NAME >$DIR/table 2>$DIR/said");
+        must(harness_run("until grep -q UPLINKS $DIR/table; do sleep 0.01; done"));
+        must(again ? harness_up(plain) : harness_run("$LAB down $NAME"));
+        assert_int_equal(harness_wait(watcher), 1);
+        must(harness_read(out, sizeof out, "cat $DIR/said; rm $DIR/table"));
+        assert_non_null(strstr(out, again ? "was taken down, and is up anew" : "was taken down\n"));
+    }
+}
+
+/* What a killed `down` has left: a sentence says what to do. */
+static void test_half_a_lab(void **state)
+{
+    char out[512];
+    must(harness_up(plain));
+    must(harness_run("umount /run/netns/$NAME-s1"));
+    assert_int_equal(harness_read(out, sizeof out, "$LAB counters -n $NAME 2>&1"), 1);
+    assert_non_null(strstr(out, "the lab is incomplete: run \"tutti-lab up\" again, or \"tutti-lab down\""));
+    must(harness_run("$LAB down $NAME"));
+    assert_false(harness_anything_left());
+}
+
 static void test_usage(void **state)
 {
     char out[8192];
@@ -451,6 +478,8 @@ int main(void)
         LAB_TEST(test_rate),
         LAB_TEST(test_iperf3),
         LAB_TEST(test_reports),
+        LAB_TEST(test_watch_ends_with_the_lab),
+        LAB_TEST(test_half_a_lab),
         LAB_TEST(test_usage),
         LAB_TEST(test_not_root),
     };
