@@ -104,7 +104,7 @@ bench-diagnosis: build
 
 # Lanes in the lab of network namespaces: docs/bench-lab.md. As root. BENCH="--only port --turns 1" measures less.
 bench-lab: build
-	@tests/need.sh $(PACKAGES) iproute2 perftest
+	@tests/need.sh $(PACKAGES) iproute2 perftest valgrind
 	@python3 benchmarks/lab $(BUILD) --out $(BUILD)/bench-lab $(BENCH)
 
 # The pages that are made from the program: parameters and manual.

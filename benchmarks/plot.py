@@ -167,15 +167,16 @@ def write_bars(path, title, groups):
     save_svg(path, LEFT + wide + 20, TOP + high + GAP_Y // 2, out)
 
 
-def write_curves(path, title, curves):
-    """Values over seconds. curves: {name: [(seconds, value)]}"""
+def write_curves(path, title, curves, unit="s"):
+    """Values over time. curves: {name: [(time, value)]}"""
     wide, high = 3 * WIDTH, 2 * HEIGHT
     points = [point for curve in curves.values() for point in curve]
     first, last, top = min(p[0] for p in points), max(p[0] for p in points), 1.05 * max(p[1] for p in points)
     out = frame(LEFT, TOP, wide, high, top, title) + legend(curves, 22)
-    for second in range(math.ceil(first), math.floor(last) + 1):
-        at = LEFT + (second - first) / (last - first) * wide
-        out.append(f'<text x="{at:.1f}" y="{TOP + high + 16}" text-anchor="middle">{second} s</text>')
+    step = next(one for one in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10 ** 9) if (last - first) / one <= 12)
+    for mark in range(math.ceil(first / step) * step, math.floor(last) + 1, step):
+        at = LEFT + (mark - first) / (last - first) * wide
+        out.append(f'<text x="{at:.1f}" y="{TOP + high + 16}" text-anchor="middle">{mark} {unit}</text>')
     for index, curve in enumerate(curves.values()):
         places = " ".join(f"{LEFT + (x - first) / (last - first) * wide:.1f},{TOP + high * (1 - value / top):.1f}"
                           for x, value in curve)

@@ -25,7 +25,7 @@ trap clean EXIT
 ip netns add $ns || exit 77
 ip -n $ns link set lo up
 sed -e "s/^name: .*/name: $ns/" -e 's/^rate: .*/rate: none/' \
-    "$source/../emulation/lab/examples/clos.yaml" >$work/lab.yaml
+    "$source/../examples/clos.yaml" >$work/lab.yaml
 "$lab" up $work/lab.yaml >$work/up 2>&1 || { cat $work/up; exit 1; }
 
 in_server() { if [ $place = loopback ]; then ip netns exec $ns "$@"; else "$lab" run -n $ns h2 -- "$@"; fi; }

@@ -25,6 +25,8 @@ static const char help[] = "Usage: tutti perf COLLECTIVE [OPTIONS]\n"
                            "  -i, --stepbytes N       step between sizes (default 1M)\n"
                            "  -f, --stepfactor N      factor between sizes, instead of a step\n"
                            "  -n, --iters N           timed iterations (default 20)\n"
+                           "  -N, --run_cycles N      all of it N times, with a row each time; 0: without an end\n"
+                           "                          (default 1)\n"
                            "  -w, --warmup_iters N    iterations before them (default 5)\n"
                            "  -m, --agg_iters N       operations in one group (default 1)\n"
                            "  -c, --check N           verified iterations (default 1; 0: none)\n"
@@ -68,6 +70,7 @@ static const struct option long_options[] = {
     {"stepbytes", required_argument, NULL, 'i'},
     {"stepfactor", required_argument, NULL, 'f'},
     {"iters", required_argument, NULL, 'n'},
+    {"run_cycles", required_argument, NULL, 'N'},
     {"warmup_iters", required_argument, NULL, 'w'},
     {"agg_iters", required_argument, NULL, 'm'},
     {"check", required_argument, NULL, 'c'},
@@ -130,6 +133,8 @@ static bool take_option(struct perf_options *o, int option, const char *text)
         return parse_int(text, &o->factor) && o->factor >= 0 && o->factor <= INT32_MAX;
     case 'n':
         return text_int(text, 1, INT32_MAX, &o->iterations);
+    case 'N':
+        return text_int(text, 0, INT32_MAX, &o->cycles);
     case 'w':
         return text_int(text, 0, INT32_MAX, &o->warmup);
     case 'm':
@@ -220,6 +225,7 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
                                      .max = 32 << 20,
                                      .step = 1 << 20,
                                      .iterations = 20,
+                                     .cycles = 1,
                                      .warmup = 5,
                                      .checks = 1,
                                      .threads = 1,
@@ -231,7 +237,7 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
     argv[0] = name;
     optind = 1;
     spell_np(argc, argv);
-    while ((option = getopt_long(argc, argv, "b:e:i:f:n:w:m:c:o:d:r:z:t:g:p:a:T:C:R:G:J:h", long_options, &which)) !=
+    while ((option = getopt_long(argc, argv, "b:e:i:f:n:N:w:m:c:o:d:r:z:t:g:p:a:T:C:R:G:J:h", long_options, &which)) !=
            -1) {
         if (option == 'h') {
             fputs(help, stdout);

@@ -472,13 +472,12 @@ static void first_touch(struct worker *worker)
     }
 }
 
-void perf_work(struct worker *worker)
+static void cycle(struct worker *worker)
 {
     const struct perf_options *options = &worker->perf->options;
     const struct collective *collective = options->collective;
     struct shape shape = {.collective = collective, .size = worker->perf->size};
     int first_root = options->root < 0 ? 0 : options->root, roots = options->root < 0 ? worker->perf->size : 1;
-    first_touch(worker);
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
         for (int op = 0; op < OP_ROWS; op++)
             for (int root = 0; root < roots; root++) {
@@ -491,4 +490,12 @@ void perf_work(struct worker *worker)
                 if (wanted)
                     sizes(worker, &shape);
             }
+}
+
+void perf_work(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    first_touch(worker);
+    for (int done = 0; !options->cycles || done<options->cycles; done += options->cycles> 0)
+        cycle(worker);
 }

@@ -185,7 +185,7 @@ static bool is_told(const struct blackbox_lane *lane)
 static void put_lane(struct top_frame *frame, const struct top_look *now, const struct top_row *row, size_t index)
 {
     const struct blackbox_lane *lane = &row->box->lanes[index];
-    struct view_lane_sum sum = view_lane_sum(row->box, index);
+    struct view_lane_sum sum = view_lane_sum(row->box, index, WINDOW_SEGMENTS);
     bool busy = carries(row->box, lane), up = lane->state == WIRE_LANE_UP;
     char slow[48] = "";
     if (sum.slow)

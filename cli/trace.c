@@ -34,6 +34,8 @@ static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
                            "      --lanes                 bandwidth of the lanes to other processes, and why\n"
                            "                              it is low; again and again with --follow\n"
                            "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
+                           "      --window N              with --lanes: bandwidth of N segments at a time, 1 to\n"
+                           "                              128 (default 8)\n"
                            "      --profile               what each collective took (registering, control words,\n"
                            "                              data), how busy lanes are, and whose are slow\n"
                            "      --counters              what the processes counted\n"
@@ -61,7 +63,8 @@ enum {
     OPT_DIR,
     OPT_LANES,
     OPT_PLOT,
-    OPT_PROFILE
+    OPT_PROFILE,
+    OPT_WINDOW,
 };
 
 static const struct option longs[] = {
@@ -75,6 +78,7 @@ static const struct option longs[] = {
     {"json", no_argument, NULL, 'j'},
     {"lanes", no_argument, NULL, OPT_LANES},
     {"plot", required_argument, NULL, OPT_PLOT},
+    {"window", required_argument, NULL, OPT_WINDOW},
     {"profile", no_argument, NULL, OPT_PROFILE},
     {"counters", no_argument, NULL, OPT_COUNTERS},
     {"perfetto", required_argument, NULL, OPT_PERFETTO},
@@ -107,6 +111,14 @@ static enum parsed parse_pid(const char *text, struct view_options *options)
     return WRONG;
 }
 
+static enum parsed parse_window(const char *text, struct view_options *options)
+{
+    if (parse_int(text, &options->window) && options->window > 0 && options->window <= WIRE_BOX_SEGMENTS)
+        return RUN;
+    fprintf(stderr, "tutti trace: --window %s: want a number of segments from 1 to %d\n", text, WIRE_BOX_SEGMENTS);
+    return WRONG;
+}
+
 static enum parsed parse_long(int option, struct view_options *options)
 {
     switch (option) {
@@ -133,6 +145,8 @@ static enum parsed parse_long(int option, struct view_options *options)
     case OPT_PLOT:
         options->plot = optarg;
         return RUN;
+    case OPT_WINDOW:
+        return parse_window(optarg, options);
     case OPT_CLEAN:
         options->clean = true;
         return RUN;
@@ -189,6 +203,10 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     }
     if (parsed == RUN && options->plot && (!options->lanes || options->follow)) {
         fprintf(stderr, "tutti trace: --plot goes with --lanes, and not with --follow\n");
+        return WRONG;
+    }
+    if (parsed == RUN && options->window && !options->lanes) {
+        fprintf(stderr, "tutti trace: --window goes with --lanes\n");
         return WRONG;
     }
     options->files = argv + optind;

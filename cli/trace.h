@@ -29,6 +29,7 @@ struct view_options {
     char **files; /* instead of the folder */
     int file_count;
     int64_t pid;      /* 0: all */
+    int64_t window;   /* segments; 0: WINDOW_SEGMENTS */
     const char *comm; /* name or hexadecimal id, NULL: all */
     uint64_t stuck;   /* unfinished for so long: a hang */
     bool quiet;       /* boxes that cannot be read are only counted */
@@ -110,7 +111,9 @@ struct view_lane_sum {
     double last, best;
     enum window_cause slow_cause; /* of the last slow window */
 };
-struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane);
+/* Segments of a window. */
+uint32_t view_window(const struct view_options *options);
+struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane, uint32_t segments);
 const char *view_lane_state(const struct blackbox_lane *lane);
 /* It carries data only while no lane for data is up. */
 bool view_lane_is_backup(const struct blackbox_lane *lane);
@@ -128,7 +131,7 @@ struct findings view_findings(const struct view_options *options, const struct v
 json_t *view_text_json(const char *text);
 json_t *view_time_json(const struct blackbox *box, uint64_t time);
 json_t *view_hex_json(uint64_t value);
-json_t *view_lanes_json(const struct blackbox *box);
+json_t *view_lanes_json(const struct blackbox *box, uint32_t segments);
 json_t *view_findings_json(const struct findings *findings);
 /* The verdict, then a line for each communicator. Is anything wrong? */
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set);

@@ -128,7 +128,7 @@ static json_t *counters_json(const struct blackbox *box)
     return out;
 }
 
-static json_t *box_json(const struct blackbox *box)
+static json_t *box_json(const struct blackbox *box, uint32_t segments)
 {
     json_t *comms = json_array(), *events = json_array();
     for (size_t i = 0; i < box->comm_count; i++)
@@ -140,7 +140,7 @@ static json_t *box_json(const struct blackbox *box)
                      view_box_state(box), "host", view_text_json(box->header.host), "command",
                      view_text_json(box->header.command), "library", view_text_json(box->header.library),
                      "last_sign_ns", view_time_json(box, box->now), "torn", (json_int_t)box->torn, "communicators",
-                     comms, "events", events, "counters", counters_json(box), "lanes", view_lanes_json(box));
+                     comms, "events", events, "counters", counters_json(box), "lanes", view_lanes_json(box, segments));
 }
 
 int view_json(const struct view_options *options, const struct view_set *set)
@@ -149,7 +149,7 @@ int view_json(const struct view_options *options, const struct view_set *set)
     json_t *boxes = json_array(), *verdict = view_findings_json(&findings);
     findings_free(&findings);
     for (size_t i = 0; i < set->count; i++)
-        json_array_append_new(boxes, box_json(set->boxes[i]));
+        json_array_append_new(boxes, box_json(set->boxes[i], view_window(options)));
     json_t *all = json_pack("{s:i, s:o, s:o}", "version", 1, "processes", boxes, "verdict", verdict);
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);

@@ -26,10 +26,10 @@ static json_t *time_of_causes(const uint64_t *time)
 }
 
 /* A pause has no segments. */
-static json_t *windows_json(const struct blackbox *box, size_t lane)
+static json_t *windows_json(const struct blackbox *box, size_t lane, uint32_t segments)
 {
     struct lane_window *windows;
-    size_t count = lane_windows(box, lane, WINDOW_SEGMENTS, &windows);
+    size_t count = lane_windows(box, lane, segments, &windows);
     json_t *out = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(out, json_pack("{s:o, s:o, s:I, s:i, s:s, s:b}", "begin_ns",
@@ -54,10 +54,10 @@ static json_t *limit_json(const struct blackbox_lane *lane)
     return json_pack("{s:o, s:o}", "segments", known_json(lane->window), "bytes", known_json(lane->window_bytes));
 }
 
-static json_t *lane_json(const struct blackbox *box, size_t index)
+static json_t *lane_json(const struct blackbox *box, size_t index, uint32_t segments)
 {
     const struct blackbox_lane *lane = &box->lanes[index];
-    struct view_lane_sum sum = view_lane_sum(box, index);
+    struct view_lane_sum sum = view_lane_sum(box, index, segments);
     size_t under_way = 0;
     for (size_t i = 0; i < lane->segment_count; i++)
         under_way += lane->segments[i].status == WIRE_SEGMENT_POSTED;
@@ -71,16 +71,16 @@ static json_t *lane_json(const struct blackbox *box, size_t index)
                              view_lane_state(lane), "backup", view_lane_is_backup(lane), "opened_ns",
                              view_time_json(box, lane->opened), "segments", (json_int_t)lane->segment_count,
                              "under_way", (json_int_t)under_way, "bandwidth", bandwidth_json(&sum), "time_ns",
-                             time_of_causes(sum.time), "windows", windows_json(box, index));
+                             time_of_causes(sum.time), "windows", windows_json(box, index, segments));
     json_object_update(out, more);
     json_decref(more);
     return out;
 }
 
-json_t *view_lanes_json(const struct blackbox *box)
+json_t *view_lanes_json(const struct blackbox *box, uint32_t segments)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < box->lane_count; i++)
-        json_array_append_new(out, lane_json(box, i));
+        json_array_append_new(out, lane_json(box, i, segments));
     return out;
 }

@@ -11,6 +11,11 @@
 #define LIVE_MS 1000
 #define LAST    4 /* slow windows and pauses of a lane that are printed */
 
+uint32_t view_window(const struct view_options *options)
+{
+    return options->window ? (uint32_t)options->window : WINDOW_SEGMENTS;
+}
+
 const char *view_lane_state(const struct blackbox_lane *lane)
 {
     return lane->state == WIRE_LANE_UP ? "up" : lane->state == WIRE_LANE_DOWN ? "down" : "closed";
@@ -42,10 +47,10 @@ static struct view_lane_sum sum_up(const struct lane_window *windows, size_t cou
     return sum;
 }
 
-struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane)
+struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane, uint32_t segments)
 {
     struct lane_window *windows;
-    size_t count = lane_windows(box, lane, WINDOW_SEGMENTS, &windows);
+    size_t count = lane_windows(box, lane, segments, &windows);
     struct view_lane_sum sum = sum_up(windows, count);
     free(windows);
     return sum;
@@ -101,11 +106,11 @@ static void print_limit(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, "%s %" PRIu64 " KiB", lane->window ? " and" : ", limit", lane->window_bytes >> 10);
 }
 
-static void print_lane(FILE *out, const struct blackbox *box, size_t index)
+static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint32_t segments)
 {
     const struct blackbox_lane *lane = &box->lanes[index];
     struct lane_window *windows;
-    size_t count = lane_windows(box, index, WINDOW_SEGMENTS, &windows), under_way = 0, told = 0;
+    size_t count = lane_windows(box, index, segments, &windows), under_way = 0, told = 0;
     struct view_lane_sum sum = sum_up(windows, count);
     for (size_t i = 0; i < lane->segment_count; i++)
         under_way += lane->segments[i].status == WIRE_SEGMENT_POSTED;
@@ -129,14 +134,14 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
     free(windows);
 }
 
-static void print_boxes(FILE *out, const struct view_set *set)
+static void print_boxes(FILE *out, const struct view_options *options, const struct view_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct blackbox *box = set->boxes[i];
         fprintf(out, "process %u (%s) on %s: %zu lanes to other processes\n", box->header.pid, view_box_state(box),
                 box->header.host, box->lane_count);
         for (size_t j = 0; j < box->lane_count; j++)
-            print_lane(out, box, j);
+            print_lane(out, box, j, view_window(options));
     }
 }
 
@@ -150,6 +155,7 @@ struct plot {
     uint64_t begin, end;
     double most; /* bytes a second */
     int rows;
+    uint32_t segments;
 };
 
 static void measure(struct plot *plot, const struct lane_window *windows, size_t count)
@@ -188,9 +194,9 @@ static void draw_frame(FILE *out, const struct plot *plot)
             "font-size=\"11\">\n",
             LEFT + WIDTH + 20, height);
     fprintf(out,
-            "<text x=\"8\" y=\"16\">bandwidth of lanes, %d segments a window; the top of each row is %.3f GB/s; %s "
+            "<text x=\"8\" y=\"16\">bandwidth of lanes, %u segments a window; the top of each row is %.3f GB/s; %s "
             "from left to right</text>\n",
-            WINDOW_SEGMENTS, plot->most / 1e9, word_time(plot->end - plot->begin).text);
+            plot->segments, plot->most / 1e9, word_time(plot->end - plot->begin).text);
     for (int cause = 0; cause < WINDOW_CAUSES; cause++)
         fprintf(out,
                 "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\" stroke=\"#888\"/><text x=\"%d\" "
@@ -199,9 +205,9 @@ static void draw_frame(FILE *out, const struct plot *plot)
                 window_cause_name((enum window_cause)cause));
 }
 
-static void draw_boxes(FILE *out, const struct view_set *set)
+static void draw_boxes(FILE *out, const struct view_options *options, const struct view_set *set)
 {
-    struct plot plot = {0};
+    struct plot plot = {.segments = view_window(options)};
     struct lane_window *windows;
     for (int pass = 0; pass < 2; pass++) {
         int row = 0;
@@ -209,7 +215,7 @@ static void draw_boxes(FILE *out, const struct view_set *set)
             draw_frame(out, &plot);
         for (size_t i = 0; i < set->count; i++)
             for (size_t j = 0; j < set->boxes[i]->lane_count; j++) {
-                size_t count = lane_windows(set->boxes[i], j, WINDOW_SEGMENTS, &windows);
+                size_t count = lane_windows(set->boxes[i], j, plot.segments, &windows);
                 if (!pass)
                     measure(&plot, windows, count);
                 if (pass && count) {
@@ -228,7 +234,7 @@ static int write_plot(const struct view_options *options, const struct view_set 
 {
     FILE *out = fopen(options->plot, "we");
     if (out)
-        draw_boxes(out, set);
+        draw_boxes(out, options, set);
     bool fine = out && !ferror(out);
     fine = out && fclose(out) == 0 && fine;
     if (!fine)
@@ -240,7 +246,7 @@ int view_lanes(const struct view_options *options, const struct view_set *set)
 {
     if (options->plot)
         return write_plot(options, set);
-    print_boxes(stdout, set);
+    print_boxes(stdout, options, set);
     return VIEW_SHOWN;
 }
 
@@ -255,7 +261,7 @@ int view_follow_lanes(const struct view_options *options)
         for (size_t i = 0; i < set.count; i++)
             living += set.boxes[i]->alive;
         if (living)
-            print_boxes(stdout, &set);
+            print_boxes(stdout, options, &set);
         fflush(stdout);
         view_unload(&set);
         met |= living > 0;

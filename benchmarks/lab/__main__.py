@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lanes gain by steering, weights, backups and windows, measured in the lab of network namespaces.
 
-    python3 benchmarks/lab [BUILD] [--only NAME[,NAME...]] [--seconds 8] [--turns 3] [--out FOLDER]
+    python3 benchmarks/lab [BUILD] [--only NAME[,NAME...]] [--seconds 5] [--turns 3] [--out FOLDER]
 
 All of it is emulated: links are virtual and limited by the kernel, adapters are the software RDMA device. Ratios of one
 run can be compared; nothing is said of the speed of hardware. Needs root. Writes FOLDER/lab.json, FOLDER/lab.md and
@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 import copies
 import jobs
@@ -27,7 +28,7 @@ import steering
 import uplink
 import windows
 from fabric import Build, Failed, Lab
-from result import table
+from result import HEAD, table
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
@@ -52,8 +53,8 @@ class Bench:
     def bars(self, name, title, groups):
         plot.write_bars(os.path.join(self.out, name + ".svg"), title, groups)
 
-    def curves(self, name, title, curves):
-        plot.write_curves(os.path.join(self.out, name + ".svg"), title, curves)
+    def curves(self, name, title, curves, unit="s"):
+        plot.write_curves(os.path.join(self.out, name + ".svg"), title, curves, unit)
 
 
 def options_of():
@@ -62,11 +63,12 @@ def options_of():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--only", metavar="NAME[,NAME...]", default=",".join(MEASUREMENTS),
                         help=f"of {', '.join(MEASUREMENTS)} (all)")
-    parser.add_argument("--seconds", type=float, default=8, help="that each rate is measured for (8)")
+    parser.add_argument("--seconds", type=float, default=5, help="that each rate is measured for (5)")
     parser.add_argument("--turns", type=int, default=3, help="how often each is measured (3)")
-    parser.add_argument("--out", default="bench-lab", metavar="FOLDER", help="for results (bench-lab)")
+    parser.add_argument("--out", metavar="FOLDER", help="for results (BUILD/bench-lab)")
     options = parser.parse_args()
     options.names = options.only.split(",")
+    options.out = options.out or os.path.join(options.build, "bench-lab")
     unknown = [name for name in options.names if name not in MEASUREMENTS]
     if unknown:
         parser.error(f"no measurement {unknown[0]}: {', '.join(MEASUREMENTS)}")
@@ -79,6 +81,8 @@ def refuses(build, names):
     """Why no lab can be made here; "" if one can."""
     if "copies" in names and not shutil.which("ib_write_bw"):
         return "there is no ib_write_bw for copies (package perftest); --only measures the rest"
+    if "monitor" in names and not shutil.which("valgrind"):
+        return "there is no valgrind for monitor; --only measures the rest"
     if build.lacks():
         return f"{build.lacks()} is not built"
     if os.geteuid():
@@ -98,23 +102,25 @@ def main():
         print(f"SKIPPED: nothing was measured: {why}")
         return 77
     os.makedirs(options.out, exist_ok=True)
-    text, failed, results = [], 0, {}
+    text, failed, results = list(HEAD), 0, {}
     for name in options.names:
         bench.name, measurement = name, MEASUREMENTS[name]
         bench.say(measurement.TITLE)
         try:
             rows = measurement.measure(bench)
-        except (Failed, OSError, subprocess.SubprocessError) as wrong:
-            bench.say(f"FAILED: {wrong}")
+        except Exception as wrong:  # whatever it is, the others are measured
+            bench.say(f"FAILED: {wrong!r}")
+            if not isinstance(wrong, Failed):
+                traceback.print_exc()
             failed += 1
             continue
-        text += table(measurement.TITLE, rows)
+        text += table(name, measurement.TITLE, rows)
         results[name] = {"rows": [dataclasses.asdict(row) for row in rows], "figures": bench.kept.get(name, {})}
         with open(os.path.join(options.out, "lab.json"), "w", encoding="utf-8") as file:
             json.dump({"emulated": True, "seconds": options.seconds, "turns": options.turns, "results": results}, file,
                       indent=1)
         with open(os.path.join(options.out, "lab.md"), "w", encoding="utf-8") as file:
-            file.write("\n".join(text))
+            file.write("\n".join([*text, ""]))
     print("\n".join(["", "Emulated: virtual links and the software RDMA device.", "", *text]))
     return 1 if failed else 0
 

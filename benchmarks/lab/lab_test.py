@@ -9,6 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
+
+import chance
+import fabric
+import monitor
 
 HARNESS = os.path.dirname(os.path.abspath(__file__))
 
@@ -31,7 +36,38 @@ def leaves_nothing_when_interrupted(how):
         assert not glob.glob(spaces), glob.glob(spaces)
 
 
+def windows_show_what_a_second_hides():
+    """Without a lab, and the same each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = types.SimpleNamespace(build=fabric.Build(sys.argv[1]), out=folder)
+        for line, seen in (((100, 64), "1 8 32"), ((100, 512), "1"), ((400, 64), "1 8 32"), ((400, 512), "1 8")):
+            found = monitor.drop(bench, *line)
+            assert abs(found["counted_gbs"] * 8 / line[0] - 1) < 0.001, found["counted_gbs"]
+            said = {size: monitor.summary(windows) for size, windows in found["windows"].items()}
+            assert " ".join(size for size, one in said.items() if one[2]) == seen, (line, said)
+            assert not any(false for *_, false in said.values()), (line, said)
+        env = {**os.environ, "TUTTI_TRACE_DIR": folder}
+        for how in ("direct", "plain"):
+            done = subprocess.run([monitor.program(bench), "carry", "65536", how], env=env, capture_output=True,
+                                  text=True, check=True)
+            assert done.stdout == "128\n", done
+        assert not os.listdir(folder)
+
+
+def chance_is_what_can_be_counted():
+    """Of 8 flows at random on 8 uplinks 8 (1 - (7/8)^8) = 5.25 are used."""
+    mean, _ = chance.pairs(8, 1, 8)
+    assert abs(mean - (1 - (7 / 8) ** 8)) < 0.01, mean
+    assert chance.pairs(1, 1, 1, 1) == (1, 0)
+    assert chance.rings(2, 1, 1, 1, 10) == (1, 1)
+    assert [round(6 * rate, 6) for rate in chance.fair([{0: 1}, {0: 1, 1: 1}, {1: 2}], 2)] == [4, 2, 2]
+    one, planned = chance.rings(8, 8, 8, 2)
+    assert planned == 2 and abs(one - chance.many_rings(1, 8, 8, 8, 2)) < 1e-9, (one, planned)
+
+
 def main():
+    chance_is_what_can_be_counted()
+    windows_show_what_a_second_hides()
     wrong = run(sys.argv[1], "--only", "nothing")
     assert wrong.returncode == 2 and "no measurement nothing" in wrong.stderr, wrong
     with tempfile.TemporaryDirectory() as folder:

@@ -23,8 +23,11 @@ def spread(figures, form=".1f"):
     return f"{text} ({min(figures):{form}} to {max(figures):{form}})" if len(figures) > 1 else text
 
 
-def table(title, rows):
-    """Lines of Markdown."""
+HEAD = ["| | paper | aim | measured (emulated) | |", "|---|---|---|---|---|"]
+
+
+def table(name, title, rows):
+    """Lines of Markdown, below HEAD: the table of docs/bench-lab.md."""
     verdict = {True: "met", False: "**missed**", None: ""}
-    return [f"| {title} | paper | aim | measured (emulated) | |", "|---|---|---|---|---|",
-            *(f"| {row.what} | {row.paper} | {row.aim} | {row.measured} | {verdict[row.met]} |" for row in rows), ""]
+    return [f"| **{title[:1].upper()}{title[1:]}** (`{name}`) | | | | |",
+            *(f"| {row.what} | {row.paper} | {row.aim} | {row.measured} | {verdict[row.met]} |" for row in rows)]

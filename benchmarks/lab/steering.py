@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allreduce of 8 hosts over 2 leaves x 8 uplinks with 8 lanes: source ports by the plan (TUTTI_PATHS) against ECMP,
-each with lanes in turn (TUTTI_STRIPE=turns, equal shares) and by arrival (the library's own choice)."""
+"""Allreduce of hosts over 2 leaves x 8 uplinks: source ports by the plan (TUTTI_PATHS) against ECMP, each with lanes in
+turn (TUTTI_STRIPE=turns, equal shares) and by arrival (the library's own choice): 8 hosts with 8 lanes, two jobs of 4
+hosts at once, and 4 and 8 hosts with 1 to 8 lanes. Each job draws new source ports."""
+import contextlib
 import statistics
 
+import chance
 import clos
 from fabric import Ports
 from result import Row, middle, spread
 
 TITLE = "allreduce, 8 hosts, 2 leaves x 8 uplinks, 8 lanes: steered against ECMP"
 WAYS = (("ECMP", "turns"), ("steered", "turns"), ("ECMP", "arrival"), ("steered", "arrival"))
+ONE, TWO = [clos.across()], [clos.across(first=0, count=4), clos.across(first=2, count=4)]
+SWEPT_HOSTS, SWEPT_LANES = (4, 8), (1, 2, 4, 8)
 
 
-def once(bench, way, stripe):
-    """(Mbit/s of bus bandwidth, bytes sent by each uplink) of one job."""
-    times = max(2, round(bench.seconds / (2 * clos.BYTES * 7 / 8 * clos.MBIT / clos.NIC)))
-    with clos.fabric(bench.build, way == "steered") as lab, Ports(lab, clos.LEAVES) as ports:
-        before = ports.sent()
-        with clos.ring(lab, stripe, ["-n", str(times), "-w", "1", "-c", "1"]) as job:
-            rate = job.result(60 + 10 * bench.seconds)["average_busbw"] * 8000
-        after = ports.sent()
-        bench.say(f"{way}, {stripe}: {rate:.1f} Mbit/s, {lab.drops()} packets dropped")
-    return rate, [after[port] - before[port] for port in clos.UP]
+@contextlib.contextmanager
+def both(bench, hosts=clos.HOSTS):
+    """{"ECMP": (lab, its ports), "steered": ...}, both up."""
+    with contextlib.ExitStack() as stack:
+        labs = {}
+        for way in ("ECMP", "steered"):
+            lab = stack.enter_context(clos.fabric(bench.build, way == "steered", hosts))
+            labs[way] = lab, stack.enter_context(Ports(lab, clos.nodes(hosts)))
+        yield labs
 
 
 def share_variance(loads):
@@ -29,26 +33,79 @@ def share_variance(loads):
     return statistics.fmean(statistics.pvariance(leaf) for leaf in shares)
 
 
-def measure(bench):
-    rates, variances, pictures = {}, {}, {}
+def turns_of(bench, labs, what, rings, ways):
+    """{way: (Mbit/s of a host in each turn, variances)}; the last turn's loads of l0's uplinks by way."""
+    found, loads = {way: ([], []) for way in ways}, {}
     for _ in range(bench.turns):
-        for way in WAYS:
-            rate, loads = once(bench, *way)
-            rates.setdefault(way, []).append(rate)
-            variances.setdefault(way, []).append(share_variance(loads))
-            pictures[f"{way[0]}, {way[1]}"] = [load / sum(loads[:clos.UPLINKS]) for load in loads[:clos.UPLINKS]]
-    bench.bars("lab-uplinks", "Share of its leaf that each uplink of l0 carried (1/8 = all alike)", pictures)
-    ecmp, even, weighed, own = (middle(rates[way]) for way in WAYS)
-    turns, arrival = (middle(variances["steered", stripe]) / middle(variances["ECMP", "turns"])
-                      for stripe in ("turns", "arrival"))
-    bench.keep(rates={", ".join(way): rates[way] for way in WAYS},
-               variances={", ".join(way): variances[way] for way in WAYS})
-    return [Row("steered over ECMP, both with lanes in turn", "1.40x (CTCCL)", ">= 1.4x",
-                f"{even / ecmp:.2f}x ({spread(rates[WAYS[1]])} against {spread(rates[WAYS[0]])} Mbit/s)",
-                even / ecmp >= 1.4),
-            Row("steered and by arrival over ECMP in turn", "", ">= 1.4x",
-                f"{own / ecmp:.2f}x ({spread(rates[WAYS[3]])} Mbit/s)", own / ecmp >= 1.4),
+        for way, stripe in ways:
+            rates, sent = clos.load(*labs[way], rings, clos.LANES, stripe, bench.seconds)
+            found[way, stripe][0].append(statistics.fmean(rates))
+            found[way, stripe][1].append(share_variance(sent))
+            loads[f"{way}, {stripe}"] = [load / sum(sent[:clos.UPLINKS]) for load in sent[:clos.UPLINKS]]
+            bench.say(f"{what}, {way}, {stripe}: {' '.join(f'{rate:.1f}' for rate in rates)} Mbit/s, "
+                      f"{labs[way][0].drops()} packets dropped")
+    return found, loads
+
+
+def sweep(bench):
+    """{hosts: {lanes: (steered over ECMP in turn, what is expected of it)}}; ECMP is the mean of all draws."""
+    found = {}
+    for hosts in SWEPT_HOSTS:
+        with both(bench, hosts) as labs:
+            for lanes in SWEPT_LANES:
+                rates = {}
+                for way, draws in (("ECMP", 2), ("steered", 1)):
+                    rates[way] = [clos.load(*labs[way], [clos.across(hosts)], lanes, "turns", bench.seconds / 2)[0][0]
+                                  for _ in range(draws)]
+                random, planned = chance.rings(hosts, lanes, clos.UPLINKS, clos.nic(hosts) / clos.UPLINK)
+                ratio = rates["steered"][0] / statistics.fmean(rates["ECMP"])
+                found.setdefault(hosts, {})[lanes] = ratio, planned / random, rates
+                bench.say(f"{hosts} hosts, {lanes} lanes: {spread(rates['ECMP'])}, steered {rates['steered'][0]:.1f} "
+                          f"Mbit/s, {ratio:.2f}x, by chance {planned / random:.2f}x")
+    return found
+
+
+def by_chance(rings, hosts):
+    """Steered over ECMP, all lanes in turn: steered fills the NICs."""
+    full = clos.nic() / clos.UPLINK
+    return full / chance.many_rings(rings, hosts, clos.LANES, clos.UPLINKS, full, 500)
+
+
+def rows_of(found, ways, name, expected):
+    ecmp, even, own = (middle(found[way][0]) for way in (ways[0], ways[1], ways[-1]))
+    out = [Row(f"{name}steered over ECMP, both with lanes in turn", "1.40x (CTCCL)", ">= 1.4x",
+               f"{even / ecmp:.2f}x ({spread(found[ways[1]][0])} against {spread(found[ways[0]][0])} Mbit/s; by chance "
+               f"{expected:.2f}x)",
+               even / ecmp >= 1.4),
+           Row(f"{name}steered and by arrival over ECMP in turn", "", ">= 1.4x",
+               f"{own / ecmp:.2f}x ({spread(found[ways[-1]][0])} Mbit/s)", own / ecmp >= 1.4)]
+    variances = [middle(found[way][1]) / middle(found[ways[0]][1]) for way in (ways[1], ways[-1])]
+    return [*out, Row(f"{name}variance of the uplinks' shares, of ECMP's in turn", "92.22 to 0.06 (CTCCL)", "< 0.001",
+                      f"{variances[0]:.2g} in turn, {variances[1]:.2g} by arrival", variances[0] < 0.001)]
+
+
+def swept_rows(swept):
+    return [Row(f"{hosts} hosts, lanes in turn; by chance in brackets", "", "",
+                "; ".join(f"{lanes}: {one[0]:.2f}x ({one[1]:.2f}x)" for lanes, one in lanes_of.items())
+                + " (lanes: ratio)", None) for hosts, lanes_of in swept.items()]
+
+
+def measure(bench):
+    two_ways = [WAYS[0], WAYS[1], WAYS[3]]
+    with both(bench) as labs:
+        found, loads = turns_of(bench, labs, "one job", ONE, WAYS)
+        two, _ = turns_of(bench, labs, "two jobs", TWO, two_ways)
+    swept = sweep(bench)
+    bench.bars("lab-uplinks", "Share of its leaf that each uplink of l0 carried (1/8 = all alike)", loads)
+    curves = {}
+    for hosts, lanes_of in swept.items():
+        curves[f"{hosts} hosts"] = [(lanes, one[0]) for lanes, one in lanes_of.items()]
+        curves[f"{hosts}, by chance"] = [(lanes, one[1]) for lanes, one in lanes_of.items()]
+    bench.curves("lab-lanes", "Rate steered over rate by ECMP, lanes in turn", curves, "lanes")
+    bench.keep(one={", ".join(way): figures for way, figures in found.items()},
+               two={", ".join(way): figures for way, figures in two.items()}, swept=swept)
+    weighed = middle(found[WAYS[2]][0]) / middle(found[WAYS[0]][0])
+    return [*rows_of(found, WAYS, "", by_chance(1, clos.HOSTS)),
             Row("ECMP by arrival over ECMP in turn: what weights alone do", "", "",
-                f"{weighed / ecmp:.2f}x ({spread(rates[WAYS[2]])} Mbit/s)", None),
-            Row("variance of the uplinks' shares, of ECMP's in turn", "", "< 0.001",
-                f"{turns:.2g} in turn, {arrival:.2g} by arrival", turns < 0.001)]
+                f"{weighed:.2f}x ({spread(found[WAYS[2]][0])} Mbit/s)", None),
+            *rows_of(two, two_ways, "two jobs of 4 hosts at once: ", by_chance(2, clos.HOSTS // 2)), *swept_rows(swept)]

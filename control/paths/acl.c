@@ -285,11 +285,11 @@ tutti_result_t paths_acl(const struct paths_request *request, const char *vendor
         if (strcmp(vendors[i].name, vendor) == 0)
             found = &vendors[i];
     if (!found)
-        return error_set(TUTTI_INVALID_ARGUMENT, "--vendor %s: it may be sonic, cisco, ruijie, arista or linux",
-                         vendor);
+        return error_note(TUTTI_INVALID_ARGUMENT, "--vendor %s: it may be sonic, cisco, ruijie, arista or linux",
+                          vendor);
     if (node && (only < 0 || topology->nodes[only].role == LAB_HOST))
-        return error_set(TUTTI_INVALID_ARGUMENT, "--node %s: it may be a leaf (l0 to l%d) or a spine (s0 to s%d)", node,
-                         topology->spec.leaves - 1, topology->spec.spines - 1);
+        return error_note(TUTTI_INVALID_ARGUMENT, "--node %s: it may be a leaf (l0 to l%d) or a spine (s0 to s%d)",
+                          node, topology->spec.leaves - 1, topology->spec.spines - 1);
     for (int leaf = 0; leaf < topology->spec.leaves; leaf++) {
         struct leaf what = {.request = request, .number = leaf, .out = out};
         if (!node || only == topology_node(topology, LAB_LEAF, leaf))

@@ -14,8 +14,10 @@
 
 #define MOST_LANES 128
 
-static int usage(FILE *to)
+static int usage(FILE *to, const char *complaint)
 {
+    if (complaint)
+        fprintf(to, "tutti paths: %s\n", complaint);
     fputs("usage: tutti paths plan FILE [--lanes N]\n"
           "       tutti paths acl FILE --vendor sonic|cisco|ruijie|arista|linux [--dscp N] [--node NODE]\n"
           "       tutti paths verify FILE [--lanes N] [--within PERCENT] <COUNTERS\n\n"
@@ -33,6 +35,7 @@ struct options {
     unsigned lanes;
     int dscp;
     double within;
+    bool help;
 };
 
 static bool number(const char *text, long least, long most, long *out)
@@ -49,14 +52,19 @@ static bool number(const char *text, long least, long most, long *out)
 
 static bool parse(int argc, char **argv, struct options *options)
 {
-    static const struct option names[] = {
-        {"lanes", required_argument, NULL, 'l'},  {"dscp", required_argument, NULL, 'd'},
-        {"vendor", required_argument, NULL, 'v'}, {"within", required_argument, NULL, 'w'},
-        {"node", required_argument, NULL, 'n'},   {0}};
+    static const struct option names[] = {{"lanes", required_argument, NULL, 'l'},
+                                          {"dscp", required_argument, NULL, 'd'},
+                                          {"vendor", required_argument, NULL, 'v'},
+                                          {"within", required_argument, NULL, 'w'},
+                                          {"node", required_argument, NULL, 'n'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     int c;
     long value;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'v')
+        if (c == 'h')
+            options->help = true;
+        else if (c == 'v')
             options->vendor = optarg;
         else if (c == 'n')
             options->node = optarg;
@@ -89,7 +97,7 @@ static int verify(const struct paths_request *request, double within, struct tex
     char *json = read_all();
     bool agree = false;
     tutti_result_t result = json ? paths_verify(request, json, within, &agree, out)
-                                 : error_set(TUTTI_SYSTEM_ERROR, "reading the counters from standard input failed");
+                                 : error_note(TUTTI_SYSTEM_ERROR, "reading the counters from standard input failed");
     free(json);
     if (result != TUTTI_SUCCESS)
         fprintf(stderr, "tutti paths: %s\n", error_last());
@@ -102,8 +110,8 @@ static int run(const char *what, const struct options *options, const struct pat
         return paths_plan(request, out) ? 0 : 1;
     if (strcmp(what, "verify") == 0)
         return verify(request, options->within, out);
-    if (strcmp(what, "acl") != 0 || !options->vendor)
-        return usage(stderr);
+    if (!options->vendor)
+        return usage(stderr, "whose access lists? --vendor says it");
     if (paths_acl(request, options->vendor, options->node, out) == TUTTI_SUCCESS)
         return 0;
     fprintf(stderr, "tutti paths: %s\n", error_last());
@@ -115,13 +123,19 @@ int main(int argc, char **argv)
     struct options options = {.lanes = 4, .dscp = -1, .within = 0.02};
     struct lab_topology topology;
     struct text out = {0};
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))
-        return usage(stdout);
-    const char *path = argc > 2 ? argv[2] : NULL;
-    if (path)
-        argv[2] = "tutti paths"; /* whom complaints about options name */
-    if (!path || !parse(argc - 2, argv + 2, &options) || optind != argc - 2)
-        return usage(stderr);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "--help") == 0 || strcmp(what, "help") == 0)
+        return usage(stdout, NULL);
+    if (strcmp(what, "plan") != 0 && strcmp(what, "acl") != 0 && strcmp(what, "verify") != 0)
+        return usage(stderr, "plan, acl or verify?");
+    argv[1] = "tutti paths"; /* whom complaints about options name */
+    if (!parse(argc - 1, argv + 1, &options))
+        return usage(stderr, NULL);
+    if (options.help)
+        return usage(stdout, NULL);
+    if (optind != argc - 2)
+        return usage(stderr, optind == argc - 1 ? "which FILE?" : "one FILE, please");
+    const char *path = argv[argc - 1];
     if (config_load(path, &topology) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti paths: %s\n", error_last());
         return 1;
@@ -131,7 +145,7 @@ int main(int argc, char **argv)
     if (topology_uplinks(&topology.spec) == 0)
         fprintf(stderr, "tutti paths: %s has no spines: there is one way only\n", path);
     else
-        code = run(argv[1], &options, &request, &out);
+        code = run(what, &options, &request, &out);
     if (text_ok(&out) != TUTTI_SUCCESS ||
         (out.data && text_write(&out, STDOUT_FILENO, "standard output") != TUTTI_SUCCESS)) {
         fprintf(stderr, "tutti paths: %s\n", error_last());

@@ -111,7 +111,23 @@ class Planned(Paths):
         for text in ("", "{", "[]", '{"links": 3}', '{"links": [3, {"name": "l0.u0", "up": []}]}'):
             self.paths("verify", self.file, code=1, given=text)
 
+    def test_leaves_without_hosts_need_no_lanes(self):
+        said = self.paths("plan", self.fabric("name: bare\nhosts: 2\nnics: 1\nleaves: 4\nspines: 2\n"), "--lanes", "2")
+        self.assertIn("l1: no NICs\n", said)
+
+    def test_more_lanes_than_links_have(self):
+        self.assertNotIn("are more than", self.paths("plan", self.file, "--lanes", "4"))
+        self.assertIn("2 NICs x 5 lanes of a host are more than the 8", self.paths("plan", self.file, "--lanes", "5"))
+
+    def test_options_may_stand_before_the_file(self):
+        self.assertEqual(self.paths("plan", "--lanes", "2", self.file), self.paths("plan", self.file, "--lanes", "2"))
+        self.assertIn("usage", self.paths("plan", "--help"))
+
     def test_wrong_use_is_named(self):
+        self.assertIn("plan, acl or verify?", self.paths("fly", self.file, code=2))
+        self.assertIn("which FILE?", self.paths("plan", "--lanes", "2", code=2))
+        said = self.paths("acl", self.file, "--vendor", "cisko", code=2)
+        self.assertEqual(said.count("sonic"), 1, said)  # once, in one sentence
         self.assertIn("sonic, cisco", self.paths("acl", self.file, "--vendor", "cisko", code=2))
         self.assertIn("a leaf", self.paths("acl", self.file, "--vendor", "cisco", "--node", "h0", code=2))
         for words in ((), ("plan",), ("plan", self.file, "--lanes", "0"), ("plan", self.file, "--lanes", "4x"),

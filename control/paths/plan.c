@@ -3,6 +3,8 @@
 
 #include "path/dnlb.h"
 
+#define LINK_LANES 8 /* of RDMA that tutti has between two processes, by all NICs together */
+
 struct paths_load paths_load(const struct paths_request *request, int leaf)
 {
     const struct lab_spec *spec = &request->topology->spec;
@@ -91,6 +93,10 @@ bool paths_plan(const struct paths_request *request, struct text *out)
     for (int leaf = 0; leaf < spec->leaves; leaf++) {
         struct paths_load load = paths_load(request, leaf);
         bool covers = dnlb_covers(load.nics, request->lanes, uplinks);
+        if (!load.nics) {
+            text_add(out, "l%d: no NICs\n", leaf);
+            continue;
+        }
         covered = covered && covers;
         text_add(out, "l%d: %u NICs x %u lanes %s %u uplinks", leaf, load.nics, request->lanes,
                  covers ? "cover" : "do not cover", uplinks);
@@ -100,5 +106,10 @@ bool paths_plan(const struct paths_request *request, struct text *out)
             text_add(out, ", unevenly: %u to %u lanes; with %u lanes a NIC they would be alike\n", load.least,
                      load.most, uplinks);
     }
+    if ((unsigned)spec->nics * request->lanes > LINK_LANES)
+        text_add(out,
+                 "%d NICs x %u lanes of a host are more than the %d lanes that two processes have: some of these "
+                 "ports are not used\n",
+                 spec->nics, request->lanes, LINK_LANES);
     return covered;
 }

@@ -33,7 +33,7 @@ static tutti_result_t verify_leaf(const struct paths_request *request, const jso
     for (int u = 0; u < uplinks; u++) {
         const char *name = request->topology->links[topology_uplink(request->topology, leaf, u)].name;
         if (!bytes_of(links, name, &bytes[u]))
-            return error_set(TUTTI_INVALID_ARGUMENT, "the counters tell no bytes that were sent up on link %s", name);
+            return error_note(TUTTI_INVALID_ARGUMENT, "the counters tell no bytes that were sent up on link %s", name);
         sum += bytes[u];
     }
     if (sum <= 0 || !load.nics) {
@@ -56,7 +56,7 @@ tutti_result_t paths_verify(const struct paths_request *request, const char *jso
     json_error_t why;
     json_t *root = json_loads(json, 0, &why);
     if (!root)
-        return error_set(TUTTI_INVALID_ARGUMENT, "the counters are no JSON: line %d: %s", why.line, why.text);
+        return error_note(TUTTI_INVALID_ARGUMENT, "the counters are no JSON: line %d: %s", why.line, why.text);
     tutti_result_t result = TUTTI_SUCCESS;
     *agree = true;
     const json_t *links = json_object_get(root, "links");

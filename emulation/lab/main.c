@@ -120,6 +120,11 @@ static bool set_option(struct command_line *line, const struct option_row *optio
     return true;
 }
 
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 /* Sorts the words after the command's name. 0, or the exit code of a usage error that has been printed. */
 static int parse(const struct command *command, int count, char **words, struct command_line *line)
 {
@@ -129,6 +134,14 @@ static int parse(const struct command *command, int count, char **words, struct 
         if (strcmp(word, "--") == 0) {
             line->program = words + i + 1;
             break;
+        }
+        if (command->program && line->word_count == command->max_words && word[0] != '-') {
+            line->program = words + i;
+            break;
+        }
+        if (asks_for_help(word)) {
+            line->help = true;
+            return 0;
         }
         if (word[0] != '-' || !word[1]) {
             line->words[line->word_count++] = word;
@@ -145,7 +158,7 @@ static int parse(const struct command *command, int count, char **words, struct 
     if (line->word_count > command->max_words)
         return usage(command, "one word too many: ", line->words[command->max_words]);
     if (command->program && (!line->program || !line->program[0]))
-        return usage(command, "write -- and the command to run after ", command->name);
+        return usage(command, "write the command to run after ", command->name);
     if (!command->program && line->program)
         return usage(command, "no command can be run by ", command->name);
     return 0;
@@ -159,7 +172,9 @@ static int run(const struct command *command, int count, char **words)
         return EXIT_FAILURE;
     }
     int code = parse(command, count, words, &line);
-    if (code == 0 && geteuid() != 0 && !line.dry_run) {
+    if (code == 0 && line.help) {
+        print_help();
+    } else if (code == 0 && geteuid() != 0 && !line.dry_run) {
         fprintf(stderr,
                 "tutti-lab: %s makes and enters network namespaces, which needs root: try \"sudo tutti-lab %s ...\"\n",
                 command->name, command->name);
@@ -171,23 +186,14 @@ static int run(const struct command *command, int count, char **words)
     return code;
 }
 
-/* --help anywhere before "--". */
-static bool wants_help(int count, char **words)
-{
-    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
-        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0 || (i == 0 && strcmp(words[i], "help") == 0))
-            return true;
-    return false;
-}
-
 int main(int argc, char **argv)
 {
-    if (wants_help(argc - 1, argv + 1)) {
+    if (argc < 2)
+        return usage(NULL, "which command?", "");
+    if (asks_for_help(argv[1]) || strcmp(argv[1], "help") == 0) {
         print_help();
         return EXIT_SUCCESS;
     }
-    if (argc < 2)
-        return usage(NULL, "which command?", "");
     for (const struct command *command = commands; command->name; command++)
         if (strcmp(argv[1], command->name) == 0)
             return run(command, argc - 2, argv + 2);

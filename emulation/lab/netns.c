@@ -44,7 +44,10 @@ tutti_result_t netns_enter(const char *lab, const char *node, int *home)
     tutti_result_t result = TUTTI_SUCCESS;
     *home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (*home < 0 || setns(fd, CLONE_NEWNET) != 0) {
-        result = error_note(TUTTI_SYSTEM_ERROR, "entering namespace %s: %s", path, strerror(errno));
+        result = error_note(
+            TUTTI_SYSTEM_ERROR,
+            "entering namespace %s: %s; the lab is incomplete: run \"tutti-lab up\" again, or \"tutti-lab down\"", path,
+            strerror(errno));
         if (*home >= 0)
             close(*home);
     }

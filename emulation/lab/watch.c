@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measurement, one table, one write. */
 #include "watch.h"
+#include "base/error.h"
 #include "report.h"
+#include "state.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static tutti_result_t show(struct fabric *fabric, double seconds, bool terminal)
@@ -24,11 +27,29 @@ static tutti_result_t show(struct fabric *fabric, double seconds, bool terminal)
     return result;
 }
 
+/* Our sockets keep a lab's networks alive that is gone: without this we would watch nothing for ever. */
+static tutti_result_t still_there(const struct fabric *fabric, const struct stat *began)
+{
+    char path[128];
+    struct stat now;
+    state_path(fabric->topology.spec.name, "topology.yaml", path, sizeof path);
+    if (stat(path, &now) == 0 && now.st_ino == began->st_ino && now.st_ctim.tv_sec == began->st_ctim.tv_sec &&
+        now.st_ctim.tv_nsec == began->st_ctim.tv_nsec)
+        return TUTTI_SUCCESS;
+    return error_note(TUTTI_INVALID_USAGE, "lab %s was taken down%s", fabric->topology.spec.name,
+                      stat(path, &now) == 0 ? ", and is up anew" : "");
+}
+
 tutti_result_t watch_run(struct fabric *fabric, double seconds, int times)
 {
     bool terminal = isatty(STDOUT_FILENO);
     tutti_result_t result = TUTTI_SUCCESS;
+    struct stat began = {0};
+    char path[128];
+    state_path(fabric->topology.spec.name, "topology.yaml", path, sizeof path);
+    stat(path, &began);
     for (int i = 0; (times == 0 || i < times) && result == TUTTI_SUCCESS; i++)
-        result = show(fabric, seconds, terminal);
+        if ((result = show(fabric, seconds, terminal)) == TUTTI_SUCCESS)
+            result = still_there(fabric, &began);
     return result;
 }

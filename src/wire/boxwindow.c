@@ -141,6 +141,10 @@ size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments,
         const struct blackbox_segment *segment = &lane->segments[i];
         if (!usable(segment))
             continue;
+        if (!free_since && segment->position) { /* it waited behind segments that are not remembered */
+            free_since = segment->completed;
+            continue;
+        }
         if (!free_since)
             free_since = segment->posted;
         if (segment->posted > free_since && segment->posted - free_since >= WINDOW_IDLE) {

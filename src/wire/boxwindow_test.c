@@ -64,6 +64,18 @@ static void test_nothing(void **state)
     assert_int_equal(look(8), 0);
 }
 
+/* Of a ring that has gone round the first segment waited for others that are gone: that is not its lane's rate. */
+static void test_a_ring_begins_in_the_middle(void **state)
+{
+    for (uint64_t i = 0; i < 9; i++) {
+        add(0, 1000, 1000, 1000 + i * 100, 1400 + i * 100);
+        records[0][i].position = 100 + i;
+    }
+    assert_int_equal(look(1), 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(window_rate(&windows[i]) == 1e9 && !windows[i].slow);
+}
+
 /* All are posted at once and land one after the other: the lane's rate, whatever the window. */
 static void test_rate_is_the_lanes(void **state)
 {
@@ -168,6 +180,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(test_nothing),
+        CASE(test_a_ring_begins_in_the_middle),
         CASE(test_rate_is_the_lanes),
         CASE(test_slow_network),
         CASE(test_pauses),

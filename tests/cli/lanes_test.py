@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,16 @@ class Lanes(unittest.TestCase):
         root = xml.etree.ElementTree.parse(picture).getroot()
         self.assertGreater(len(root.findall("{http://www.w3.org/2000/svg}rect/{http://www.w3.org/2000/svg}title")), 2)
 
+        sizes = {}
+        for size in (1, 32):
+            _, out, _ = trace(self.folder.name, "--json", "--window", str(size))
+            sizes[size] = [one["segments"] for process in json.loads(out)["processes"] for lane in process["lanes"]
+                           for one in lane["windows"] if one["segments"]]
+        self.assertLess(statistics.fmean(sizes[1]), statistics.fmean(sizes[32]))
+        self.assertIn(1, sizes[1])
+        self.assertEqual(trace(self.folder.name, "--plot", picture, "--window", "32")[0], 0)
+        with open(picture, encoding="utf-8") as file:
+            self.assertIn("32 segments a window", file.read())
         watcher = subprocess.Popen([TUTTI, "trace", "--lanes", "--follow", "--dir", self.folder.name],
                                    stdout=subprocess.PIPE, text=True)
         seen = [watcher.stdout.readline() for _ in range(3)]
@@ -125,6 +136,11 @@ class Lanes(unittest.TestCase):
         done = subprocess.run([TUTTI, "trace", "--plot", "x"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--plot goes with --lanes", done.stderr)
+        for number in ("0", "129", "x"):
+            code, _, err = trace(self.folder.name, "--window", number)
+            self.assertEqual((code, "from 1 to 128" in err), (2, True), err)
+        done = subprocess.run([TUTTI, "trace", "--window", "1"], capture_output=True, text=True, check=False)
+        self.assertIn("--window goes with --lanes", done.stderr)
         self.wait_for_rates()
         code, _, err = trace(self.folder.name, "--plot", "/nonexistent/folder/x.svg")
         self.assertEqual(code, 1)

@@ -141,6 +141,16 @@ class Output(unittest.TestCase):
         _, out, _ = perf("allreduce", "-t", "2", "-b", "1K", "-e", "4K", "-i", "1K", "-n", "1")
         self.assertEqual([row[0] for row in rows(out)], ["1024", "2048", "3072", "4096"])
 
+    def test_cycles(self):
+        _, out, _ = perf("allreduce", "-t", "2", "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-N", "3")
+        self.assertEqual([row[0] for row in rows(out)], ["1024", "2048"] * 3)
+        with subprocess.Popen([TUTTI, "perf", "allreduce", "-t", "2", "-b", "1K", "-e", "1K", "-n", "1", "-N", "0"],
+                              stdout=subprocess.PIPE, text=True) as endless:
+            seen = 0
+            while seen < 10:
+                seen += len(rows(endless.stdout.readline()))
+            endless.terminate()
+
     def test_no_check(self):
         _, out, _ = perf("allreduce", "-t", "2", "-b", "1K", "-e", "1K", "-n", "1", "-c", "0")
         self.assertEqual(rows(out)[0][8], "N/A")

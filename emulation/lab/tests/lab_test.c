@@ -138,6 +138,9 @@ static void test_run(void **state)
     assert_int_equal(harness_run("$LAB run h0 -n $NAME -- / 2>/dev/null"), 126);
     assert_int_equal(harness_run("$LAB run h9 -n $NAME -- true 2>/dev/null"), 125);
     assert_int_equal(harness_run("$LAB run h0 -n $NAME 2>/dev/null"), 2);
+    /* As ssh and its like are called: options behind the command's name are the command's. */
+    assert_int_equal(harness_run("$LAB run -n $NAME h0 sh -c 'exit $1' -h 8"), 8);
+    assert_int_equal(harness_run("$LAB run -n $NAME h0 sh -c 'exit $1' -- 9"), 9);
     must(harness_read(out, sizeof out,
                       "$LAB run h3 -n $NAME -- sh -c 'hostname; echo $LAB_INDEX; ls /sys/class/net; "
                       "getent ahostsv4 h2.n1'"));
@@ -384,11 +387,38 @@ static void test_reports(void **state)
     must(harness_run("! $LAB draw -o /nonexistent/x.svg -n $NAME 2>/dev/null"));
 }
 
+/* A watcher has sockets in all networks of a lab, which live on through them. */
+static void test_watch_ends_with_the_lab(void **state)
+{
+    char out[256];
+    for (int again = 0; again < 2; again++) {
+        must(harness_up(plain));
+        pid_t watcher = harness_start("exec $LAB watch --interval 0.05 -n $NAME >$DIR/table 2>$DIR/said");
+        must(harness_run("until grep -q UPLINKS $DIR/table; do sleep 0.01; done"));
+        must(again ? harness_up(plain) : harness_run("$LAB down $NAME"));
+        assert_int_equal(harness_wait(watcher), 1);
+        must(harness_read(out, sizeof out, "cat $DIR/said; rm $DIR/table"));
+        assert_non_null(strstr(out, again ? "was taken down, and is up anew" : "was taken down\n"));
+    }
+}
+
+/* What a killed `down` has left: a sentence says what to do. */
+static void test_half_a_lab(void **state)
+{
+    char out[512];
+    must(harness_up(plain));
+    must(harness_run("umount /run/netns/$NAME-s1"));
+    assert_int_equal(harness_read(out, sizeof out, "$LAB counters -n $NAME 2>&1"), 1);
+    assert_non_null(strstr(out, "the lab is incomplete: run \"tutti-lab up\" again, or \"tutti-lab down\""));
+    must(harness_run("$LAB down $NAME"));
+    assert_false(harness_anything_left());
+}
+
 static void test_usage(void **state)
 {
     char out[8192];
     must(harness_read(out, sizeof out, "$LAB --help && $LAB up --help"));
-    assert_non_null(strstr(out, "exec-all -- CMD"));
+    assert_non_null(strstr(out, "exec-all [--] CMD"));
     must(harness_run("[ $($LAB up $DIR/lab.yaml --dry-run | grep -c '^netns add') = 8 ]"));
     static const char *const bad[] = {"",
                                       "fly",
@@ -448,6 +478,8 @@ int main(void)
         LAB_TEST(test_rate),
         LAB_TEST(test_iperf3),
         LAB_TEST(test_reports),
+        LAB_TEST(test_watch_ends_with_the_lab),
+        LAB_TEST(test_half_a_lab),
         LAB_TEST(test_usage),
         LAB_TEST(test_not_root),
     };
