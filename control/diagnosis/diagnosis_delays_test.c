@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of delays: what is slow in it, and what is none of its business. */
+/* The matrix of delays: what is slow in it, and what is none of its business. And GPUs that come late. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
@@ -130,9 +130,42 @@ static void test_stages_wait_for_each_other(void **state)
     expect(&job, FINDING_LINK, 1, "what it sends to rank 2 of communicator world takes 30.0 ms");
 }
 
+/* GPUs of one host, each with a clock of its own. When calls were made and seen to be over says nothing of them, as
+ * calls return at once: rank 2's were made 40 ms after the others'. */
+static struct made_job on_gpus(bool told)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
+        for (uint64_t seq = 0; seq < 80; seq++) {
+            uint64_t ago = (81 - seq) * 100 * NS_PER_MS, last = (uint64_t)(rank + 1) * 1000 * NS_PER_S - ago;
+            struct blackbox_op *op = made_call(world, seq, ago - (rank == 2) * 40 * NS_PER_MS, ago - 50 * NS_PER_MS);
+            op->device = true;
+            op->gpu_begin = told ? last - (rank == 3 ? 1 : 31) * NS_PER_MS : 0;
+            op->gpu_end = told ? last + NS_PER_MS : 0;
+        }
+    }
+    return job;
+}
+
+static void test_late_gpu(void **state)
+{
+    struct made_job job = on_gpus(true);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_SLOW);
+    assert_int_equal(found.items[0].culprit.rank, 3);
+    assert_non_null(strstr(found.items[0].evidence[0], "its GPU begins a call 98.0 ms after the end of the one before "
+                                                       "it, the others' 68.0 ms at most"));
+    findings_free(&found);
+    job = on_gpus(false);
+    expect_nothing(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_delay_matrix),
-                                       cmocka_unit_test(test_stages_wait_for_each_other)};
+                                       cmocka_unit_test(test_stages_wait_for_each_other),
+                                       cmocka_unit_test(test_late_gpu)};
     return cmocka_run_group_tests_name("matrix of delays", tests, NULL, NULL);
 }

@@ -441,27 +441,6 @@ static void test_slow_rank_of_another_host(void **state)
     expect(&job, FINDING_SLOW, 2, "was last in 60 of the last 60");
 }
 
-/* On GPUs, of one host, each with a clock of its own: when calls were made and seen to be over says nothing, as they
- * return at once. */
-static void test_slow_gpu(void **state)
-{
-    struct made_job job = steps(4, -1, 0);
-    for (int rank = 0; rank < 4; rank++)
-        for (size_t i = 0; i < 80; i++) {
-            struct blackbox_op *op = &job.boxes[rank]->comms[0].ops[i];
-            uint64_t last = (uint64_t)(rank + 1) * 1000 * NS_PER_S + i * 100 * NS_PER_MS;
-            op->device = true;
-            op->gpu_begin = last - (rank == 3 ? 1 : 31) * NS_PER_MS;
-            op->gpu_end = last + NS_PER_MS;
-        }
-    expect(&job, FINDING_SLOW, 3, "was last in 60 of the last 60");
-    job = steps(4, 2, 0); /* late by the times of calls, which do not count */
-    for (int rank = 0; rank < 4; rank++)
-        for (size_t i = 0; i < 80; i++)
-            job.boxes[rank]->comms[0].ops[i].device = true;
-    expect_nothing(NULL, &job);
-}
-
 static void test_noise_is_healthy(void **state)
 {
     struct made_job job = steps(4, -1, 40 * NS_PER_MS);
@@ -598,7 +577,6 @@ int main(void)
         cmocka_unit_test(test_late_by_messages),
         cmocka_unit_test(test_nobody_waits),
         cmocka_unit_test(test_slow_rank_of_another_host),
-        cmocka_unit_test(test_slow_gpu),
         cmocka_unit_test(test_noise_is_healthy),
         cmocka_unit_test(test_two_are_late),
         cmocka_unit_test(test_crowded),
