@@ -98,6 +98,7 @@ struct transport_nic {
     char name[32]; /* "eth0", "mlx5_0" */
     uint32_t port; /* of a device that has such; 0: it has none */
     uint32_t rate; /* Mbit/s; 0: not known */
+    int distance;  /* to the nearest processor of this process, as near_distance() has it; 0: not known */
 };
 
 #define TRANSPORT_NO_OFFSET UINT64_MAX /* of a put of which nothing but `imm` and its length came along */

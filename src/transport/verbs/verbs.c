@@ -108,7 +108,7 @@ static bool verbs_nic(struct transport *transport, unsigned device, struct trans
     if (device >= (unsigned)verbs->devices)
         return false;
     const struct verbs_device *from = &verbs->device[device];
-    *out = (struct transport_nic){.port = from->port, .rate = from->rate};
+    *out = (struct transport_nic){.port = from->port, .rate = from->rate, .distance = from->distance};
     snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->name, ":"), from->name);
     return true;
 }
