@@ -110,12 +110,14 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
 {
     struct link_domain *domain = link->domain;
     struct path_wish wishes[LINK_MAX_LANES];
-    struct transport_nic nic[LINK_NICS];
+    struct transport_nic listed[LINK_NICS], nic[LINK_NICS];
     struct path_question question = {
         .peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
-    question.nics = list_nics(domain->transport[transport], question.ops, nic);
+    question.nics = list_nics(domain->transport[transport], question.ops, listed);
+    for (int i = 0; i < question.nics; i++) /* lanes go by their indexes, of which the first need not be 0 */
+        nic[i] = listed[(first + i) % question.nics];
     question.nic = nic;
     question.data = !first && link->planned[1] < 0;
     int count = domain->policy.lanes(link->policy_state, &question, wishes);

@@ -132,7 +132,7 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
 static bool on_nic(struct transport *transport, unsigned device, struct transport_nic *out)
 {
     *out = (struct transport_nic){.name = "script", .port = device + 1, .rate = 1000};
-    return device < 2;
+    return device < (unsigned)(transport->script->shape.nics ? transport->script->shape.nics : 2);
 }
 
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,

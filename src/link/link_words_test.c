@@ -230,14 +230,42 @@ static void test_the_lane_for_messages_takes_no_keys(void **state)
     script_free(script);
 }
 
+static uint32_t ports[2][3]; /* of the interfaces of the first three lanes: for messages, for data */
+
+static int note_interfaces(void *state, const struct path_question *question, struct path_wish *wishes)
+{
+    for (int i = 0; i < 3; i++)
+        ports[!question->messages][i] = question->nic[i].port;
+    return path_all_data(state, question, wishes);
+}
+
+/* Lane 8 of three interfaces goes by the third. */
+static void test_policies_know_by_what_lanes_go(void **state)
+{
+    struct path_policy policy = script_policy;
+    policy.lanes = note_interfaces;
+    struct script_shape shape = {.lanes = 1, .data_lanes = 3, .nics = 3, .policy = &policy};
+    struct script *script = script_new(&shape);
+    script_join(script);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ports[0][i], i + 1);
+        assert_int_equal(ports[1][i], (DATA + i) % 3 + 1);
+    }
+    script_free(script);
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, test_setup)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_messages_go_beside_the_data),         CASE(test_a_better_lane_comes_up),
-        CASE(test_words_about_a_lane_go_over_it),       CASE(test_what_stands_in),
-        CASE(test_the_other_transport_is_gone),         CASE(test_old_refusals_lose_no_link),
+        CASE(test_messages_go_beside_the_data),
+        CASE(test_a_better_lane_comes_up),
+        CASE(test_words_about_a_lane_go_over_it),
+        CASE(test_policies_know_by_what_lanes_go),
+        CASE(test_what_stands_in),
+        CASE(test_the_other_transport_is_gone),
+        CASE(test_old_refusals_lose_no_link),
         CASE(test_the_lane_for_messages_takes_no_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
