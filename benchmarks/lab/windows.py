@@ -40,7 +40,7 @@ def start(lab, distance, limited):
     """One pair of hosts for each sender; the first of each sends all the time."""
     trip, segments = CLASSES[distance]
     settings = {"SOFTVERBS_FAULT": f"delay=1,delay-us={trip * SLOWER // 2},dir=in", "TUTTI_ALGO": "",
-                "TUTTI_WINDOWS": f"{distance}={segments if limited else 0}",
+                "TUTTI_WINDOWS": f"{distance}={segments}@{trip * SLOWER}" if limited else f"{distance}=0",
                 "TUTTI_LANE_WINDOW": "0" if limited else "1024"}
     jobs = []
     for pair in range(PAIRS):

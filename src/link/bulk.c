@@ -14,7 +14,7 @@
 
 #define MAX_SLOTS          16384u
 #define MAX_IDS            65536u
-#define MAX_SEGMENTS       65536u
+#define MAX_SEGMENTS       32768u /* a bitmap of them is a message that every transport takes */
 #define IMM(slot, segment) ((uint32_t)(slot) << 16 | (segment))
 #define TOKEN(id, segment) ((uint64_t)(id) << 16 | (segment))
 
@@ -270,7 +270,8 @@ static bool put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = TOKEN(send->id, index)};
-    if (send->memory && send->memory->remote.devices && (lane->ops->caps & TRANSPORT_DIRECT)) {
+    bool direct = lane->ops->caps & TRANSPORT_DIRECT && lane->index != LINK_WORDS_LANE;
+    if (send->memory && send->memory->remote.devices && direct) {
         put.remote = &send->memory->remote;
         put.memory = send->memory->source->memory;
     }

@@ -149,14 +149,13 @@ void flight_hear(struct link *link, const void *words, size_t length)
     for (size_t at = 0; length - at >= sizeof(struct wire_landed); at += sizeof(struct wire_landed)) {
         struct wire_landed word;
         memcpy(&word, (const char *)words + at, sizeof word);
-        if ((int32_t)(word.number - link->landed_heard) <= 0)
+        struct link_lane *lane = word.lane < (unsigned)link->lanes ? &link->lane[word.lane] : NULL;
+        if (!lane || (int32_t)(word.number - lane->landed_heard) <= 0)
             continue;
-        link->landed_heard = word.number;
+        lane->landed_heard = word.number;
         uint64_t when = our_time(&link->clock, word.when, now);
-        if (word.lane >= (unsigned)link->lanes || link->lane[word.lane].state != LANE_UP ||
-            link->lane[word.lane].epoch != word.epoch)
-            continue;
-        land_up_to(&link->lane[word.lane], word.imm, when > now ? now : when);
+        if (lane->state == LANE_UP && lane->epoch == word.epoch)
+            land_up_to(lane, word.imm, when > now ? now : when);
     }
 }
 
@@ -172,6 +171,41 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
     struct wire_landed *word = &link->landed[link->landed_next++ % LINK_LANDED];
     *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, link->landed_next};
     link->landed_unsaid++;
+}
+
+/* Can words about the lane go over itself? There they stay in order, are as evenly spread as the segments, and end with
+ * what they are about: none is said twice. */
+static bool says_its_own(const struct link_lane *lane)
+{
+    return lane->state == LANE_UP && lane->lane && lane->ops != lane->link->messages &&
+           lane->ops->caps & TRANSPORT_MESSAGES;
+}
+
+/* Returns how many could not be said. */
+static uint32_t say_own(struct link_lane *lane)
+{
+    const struct link *link = lane->link;
+    struct wire_landed words[LINK_LANDED];
+    uint32_t first = link->landed_next < LINK_LANDED ? 0 : link->landed_next - LINK_LANDED, count = 0;
+    for (uint32_t i = first; i != link->landed_next; i++) {
+        const struct wire_landed *word = &link->landed[i % LINK_LANDED];
+        if (word->lane == lane->index && word->epoch == lane->epoch && (int32_t)(word->number - lane->landed_said) > 0)
+            words[count++] = *word;
+    }
+    if (!count || !message_say_on(lane, WIRE_LANDED, words, count * sizeof *words))
+        return count;
+    lane->landed_said = words[count - 1].number;
+    return 0;
+}
+
+/* Is any of the unsaid about a lane over which it cannot go? */
+static bool others_unsaid(const struct link *link)
+{
+    uint32_t count = link->landed_unsaid < LINK_LANDED ? link->landed_unsaid : LINK_LANDED;
+    for (uint32_t i = 0; i < count; i++)
+        if (!says_its_own(&link->lane[link->landed[(link->landed_next - count + i) % LINK_LANDED].lane]))
+            return true;
+    return false;
 }
 
 /* The latest words, oldest first, said or not: what was said before may be on its way still, behind much data on a slow
@@ -190,24 +224,37 @@ static struct link_lane *quickest(struct link *link)
     struct link_lane *best = NULL;
     for (int i = 0; i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && lane->ops == link->messages &&
-            (!best || lane->view.outstanding < best->view.outstanding))
+        bool right = lane->ops == link->messages || lane->index == link->control;
+        if (lane->state == LANE_UP && right && (!best || lane->view.outstanding < best->view.outstanding))
             best = lane;
     }
     return best;
 }
 
-static void say(struct link *link, uint64_t now)
+/* Those that do not go over their own lanes. Returns how many could not be said. Without a lane for messages there is
+ * nobody to tell: DONE will. */
+static uint32_t say_others(struct link *link, uint32_t unsaid)
 {
     struct wire_landed words[LINK_LANDED];
     size_t size = gather(link, words);
     struct link_lane *lane = quickest(link);
-    uint32_t unsaid = link->landed_unsaid;
+    return !lane || message_say_on(lane, WIRE_LANDED, words, size) ? 0 : unsaid;
+}
+
+static void say(struct link *link, uint64_t now)
+{
+    uint32_t unsaid = link->landed_unsaid, left = 0;
+    bool others = others_unsaid(link);
     link->landed_said = now;
     link->landed_unsaid = 0;
-    if (!lane || message_say_on(lane, WIRE_LANDED, words, size) || link->lost)
-        return;                    /* without a lane for messages there is nobody to tell: DONE will */
-    link->landed_unsaid += unsaid; /* with the next one */
+    for (int i = LINK_DATA_LANE; i < link->lanes && !link->lost; i++)
+        if (says_its_own(&link->lane[i]))
+            left += say_own(&link->lane[i]);
+    if (others && !link->lost)
+        left += say_others(link, unsaid);
+    if (!left || link->lost)
+        return;
+    link->landed_unsaid += left < unsaid ? left : unsaid; /* with the next one */
     if (list_empty(&link->telling))
         list_push(&link->domain->telling, &link->telling);
 }

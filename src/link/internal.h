@@ -65,6 +65,8 @@ struct link_lane {
     struct flight *flights; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
     uint64_t first_flight, next_flight;
     struct trace_lane *trace; /* NULL: its segments are not recorded */
+    uint32_t landed_heard;    /* number of the peer's latest word about it */
+    uint32_t landed_said;     /* and of ours that went over it */
     uint64_t heard;           /* last sign of life */
     uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
     uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
@@ -101,7 +103,8 @@ struct link {
     struct link_domain *domain;
     struct wire_process peer;
     uint64_t session;                     /* wire_session() */
-    const struct transport_ops *messages; /* of the lanes that carry messages; NULL: the peer is this process itself */
+    const struct transport_ops *messages; /* of the lanes that carry messages, or stand in for those that carry data and
+                                             messages (TRANSPORT_MESSAGES); NULL: the peer is this process itself */
     int lanes;                            /* indexes in use are below; not all need be in use */
     struct link_lane lane[LINK_MAX_LANES];
     int planned[2]; /* the domain's transports for messages and, or -1, for data alone */
@@ -147,8 +150,7 @@ struct link {
     struct list telling;                    /* in domain->telling, if any is unsaid */
     struct wire_landed landed[LINK_LANDED]; /* the latest; the next one at landed_next % LINK_LANDED */
     uint32_t landed_next, landed_unsaid;
-    uint32_t landed_heard; /* number of the peer's latest word */
-    uint64_t landed_said;  /* when a word was said last */
+    uint64_t landed_said; /* when a word was said last */
 };
 
 struct link_domain {
@@ -332,6 +334,15 @@ struct link_registration *registration_take(struct link_domain *domain, int tran
 void registration_drop(struct link_domain *domain, struct link_registration *registration);
 /* From here on no peer writes there: all receives that share it have lost it, and their peers are told. */
 void registration_revoke(struct link_domain *domain, struct link_registration *registration);
+
+/* control.c: which lane carries messages */
+/* What is refused on this one says something of the peer: on others, only of them. */
+bool control_tells_of_peer(const struct link_lane *lane);
+/* Other lanes carry data alone: they neither keep a link nor lose one. */
+bool control_carries(const struct link_lane *lane);
+/* Lanes have come or gone: the best one. All that the peer has not acknowledged goes again over a new one: it takes
+ * what follows on what it has, by whatever lane that comes, and nothing else. */
+void control_choose(struct link *link);
 
 /* lanes.c: life and death of lanes */
 /* Asks the policy which lanes there are to be. */

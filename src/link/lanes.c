@@ -18,12 +18,6 @@
 #define SOON                    8 /* times a lane's calm */
 #define MAX_CALM                (16 * NS_PER_S)
 
-/* Other lanes carry data alone: they neither keep a link nor lose one. */
-static bool carries_messages(const struct link_lane *lane)
-{
-    return lane->ops == lane->link->messages;
-}
-
 static bool initiator(const struct link *link)
 {
     return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
@@ -102,7 +96,10 @@ uint16_t lanes_source(void *context, const struct transport_ops *ops, unsigned d
         if (domain->ops[i] != ops)
             continue;
         struct transport_nic nic[LINK_NICS];
-        const struct path_source lane = {device, (unsigned)list_nics(domain->transport[i], ops, nic), index - first};
+        const struct path_source lane = {.device = device,
+                                         .nics = (unsigned)list_nics(domain->transport[i], ops, nic),
+                                         .place = index - first,
+                                         .words = index == LINK_WORDS_LANE};
         return domain->policy.source(&lane);
     }
     return 0;
@@ -113,12 +110,14 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
 {
     struct link_domain *domain = link->domain;
     struct path_wish wishes[LINK_MAX_LANES];
-    struct transport_nic nic[LINK_NICS];
+    struct transport_nic listed[LINK_NICS], nic[LINK_NICS];
     struct path_question question = {
         .peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
-    question.nics = list_nics(domain->transport[transport], question.ops, nic);
+    question.nics = list_nics(domain->transport[transport], question.ops, listed);
+    for (int i = 0; i < question.nics; i++) /* lanes go by their indexes, of which the first need not be 0 */
+        nic[i] = listed[(first + i) % question.nics];
     question.nic = nic;
     question.data = !first && link->planned[1] < 0;
     int count = domain->policy.lanes(link->policy_state, &question, wishes);
@@ -133,11 +132,26 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
     return count >= 0;
 }
 
+/* Beside the lanes for data: a message that is put behind segments waits for all of them. */
+static void plan_words(struct link *link)
+{
+    struct link_domain *domain = link->domain;
+    struct link_lane *lane = &link->lane[LINK_WORDS_LANE];
+    if (!(domain->ops[link->planned[1]]->caps & TRANSPORT_MESSAGES) || link->lossless || lane->ops)
+        return;
+    lane->ops = domain->ops[link->planned[1]];
+    lane->transport = domain->transport[link->planned[1]];
+    lane->view.roles = PATH_CONTROL;
+    link->lanes = LINK_WORDS_LANE + 1;
+}
+
 void lanes_plan(struct link *link)
 {
     bool data = link->planned[1] >= 0;
-    bool known = plan_lanes(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_MAX_LANES);
-    known &= !data || plan_lanes(link, link->planned[1], LINK_DATA_LANE, LINK_MAX_LANES - LINK_DATA_LANE);
+    bool known = plan_lanes(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_WORDS_LANE);
+    known &= !data || plan_lanes(link, link->planned[1], LINK_DATA_LANE, LINK_WORDS_LANE - LINK_DATA_LANE);
+    if (data && known)
+        plan_words(link);
     link->unplanned = !known;
     choose_usable(link);
 }
@@ -158,20 +172,6 @@ void lanes_start(struct link *link)
     link->started = true;
     link->down_since = clock_ns();
     open_lanes(link);
-}
-
-/* The lane that is for messages first; any that can carry them if that is down. */
-static void choose_control(struct link *link)
-{
-    link->control = -1;
-    for (int i = 0; i < link->lanes; i++) {
-        const struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && carries_messages(lane) &&
-            (link->control < 0 || (lane->view.roles & PATH_CONTROL)))
-            link->control = i;
-    }
-    if (link->control >= 0)
-        message_resend(link);
 }
 
 static struct path_nic *find_nic(struct link_domain *domain, const struct lane *lane)
@@ -247,6 +247,8 @@ static void settle(struct link_lane *lane, uint64_t now)
         return;
     lane->settling = false;
     choose_usable(lane->link);
+    if (control_carries(lane))
+        control_choose(lane->link);
     bulk_pump(lane->link);
 }
 
@@ -260,17 +262,17 @@ static void lane_is_up(struct link_lane *lane)
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
     *link->obstacle = 0;
-    if (carries_messages(lane))
+    if (control_carries(lane))
         link->down_since = link->refusals = 0;
     link->started = true;
     lanes_heard(lane);
-    if (link->control < 0 && !lane->was_up && carries_messages(lane))
+    if (link->control < 0 && !lane->was_up && control_carries(lane))
         lanes_event(lane, WIRE_EVENT_LINK_UP, (uint64_t)link->lanes, 0);
     lanes_event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
     trace_count(link->domain->trace, lane->was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
     lane->was_up = true;
-    if (link->control < 0)
-        choose_control(link);
+    if (control_carries(lane))
+        control_choose(link);
     bulk_pump(link);
 }
 
@@ -299,7 +301,7 @@ static void close_lane(struct link_lane *lane)
 void lanes_cut_direct(struct link *link)
 {
     for (int i = 0; i < link->lanes; i++)
-        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_DIRECT))
+        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_DIRECT) && i != LINK_WORDS_LANE)
             close_lane(&link->lane[i]);
     link->cut = true; /* with the next tick the lanes are dead */
     choose_usable(link);
@@ -310,14 +312,16 @@ static void no_lane_left(struct link *link)
     int count = 0;
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
-        if (!carries_messages(&link->lane[i]))
+        if (!control_carries(&link->lane[i]))
             continue;
         if (link->lane[i].state == LANE_UP)
             return;
-        count++;
+        count += control_tells_of_peer(&link->lane[i]);
     }
-    if (!link->down_since)
+    if (!link->down_since) {
         link->down_since = clock_ns();
+        link->refusals = 0;
+    }
     if (link->bye)
         lanes_lose(link, error_last());
     else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * count)
@@ -332,7 +336,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     if (link->lost || link->domain->closing)
         return;
     if (lane->state == LANE_CONNECTING) {
-        link->refusals += why == TUTTI_REMOTE_ERROR && carries_messages(lane);
+        link->refusals += why == TUTTI_REMOTE_ERROR && control_tells_of_peer(lane);
         note_obstacle(link);
     }
     lane->state = LANE_DEAD;
@@ -353,7 +357,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     if (was_up)
         say_dead(lane);
     if (link->control < 0)
-        choose_control(link);
+        control_choose(link);
 }
 
 void lanes_down(struct lane *transport_lane, tutti_result_t why)

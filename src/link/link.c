@@ -259,9 +259,11 @@ static void init_lists(struct link *link)
     tags_of(&link->waiting, struct link_send, node, tag);
 }
 
-static size_t eager_limit(const struct transport_ops *ops)
+/* What lanes of both transports take, for either may carry the next message. */
+static size_t eager_limit(const struct transport_ops *ops, const struct transport_ops *data)
 {
-    size_t most = ops->max_msg - sizeof(struct wire_message) - sizeof(struct wire_sequence);
+    bool both = data && data->caps & TRANSPORT_MESSAGES && data->max_msg < ops->max_msg;
+    size_t most = (both ? data : ops)->max_msg - sizeof(struct wire_message) - sizeof(struct wire_sequence);
     size_t wanted = (size_t)param_int(PARAM_EAGER);
     return wanted && wanted < most ? wanted : most;
 }
@@ -272,7 +274,7 @@ static void choose_lanes(struct link *link, int index, int cost)
     int data = data_transport(domain, &link->peer, cost);
     link->messages = domain->ops[index];
     link->lossless = link->messages->caps & TRANSPORT_LOSSLESS;
-    link->eager = eager_limit(link->messages);
+    link->eager = eager_limit(link->messages, data < 0 ? NULL : domain->ops[data]);
     link->most_early = (size_t)param_int(PARAM_EARLY);
     link->planned[0] = index;
     link->planned[1] = data;

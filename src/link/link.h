@@ -17,6 +17,8 @@
 
 #define LINK_DATA_LANE                                                                                                 \
     8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
+#define LINK_WORDS_LANE                                                                                                \
+    16 /* and this is one of that transport for messages (TRANSPORT_MESSAGES): nothing is put there by a key */
 
 struct link;
 struct link_domain;

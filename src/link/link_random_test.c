@@ -164,8 +164,10 @@ static void shake_lanes(void)
         return;
     world->script->newest = draw(2);
     const struct script_shape *shape = &world->script->shape;
-    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes));
-    if (lane >= shape->lanes)
+    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes + shape->words));
+    if (lane == shape->lanes + shape->data_lanes)
+        lane = LINK_WORDS_LANE;
+    else if (lane >= shape->lanes)
         lane += LINK_DATA_LANE - shape->lanes;
     if (script_act(world->script, (int)draw(2), lane, action))
         world->killed += action == SCRIPT_KILL;
@@ -231,6 +233,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     world = &fresh;
     struct script_shape shape = {
         .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
+    shape.words = shape.data_lanes && draw(2);
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.slab = malloc(2 * PAIRS * MOST);
@@ -251,10 +254,10 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     free(fresh.slab);
     script_free(fresh.script);
     print_message(
-        "seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died, %d puts refused\n",
-        (unsigned long long)seed, shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
-        (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled, (unsigned long long)fresh.killed,
-        refused);
+        "seed %llu: %d and %d lanes%s%s, %llu payloads arrived, %llu given up, %llu lanes died, %d puts refused\n",
+        (unsigned long long)seed, shape.lanes, shape.data_lanes, shape.words ? ", words" : "",
+        fresh.bounded ? ", bounded" : "", (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled,
+        (unsigned long long)fresh.killed, refused);
     assert_true(fresh.arrived > 0);
 }
 

@@ -132,7 +132,7 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
 static bool on_nic(struct transport *transport, unsigned device, struct transport_nic *out)
 {
     *out = (struct transport_nic){.name = "script", .port = device + 1, .rate = 1000};
-    return device < 2;
+    return device < (unsigned)(transport->script->shape.nics ? transport->script->shape.nics : 2);
 }
 
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
@@ -401,7 +401,8 @@ void script_opening(struct script *script, int side)
     script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
     script_data_ops = script_ops;
     script_data_ops.name = "script data";
-    script_data_ops.caps = TRANSPORT_DATA | (script->shape.direct ? TRANSPORT_DIRECT : 0);
+    script_data_ops.caps =
+        TRANSPORT_DATA | (script->shape.direct ? TRANSPORT_DIRECT : 0) | (script->shape.words ? TRANSPORT_MESSAGES : 0);
     script_data_ops.open = data_open;
     script_data_ops.close = data_close;
     script_data_ops.reach = data_reach;

@@ -30,6 +30,8 @@ struct script_shape {
     int lanes;
     int data_lanes;                   /* so many more, of a transport that carries data alone */
     bool direct;                      /* the latter store puts by keys */
+    bool words;                       /* and are as good for messages */
+    int nics;                         /* 0: 2 */
     size_t max_msg;                   /* 0: 16384 */
     const struct path_policy *policy; /* NULL: lanes in turn */
     bool alone; /* side 1 has no domain: what it says comes from script_say() and script_throw() */

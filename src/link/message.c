@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of a link: in order, each exactly once, whatever happens to lanes. All go over one lane, the control lane,
- * until it dies. On lanes that may lose bytes every message carries a sequence number and is kept until the peer has
- * acknowledged it.
+ * until it dies or a better one is there. On lanes that may lose bytes every message carries a sequence number and is
+ * kept until the peer has acknowledged it.
  */
 #include "link/internal.h"
 
@@ -47,10 +47,11 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
         link->acked_to_peer = link->received;
     }
     struct iovec part = {message->bytes, message->length};
-    size_t length = message->length; /* the link may be lost inside */
-    bool taken = lane->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
+    const struct transport_ops *ops = lane->ops; /* the link may be lost inside, and the lane closed */
+    size_t length = message->length;
+    bool taken = ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
     if (taken)
-        link_count_sent(link, link->messages, WIRE_COUNTER_MESSAGES_SENT, length);
+        link_count_sent(link, ops, WIRE_COUNTER_MESSAGES_SENT, length);
     return taken;
 }
 

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINK_MAX_LANES 16
+#define LINK_MAX_LANES 17
 
 /* An interface of this process, as all links share it. */
 struct path_nic {
@@ -61,6 +61,7 @@ struct path_source {
     unsigned device; /* our interface, */
     unsigned nics;   /* of so many */
     unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
+    bool words;      /* it carries a link's messages alone, and is none of those */
 };
 
 struct path_wish {

@@ -16,18 +16,21 @@ tutti_result_t path_settings(struct wire_process *self);
 /* "zone=z1,rack=r7" for struct wire_process. False: the text is no place. */
 bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES]);
 
-/* For a policy's window(): by the distance of the peer, as TUTTI_WINDOWS says or what the rate fills. */
-struct path_window path_window_of(const struct path_lane *lane);
+/* The most that may be under way, by the distance of the peer: as TUTTI_WINDOWS says or what the rate fills. us: of the
+ * way there and back, if the window is to follow what goes through; 0: it is not. */
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us);
 
 struct path_windows {
     bool told[WIRE_DISTANCES];
     struct path_window window[WIRE_DISTANCES];
+    uint64_t us[WIRE_DISTANCES]; /* there and back; 0: not told */
 };
-/* "rack=2,zone=8/4M". False: the text is nothing of the kind. */
+/* "rack=2,zone=8/4M,campus=0@400". False: the text is nothing of the kind. */
 bool path_parse_windows(const char *text, struct path_windows *out);
 
-/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names are backups, unless that
- * were all (ICCL section 3.3: a queue pair on another adapter, open and idle). */
+/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names, or that are farther from
+ * this process than the nearest, are backups, unless that were all (ICCL section 3.3: a queue pair on another adapter,
+ * open and idle). */
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */

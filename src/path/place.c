@@ -138,7 +138,7 @@ tutti_result_t path_settings(struct wire_process *self)
     if (result == TUTTI_SUCCESS && !path_parse_windows(windows, &none))
         result = error_set(
             TUTTI_INVALID_ARGUMENT,
-            "TUTTI_WINDOWS: \"%s\" is not DISTANCE=SEGMENTS[/BYTES][,DISTANCE=...], of the distances host, rack, "
+            "TUTTI_WINDOWS: \"%s\" is not DISTANCE=SEGMENTS[/BYTES][@US][,DISTANCE=...], of the distances host, rack, "
             "zone, building, campus and far each once at most",
             windows);
     return result;

@@ -6,6 +6,7 @@
 #include "base/param.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* "mlx5_0" names all ports of that device, "mlx5_0:1" one. */
 static bool is_kept(const char *wish, const struct transport_nic *nic)
@@ -16,13 +17,29 @@ static bool is_kept(const char *wish, const struct transport_nic *nic)
     return *wish == '^' ? named && net_name_wanted(wish, name) : named || net_name_wanted(wish, name);
 }
 
+/* The least distance, where it is known of all; 0: it is not. */
+static int nearest(const struct path_question *question)
+{
+    int least = 0;
+    for (int i = 0; i < question->nics; i++) {
+        int here = question->nic[i].distance;
+        if (!here)
+            return 0;
+        least = !least || here < least ? here : least;
+    }
+    return least;
+}
+
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes)
 {
     const char *wish = param_string(PARAM_BACKUP);
+    bool alone = strcmp(wish, "none") == 0, by_distance = !*wish || strcmp(wish, "auto") == 0;
+    int least = by_distance ? nearest(question) : 0;
     int count = path_all_data(state, question, wishes), left = 0;
     bool kept[LINK_MAX_LANES] = {false};
-    for (int i = 0; *wish && question->nics && i < count; i++) {
-        kept[i] = is_kept(wish, &question->nic[i % question->nics]);
+    for (int i = 0; !alone && question->nics && i < count; i++) {
+        const struct transport_nic *nic = &question->nic[i % question->nics];
+        kept[i] = by_distance ? nic->distance > least && least : is_kept(wish, nic);
         left += wishes[i].roles & PATH_DATA && !kept[i];
     }
     for (int i = 0; left && i < count; i++)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const struct transport_nic nics[] = {
+static struct transport_nic nics[] = {
     {.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}, {.name = "mlx5_1", .port = 1}};
 
 /* Roles of the lanes, a letter each: d, b, and upper case for those that carry messages too. */
@@ -57,11 +57,30 @@ static void messages_go_on(void **state)
     assert_string_equal(roles("mlx5_1", untold), "Dd");
 }
 
+/* The nearest share, the others are kept for their failure; not where the distance of any is unknown. */
+static void farther_ones_are_kept(void **state)
+{
+    const struct path_question data = {.likely = 6, .most = 8, .nics = 3};
+    const int far[][3] = {{10, 21, 10}, {21, 32, 32}, {10, 10, 10}, {10, 21, 0}};
+    static const char *const expected[] = {"dbddbd", "dbbdbb", "dddddd", "dddddd"};
+    for (int i = 0; i < 4; i++) {
+        for (int n = 0; n < 3; n++)
+            nics[n].distance = far[i][n];
+        assert_string_equal(roles("", data), expected[i]);
+        assert_string_equal(roles("auto", data), expected[i]);
+        assert_string_equal(roles("none", data), "dddddd");
+        assert_string_equal(roles("mlx5_1", data), "ddbddb"); /* named ones, and no others */
+    }
+    for (int n = 0; n < 3; n++)
+        nics[n].distance = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_of_named_interfaces_are_kept),
         cmocka_unit_test(messages_go_on),
+        cmocka_unit_test(farther_ones_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

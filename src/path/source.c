@@ -16,6 +16,8 @@ uint16_t path_planned_source(const struct path_source *lane)
     if (!*text)
         return 0;
     bool known = dnlb_parse(text, &plan);
+    if (known && lane->device < plan.nics && lane->words) /* little, but of each interface on another uplink */
+        return dnlb_port(plan.index[lane->device], 1, 0, plan.uplinks);
     if (known && lane->device < plan.nics)
         return dnlb_port(plan.index[lane->device], (unsigned)param_int(PARAM_IB_LANES), lane->place / lane->nics,
                          plan.uplinks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Striping by expected arrival; or in turn, where that is asked for (TUTTI_STRIPE). */
-#include "path/path.h"
+#include "path/share.h"
 
 #include "base/clock.h"
 #include "base/param.h"
@@ -13,7 +13,7 @@
 struct stripe_lane {
     uint64_t cost;   /* smoothed; 0: nothing has landed */
     uint64_t landed; /* when the latest segment did */
-    struct path_window window;
+    struct path_share share;
 };
 
 struct stripe {
@@ -119,9 +119,10 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, si
 
 static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
 {
+    struct stripe *stripe = state;
     (void)length;
-    (void)now;
-    ((struct stripe *)state)->turn = lane->index;
+    path_share_posted(&stripe->lane[lane->index].share, lane, now);
+    stripe->turn = lane->index;
 }
 
 /* A lane serves one segment after the other: this one since it was put, or since the one before had landed. */
@@ -132,16 +133,19 @@ static void landed(void *state, const struct path_lane *lane, size_t length, uin
     uint64_t cost = (uint64_t)((double)time * SCALE / (double)length) + 1;
     mine->cost = mine->cost ? mine->cost - mine->cost / 8 + cost / 8 + 1 : cost;
     mine->landed = when;
+    path_share_landed(&mine->share, lane, length, posted, when);
 }
 
 static void up(void *state, const struct path_lane *lane)
 {
-    ((struct stripe *)state)->lane[lane->index] = (struct stripe_lane){.window = path_window_of(lane)};
+    struct stripe_lane *mine = &((struct stripe *)state)->lane[lane->index];
+    *mine = (struct stripe_lane){0};
+    path_share_begin(&mine->share, lane);
 }
 
 static struct path_window window(void *state, const struct path_lane *lane)
 {
-    return ((const struct stripe *)state)->lane[lane->index].window;
+    return path_share_window(&((const struct stripe *)state)->lane[lane->index].share);
 }
 
 const struct path_policy path_stripe = {.name = "stripe",

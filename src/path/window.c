@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-#define ITEM 64 /* longer than any that is right */
+#define ITEM    64       /* longer than any that is right */
+#define MOST_US 10000000 /* there and back */
 
 static const uint32_t round_trips[WIRE_DISTANCES] = {
 /* us */
@@ -27,22 +28,27 @@ static unsigned find_distance(const char *name)
     return distance;
 }
 
-/* "zone=8/4M". The text is taken to pieces. */
+/* "zone=8/4M@70". The text is taken to pieces. */
 static bool parse_item(char *text, struct path_windows *out)
 {
-    char *equal = strchr(text, '='), *slash = equal ? strchr(equal, '/') : NULL;
-    int64_t segments = 0, bytes = 0;
+    char *equal = strchr(text, '='), *at = equal ? strchr(equal, '@') : NULL, *slash = NULL;
+    int64_t segments = 0, bytes = 0, us = 0;
     if (!equal)
         return false;
     *equal = 0;
-    if (slash)
+    if (at)
+        *at = 0;
+    if ((slash = strchr(equal + 1, '/')))
         *slash = 0;
+    if (at && (!parse_int(at + 1, &us) || us <= 0 || us > MOST_US))
+        return false;
     unsigned distance = find_distance(text);
     if (distance == WIRE_DISTANCES || out->told[distance] || !parse_int(equal + 1, &segments) || segments < 0 ||
         segments > UINT32_MAX || (slash && (!parse_size(slash + 1, &bytes) || bytes < 0)))
         return false;
     out->told[distance] = true;
     out->window[distance] = (struct path_window){(uint32_t)segments, (uint64_t)bytes};
+    out->us[distance] = (uint64_t)us;
     return true;
 }
 
@@ -70,11 +76,12 @@ static struct path_window derive(uint64_t mbits, uint64_t us)
     return (struct path_window){.bytes = way ? (way + segment - 1) / segment * segment + segment : 0};
 }
 
-struct path_window path_window_of(const struct path_lane *lane)
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us)
 {
     struct path_windows told;
-    bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told);
-    if (right && told.told[lane->distance])
+    bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told) && told.told[lane->distance];
+    *us = right ? told.us[lane->distance] : round_trips[lane->distance];
+    if (right && (told.window[lane->distance].segments || told.window[lane->distance].bytes || !*us))
         return told.window[lane->distance];
-    return derive(lane->nic->about.rate, round_trips[lane->distance]);
+    return derive(lane->nic->about.rate, *us);
 }

@@ -23,7 +23,8 @@ static void told(const char *text)
 static struct path_window window(enum wire_distance distance, uint32_t rate)
 {
     struct path_nic nic = {.about.rate = rate};
-    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic});
+    uint64_t us;
+    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic}, &us);
 }
 
 static bool is(struct path_window window, uint32_t segments, uint64_t bytes)
@@ -84,6 +85,10 @@ static void windows_that_are_none(void **state)
                                         "zone=4294967296",
                                         "zone/1=2",
                                         "zone=1;rack=1",
+                                        "zone=1@",
+                                        "zone=1@0",
+                                        "zone=1@x",
+                                        "zone=1@2/3",
                                         "zone=0000000000000000000000000000000000000000000000000000000000000001"};
     struct wire_process self = {0};
     struct path_windows windows;
@@ -216,18 +221,19 @@ static void limits_of_bytes(void **state)
     finish(script, pair);
 }
 
-/* The script's lanes have 1 Gbit/s: 8750 bytes in a zone's 70 us, of segments of 4096 three and one more. */
+/* The script's lanes have 1 Gbit/s: 8750 bytes in a zone's 70 us, of segments of 4096 three and one more; to begin with
+ * two. */
 static void derived_for_a_link(void **state)
 {
     struct script *script = join("", 1);
     struct payload *pair[2];
     payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
-    assert_int_equal(under_way(script), 4);
-    assert_int_equal(script->side[0].link->lane[0].view.outstanding, 4 * SCRIPT_SEGMENT);
+    assert_int_equal(under_way(script), 2);
+    assert_int_equal(script->side[0].link->lane[0].view.outstanding, 2 * SCRIPT_SEGMENT);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     assert_true(script_act(script, 0, 0, SCRIPT_SENT));
-    assert_int_equal(under_way(script), 4);
+    assert_in_range(under_way(script), 2, 4);
     finish(script, pair);
 }
 

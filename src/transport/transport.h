@@ -39,8 +39,10 @@ enum transport_caps {
         8, /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
     TRANSPORT_DIRECT =
         32, /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
-    TRANSPORT_DATA = 16,       /* for data: the messages of a link go over lanes of another transport */
+    TRANSPORT_DATA = 16, /* for data: the messages of a link go over lanes of another transport, at least while none of
+                            these is up */
     TRANSPORT_ON_REQUEST = 64, /* used only where TUTTI_TRANSPORT names it */
+    TRANSPORT_MESSAGES = 128,  /* for data, and as good for messages: a link has a lane of it for these alone */
 };
 
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
@@ -96,6 +98,7 @@ struct transport_nic {
     char name[32]; /* "eth0", "mlx5_0" */
     uint32_t port; /* of a device that has such; 0: it has none */
     uint32_t rate; /* Mbit/s; 0: not known */
+    int distance;  /* to the nearest processor of this process, as near_distance() has it; 0: not known */
 };
 
 #define TRANSPORT_NO_OFFSET UINT64_MAX /* of a put of which nothing but `imm` and its length came along */

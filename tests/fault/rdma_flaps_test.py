@@ -12,7 +12,7 @@ from links import Other, run_alone
 from rdma_job import BOTH, PATIENCE, Job, judge, tell
 
 FLAPS = int(os.environ.get("TUTTI_TEST_FLAPS", "6"))
-LANES = 2  # of each port
+LANES = 2  # of each port, and one for messages
 KINDS = ("port", "port", "port", "device", "pair")  # as likely as they are often here
 SOME_BEDS = 2  # eventfds: a thread that waits sleeps on one, made when one more sleeps at once, and kept
 SOME_MAPPINGS = 32  # stacks and arenas of threads that come and go
@@ -127,7 +127,7 @@ class Flapper:
     def is_whole(self):
         """All lanes are up at both ends."""
         end = time.monotonic() + PATIENCE
-        while any(tell(side, "info").count(" RTS ") != LANES * len(BOTH) for side in self.sides()):
+        while any(tell(side, "info").count(" RTS ") != LANES * len(BOTH) + 1 for side in self.sides()):
             assert time.monotonic() < end, "lanes are missing"
             time.sleep(0.05)
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports of adapters: which are used, by which address, and what they tell of themselves. */
 #include "transport/verbs/verbs.h"
+#include "base/affinity.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "base/param.h"
 #include "transport/verbs/choose.h"
 
@@ -289,6 +291,14 @@ static void equip_chosen(struct verbs_transport *verbs)
     }
 }
 
+static int distance_of(const char *name)
+{
+    char folder[128];
+    cpu_set_t set;
+    snprintf(folder, sizeof folder, "/sys/class/infiniband/%.64s/device", name);
+    return affinity_count(&set) ? near_distance("", folder, &set) : 0;
+}
+
 /* One port of a device. False: it has no further ports, cannot be opened, or there is no room for more. */
 static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, unsigned port)
 {
@@ -299,6 +309,7 @@ static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, uns
         return false;
     device->owner = verbs;
     device->port = (uint8_t)port;
+    device->distance = distance_of(library->get_device_name(ibv));
     snprintf(device->name, sizeof device->name, "%.50s:%u", library->get_device_name(ibv), port);
     tutti_result_t result = TUTTI_SUCCESS;
     bool exists = false;
@@ -335,7 +346,7 @@ static tutti_result_t open_wanted(struct verbs_transport *verbs)
     verbs->library->free_device_list(list);
     equip_chosen(verbs);
     for (int i = 0; i < verbs->devices; i++)
-        log_info("transport verbs uses RDMA device %s", verbs->device[i].name);
+        log_info("transport verbs uses RDMA device %s (distance %d)", verbs->device[i].name, verbs->device[i].distance);
     return verbs->devices ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE; /* the sentence is that of the last one tried */
 }
 

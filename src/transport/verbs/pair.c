@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INLINE       128 /* bytes that are copied into the request itself: words that give room back, probes */
+#define INLINE       192 /* bytes that are copied into the request itself: credits, small payloads, probes */
 #define PSN_MASK     0xffffffu
 #define QPN_MASK     0xffffffu
 #define RNR_TIMER    12 /* 0.64 ms; room is counted, so a receive is missing only while one is posted late */

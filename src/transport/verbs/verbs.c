@@ -108,7 +108,7 @@ static bool verbs_nic(struct transport *transport, unsigned device, struct trans
     if (device >= (unsigned)verbs->devices)
         return false;
     const struct verbs_device *from = &verbs->device[device];
-    *out = (struct transport_nic){.port = from->port, .rate = from->rate};
+    *out = (struct transport_nic){.port = from->port, .rate = from->rate, .distance = from->distance};
     snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->name, ":"), from->name);
     return true;
 }
@@ -162,7 +162,7 @@ static void verbs_disarm(struct transport *transport)
 
 const struct transport_ops transport_verbs = {
     .name = "verbs",
-    .caps = TRANSPORT_DATA | TRANSPORT_DIRECT | TRANSPORT_ON_REQUEST,
+    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_DIRECT | TRANSPORT_ON_REQUEST,
     .max_msg = VERBS_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_VERBS,
     .received = WIRE_COUNTER_RECEIVED_VERBS,

@@ -104,6 +104,7 @@ struct verbs_device {
     uint16_t lid;
     uint32_t most;                    /* bytes of a work request */
     uint32_t rate;                    /* Mbit/s; 0: not known */
+    int distance;                     /* near_distance() */
     bool complained;                  /* a lane of it did not come up */
     struct ibv_gid_entry gid, home;   /* the address now, and that of the beginning, which peers know */
     struct ibv_wc early[VERBS_BATCH]; /* found while falling asleep */

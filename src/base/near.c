@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/near.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NODES "/sys/devices/system/node/node"
+#define MOST  1024 /* nodes */
+#define LINE  8192
+
+static bool read_line(const char *path, char line[LINE])
+{
+    FILE *file = fopen(path, "re");
+    bool read = file && fgets(line, LINE, file);
+    if (file)
+        fclose(file);
+    return read;
+}
+
+/* Is a processor of "0-3,8" in the set? */
+static bool any_of(const char *list, const cpu_set_t *set)
+{
+    char *end = NULL;
+    for (const char *at = list;; at = end + 1) {
+        long first = strtol(at, &end, 10), last = first;
+        if (end == at)
+            return false;
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        for (long cpu = first < 0 ? 0 : first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET((size_t)cpu, set))
+                return true;
+        if (*end != ',')
+            return false;
+    }
+}
+
+static bool is_ours(const char *root, unsigned node, const cpu_set_t *set)
+{
+    char path[512], line[LINE];
+    snprintf(path, sizeof path, "%.400s" NODES "%u/cpulist", root, node);
+    return read_line(path, line) && any_of(line, set);
+}
+
+/* The distances of a node stand in the order of the nodes that there are, whose numbers may have gaps. */
+static int nearest(const char *root, const char *distances, const cpu_set_t *set)
+{
+    char path[512], line[LINE], *end = NULL;
+    int best = 0;
+    for (unsigned node = 0; node < MOST; node++) {
+        snprintf(path, sizeof path, "%.400s" NODES "%u/cpulist", root, node);
+        if (!read_line(path, line))
+            continue;
+        long here = strtol(distances, &end, 10);
+        if (end == distances)
+            break;
+        distances = end;
+        if (here > 0 && here < 1 << 16 && (!best || here < best) && is_ours(root, node, set))
+            best = (int)here;
+    }
+    return best;
+}
+
+int near_distance(const char *root, const char *device, const cpu_set_t *set)
+{
+    char path[512], line[LINE], *end = NULL;
+    snprintf(path, sizeof path, "%.200s%.200s/numa_node", root, device);
+    if (!read_line(path, line))
+        return 0;
+    long node = strtol(line, &end, 10);
+    if (end == line || node < 0 || node >= MOST)
+        return 0;
+    snprintf(path, sizeof path, "%.400s" NODES "%ld/distance", root, node);
+    return read_line(path, line) ? nearest(root, line, set) : 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Distances of devices on hosts that are files. */
+#include "base/near.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DEVICE "/sys/class/infiniband/mlx5_0/device"
+#define NODE   "/sys/devices/system/node/node"
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+    char full[300];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Nodes 0, 1 and 4: two processors each. */
+static int put_host(void **state)
+{
+    snprintf(root, sizeof root, "/tmp/tutti-near-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    put(NODE "0/cpulist", "0,8\n");
+    put(NODE "1/cpulist", "1-2\n");
+    put(NODE "4/cpulist", "3-4,9\n");
+    put(NODE "0/distance", "10 21 32\n");
+    put(NODE "1/distance", "21 10 28\n");
+    put(NODE "4/distance", "32 28 10\n");
+    return 0;
+}
+
+static int remove_host(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+static int from(const char *node, int cpu, int other)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    if (other >= 0)
+        CPU_SET((size_t)other, &set);
+    put(DEVICE "/numa_node", node);
+    return near_distance(root, DEVICE, &set);
+}
+
+static void the_nearest_processor_counts(void **state)
+{
+    assert_int_equal(from("0\n", 8, -1), 10);
+    assert_int_equal(from("0\n", 2, -1), 21);
+    assert_int_equal(from("0\n", 9, -1), 32);
+    assert_int_equal(from("4\n", 0, -1), 32);
+    assert_int_equal(from("4\n", 0, 1), 28);
+    assert_int_equal(from("4\n", 0, 4), 10);
+}
+
+static void what_is_not_known(void **state)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    assert_int_equal(from("-1\n", 0, -1), 0);
+    assert_int_equal(from("x\n", 0, -1), 0);
+    assert_int_equal(from("7\n", 0, -1), 0);
+    assert_int_equal(from("0\n", 77, -1), 0);
+    assert_int_equal(near_distance(root, DEVICE, &set), 0);
+    assert_int_equal(near_distance(root, "/sys/class/infiniband/mlx5_9/device", &set), 0);
+    put(NODE "0/distance", "\n");
+    assert_int_equal(from("0\n", 0, -1), 0);
+    put(NODE "0/distance", "10 x\n");
+    assert_int_equal(from("0\n", 1, -1), 0);
+    put(NODE "0/distance", "10 21 32\n");
+    put(NODE "1/cpulist", "-,1\n");
+    assert_int_equal(from("0\n", 1, -1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_nearest_processor_counts),
+                                       cmocka_unit_test(what_is_not_known)};
+    return cmocka_run_group_tests(tests, put_host, remove_host);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which lane carries a link's messages. */
+#include "link/internal.h"
+
+bool control_tells_of_peer(const struct link_lane *lane)
+{
+    return lane->ops == lane->link->messages;
+}
+
+bool control_carries(const struct link_lane *lane)
+{
+    return control_tells_of_peer(lane) || (lane->ops && lane->ops->caps & TRANSPORT_MESSAGES && !lane->link->lossless);
+}
+
+/*
+ * How good the lane is for messages; 0: not at all. Best is the one for messages beside the data; when that has died,
+ * one of those that carry data; else one of the other transport, where the present one stays. What has just come back
+ * may be gone again.
+ */
+static int worth(const struct link *link, const struct link_lane *lane)
+{
+    if (lane->state != LANE_UP || !lane->lane || !control_carries(lane))
+        return 0;
+    if (control_tells_of_peer(lane))
+        return link->control == lane->index ? 5 : lane->view.roles & PATH_CONTROL ? 4 : 3;
+    if (lane->settling)
+        return lane->index == LINK_WORDS_LANE ? 2 : 1;
+    if (lane->index == LINK_WORDS_LANE)
+        return 8;
+    bool replaces = link->lane[LINK_WORDS_LANE].was_up && link->usable & 1u << lane->index;
+    return !replaces ? 1 : link->control == lane->index ? 7 : 6;
+}
+
+void control_choose(struct link *link)
+{
+    int best = -1, most = 0;
+    for (int i = 0; i < link->lanes; i++) {
+        int here = worth(link, &link->lane[i]);
+        if (here > most) {
+            most = here;
+            best = i;
+        }
+    }
+    bool changes = best != link->control;
+    link->control = best;
+    if (changes && best >= 0)
+        message_resend(link);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows that follow what goes through: senders with one lane each, whose segments a clock of the test takes over NICs
+ * and one uplink. */
+#include "base/param.h"
+#include "path/share.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SEGMENT 524288ull
+#define SENDERS 4
+#define DEEP    64
+#define NIC     100000 /* Mbit/s */
+#define US      1000ull
+
+struct sender {
+    struct path_lane lane;
+    struct path_nic nic;
+    struct path_share share;
+    uint64_t nic_free;
+    uint64_t posted[DEEP], leaves[DEEP], lands[DEEP]; /* the NIC; at the peer, and known of */
+    unsigned first, count, left;
+    uint64_t bytes;
+    uint64_t pause; /* the sender posts at most one segment each so many ns; 0: as fast as it may */
+    uint64_t next;
+};
+
+struct world {
+    struct sender sender[SENDERS];
+    int senders;
+    double uplink; /* bytes for each ns */
+    uint64_t trip, uplink_free, now, deepest;
+};
+
+static bool may_post(const struct sender *sender, uint64_t now)
+{
+    struct path_window window = path_share_window(&sender->share);
+    return sender->count < DEEP && now >= sender->next &&
+           !(window.segments && sender->lane.segments >= window.segments) &&
+           !(window.bytes && sender->lane.segments && sender->lane.outstanding + SEGMENT > window.bytes);
+}
+
+static void post(struct world *world, struct sender *sender)
+{
+    unsigned at = (sender->first + sender->count++) % DEEP;
+    uint64_t begin = sender->nic_free > world->now ? sender->nic_free : world->now;
+    sender->nic_free = begin + (uint64_t)(SEGMENT / (NIC / 8000.0));
+    sender->posted[at] = world->now;
+    sender->leaves[at] = sender->nic_free;
+    sender->lands[at] = UINT64_MAX;
+    sender->lane.segments++;
+    sender->lane.outstanding += SEGMENT;
+    sender->next = world->now + sender->pause;
+    path_share_posted(&sender->share, &sender->lane, world->now);
+}
+
+/* What has left the NIC joins the queue of the uplink. */
+static void forward(struct world *world, struct sender *sender)
+{
+    while (sender->left < sender->count) {
+        unsigned at = (sender->first + sender->left) % DEEP;
+        uint64_t here = sender->leaves[at], begin = here > world->uplink_free ? here : world->uplink_free;
+        if (here > world->now)
+            return;
+        if (begin - here > world->deepest)
+            world->deepest = begin - here;
+        world->uplink_free = begin + (uint64_t)(SEGMENT / world->uplink);
+        sender->lands[at] = world->uplink_free + world->trip;
+        sender->left++;
+    }
+}
+
+static void land(struct sender *sender)
+{
+    unsigned at = sender->first;
+    sender->first = (sender->first + 1) % DEEP;
+    sender->count--;
+    sender->left--;
+    sender->lane.segments--;
+    sender->lane.outstanding -= SEGMENT;
+    sender->bytes += SEGMENT;
+    path_share_landed(&sender->share, &sender->lane, SEGMENT, sender->posted[at], sender->lands[at]);
+}
+
+static void run(struct world *world, uint64_t ns)
+{
+    for (uint64_t end = world->now + ns; world->now < end; world->now += US)
+        for (int i = 0; i < world->senders; i++) {
+            struct sender *sender = &world->sender[(i + world->now / US) % (unsigned)world->senders];
+            forward(world, sender);
+            while (sender->count && sender->lands[sender->first] <= world->now)
+                land(sender);
+            while (may_post(sender, world->now))
+                post(world, sender);
+        }
+}
+
+static void begin(struct world *world, enum wire_distance distance, uint64_t trip, double share)
+{
+    *world = (struct world){.senders = SENDERS, .trip = trip * US, .uplink = SENDERS * NIC / 8000.0 / share};
+    world->now = 1000000000;
+    for (int i = 0; i < SENDERS; i++) {
+        struct sender *sender = &world->sender[i];
+        sender->nic.about.rate = NIC;
+        sender->lane = (struct path_lane){.distance = distance, .nic = &sender->nic};
+        path_share_begin(&sender->share, &sender->lane);
+    }
+}
+
+/* Bytes of all for each ns, over so long. */
+static double rate(struct world *world, uint64_t ns)
+{
+    uint64_t before = 0, after = 0;
+    for (int i = 0; i < SENDERS; i++)
+        before += world->sender[i].bytes;
+    run(world, ns);
+    for (int i = 0; i < SENDERS; i++)
+        after += world->sender[i].bytes;
+    return (double)(after - before) / (double)ns;
+}
+
+static uint64_t segments_let(const struct world *world, int sender)
+{
+    return world->sender[sender].share.limit / SEGMENT;
+}
+
+/* An uplink with 1/2.8 of what the NICs have: each keeps what its share fills, and the uplink is never idle. */
+static void follows_the_share(void **state)
+{
+    static const struct {
+        enum wire_distance distance;
+        uint64_t trip, most;
+    } ways[] = {{WIRE_DISTANCE_ZONE, 70, 3}, {WIRE_DISTANCE_BUILDING, 150, 5}, {WIRE_DISTANCE_CAMPUS, 300, 9}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct world world;
+        begin(&world, ways[i].distance, ways[i].trip, 2.8);
+        assert_int_equal(segments_let(&world, 0), ways[i].most);
+        run(&world, US);
+        assert_int_equal(segments_let(&world, 0), 2);
+        run(&world, 20000 * US);
+        world.deepest = 0;
+        double got = rate(&world, 20000 * US);
+        uint64_t queue = (uint64_t)((double)world.deepest * world.uplink);
+        print_message("%llu us: %.1f%% of the uplink, deepest queue %llu KiB, windows of %llu to %llu segments\n",
+                      (unsigned long long)ways[i].trip, 100 * got / world.uplink, (unsigned long long)queue >> 10,
+                      (unsigned long long)segments_let(&world, 0), (unsigned long long)segments_let(&world, 3));
+        assert_true(got >= 0.95 * world.uplink);
+        assert_true(queue <= SENDERS * 32 * SEGMENT / 10); /* a tenth of what 32 segments each would make */
+    }
+}
+
+/* The others leave: one lane has the whole uplink, which is as fast as its NIC; and they come back. */
+static void grows_when_there_is_more(void **state)
+{
+    struct world world;
+    begin(&world, WIRE_DISTANCE_CAMPUS, 300, 4);
+    run(&world, 20000 * US);
+    assert_true(segments_let(&world, 0) <= 5);
+    world.senders = 1;
+    run(&world, 10000 * US);
+    assert_true(segments_let(&world, 0) >= 8);
+    assert_true(rate(&world, 20000 * US) >= 0.95 * world.uplink);
+    world.senders = SENDERS;
+    run(&world, 20000 * US);
+    for (int i = 0; i < SENDERS; i++)
+        assert_true(segments_let(&world, i) <= 5);
+}
+
+/* Nor does a window shrink where the sender has no more to send, or pauses. */
+static void stays_where_the_sender_is_the_limit(void **state)
+{
+    static const uint64_t pauses[] = {100 * US, 400 * US, 3000 * US};
+    for (int i = 0; i < 3; i++) {
+        struct world world;
+        begin(&world, WIRE_DISTANCE_CAMPUS, 300, 1);
+        run(&world, 20000 * US);
+        assert_int_equal(segments_let(&world, 0), 9);
+        assert_true(rate(&world, 20000 * US) >= 0.95 * world.uplink);
+        for (int s = 0; s < SENDERS; s++)
+            world.sender[s].pause = pauses[i];
+        run(&world, 50000 * US);
+        assert_int_equal(segments_let(&world, 0), 9);
+    }
+}
+
+/* The way takes longer than is assumed: the least that segments took counts. */
+static void longer_ways_than_assumed(void **state)
+{
+    struct world world;
+    begin(&world, WIRE_DISTANCE_CAMPUS, 600, 2.8);
+    run(&world, 40000 * US);
+    assert_true(rate(&world, 40000 * US) >= 0.95 * world.uplink);
+}
+
+/* What TUTTI_WINDOWS tells stays, unless it tells the way too. */
+static void as_told(void **state)
+{
+    struct world world;
+    setenv("TUTTI_WINDOWS", "campus=9", 1);
+    param_reload();
+    begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
+    run(&world, 20000 * US);
+    assert_int_equal(path_share_window(&world.sender[0].share).segments, 9);
+    assert_int_equal(path_share_window(&world.sender[0].share).bytes, 0);
+    setenv("TUTTI_WINDOWS", "campus=9@300", 1);
+    param_reload();
+    begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
+    run(&world, 20000 * US);
+    assert_true(path_share_window(&world.sender[0].share).bytes <= 5 * SEGMENT);
+    setenv("TUTTI_WINDOWS", "campus=0@300", 1);
+    param_reload();
+    begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
+    assert_int_equal(world.sender[0].share.top, 9 * SEGMENT);
+    unsetenv("TUTTI_WINDOWS");
+    param_reload();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follows_the_share),
+        cmocka_unit_test(grows_when_there_is_more),
+        cmocka_unit_test(stays_where_the_sender_is_the_limit),
+        cmocka_unit_test(longer_ways_than_assumed),
+        cmocka_unit_test(as_told),
+    };
+    setenv("TUTTI_SEGMENT", "512K", 1);
+    unsetenv("TUTTI_WINDOWS");
+    param_reload();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
