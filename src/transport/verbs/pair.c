@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define INLINE       192 /* bytes that are copied into the request itself: credits, small payloads, probes */
 #define PSN_MASK     0xffffffu
@@ -55,15 +56,16 @@ struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uin
 
 /* ---- The pair ---- */
 
+#define BUFFERS ((size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK)
+
+/* Not of the heap: what a lane gives back there stays with the process once lanes have come and gone. */
 static tutti_result_t make_buffers(struct verbs_lane *lane)
 {
-    size_t size = (size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK;
-    if (posix_memalign((void **)&lane->memory, 4096, size) != 0) {
-        lane->memory = NULL;
+    void *memory = mmap(NULL, BUFFERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
-    }
-    memset(lane->memory, 0, size);
-    lane->registered = verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, size, IBV_ACCESS_LOCAL_WRITE);
+    lane->memory = memory;
+    lane->registered = verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, BUFFERS, IBV_ACCESS_LOCAL_WRITE);
     return lane->registered ? TUTTI_SUCCESS : complain(lane, "cannot register the buffers of a lane", 0);
 }
 
@@ -228,5 +230,6 @@ void verbs_pair_close(struct verbs_lane *lane)
 
 void verbs_pair_free(struct verbs_lane *lane)
 {
-    free(lane->memory);
+    if (lane->memory)
+        munmap(lane->memory, BUFFERS);
 }
