@@ -114,6 +114,7 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
     struct path_question question = {
         .peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
+    question.distance = wire_distance(&domain->self, &link->peer);
     question.likely = likely < most ? likely : most;
     question.nics = list_nics(domain->transport[transport], question.ops, listed);
     for (int i = 0; i < question.nics; i++) /* lanes go by their indexes, of which the first need not be 0 */

@@ -48,9 +48,10 @@ struct path_lane {
 struct path_question {
     const struct wire_process *peer;
     const struct transport_ops *ops;
-    bool messages; /* its lanes carry messages */
-    bool data;     /* messages, and there is no other transport for data */
-    int likely;    /* so many the transport finds worth having */
+    bool messages;               /* its lanes carry messages */
+    bool data;                   /* messages, and there is no other transport for data */
+    enum wire_distance distance; /* of the peer */
+    int likely;                  /* so many the transport finds worth having */
     int nics; /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
     const struct transport_nic *nic;
     int most; /* room for wishes */

@@ -129,6 +129,7 @@ tutti_result_t path_settings(struct wire_process *self)
 {
     const char *text = param_string(PARAM_PLACE), *path = param_string(PARAM_PLACE_FILE),
                *windows = param_string(PARAM_WINDOWS);
+    const char *queues = param_string(PARAM_QUEUES);
     struct path_windows none;
     tutti_result_t result = TUTTI_SUCCESS;
     if (*text && !path_parse_place(text, self->place))
@@ -141,5 +142,10 @@ tutti_result_t path_settings(struct wire_process *self)
             "TUTTI_WINDOWS: \"%s\" is not DISTANCE=SEGMENTS[/BYTES][@US][,DISTANCE=...], of the distances host, rack, "
             "zone, building, campus and far each once at most",
             windows);
+    if (result == TUTTI_SUCCESS && !path_parse_queues(queues, &none))
+        result = error_set(TUTTI_INVALID_ARGUMENT,
+                           "TUTTI_QUEUES: \"%s\" is not DISTANCE=NUMBER[,DISTANCE=...], of the distances host, rack, "
+                           "zone, building, campus and far each once at most",
+                           queues);
     return result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lanes are backups. */
+/* Which lanes there are, and which are backups. */
 #include "path/path.h"
 
 #include "base/net.h"
@@ -30,12 +30,22 @@ static int nearest(const struct path_question *question)
     return least;
 }
 
+/* TUTTI_QUEUES: no more than so many queue pairs for each port to a peer this far away (DQPLB, NCCLX section 4.4). */
+static int as_many_as_told(const struct path_question *question, int count)
+{
+    struct path_windows told;
+    if (question->messages || !question->nics || !path_parse_queues(param_string(PARAM_QUEUES), &told))
+        return count;
+    uint64_t most = (uint64_t)told.window[question->distance].segments * (uint64_t)question->nics;
+    return most && most < (uint64_t)count ? (int)most : count;
+}
+
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes)
 {
     const char *wish = param_string(PARAM_BACKUP);
     bool alone = strcmp(wish, "none") == 0, by_distance = !*wish || strcmp(wish, "auto") == 0;
     int least = by_distance ? nearest(question) : 0;
-    int count = path_all_data(state, question, wishes), left = 0;
+    int count = as_many_as_told(question, path_all_data(state, question, wishes)), left = 0;
     bool kept[LINK_MAX_LANES] = {false};
     for (int i = 0; !alone && question->nics && i < count; i++) {
         const struct transport_nic *nic = &question->nic[i % question->nics];

@@ -75,12 +75,36 @@ static void farther_ones_are_kept(void **state)
         nics[n].distance = 0;
 }
 
+static void fewer_queue_pairs_to_the_near(void **state)
+{
+    struct path_question data = {.likely = 6, .most = 8, .nics = 3};
+    const char *const texts[] = {"rack=1,campus=4", "rack=0", "campus=1", "rack=1/4K", "rack=1@5", "rack"};
+    const char *const expected[] = {"ddd", "dddddd", "dddddd", "dddddd", "dddddd", "dddddd"};
+    data.distance = WIRE_DISTANCE_RACK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        setenv("TUTTI_QUEUES", texts[i], 1);
+        assert_string_equal(roles("", data), expected[i]);
+    }
+    setenv("TUTTI_QUEUES", "rack=1,campus=4", 1);
+    assert_string_equal(roles("mlx5_1", data), "ddb");
+    data.distance = WIRE_DISTANCE_CAMPUS;
+    assert_string_equal(roles("", data), "dddddd"); /* no more than there are */
+    data.distance = WIRE_DISTANCE_FAR;
+    assert_string_equal(roles("", data), "dddddd");
+    data.distance = WIRE_DISTANCE_RACK;
+    data.messages = true; /* TCP */
+    data.nics = 0;
+    assert_string_equal(roles("", data), "m-----");
+    unsetenv("TUTTI_QUEUES");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_of_named_interfaces_are_kept),
         cmocka_unit_test(messages_go_on),
         cmocka_unit_test(farther_ones_are_kept),
+        cmocka_unit_test(fewer_queue_pairs_to_the_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,14 @@ bool path_parse_windows(const char *text, struct path_windows *out)
     return true;
 }
 
+bool path_parse_queues(const char *text, struct path_windows *out)
+{
+    bool right = path_parse_windows(text, out);
+    for (unsigned i = 0; i < WIRE_DISTANCES; i++)
+        right = right && !out->window[i].bytes && !out->us[i];
+    return right && !strchr(text, '/');
+}
+
 /* Rate times round trip, in whole segments, and one more: a segment counts until its last byte is there. */
 static struct path_window derive(uint64_t mbits, uint64_t us)
 {

@@ -117,10 +117,23 @@ def windows_by_rate(other):
         assert window == f", distance zone, limit {4 * segments} KiB", (interface, window)
 
 
+def queue_pairs_as_told(other):
+    """Of three for segments on each of a port's links, one to a near peer; and that for messages."""
+    for place, queues, wanted in (("rack=1", "rack=1,far=3", 1), ("rack=1", "zone=2,rack=2", 2), ("", "rack=1", 3)):
+        settings = {**placed(place, ""), "TUTTI_IB_LANES": "3", "TUTTI_QUEUES": queues}
+        with Job(other, "verbs", (settings, settings)) as job:
+            job.works()
+            end = time.monotonic() + PATIENCE
+            while len(job.lanes()) != 2 * (wanted + 1):
+                assert time.monotonic() < end, (queues, wanted, job.lanes())
+                time.sleep(0.1)
+
+
 def what_is_wrong_is_refused(_):
     for name, text, sentence in (("TUTTI_PLACE", "rack", 'TUTTI_PLACE: "rack" is no place: LEVEL=NAME'),
                                  ("TUTTI_PLACE_FILE", "/nonexistent/places", "cannot read /nonexistent/places"),
                                  ("TUTTI_PLACE_FILE", "/dev/null", "/dev/null has no line for host"),
+                                 ("TUTTI_QUEUES", "rack=1@5", 'TUTTI_QUEUES: "rack=1@5" is not DISTANCE=NUMBER'),
                                  ("TUTTI_WINDOWS", "rack=x", 'TUTTI_WINDOWS: "rack=x" is not DISTANCE=SEGMENTS')):
         done = subprocess.run([*TUTTI, "run", "-n", "2", "--timeout", "60", "--", *SOAK, "--seconds", "1"],
                               env={**os.environ, name: text}, capture_output=True, text=True, check=False)
@@ -129,7 +142,8 @@ def what_is_wrong_is_refused(_):
 
 def main():
     with Other(LINKS) as other:
-        for test in (windows_as_told, places_of_a_file, windows_by_rate, what_is_wrong_is_refused):
+        for test in (windows_as_told, places_of_a_file, windows_by_rate, queue_pairs_as_told,
+                     what_is_wrong_is_refused):
             test(other)
             print(test.__name__, "passed", flush=True)
 

@@ -36,6 +36,7 @@ static bool takes_place(const char *text)
 static bool takes_windows(const char *text)
 {
     struct path_windows windows;
+    path_parse_queues(text, &windows);
     return path_parse_windows(text, &windows);
 }
 
