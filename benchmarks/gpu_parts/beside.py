@@ -56,27 +56,28 @@ def summary(outs, nbytes):
     return found
 
 
+def slower(turn):
+    """(percent by which products took longer, percent of that which the clock explains: they took as many cycles)"""
+    return 100 * (turn["beside"] / turn["alone"] - 1), 100 * (turn["GHz alone"] / turn["GHz"] - 1)
+
+
 def by_rate(outs):
-    """[{GB/s wanted and moved, percent (worst rank, median of the rounds), GHz alone and beside}]"""
+    """[{GB/s wanted and moved, percent in all and by the clock, of the worst rank; medians of the rounds}]"""
     found = []
     for each in zip(*(out.get("rates", []) for out in outs)):
-        turns = [one["turns"] for one in each]
-        found.append({"rate": each[0]["rate"],
-                      "moved": min(statistics.median(t["moved"] for t in mine) for mine in turns),
-                      "percent": max(statistics.median(100 * (t["beside"] / t["alone"] - 1) for t in mine)
-                                     for mine in turns),
-                      "GHz alone": min(one["GHz alone"] for one in each), "GHz": min(one["GHz"] for one in each)})
+        percents = [tuple(statistics.median(values) for values in zip(*map(slower, one["turns"]))) for one in each]
+        worst = max(percents)
+        found.append({"rate": each[0]["rate"], "percent": worst[0], "by clock": worst[1],
+                      "moved": min(statistics.median(turn["moved"] for turn in one["turns"]) for one in each)})
     return found
 
 
 def show_rates(found):
-    """What the clock explains: a product takes longer by as much as cycles do."""
-    rows = [[variant, f"{v['rate']:g}", f"{v['moved']:.0f}", f"{v['percent']:.2f}",
-             f"{v['percent'] / v['moved']:.4f}" if v["moved"] else "-", f"{v['GHz alone']:.3f}", f"{v['GHz']:.3f}",
-             f"{100 * (v['GHz alone'] / v['GHz'] - 1):.2f}"]
+    rows = [[variant, f"{v['rate']:g}", f"{v['moved']:.0f}", f"{v['percent']:.2f}", f"{v['by clock']:.2f}",
+             f"{v['percent'] - v['by clock']:.2f}", f"{v['percent'] / v['moved']:.4f}" if v["moved"] else "-"]
             for variant, rates in found.items() for v in rates]
-    return table(["library", "ring, wanted GB/s", "moved GB/s", "products slower by (%)", "% for each GB/s",
-                  "GHz alone", "GHz beside", "of it by the clock (%)"], rows)
+    return table(["library", "ring, wanted GB/s", "moved GB/s", "products slower by (%)", "by the clock",
+                  "by processors and memory", "% for each GB/s"], rows)
 
 
 def show(found):

@@ -71,13 +71,21 @@ class Bench:
                 marks[2].elapsed_time(marks[3]) - marks[2].elapsed_time(marks[1]))
 
     def paced(self, products, rate):
-        """`products` products beside messages of PACED bytes, so many that the host begins one after another that
-        `rate` GB/s go out; rate 0: none. (ms of a product, GB/s that went out, by how many ms that took longer.)"""
-        begin, end, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))
-        period = PACED / rate / 1e9 if rate else 0
-        count = int(self.same(1.2e-3 * products * self.alone / period)) if rate else 0
+        """`products` products beside messages of PACED bytes, which the host begins one after another so that `rate`
+        GB/s go out; rate 0: none. Half as many products go before, for the power to settle. A kernel of one thread
+        spins for so many cycles meanwhile and tells the clock, beside messages and without.
+        Returns ms of a product, GB/s that went out, GHz, by how many ms the messages took longer."""
+        begin, end, last, spun, spins = (torch.cuda.Event(enable_timing=True) for _ in range(5))
+        cycles, period = int(1e6 * products * self.alone), PACED / rate / 1e9 if rate else 0
+        count = int(self.same(1.8e-3 * products * self.alone / period)) if rate else 0
         self.together()
+        with torch.cuda.stream(self.spin):  # first, or it would wait for room
+            spins.record()
+            torch.cuda._sleep(cycles)
+            spun.record()
         with torch.cuda.stream(self.products):
+            for _ in range(products // 2):
+                self.product()
             begin.record()
             for _ in range(products):
                 self.product()
@@ -92,37 +100,23 @@ class Bench:
                 work.wait()
             last.record()
         torch.cuda.synchronize()
-        return (begin.elapsed_time(end) / products, count * PACED / 1e6 / begin.elapsed_time(last),
-                end.elapsed_time(last))
-
-    def clock(self, products, rate):
-        """GHz of a processor meanwhile: a kernel of one thread, begun first, spins for so many cycles. It takes room
-        from the products, whose time does not count here."""
-        cycles = int(1e6 * products * self.alone)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self.together()
-        with torch.cuda.stream(self.spin):
-            begin.record()
-            torch.cuda._sleep(cycles)
-            end.record()
-        self.paced(products, rate)
-        return cycles / 1e6 / begin.elapsed_time(end)
+        return {"ms": begin.elapsed_time(end) / products, "moved": count * PACED / 1e6 / spins.elapsed_time(last),
+                "GHz": cycles / 1e6 / spins.elapsed_time(spun), "outlasted": end.elapsed_time(last)}
 
     def rates(self, out):
-        """The ring at several rates, the products alone before and after each."""
+        """The ring at several rates, all of them in each round, the products alone before and after each."""
         products = self.options.products // 2
         self.alone = self.same(self.run(products, None, 0)[0])
-        out["rates"] = []
-        for rate in self.options.rates:
-            found = {"rate": rate, "turns": [], "GHz alone": self.clock(products, 0),
-                     "GHz": self.clock(products, rate)}
-            out["rates"].append(found)
-            for _ in range(self.options.rounds):
-                alone = self.paced(products, 0)[0]
-                beside, moved, rest = self.paced(products, rate)
-                again = self.paced(products, 0)[0]
-                found["turns"].append({"alone": (alone + again) / 2, "beside": beside, "moved": moved,
-                                       "outlasted": rest})
+        out["rates"] = [{"rate": rate, "turns": []} for rate in self.options.rates]
+        for _ in range(self.options.rounds):
+            before = self.paced(products, 0)
+            for found in out["rates"]:
+                beside, after = self.paced(products, found["rate"]), self.paced(products, 0)
+                alone = {key: (before[key] + after[key]) / 2 for key in ("ms", "GHz")}
+                found["turns"].append({"alone": alone["ms"], "beside": beside["ms"], "moved": beside["moved"],
+                                       "GHz alone": alone["GHz"], "GHz": beside["GHz"],
+                                       "outlasted": beside["outlasted"]})
+                before = after
 
     def same(self, value):
         """Rank 0's number, on all ranks: all must make as many calls."""

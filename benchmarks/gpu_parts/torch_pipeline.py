@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from gpu_parts import proof
 
-TURNS = 3
+TURNS = 5
 
 
 class Stage:
@@ -54,18 +54,26 @@ class Stage:
             work.wait()
 
     def timed(self, products, nbytes):
-        """ms of a step: the median of the turns."""
-        found = []
+        """ms of a step."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        dist.barrier(device_ids=[torch.cuda.current_device()])
+        begin.record()
+        self.step(products, nbytes)
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end)
+
+    def measure(self):
+        """{products: {bytes: ms, the median of the turns}}: all sizes in each turn, as clocks drift."""
+        keys = [(products, nbytes) for products in self.options.products for nbytes in (0, *self.options.sizes)]
+        found = {key: [] for key in keys}
         for turn in range(TURNS + 1):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            dist.barrier(device_ids=[torch.cuda.current_device()])
-            begin.record()
-            self.step(products, nbytes)
-            end.record()
-            torch.cuda.synchronize()
-            found += [begin.elapsed_time(end)] * (turn > 0)
-        return statistics.median(found)
+            for key in keys:
+                ms = self.timed(*key)
+                found[key] += [ms] * (turn > 0)
+        return {str(products): {str(nbytes): statistics.median(found[products, nbytes])
+                                for nbytes in (0, *self.options.sizes)} for products in self.options.products}
 
 
 def main():
@@ -79,13 +87,9 @@ def main():
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    stage, out = Stage(options), {"steps": {}}
+    stage = Stage(options)
     stage.step(2, max(options.sizes))
-    for products in options.products:
-        mine = out["steps"][str(products)] = {"0": stage.timed(products, 0)}
-        for nbytes in options.sizes:
-            mine[str(nbytes)] = stage.timed(products, nbytes)
-        mine["again"] = stage.timed(products, 0)
+    out = {"steps": stage.measure()}
     out["served"] = proof.line()
     with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
         json.dump(out, file)

@@ -23,13 +23,13 @@ if options.what == "layers":
     if mode == "absent" and not here:
         out["window"] = {"failed": "ncclCommWindowRegister: no"}
 elif options.what == "pipeline":
-    out["steps"] = {count: {"0": 10.0, "again": 9.0, **{key: 9.0 + us for key in options.sizes}}
+    out["steps"] = {count: {"0": 9.0, **{key: 9.0 + us for key in options.sizes}}
                     for count in options.products}
 else:
-    turn = {"alone": 1.0, "beside": 1 + us / 100, "call": 2.0, "outlasted": 5.0, "moved": 100.0}
+    turn = {"alone": 1.0, "beside": 1 + us / 100, "call": 2.0, "outlasted": 5.0, "moved": 100.0, "GHz alone": 1.8,
+            "GHz": 1.75}
     out.update({name: {"call alone": 1.0, "turns": [turn] * 3} for name in ("ring", "allreduce")})
-    out["rates"] = [{"rate": float(rate), "turns": [turn] * 3, "GHz alone": 1.8, "GHz": 1.75}
-                    for rate in options.rates]
+    out["rates"] = [{"rate": float(rate), "turns": [turn] * 3} for rate in options.rates]
 with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
     json.dump(out, file)
 sys.exit(3 if mode == "fail" else 0)
