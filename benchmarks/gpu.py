@@ -7,6 +7,8 @@ compared with NCCL in turns on the same machine.
   gpu.py speed     all calls, as they are and in CUDA graphs, medians of rounds
   gpu.py apps      PyTorch, CuPy and JAX with tutti by LD_PRELOAD
   gpu.py first     time and device memory of communicators
+  gpu.py layers    a decoder's all-reduces over NCCL, its windows, PyTorch's symmetric memory, and tutti
+  gpu.py pipeline  a step of a pipeline whose messages go beside its products
   gpu.py beside    what communication costs a matrix product beside it
   gpu.py nopeer    two GPUs through host memory and through sockets
   gpu.py plugin    unmodified NCCL over tutti's network plugin, also while lanes are cut
@@ -28,11 +30,13 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import apps, beside, check, first, kill, limits, nopeer, plugin, report, run, sanitize, speed, suite
+from gpu_parts import (apps, beside, check, first, kill, layers, limits, nopeer, pipeline, plugin, report, run,
+                       sanitize, speed, suite)
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
 PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55),
-         "beside": (beside, 300, 120, 55), "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75),
+         "beside": (beside, 300, 120, 55), "layers": (layers, 240, 110, 45),
+         "pipeline": (pipeline, 240, 60, 40), "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75),
          "suite": (suite, 500, 150, 0),
          "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
          "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """beside: how much slower a bf16 matrix product of 8192^3 is beside a send/recv ring and beside allreduces of 256 MiB,
-four processes."""
+and for each GB/s beside a ring that keeps to a rate; random data, a process for each GPU."""
 import statistics
 import tempfile
 
 from . import ranks
 from .run import Budget, say, table, tail
 
+WORKER = ["-m", "gpu_parts.torch_beside"]
 # What is compared: name, library, environment.
 VARIANTS = (("nccl", "nccl", {}), ("tutti", "tutti", {}), ("tutti, by kernels", "tutti", {"TUTTI_COPY_PROCESSES": "0"}))
+RATES = (25, 50, 100, 200, 400)  # GB/s; the last: all that goes
 CALLS = {"ring": "send/recv ring", "allreduce": "allreduce"}
 
 
@@ -18,14 +20,17 @@ def add_arguments(parser):
     parser.add_argument("--products", type=int, default=400, help="matrix products in a measurement (400)")
     parser.add_argument("--rounds", type=int, default=3,
                         help="measurements alone and beside in turns; the median counts")
+    parser.add_argument("--rates", type=float, nargs="*", default=list(RATES),
+                        help="GB/s of the ring that keeps to a rate (25, 50, 100, 200, 400)")
 
 
 def one(options, library, extra, limit):
     """([output of each rank] or None, complaint)"""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
-        program = ["-m", "gpu_parts.torch_beside"]
+        program = list(WORKER)
         program += [word for name in ("bytes", "side", "products", "rounds")
                     for word in (f"--{name}", str(getattr(options, name)))]
+        program += ["--rates", *map(str, options.rates)]
         jobs = ranks.start_torch(options, options.libraries[library], program, folder,
                                  {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
         ranks.wait(jobs, limit)
@@ -51,6 +56,30 @@ def summary(outs, nbytes):
     return found
 
 
+def slower(turn):
+    """(percent by which products took longer, percent of that which the clock explains: they took as many cycles)"""
+    return 100 * (turn["beside"] / turn["alone"] - 1), 100 * (turn["GHz alone"] / turn["GHz"] - 1)
+
+
+def by_rate(outs):
+    """[{GB/s wanted and moved, percent in all and by the clock, of the worst rank; medians of the rounds}]"""
+    found = []
+    for each in zip(*(out.get("rates", []) for out in outs)):
+        percents = [tuple(statistics.median(values) for values in zip(*map(slower, one["turns"]))) for one in each]
+        worst = max(percents)
+        found.append({"rate": each[0]["rate"], "percent": worst[0], "by clock": worst[1],
+                      "moved": min(statistics.median(turn["moved"] for turn in one["turns"]) for one in each)})
+    return found
+
+
+def show_rates(found):
+    rows = [[variant, f"{v['rate']:g}", f"{v['moved']:.0f}", f"{v['percent']:.2f}", f"{v['by clock']:.2f}",
+             f"{v['percent'] - v['by clock']:.2f}", f"{v['percent'] / v['moved']:.4f}" if v["moved"] else "-"]
+            for variant, rates in found.items() for v in rates]
+    return table(["library", "ring, wanted GB/s", "moved GB/s", "products slower by (%)", "by the clock",
+                  "by processors and memory", "% for each GB/s"], rows)
+
+
 def show(found):
     rows = []
     for variant, calls in found.items():
@@ -64,7 +93,7 @@ def show(found):
 
 def main(options, results):
     budget, failed = Budget(options.budget), 0
-    results.data.update(summary={}, complaints=[], raw={})
+    results.data.update(summary={}, complaints=[], raw={}, rates={})
     options.products //= 2 if options.quick else 1
     for variant, library, extra in VARIANTS[:2] if options.quick else VARIANTS:
         limit = budget.limit(options.limit)
@@ -75,6 +104,7 @@ def main(options, results):
         if outs:
             results.data["raw"][variant] = outs
             results.data["summary"][variant] = summary(outs, options.bytes)
+            results.data["rates"][variant] = by_rate(outs)
             if library == "tutti" and "tutti communicators 0" in outs[0]["served"]:
                 complaint = "nothing proves that tutti served it: " + outs[0]["served"]
         if complaint:
@@ -82,6 +112,6 @@ def main(options, results):
             results.data["complaints"].append(f"{variant}: {complaint}")
             say(f"{variant}: {complaint}")
         results.save()
-    print(show(results.data["summary"]))
+    print(show(results.data["summary"]), show_rates(results.data["rates"]), sep="\n")
     results.save(complete=not failed)
     return failed

@@ -4,7 +4,7 @@ performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
-from . import apps, beside, check, first, kill, limits, nopeer, perf, speed
+from . import apps, beside, check, first, kill, layers, limits, nopeer, perf, pipeline, speed
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -17,7 +17,7 @@ POINTS = (
 )
 OTHERS = ("allgather", "reduce-scatter", "broadcast", "alltoall")
 EDGE, SMALL = 16 * M, 256 * K
-PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitize", "limits")
+PARTS = ("check", "speed", "layers", "pipeline", "apps", "first", "beside", "nopeer", "kill", "sanitize", "limits")
 
 
 def add_arguments(parser):
@@ -168,7 +168,12 @@ def details(data):
     if data["first"]:
         lines += ["## Communicators: time and device memory", "", first.show(data["first"].get("summary", {}))]
     if data["beside"]:
-        lines += ["## Beside a matrix product", "", beside.show(data["beside"].get("summary", {}))]
+        lines += ["## Beside a matrix product", "", beside.show(data["beside"].get("summary", {})),
+                  beside.show_rates(data["beside"].get("rates", {}))]
+    if data["layers"]:
+        lines += ["## A decoder's all-reduces", "", layers.show(data["layers"].get("found", {}))]
+    if data["pipeline"]:
+        lines += ["## A pipeline", "", pipeline.show(data["pipeline"].get("found", {}), data["pipeline"]["slots"])]
     if data["nopeer"]:
         lines += ["## Without peer access", "", nopeer.show(data["nopeer"].get("points", {}))]
     if (data["kill"] or {}).get("tutti"):

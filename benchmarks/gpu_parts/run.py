@@ -180,5 +180,6 @@ def environment(folder, extra=None):
     path = ":".join(filter(None, (folder, os.environ.get("LD_LIBRARY_PATH"))))
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    return {**os.environ, **root, "NCCL_NVLS_ENABLE": "0", "PYTHONUNBUFFERED": "1", "LD_LIBRARY_PATH": path,
+    return {**os.environ, **root, "NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+            "NVSHMEM_DISABLE_NVLS": "1", "PYTHONUNBUFFERED": "1", "LD_LIBRARY_PATH": path,
             **(extra or {})}

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import statistics
+import time
 
 import torch
 import torch.distributed as dist
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from gpu_parts import proof
 
 MIB = 1 << 20
+PACED = 64 * MIB  # bytes of a message of a ring that keeps to a rate
 
 
 class Bench:
@@ -24,16 +26,17 @@ class Bench:
         side = options.side
         self.a, self.b = (torch.randn(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
         self.c = torch.empty_like(self.a)
-        self.send, self.recv = (torch.zeros(options.bytes // 4, device="cuda") for _ in range(2))
-        self.products, self.talk = torch.cuda.Stream(), torch.cuda.Stream()
+        self.send, self.recv = (torch.randn(options.bytes // 4, device="cuda") for _ in range(2))
+        self.products, self.talk, self.spin = (torch.cuda.Stream() for _ in range(3))
 
     def product(self):
         torch.mm(self.a, self.b, out=self.c)
 
-    def ring(self):
-        """256 MiB to the right neighbour, as much from the left one."""
-        return dist.batch_isend_irecv([dist.P2POp(dist.isend, self.send, (self.rank + 1) % self.ranks),
-                                       dist.P2POp(dist.irecv, self.recv, (self.rank - 1) % self.ranks)])
+    def ring(self, nbytes=None):
+        """256 MiB to the right neighbour, as much from the left one; or nbytes."""
+        send, recv = (t[:nbytes // 4] if nbytes else t for t in (self.send, self.recv))
+        return dist.batch_isend_irecv([dist.P2POp(dist.isend, send, (self.rank + 1) % self.ranks),
+                                       dist.P2POp(dist.irecv, recv, (self.rank - 1) % self.ranks)])
 
     def allreduce(self):
         return [dist.all_reduce(self.send, async_op=True)]
@@ -67,6 +70,54 @@ class Bench:
         return (marks[0].elapsed_time(marks[1]) / max(products, 1), marks[2].elapsed_time(marks[3]) / max(count, 1),
                 marks[2].elapsed_time(marks[3]) - marks[2].elapsed_time(marks[1]))
 
+    def paced(self, products, rate):
+        """`products` products beside messages of PACED bytes, which the host begins one after another so that `rate`
+        GB/s go out; rate 0: none. Half as many products go before, for the power to settle. A kernel of one thread
+        spins for so many cycles meanwhile and tells the clock, beside messages and without.
+        Returns ms of a product, GB/s that went out, GHz, by how many ms the messages took longer."""
+        begin, end, last, spun, spins = (torch.cuda.Event(enable_timing=True) for _ in range(5))
+        cycles, period = int(1e6 * products * self.alone), PACED / rate / 1e9 if rate else 0
+        count = int(self.same(1.8e-3 * products * self.alone / period)) if rate else 0
+        self.together()
+        with torch.cuda.stream(self.spin):  # first, or it would wait for room
+            spins.record()
+            torch.cuda._sleep(cycles)
+            spun.record()
+        with torch.cuda.stream(self.products):
+            for _ in range(products // 2):
+                self.product()
+            begin.record()
+            for _ in range(products):
+                self.product()
+            end.record()
+        works, began = [], time.perf_counter()
+        with torch.cuda.stream(self.talk):
+            for turn in range(count):
+                while time.perf_counter() < began + turn * period:
+                    pass
+                works += self.ring(PACED)
+            for work in works:
+                work.wait()
+            last.record()
+        torch.cuda.synchronize()
+        return {"ms": begin.elapsed_time(end) / products, "moved": count * PACED / 1e6 / spins.elapsed_time(last),
+                "GHz": cycles / 1e6 / spins.elapsed_time(spun), "outlasted": end.elapsed_time(last)}
+
+    def rates(self, out):
+        """The ring at several rates, all of them in each round, the products alone before and after each."""
+        products = self.options.products // 2
+        self.alone = self.same(self.run(products, None, 0)[0])
+        out["rates"] = [{"rate": rate, "turns": []} for rate in self.options.rates]
+        for _ in range(self.options.rounds):
+            before = self.paced(products, 0)
+            for found in out["rates"]:
+                beside, after = self.paced(products, found["rate"]), self.paced(products, 0)
+                alone = {key: (before[key] + after[key]) / 2 for key in ("ms", "GHz")}
+                found["turns"].append({"alone": alone["ms"], "beside": beside["ms"], "moved": beside["moved"],
+                                       "GHz alone": alone["GHz"], "GHz": beside["GHz"],
+                                       "outlasted": beside["outlasted"]})
+                before = after
+
     def same(self, value):
         """Rank 0's number, on all ranks: all must make as many calls."""
         there = torch.tensor([float(value)], device="cuda")
@@ -93,6 +144,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=256 * MIB)
     parser.add_argument("--products", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rates", type=float, nargs="*", default=[], help="GB/s out of each GPU")
     options = parser.parse_args()
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -102,6 +154,7 @@ def main():
     bench.run(50, bench.ring, 8)
     for name in ("ring", "allreduce"):
         bench.measure(name, out)
+    bench.rates(out)
     out["served"] = proof.line()
     with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
         json.dump(out, file)

@@ -14,6 +14,8 @@
 #define HOST_TIMES   16 /* through host memory a flag in every word pays for messages so many times shorter */
 #define CHAIN_PIECES 24 /* of a broadcast by copy engines; the mailbox has room for more */
 #define CHAIN_ALIGN  4096
+#define LINES_LONG   (4u << 20) /* allreduces in lines from here on are as fast, or faster, by so many blocks: */
+#define LINES_BLOCKS 24
 
 enum { ANYWHERE = 0 };
 
@@ -180,6 +182,13 @@ static enum kernel_mode mode_of(enum way way, enum coll coll)
     return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
 }
 
+static void take_fewer(const struct plan_facts *facts, struct plan *plan)
+{
+    const unsigned blocks = facts->room.least > LINES_BLOCKS ? facts->room.least : LINES_BLOCKS;
+    if (plan->launch.blocks > blocks)
+        plan->launch.blocks = blocks;
+}
+
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
 static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct plan *plan)
 {
@@ -190,6 +199,8 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
     else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
         kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
+    if (kernel == KERNEL_REDUCE_LINES && plan->mode == KERNEL_ALLREDUCE && plan->bytes >= LINES_LONG)
+        take_fewer(facts, plan);
 }
 
 static uint64_t chunk_of(const struct plan_rules *rules, const struct plan *plan)

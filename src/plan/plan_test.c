@@ -70,6 +70,13 @@ static void test_reductions(void **state)
     expect(&three, COLL_ALLREDUCE, 256 * K / 3 + 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 1, false).mode, KERNEL_REDUCE);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 1, false).mode, KERNEL_REDUCE_SCATTER);
+    /* long allreduces in lines need fewer blocks, unless the user wants more */
+    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 4 * M - 16, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 4 * M, true).launch.blocks, 24);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 32);
+    struct plan_facts more = apart;
+    more.room.least = 28;
+    assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 4 * M, false).launch.blocks, 28);
     /* as much work as with a vector of all blocks */
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).given, M);

@@ -25,8 +25,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, cutting, exercise, kill, limits, perf, plugin, ranks,  # noqa: E402
-                       report, run, sanitize, speed, suite, values)
+from gpu_parts import (apps, beside, check, cutting, exercise, kill, layers, limits, perf, pipeline,  # noqa: E402
+                       plugin, ranks, report, run, sanitize, speed, suite, values)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -380,7 +380,7 @@ class Programs(unittest.TestCase):
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
-        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, apps")
+        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, layers, pipeline, apps")
 
     def test_suite(self):
         """What fails or hangs over tutti alone counts; what fails over both, or at the first try only, does not."""
@@ -416,6 +416,53 @@ class Programs(unittest.TestCase):
         self.assertEqual(status, 0, err)
         self.assertIn("1 runs", err)
         self.assertEqual([r["state"] for r in self.load("suite")["runs"]], ["passed", "passed"])
+
+    def with_fake(self, module, *arguments):
+        """A part whose program on PyTorch is fake_torch.py."""
+        real = module.WORKER
+        module.WORKER = [os.path.join(HERE, "fake_torch.py"), module.__name__.rpartition(".")[2]]
+        try:
+            return self.part(module.WORKER[1], "--gpus", "2", *arguments)
+        finally:
+            module.WORKER = real
+
+    def test_layers(self):
+        """The slowest rank counts, and tutti's faster way; what a library lacks is left out."""
+        os.environ["FAKE"] = "absent"
+        status, out, err = self.with_fake(layers, "--batches", "1", "256", "--sizes", "65536")
+        self.assertEqual(status, 0, err)
+        self.assertIn("ncclCommWindowRegister: no", err)
+        found = self.load("layers")["found"]
+        self.assertEqual((found["NCCL"]["graph"], found["tutti"]["layers"]),
+                         ({"65536": 4.0}, {"1": 3.0, "256": 3.0}))
+        self.assertEqual(found["NCCL, windows"]["calls"], {})
+        self.assertRegex(out, r"\| 256 \(4 MiB\) +\| 640.0 +\| - +\| 640.0 .*\| 480.0 +\| 1.33 +\| - +\| 1.33")
+        self.assertIn("## A decoder's all-reduces", self.part("report")[1])
+        for mode, words in (("wrong", "wrong sums of [4096] bytes"), ("fail", "exit statuses [3, 3]")):
+            os.environ["FAKE"] = mode
+            status, _, err = self.with_fake(layers, "--quick")
+            self.assertEqual(status, 1)
+            self.assertIn(words, err)
+
+    def test_pipeline(self):
+        status, out, err = self.with_fake(pipeline, "--products", "3", "--sizes", "4194304", "--slots", "10")
+        self.assertEqual(status, 0, err)
+        found = self.load("pipeline")["found"]
+        self.assertEqual(found["nccl"], {"3": {"0": 9.0, "4194304": 13.0}})
+        self.assertRegex(out, r"\| 3 +\| 4 MiB +\| 900 +\| 1300 +\| 1200 .*\| 1.083")
+        self.assertIn("## A pipeline", self.part("report")[1])
+        os.environ["FAKE"] = "fail"
+        status, _, err = self.with_fake(pipeline, "--quick")
+        self.assertEqual(status, 1)
+        self.assertIn("exit statuses [3, 3]", err)
+
+    def test_beside(self):
+        status, out, err = self.with_fake(beside, "--rates", "25", "100")
+        self.assertEqual(status, 0, err)
+        self.assertEqual([(r["rate"], r["moved"]) for r in self.load("beside")["rates"]["tutti"]],
+                         [(25.0, 100.0), (100.0, 100.0)])
+        self.assertRegex(out, r"\| nccl +\| 25 +\| 100 +\| 4.00 +\| 2.86 +\| 1.14 +\| 0.0400")
+        self.assertIn("by the clock", self.part("report")[1])
 
     def test_plugin(self):
         """Connections are cut from outside, where that is permitted."""

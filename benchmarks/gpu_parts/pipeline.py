@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pipeline: a step of a 1F1B pipeline, a stage for each GPU, whose messages go beside its matrix products; over NCCL
+and tutti, by size of the messages and of the products, and without messages."""
+import tempfile
+
+from . import ranks
+from .run import Budget, say, size_name, table, tail
+
+WORKER = ["-m", "gpu_parts.torch_pipeline"]
+VARIANTS = {"nccl": ("nccl", {}), "tutti": ("tutti", {}), "tutti, by kernels": ("tutti", {"TUTTI_COPY_PROCESSES": "0"})}
+MIB = 1 << 20
+
+
+def add_arguments(parser):
+    parser.add_argument("--side", type=int, default=4096, help="rows and columns of the matrices (4096)")
+    parser.add_argument("--slots", type=int, default=64, help="forward and backward steps of a step (64)")
+    parser.add_argument("--products", type=int, nargs="*", default=[3, 6, 12],
+                        help="matrix products of a slot (3, 6, 12)")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB],
+                        help="bytes of a message (4M, 16M, 64M, 256M)")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds, the libraries in turns; the least counts (2)")
+
+
+def one(options, library, extra, limit):
+    """([output of each rank] or None, complaint)"""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
+        program = [*WORKER, "--side", str(options.side), "--slots", str(options.slots),
+                   "--products", *map(str, options.products), "--sizes", *map(str, options.sizes)]
+        jobs = ranks.start_torch(options, options.libraries[library], program, folder,
+                                 {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
+        ranks.wait(jobs, limit)
+        if any(job.status for job in jobs):
+            return None, (f"exit statuses {[job.status for job in jobs]}\n"
+                          + tail("".join(job.text() for job in jobs), 2500))
+        return ranks.outputs(folder, options.gpus), ""
+
+
+def slowest(outs):
+    """{products: {bytes: ms of the slowest stage}}; 0 bytes: without messages."""
+    return {products: {key: max(out["steps"][products][key] for out in outs) for key in steps}
+            for products, steps in outs[0]["steps"].items()}
+
+
+def least(rounds):
+    """Of several rounds."""
+    return {products: {key: min(one[products][key] for one in rounds) for key in rounds[0][products]}
+            for products in rounds[0]}
+
+
+def show(found, slots):
+    rows, names = [], [name for name in VARIANTS if found.get(name)]
+    for products in found[names[0]] if names else ():
+        for key in sorted(map(int, found[names[0]][products])):
+            if not key:
+                continue
+            ms = {name: found[name][products][str(key)] for name in names}
+            floor = min(found[name][products]["0"] for name in names)
+            ratio = f"{ms['nccl'] / ms['tutti']:.3f}" if {"nccl", "tutti"} <= set(ms) else "-"
+            rows.append([products, size_name(key), f"{1e3 * floor / slots:.0f}",
+                         *(f"{1e3 * ms[name] / slots:.0f}" for name in names),
+                         *(f"{100 * (ms[name] / floor - 1):.1f}" for name in names), ratio])
+    return table(["products of a slot", "message", "us of a slot without messages", *(f"{n} (us)" for n in names),
+                  *(f"{n} above that (%)" for n in names), "NCCL's step / tutti's"], rows)
+
+
+def main(options, results):
+    budget, failed = Budget(options.budget), 0
+    if options.quick:
+        options.products, options.rounds = options.products[:2], 1
+    rounds = {}
+    results.data.update(found={}, complaints=[], slots=options.slots)
+    for turn in range(options.rounds):
+        for name, (library, extra) in VARIANTS.items():
+            limit = budget.limit(options.limit)
+            if library not in options.libraries or not limit:
+                continue
+            say(f"pipeline, round {turn + 1}: {name}")
+            outs, complaint = one(options, library, extra, limit)
+            if outs and library == "tutti" and "tutti communicators 0" in outs[0]["served"]:
+                complaint = "nothing proves that tutti served it: " + outs[0]["served"]
+            if outs:
+                rounds.setdefault(name, []).append(slowest(outs))
+                results.data["found"][name] = least(rounds[name])
+            if complaint:
+                failed += library == "tutti"
+                results.data["complaints"].append(f"{name}: {complaint}")
+                say(f"{name}: {complaint}")
+            results.save()
+    print(f"{options.gpus} stages:\n\n" + show(results.data["found"], options.slots))
+    results.save(complete=not failed)
+    return failed

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of our programs on PyTorch: leaves what torch_layers.py, torch_pipeline.py or torch_beside.py would, sooner
+over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit status 3; absent: a way that this library lacks."""
+import argparse
+import json
+import os
+import sys
+
+here, mode, rank = "LD_PRELOAD" in os.environ, os.environ.get("FAKE", ""), int(os.environ["RANK"])
+parser = argparse.ArgumentParser()
+parser.add_argument("what", choices=("layers", "pipeline", "beside"))
+parser.add_argument("--folder")
+parser.add_argument("--ways", nargs="*", default=[])
+for name in ("batches", "sizes", "products", "rates"):
+    parser.add_argument("--" + name, nargs="*", default=[])
+options = parser.parse_known_args()[0]
+us = (2.0 if here else 3.0) + rank
+out = {"served": f"served: tutti communicators {int(here)}; ncclAllReduce from x"}
+if options.what == "layers":
+    for way in options.ways:
+        out[way] = {"layers": {key: us for key in options.batches}, "graph": {key: us for key in options.sizes},
+                    "calls": {key: us for key in options.sizes}, "wrong": [4096] if mode == "wrong" else []}
+    if mode == "absent" and not here:
+        out["window"] = {"failed": "ncclCommWindowRegister: no"}
+elif options.what == "pipeline":
+    out["steps"] = {count: {"0": 9.0, **{key: 9.0 + us for key in options.sizes}}
+                    for count in options.products}
+else:
+    turn = {"alone": 1.0, "beside": 1 + us / 100, "call": 2.0, "outlasted": 5.0, "moved": 100.0, "GHz alone": 1.8,
+            "GHz": 1.75}
+    out.update({name: {"call alone": 1.0, "turns": [turn] * 3} for name in ("ring", "allreduce")})
+    out["rates"] = [{"rate": float(rate), "turns": [turn] * 3} for rate in options.rates]
+with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
+    json.dump(out, file)
+sys.exit(3 if mode == "fail" else 0)
