@@ -77,22 +77,43 @@ static void sample(const struct writer *w, const char *name, const struct export
 
 /* ---- what a process counted ---- */
 
+#define NANOSECONDS "_nanoseconds"
+
+/* Times are counted in nanoseconds, and told in seconds, which is Prometheus' unit of time. */
+static bool is_time(const char *metric)
+{
+    size_t length = strlen(metric);
+    return length > strlen(NANOSECONDS) && strcmp(metric + length - strlen(NANOSECONDS), NANOSECONDS) == 0;
+}
+
+static void metric_name(const char *metric, char *out, size_t size)
+{
+    if (is_time(metric))
+        snprintf(out, size, "%.*s_seconds", (int)(strlen(metric) - strlen(NANOSECONDS)), metric);
+    else
+        snprintf(out, size, "%s", metric);
+}
+
 static void counters(const struct writer *w)
 {
     const char *metric = "";
     for (size_t j = 0; j < WIRE_COUNTER_COUNT; j++) {
         const struct blackbox_counter_row *row = blackbox_counter_row(j);
-        char name[80];
-        snprintf(name, sizeof name, "%s_total", row->metric);
+        char base[64], name[80];
+        metric_name(row->metric, base, sizeof base);
+        snprintf(name, sizeof name, "%s_total", base);
         if (strcmp(metric, row->metric) != 0)
-            family(w, row->metric, "counter", row->help);
+            family(w, base, "counter", row->help);
         metric = row->metric;
         for (size_t i = 0; i < w->set->count; i++) {
             const struct blackbox *box = w->set->boxes[i];
             if (!w->labels[i] || j >= box->counter_count)
                 continue;
             sample(w, name, w->labels[i], row->label);
-            fprintf(w->out, "%" PRIu64 "\n", box->counters[j]);
+            if (is_time(row->metric))
+                fprintf(w->out, "%.9f\n", (double)box->counters[j] / 1e9);
+            else
+                fprintf(w->out, "%" PRIu64 "\n", box->counters[j]);
         }
     }
 }
