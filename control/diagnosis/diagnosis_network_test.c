@@ -30,24 +30,7 @@ static struct made_job made_pair(int ranks)
 
 static struct blackbox_lane *lane_to(struct made_job *job, int from, int to)
 {
-    struct blackbox_lane *lane = made_lane(job->boxes[from], job->boxes[to], 0);
-    lane->segments = calloc(16, sizeof *lane->segments);
-    return lane;
-}
-
-/* Milliseconds before now. */
-static void segment(struct blackbox_lane *lane, int to, int ready, int credit, int posted, int landed)
-{
-    lane->segments[lane->segment_count] = (struct blackbox_segment){.position = lane->segment_count,
-                                                                    .comm = 1,
-                                                                    .peer = (uint32_t)to,
-                                                                    .length = 1000,
-                                                                    .status = WIRE_SEGMENT_LANDED,
-                                                                    .ready = MADE_NOW - (uint64_t)ready * MS,
-                                                                    .credit = MADE_NOW - (uint64_t)credit * MS,
-                                                                    .posted = MADE_NOW - (uint64_t)posted * MS,
-                                                                    .completed = MADE_NOW - (uint64_t)landed * MS};
-    lane->segment_count++;
+    return made_lane(job->boxes[from], job->boxes[to], 0);
 }
 
 static struct network_report look_at(struct made_job *job)
@@ -73,8 +56,8 @@ static void each_moment_has_one_cause(void **state)
     made_call(job.boxes[0]->comms, 0, 100 * MS, 10 * MS);
     made_call(job.boxes[1]->comms, 0, 60 * MS, 10 * MS);
     struct blackbox_lane *lane = lane_to(&job, 0, 1);
-    segment(lane, 1, 55, 50, 48, 40); /* receiver late 5, no processor 2, network 8 */
-    segment(lane, 1, 30, 35, 30, 25); /* sender late 5, network 5 */
+    made_segment(lane, 0, 55, 50, 48, 40); /* receiver late 5, no processor 2, network 8 */
+    made_segment(lane, 0, 30, 35, 30, 25); /* sender late 5, network 5 */
     struct network_report report = look_at(&job);
     assert_int_equal(report.count, 1);
     const struct network_job *one = report.jobs;
@@ -103,10 +86,10 @@ static void lanes_overlap(void **state)
         made_call(job.boxes[rank]->comms, 0, 100 * MS, 80 * MS);
         made_call(job.boxes[rank]->comms, 1, 40 * MS, 20 * MS);
     }
-    segment(lane_to(&job, 0, 1), 1, 95, 95, 95, 85);
+    made_segment(lane_to(&job, 0, 1), 0, 95, 95, 95, 85);
     struct blackbox_lane *second = lane_to(&job, 0, 1);
-    segment(second, 1, 95, 95, 90, 70); /* the call ended first */
-    segment(second, 1, 65, 65, 60, 55); /* in no call */
+    made_segment(second, 0, 95, 95, 90, 70); /* the call ended first */
+    made_segment(second, 0, 65, 65, 60, 55); /* in no call */
     struct network_report report = look_at(&job);
     const struct moments *time = &report.jobs->time;
     assert_ms(time, MOMENT_NETWORK, 25 + 5);
@@ -125,8 +108,8 @@ static void what_was_forgotten_is_left_out(void **state)
         for (uint64_t seq = 0; seq < 4; seq++)
             made_call(job.boxes[rank]->comms, seq, (100 - 20 * seq) * MS, (90 - 20 * seq) * MS);
     struct blackbox_lane *lane = lane_to(&job, 0, 1);
-    segment(lane, 1, 75, 75, 75, 72);
-    segment(lane, 1, 55, 55, 55, 52);
+    made_segment(lane, 0, 75, 75, 75, 72);
+    made_segment(lane, 0, 55, 55, 55, 52);
     lane->segments[0].position = 7;
     struct network_report report = look_at(&job);
     assert_int_equal(report.jobs->seen, (75 - 30 + 100 - 30) / 2 * MS + MS / 2);
@@ -169,13 +152,13 @@ static void interfaces_are_summed(void **state)
     struct blackbox_lane *lane = lane_to(&job, 0, 1);
     lane->rate = 100;
     for (int i = 0; i < 8; i++)
-        segment(lane, 1, 90 - 5 * i, 90 - 5 * i, 90 - 5 * i, 88 - 5 * i);
-    segment(lane, 1, 10, 10, 10, 9);
+        made_segment(lane, 0, 90 - 5 * i, 90 - 5 * i, 90 - 5 * i, 88 - 5 * i);
+    made_segment(lane, 0, 10, 10, 10, 9);
     lane->segments[8].length = 5;
     lane->segments[9] = lane->segments[8];
     lane->segments[9].status = WIRE_SEGMENT_LOST;
     lane->segment_count++;
-    segment(lane_to(&job, 0, 2), 2, 89, 89, 89, 86); /* the same interface, a millisecond of it at the same time */
+    made_segment(lane_to(&job, 0, 2), 0, 89, 89, 89, 86); /* the same interface, a millisecond of it at the same time */
     struct network_report report = look_at(&job);
     assert_int_equal(report.jobs->interface_count, 1);
     const struct network_interface *one = report.jobs->interfaces;
@@ -254,7 +237,7 @@ static void it_concludes(void **state)
     made_call(job.boxes[0]->comms, 0, 100 * MS, 0);
     made_call(job.boxes[1]->comms, 0, 100 * MS, 0);
     assert_concludes(&job, "so nothing is said of the network");
-    segment(lane_to(&job, 0, 1), 1, 90, 90, 90, 70);
+    made_segment(lane_to(&job, 0, 1), 0, 90, 90, 90, 70);
     assert_concludes(&job, "but it has a part of the time: ranks had data on its way between hosts for 10.0 % of it, "
                            "20.0 % if a call counts as with the rank whose data took longest");
     job.boxes[0]->lanes[0].segments[0].completed = MADE_NOW;
@@ -274,7 +257,7 @@ static void nonsense_is_survived(void **state)
         op->begin = odd[(i + 1) % 6];
         op->end = odd[(i + 3) % 6];
         op->position = odd[(i / 6) % 6];
-        segment(lane, 1, 9, 8, 7, 6);
+        made_segment(lane, 0, 9, 8, 7, 6);
         lane->segments[i].ready = odd[i % 6];
         lane->segments[i].credit = odd[(i + 2) % 6];
         lane->segments[i].posted = odd[(i / 2) % 6];

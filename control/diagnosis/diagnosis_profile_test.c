@@ -15,25 +15,7 @@
 
 static struct blackbox_lane *lane_to(struct made_job *job, int from, int to)
 {
-    struct blackbox_lane *lane = made_lane(job->boxes[from], job->boxes[to], 0);
-    lane->segments = calloc(16, sizeof *lane->segments);
-    return lane;
-}
-
-/* Of a call; milliseconds before now. */
-static void segment(struct blackbox_lane *lane, uint32_t seq, int ready, int credit, int posted, int landed)
-{
-    lane->segments[lane->segment_count] = (struct blackbox_segment){.position = lane->segment_count,
-                                                                    .comm = 1,
-                                                                    .seq = seq,
-                                                                    .peer = 1,
-                                                                    .length = 1000,
-                                                                    .status = WIRE_SEGMENT_LANDED,
-                                                                    .ready = MADE_NOW - (uint64_t)ready * MS,
-                                                                    .credit = MADE_NOW - (uint64_t)credit * MS,
-                                                                    .posted = MADE_NOW - (uint64_t)posted * MS,
-                                                                    .completed = MADE_NOW - (uint64_t)landed * MS};
-    lane->segment_count++;
+    return made_lane(job->boxes[from], job->boxes[to], 0);
 }
 
 static struct profile look_at(struct made_job *job)
@@ -58,10 +40,10 @@ static void calls_are_taken_apart(void **state)
     lane_to(&job, 0, 1);
     lane_to(&job, 0, 1);
     struct blackbox_lane *lane = &job.boxes[0]->lanes[0], *second = &job.boxes[0]->lanes[1];
-    segment(lane, 13, 50, 46, 46, 40);
-    segment(lane, 13, 50, 44, 44, 38); /* its word came while the other segment was under way */
-    segment(second, 13, 40, 40, 39, 37);
-    segment(second, 12, 70, 70, 70, 65);
+    made_segment(lane, 13, 50, 46, 46, 40);
+    made_segment(lane, 13, 50, 44, 44, 38); /* its word came while the other segment was under way */
+    made_segment(second, 13, 40, 40, 39, 37);
+    made_segment(second, 12, 70, 70, 70, 65);
     lane->segments[2] = lane->segments[0];
     lane->segments[2].comm = 2; /* of another communicator */
     lane->segment_count = 3;
@@ -94,10 +76,10 @@ static void lanes_have_pauses(void **state)
     made_comm(job.boxes[0], 1, "world", 0, 2);
     made_comm(job.boxes[1], 1, "world", 1, 2);
     struct blackbox_lane *lane = lane_to(&job, 0, 1);
-    segment(lane, 1, 100, 100, 100, 90);
-    segment(lane, 1, 100, 100, 98, 88);
-    segment(lane, 1, 60, 60, 60, 50);
-    segment(lane, 1, 60, 60, 59, 50);
+    made_segment(lane, 1, 100, 100, 100, 90);
+    made_segment(lane, 1, 100, 100, 98, 88);
+    made_segment(lane, 1, 60, 60, 60, 50);
+    made_segment(lane, 1, 60, 60, 59, 50);
     lane->segments[3].status = WIRE_SEGMENT_LOST;
     lane_to(&job, 1, 0); /* that has carried nothing */
     struct profile profile = look_at(&job);

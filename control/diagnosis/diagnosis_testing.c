@@ -165,6 +165,23 @@ void made_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t
     }
 }
 
+void made_segment(struct blackbox_lane *lane, uint32_t seq, int ready, int credit, int posted, int landed)
+{
+    lane->segments = realloc(lane->segments, (lane->segment_count + 16) * sizeof *lane->segments);
+    lane->segments[lane->segment_count] =
+        (struct blackbox_segment){.position = lane->segment_count,
+                                  .comm = 1,
+                                  .seq = seq,
+                                  .peer = 1,
+                                  .length = 1000,
+                                  .status = WIRE_SEGMENT_LANDED,
+                                  .ready = MADE_NOW - (uint64_t)ready * NS_PER_MS,
+                                  .credit = MADE_NOW - (uint64_t)credit * NS_PER_MS,
+                                  .posted = MADE_NOW - (uint64_t)posted * NS_PER_MS,
+                                  .completed = MADE_NOW - (uint64_t)landed * NS_PER_MS};
+    lane->segment_count++;
+}
+
 struct made_job made_cluster(bool (*slow)(int from, int to))
 {
     struct made_job job = made_job(CLUSTER_RANKS);

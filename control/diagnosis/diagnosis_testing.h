@@ -40,6 +40,8 @@ struct blackbox_lane *made_lane(struct blackbox *box, const struct blackbox *pee
 /* One after another in communicator 1, `apart` from put to put, each landing `took` after its put or after the one
  * before. */
 void made_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took);
+/* One more to rank 1, of 1000 bytes, in this call of communicator 1; times in milliseconds before now. */
+void made_segment(struct blackbox_lane *lane, uint32_t seq, int ready, int credit, int posted, int landed);
 /* Each process has lanes to one of every other host (node0, node1, ...), and quick ones to those of its own. Segments
  * of every seventh lane or so take a little longer, and much longer where it is slow. */
 struct made_job made_cluster(bool (*slow)(int from, int to));

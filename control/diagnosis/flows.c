@@ -29,11 +29,6 @@ static bool is_recent(const struct blackbox *box, const struct blackbox_segment 
     return !box->alive || box->now < segment->completed + LANE_RECENT_NS;
 }
 
-static bool has_landed(const struct blackbox_segment *segment)
-{
-    return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
-}
-
 /* Of so many of the latest segments of this length, in order: the median, and what nearly all took. 0: too few. */
 static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *lane, uint32_t length, size_t window,
                         uint64_t *best)
@@ -42,7 +37,7 @@ static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *
     size_t count = 0;
     for (size_t i = 0; i < lane->segment_count; i++) {
         const struct blackbox_segment *segment = &lane->segments[i];
-        if (!has_landed(segment))
+        if (!blackbox_landed(segment))
             continue;
         uint64_t from = segment->posted > over ? segment->posted : over;
         if (segment->length == length && is_recent(box, segment))
@@ -116,7 +111,7 @@ static bool gather_lane(struct scene *scene, struct flows *flows, size_t process
         bool known = false;
         for (size_t j = 0; j < lengths && !known; j++)
             known = seen[j] == segment->length;
-        if (known || !has_landed(segment))
+        if (known || !blackbox_landed(segment))
             continue;
         seen[lengths++] = segment->length;
         const struct member *from = world_member(scene, process), *to = receiver(scene, segment);

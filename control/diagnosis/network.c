@@ -186,11 +186,6 @@ static int by_length(const void *left, const void *right)
     return a->took < b->took ? -1 : a->took > b->took;
 }
 
-static bool has_landed(const struct blackbox_segment *segment)
-{
-    return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
-}
-
 static size_t gather_lane(const struct network *network, const struct blackbox *box, const struct blackbox_lane *lane,
                           struct carried *out)
 {
@@ -200,7 +195,7 @@ static size_t gather_lane(const struct network *network, const struct blackbox *
         return 0;
     for (size_t i = 0; i < lane->segment_count; i++) {
         const struct blackbox_segment *segment = &lane->segments[i];
-        if (!has_landed(segment))
+        if (!blackbox_landed(segment))
             continue;
         uint64_t from = segment->posted > over ? segment->posted : over;
         uint64_t took = segment->completed > from ? segment->completed - from : 0;

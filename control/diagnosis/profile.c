@@ -11,11 +11,6 @@ double profile_rate(uint64_t bytes, uint64_t ns)
     return ns ? (double)bytes * 1e9 / (double)ns : 0;
 }
 
-static bool has_landed(const struct blackbox_segment *segment)
-{
-    return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
-}
-
 static int by_number(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -31,7 +26,7 @@ static bool add_lane(size_t process, const struct blackbox_lane *lane, struct pr
     *out = (struct profile_lane){.process = process, .lane = lane};
     for (size_t i = 0; gaps && i < lane->segment_count; i++) {
         const struct blackbox_segment *segment = &lane->segments[i];
-        if (!has_landed(segment))
+        if (!blackbox_landed(segment))
             continue;
         first = out->segments ? first : segment->posted;
         if (out->segments)
@@ -128,7 +123,7 @@ static bool is_of(const struct blackbox_segment *segment, const struct blackbox_
                   const struct blackbox_op *op)
 {
     return segment->comm == comm->id && segment->seq == (uint32_t)op->seq && segment->slice != UINT16_MAX &&
-           has_landed(segment);
+           blackbox_landed(segment);
 }
 
 /* Have segments been forgotten that may be of this call? */

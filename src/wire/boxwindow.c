@@ -125,11 +125,6 @@ static void mark_slow(struct lane_window *windows, size_t count)
     free(rates);
 }
 
-static bool usable(const struct blackbox_segment *segment)
-{
-    return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
-}
-
 size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments, struct lane_window **out)
 {
     const struct view view = {box, &box->lanes[index]};
@@ -139,7 +134,7 @@ size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments,
     uint64_t free_since = 0;
     for (size_t i = 0; windows && i < lane->segment_count; i++) {
         const struct blackbox_segment *segment = &lane->segments[i];
-        if (!usable(segment))
+        if (!blackbox_landed(segment))
             continue;
         if (!free_since && segment->position) { /* it waited behind segments that are not remembered */
             free_since = segment->completed;
