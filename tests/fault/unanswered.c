@@ -34,7 +34,9 @@ static int receive_in_vain(int rank, tutti_comm_t parent)
         return complain(rank, "receive", comm);
     if (tutti_comm_destroy(comm) == TUTTI_SUCCESS || never)
         return complain(rank, "what was never sent has come", NULL);
-    if (!strstr(tutti_get_last_error(NULL), "without the call that rank"))
+    /* who comes to destroy late may hear before that the three wait in a circle */
+    if (!strstr(tutti_get_last_error(NULL), "without the call that rank") &&
+        !strstr(tutti_get_last_error(NULL), "none of them can go on"))
         return complain(rank, "another reason", NULL);
     if (tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, parent, NULL) != TUTTI_SUCCESS ||
         tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
