@@ -125,6 +125,20 @@ void sender_close(struct sender *sender)
 
 /* ---- Posts ---- */
 
+/* " after 12 ms", or milliseconds, which libcurl tells, would make the same failure another one each time. */
+static void drop_time(char *text)
+{
+    char *begin = strstr(text, " after "), *end = begin;
+    if (!begin)
+        return;
+    end += strlen(" after ");
+    end += strspn(end, "0123456789");
+    if (strncmp(end, " m", 2) != 0)
+        return;
+    end += 1 + strspn(end + 1, "milseconds");
+    memmove(begin, end, strlen(end) + 1);
+}
+
 /* The status of HTTP; 0 after error_note. */
 static unsigned post(struct sender *sender, const char *page, const uint8_t *bytes, size_t size)
 {
@@ -143,6 +157,7 @@ static unsigned post(struct sender *sender, const char *page, const uint8_t *byt
     sender->retry = code == CURLE_OK && retry > 0 && retry < RETRY_MOST ? (unsigned)retry : 0;
     if (code == CURLE_OK && status >= 100)
         return (unsigned)status;
+    drop_time(sender->error);
     error_note(TUTTI_REMOTE_ERROR, "%s: %s", sender->url, *sender->error ? sender->error : curl_easy_strerror(code));
     return 0;
 }
