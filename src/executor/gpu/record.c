@@ -65,7 +65,7 @@ static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
 static void take_times(struct gpu *gpu, const struct pending *pending)
 {
     struct mailbox_times *times = gpu->mailbox->rank[gpu->rank].times;
-    if ((uint32_t)gpu->order.tickets - pending->first >= KERNEL_TIMES)
+    if (atomic_load(&gpu->order.ticket) - pending->first >= KERNEL_TIMES)
         return;
     uint64_t begin = atomic_load_explicit(&times[pending->first % KERNEL_TIMES].begin, memory_order_relaxed);
     uint64_t end = atomic_load_explicit(&times[pending->ticket % KERNEL_TIMES].end, memory_order_relaxed);
