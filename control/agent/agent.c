@@ -46,14 +46,17 @@ struct agent {
     bool heard;
     bool cut;          /* the latest post got nowhere, also with the reports of others */
     unsigned failures; /* of the own report, in a row */
-    char said[300];    /* the latest complaint, which is not said again */
+    char said[2][300]; /* the latest complaints, which are not said again: connections end in two ways by turns */
+    unsigned complaints;
 };
 
 static void complain(struct agent *agent)
 {
-    if (strncmp(agent->said, error_last(), sizeof agent->said - 1) != 0)
-        fprintf(stderr, "tutti agent: %s\n", error_last());
-    snprintf(agent->said, sizeof agent->said, "%s", error_last());
+    for (size_t i = 0; i < 2; i++)
+        if (strncmp(agent->said[i], error_last(), sizeof agent->said[i] - 1) == 0)
+            return;
+    fprintf(stderr, "tutti agent: %s\n", error_last());
+    snprintf(agent->said[agent->complaints++ % 2], sizeof agent->said[0], "%s", error_last());
 }
 
 static void say_delivered(struct agent *agent)
@@ -64,7 +67,7 @@ static void say_delivered(struct agent *agent)
     printf("%s %s: %zu process%s of host %s\n", agent->heard ? "Reporting again to" : "Reporting to",
            agent->options->sender.url, count, count == 1 ? "" : "es", agent->options->host);
     fflush(stdout);
-    *agent->said = 0;
+    *agent->said[0] = *agent->said[1] = 0;
 }
 
 /* ---- Reports ---- */
