@@ -49,8 +49,8 @@ static void another(const struct row *row, char *out, size_t size)
     case KIND_CHOICE: /* the second */
         snprintf(out, size, "%.*s", end ? (int)strcspn(end + 1, "|") : 0, end ? end + 1 : "");
         break;
-    case KIND_STRING: /* of TUTTI_ALGO, the only one */
-        snprintf(out, size, "allreduce:ring");
+    case KIND_STRING: /* of TUTTI_ALGO or TUTTI_QUEUES */
+        snprintf(out, size, "%s", strcmp(row->name, "TUTTI_ALGO") == 0 ? "allreduce:ring" : "rack=1");
         break;
     default:
         snprintf(out, size, "%lld", number < row->max ? number + 1 : row->min);

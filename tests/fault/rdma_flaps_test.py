@@ -16,7 +16,7 @@ LANES = 2  # of each port, and one for messages
 KINDS = ("port", "port", "port", "device", "pair")  # as likely as they are often here
 SOME_BEDS = 2  # eventfds: a thread that waits sleeps on one, made when one more sleeps at once, and kept
 SOME_MAPPINGS = 32  # stacks and arenas of threads that come and go
-SOME_MEMORY = 16 << 10  # KiB: what the heap keeps; lanes' buffers are not of it
+SOME_MEMORY = 24 << 10  # KiB: what the heap keeps; lanes' buffers are not of it
 
 
 def lines(*parts):
