@@ -98,6 +98,10 @@ DEVICE void fence_all()
 {
 }
 
+DEVICE void fence_gpu()
+{
+}
+
 DEVICE bool is_last_of(uint32_t *at, uint32_t n)
 {
     if (__atomic_add_fetch(at, 1, __ATOMIC_ACQ_REL) != n)

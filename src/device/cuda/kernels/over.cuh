@@ -21,18 +21,23 @@ DEVICE void launch_begins(const struct kernel_team &team)
         tell_time(team, 0);
 }
 
-/* Called by all threads of all blocks, last. The fence is for whoever orders other work behind the ticket. */
+/*
+ * Called by all threads of all blocks, last. Who orders work behind the ticket is a stream of the same GPU, for which
+ * the counting is enough, or a fence as wide: one for the whole system costs each launch 1.4 us on an H100.
+ */
 DEVICE void launch_over(const struct kernel_team &team)
 {
     const uint32_t blocks = gridDim.x * gridDim.y;
     if (!team.ticket)
         return;
     barrier();
-    if (threadIdx.x != 0 ||
-        (blocks > 1 && !is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks)))
+    if (threadIdx.x != 0)
+        return;
+    if (blocks == 1)
+        fence_gpu();
+    else if (!is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks))
         return;
     tell_time(team, 1);
-    fence_all();
     store_flag((uint32_t *)team.abort + 2, team.ticket);
 }
 

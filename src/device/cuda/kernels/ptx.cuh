@@ -89,6 +89,12 @@ DEVICE void fence_all()
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
+/* For whoever works on this GPU. */
+DEVICE void fence_gpu()
+{
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+}
+
 /* Counts those of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the others
  * had done. */
 DEVICE bool is_last_of(uint32_t *at, uint32_t n)

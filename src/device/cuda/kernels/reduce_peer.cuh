@@ -45,8 +45,8 @@ DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *
     return there;
 }
 
-/* Thread p tells rank p, and hears from it. `skip`: bytes of each rank's vector, to what this rank owns. False: given
- * up. */
+/* Thread p tells rank p, and hears from it. What is to be read lies there from before the launch: no fence is needed.
+ * `skip`: bytes of each rank's vector, to what this rank owns. False: given up. */
 DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number,
                       struct peer_places *at)
 {
@@ -58,7 +58,6 @@ DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_
         if (p != team.rank) {
             struct packet *theirs = window_of(team, p)->peer_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->peer_meet[blockIdx.x][p];
-            fence_all(); /* what this rank had written before is seen by who hears from it */
             UNROLL for (int i = 0; i < PEER_WORDS; i++) ll_put(theirs + i, number, word[i]);
             good = good && peer_hear(mine, number, team.abort, word);
         }
