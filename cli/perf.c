@@ -137,12 +137,14 @@ static void take_buffers(struct worker *worker)
     const struct perf_options *options = &worker->perf->options;
     const struct place *place = worker->perf->place;
     size_t bytes = (size_t)options->max + CANARY_BYTES;
+    tutti_result_t (*enter)(tutti_comm_t, void *, size_t, void **) =
+        options->registered > 1 ? tutti_comm_register_symmetric : tutti_comm_register;
     for (int i = 0; i < options->ranks; i++) {
         worker->sends[i] = place->take(&worker->seats[i], bytes, options->registered);
         worker->recvs[i] = place->take(&worker->seats[i], bytes, options->registered);
         for (int k = 0; options->registered && k < 2; k++)
-            perf_must(tutti_comm_register(worker->comms[i], k ? worker->recvs[i] : worker->sends[i],
-                                          (size_t)options->max, &worker->handles[2 * i + k]),
+            perf_must(enter(worker->comms[i], k ? worker->recvs[i] : worker->sends[i], (size_t)options->max,
+                            &worker->handles[2 * i + k]),
                       "registering a buffer", worker->comms[i]);
     }
 }

@@ -10,11 +10,12 @@
 
 #define PROCESSORS 132 /* of a GPU (H200), for the number of blocks */
 
-enum place { PROCESSES, PROCESS, MIXED, HOST, PLACES };
+enum place { PROCESSES, SYMMETRIC, PROCESS, MIXED, HOST, PLACES };
 
 static const struct {
     const char *name, *text;
 } places[PLACES] = {{"processes", "a process each"},
+                    {"symmetric", "a process each, memory registered with all"},
                     {"process", "one process"},
                     {"mixed", "several processes, some with several"},
                     {"host", "windows in host memory"}};
@@ -36,7 +37,8 @@ struct plan_facts schedule_facts(const char *where, int nranks)
                                .loads = place == PROCESS && nranks > 1 && !param_int(PARAM_P2P_DIRECT_DISABLE),
                                .copies = gpu && (zero || param_int(PARAM_COPY_FROM) > 0),
                                .in_host = !gpu,
-                               .apart = place == PROCESSES,
+                               .apart = place == PROCESSES || place == SYMMETRIC,
+                               .symmetric = place == SYMMETRIC,
                                .lines = gpu,
                                .zero = zero,
                                .protocols = plan_protocols(),

@@ -116,6 +116,7 @@ static void plans(void **state)
            "4 GPUs, a process each: one-shot, kernel reduce_one, 16 blocks of 512 threads");
     expect(0, "allreduce --plan 1M -n 4 --where process --quiet --check", "peer-load, kernel reduce_peer");
     assert_non_null(strstr(output, "proved in place"));
+    expect(0, "allreduce --plan 4M -n 4 --where symmetric --quiet", "with all: peer-load, kernel reduce_peer");
     expect(0, "allreduce --plan 256M -n 4 --captured --quiet", "in a graph: bulk, kernel reduce_bulk");
     expect(0, "broadcast --plan 1M -n 3 --where host -r 1", "broadcast fan: 3 ranks");
     expect(0, "barrier --plan 0 -n 2 --quiet", "exchange, kernel exchange\n");

@@ -78,6 +78,7 @@ struct ncclComm {
     struct ncclComm *owner;
     void *registration, *buffer;
     size_t size;
+    bool symmetric;
 };
 
 /* A new handle, of which nobody knows yet; NULL, with the sentence, when there is none left. */

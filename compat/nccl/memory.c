@@ -57,8 +57,9 @@ TWIN(ncclCommDeregister);
 
 ncclResult_t memory_window(struct ncclComm *owner, struct ncclComm *window)
 {
-    return result_of(tutti_comm_register(owner->comm, window->buffer, window->size, &window->registration),
-                     owner->comm);
+    tutti_result_t (*enter)(tutti_comm_t, void *, size_t, void **) =
+        window->symmetric ? tutti_comm_register_symmetric : tutti_comm_register;
+    return result_of(enter(owner->comm, window->buffer, window->size, &window->registration), owner->comm);
 }
 
 static void drop_window(struct ncclComm *owner, struct ncclComm *window)
@@ -74,7 +75,7 @@ void memory_forget(struct ncclComm *owner)
         drop_window(owner, window);
 }
 
-static ncclResult_t open_window(struct ncclComm *owner, void *buffer, size_t size, ncclWindow_t *out)
+static ncclResult_t open_window(struct ncclComm *owner, void *buffer, size_t size, bool symmetric, ncclWindow_t *out)
 {
     struct ncclComm *window = handle_new(HANDLE_WINDOW);
     ncclResult_t result;
@@ -83,6 +84,7 @@ static ncclResult_t open_window(struct ncclComm *owner, void *buffer, size_t siz
     window->owner = owner;
     window->buffer = buffer;
     window->size = size;
+    window->symmetric = symmetric;
     if (group_open())
         result = group_touch(owner) == ncclSuccess ? group_window(owner, window, out) : ncclSystemError;
     else
@@ -105,7 +107,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, 
     ncclResult_t result = enter_made(comm, &owner);
     if (result != ncclSuccess)
         return group_note(result);
-    result = open_window(owner, buffer, size, out);
+    result = open_window(owner, buffer, size, flags & NCCL_WIN_COLL_SYMMETRIC, out);
     handle_leave(owner);
     return group_note(result);
 }

@@ -430,13 +430,25 @@ tutti_result_t tutti_device_mem_free(void *pointer)
     return executor_gpu.memory_free(pointer);
 }
 
-tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+static tutti_result_t may_register(tutti_comm_t comm, const void *buffer, size_t size, void **handle)
 {
     tutti_result_t result = comm_usable(comm);
     if (result == TUTTI_SUCCESS && (!buffer || !size || !handle))
         result = error_set(TUTTI_INVALID_ARGUMENT, "buffer is %p, size %zu, handle %p; none may be NULL or 0", buffer,
                            size, (void *)handle);
+    return result;
+}
+
+tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    tutti_result_t result = may_register(comm, buffer, size, handle);
     return result == TUTTI_SUCCESS ? memory_register(comm, buffer, size, handle) : result;
+}
+
+tutti_result_t tutti_comm_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    tutti_result_t result = may_register(comm, buffer, size, handle);
+    return result == TUTTI_SUCCESS ? memory_register_symmetric(comm, buffer, size, handle) : result;
 }
 
 tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle)

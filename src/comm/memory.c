@@ -18,7 +18,8 @@
 struct registration {
     struct list node;
     tutti_comm_t comm;
-    uint64_t known; /* of host memory */
+    uint64_t known;   /* of host memory */
+    void *registered; /* by the executor, with all ranks */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -77,6 +78,17 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    void *registered;
+    tutti_result_t result = comm->executor->ops.register_symmetric(comm->executor, buffer, size, &registered);
+    if (result == TUTTI_SUCCESS)
+        result = memory_register(comm, buffer, size, handle);
+    if (result == TUTTI_SUCCESS)
+        ((struct registration *)*handle)->registered = registered;
+    return result;
+}
+
 tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
 {
     struct registration *found = NULL;
@@ -90,8 +102,10 @@ tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
     if (found)
         list_remove(&found->node);
     pthread_mutex_unlock(&lock);
-    if (found)
+    if (found) {
+        comm->executor->ops.unregister(comm->executor, found->registered);
         known_remove(found->known);
+    }
     free(found);
     return found ? TUTTI_SUCCESS
                  : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);

@@ -11,6 +11,8 @@ tutti_result_t memory_free(void *pointer);
 /* Brings the pages in, so that no collective takes a page fault on them. *handle is to be given to memory_deregister.
  */
 tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
+/* With all ranks: the executor may make more of it. */
+tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 tutti_result_t memory_deregister(tutti_comm_t comm, void *handle);
 
 #endif

@@ -35,6 +35,21 @@ static tutti_result_t no_messages(struct executor *executor, const struct p2p_it
     return refuse(executor, "carry messages");
 }
 
+static tutti_result_t no_register(struct executor *executor, void *buffer, size_t size, void **out)
+{
+    (void)executor;
+    (void)buffer;
+    (void)size;
+    *out = NULL;
+    return TUTTI_SUCCESS;
+}
+
+static void no_unregister(struct executor *executor, void *registered)
+{
+    (void)executor;
+    (void)registered;
+}
+
 static tutti_result_t no_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
     (void)stream;
@@ -85,6 +100,8 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .prepare = ops->prepare ? ops->prepare : no_prepare,
                 .issue = ops->issue ? ops->issue : no_issue,
                 .messages = ops->messages ? ops->messages : no_messages,
+                .register_symmetric = ops->register_symmetric ? ops->register_symmetric : no_register,
+                .unregister = ops->unregister ? ops->unregister : no_unregister,
                 .follow = ops->follow ? ops->follow : no_follow,
                 .any_thread = ops->any_thread ? ops->any_thread : no_any_thread,
                 .wait = ops->wait ? ops->wait : no_wait,

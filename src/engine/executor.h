@@ -39,6 +39,14 @@ struct executor_ops {
     tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count,
                                tutti_stream_t stream);
 
+    /*
+     * Collective: all ranks register [buffer, buffer + size) of theirs, for
+     * collectives on that memory. *out, which may be NULL, is given back by
+     * unregister(), or is gone with the executor. Default: nothing is done.
+     */
+    tutti_result_t (*register_symmetric)(struct executor *executor, void *buffer, size_t size, void **out);
+    void (*unregister)(struct executor *executor, void *registered);
+
     /* What comes on `stream` follows what is on `before`. Default: an error. */
     tutti_result_t (*follow)(struct executor *executor, tutti_stream_t stream, tutti_stream_t before);
 

@@ -11,11 +11,13 @@
 
 #define COLLECTIVE_TIMES                                                                                               \
     2 /* a collective's messages are copied if they are so many times longer: copy engines must take turns there */
-#define HOST_TIMES   16 /* through host memory a flag in every word pays for messages so many times shorter */
-#define CHAIN_PIECES 24 /* of a broadcast by copy engines; the mailbox has room for more */
-#define CHAIN_ALIGN  4096
-#define LINES_LONG   (4u << 20) /* allreduces in lines from here on are as fast, or faster, by so many blocks: */
-#define LINES_BLOCKS 24
+#define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
+#define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
+#define CHAIN_ALIGN      4096
+#define LONG             (4u << 20) /* from here on there is work for all blocks, and these are as fast, or faster: */
+#define LINES_BLOCKS     24         /* of allreduces in lines */
+#define SYMMETRIC_BLOCKS 32         /* of those in symmetric memory */
+#define SCATTER_BLOCKS   48         /* and of reduce-scatters there: 64 are 6 % faster */
 
 enum { ANYWHERE = 0 };
 
@@ -143,7 +145,8 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
     return (facts->loads ? PLAN_LOADS : 0) | (facts->copies ? PLAN_COPIES : 0) |
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
-           (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0);
+           (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
+           (facts->symmetric ? PLAN_SYMMETRIC : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -182,11 +185,12 @@ static enum kernel_mode mode_of(enum way way, enum coll coll)
     return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
 }
 
-static void take_fewer(const struct plan_facts *facts, struct plan *plan)
+/* Of a long vector. */
+static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct plan *plan)
 {
-    const unsigned blocks = facts->room.least > LINES_BLOCKS ? facts->room.least : LINES_BLOCKS;
-    if (plan->launch.blocks > blocks)
-        plan->launch.blocks = blocks;
+    if (blocks < facts->room.least)
+        blocks = facts->room.least;
+    plan->launch.blocks = blocks < facts->room.most ? blocks : facts->room.most;
 }
 
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
@@ -199,8 +203,12 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
     else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
         kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
-    if (kernel == KERNEL_REDUCE_LINES && plan->mode == KERNEL_ALLREDUCE && plan->bytes >= LINES_LONG)
-        take_fewer(facts, plan);
+    if (plan->given < LONG)
+        return;
+    if (kernel == KERNEL_REDUCE_LINES && plan->mode == KERNEL_ALLREDUCE)
+        take_blocks(facts, LINES_BLOCKS, plan);
+    else if (kernel == KERNEL_REDUCE_PEER && facts->symmetric)
+        take_blocks(facts, plan->mode == KERNEL_ALLREDUCE ? SYMMETRIC_BLOCKS : SCATTER_BLOCKS, plan);
 }
 
 static uint64_t chunk_of(const struct plan_rules *rules, const struct plan *plan)

@@ -12,18 +12,19 @@
 
 /* What a row may ask for. */
 enum plan_fact {
-    PLAN_LOADS = 1,   /* all ranks are of one process, and kernels load and store one another's memory */
-    PLAN_COPIES = 2,  /* copy engines carry large messages */
-    PLAN_ALIKE = 4,   /* all ranks are of one process, or each has its own */
-    PLAN_IN_HOST = 8, /* windows are in host memory: GPUs do not reach each other */
-    PLAN_ZERO = 16,   /* copy engines carry all that reduces nothing */
-    PLAN_PAIR = 32,   /* two ranks, or one */
-    PLAN_CALLED = 64, /* it is not captured in a graph */
-    PLAN_PARTS = 128, /* copy engines carry messages as long as each rank's part of the vector */
-    PLAN_LINES = 256, /* links carry lines of 128 bytes as a whole, and there is more than one rank */
+    PLAN_LOADS = 1,       /* all ranks are of one process, and kernels load and store one another's memory */
+    PLAN_COPIES = 2,      /* copy engines carry large messages */
+    PLAN_ALIKE = 4,       /* all ranks are of one process, or each has its own */
+    PLAN_IN_HOST = 8,     /* windows are in host memory: GPUs do not reach each other */
+    PLAN_ZERO = 16,       /* copy engines carry all that reduces nothing */
+    PLAN_PAIR = 32,       /* two ranks, or one */
+    PLAN_CALLED = 64,     /* it is not captured in a graph */
+    PLAN_PARTS = 128,     /* copy engines carry messages as long as each rank's part of the vector */
+    PLAN_LINES = 256,     /* links carry lines of 128 bytes as a whole, and there is more than one rank */
+    PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
 };
 
-/* Of a communicator: the same on all its ranks, so that all come to the same plan. */
+/* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */
 struct plan_facts {
     int nranks;
     bool loads, copies, in_host;
@@ -32,6 +33,7 @@ struct plan_facts {
     bool zero;               /* the user wants no kernels where nothing is reduced */
     unsigned protocols;      /* of messages by kernel: bits of enum kernel_form */
     struct kernel_room room; /* that kernels have on all GPUs */
+    bool symmetric;          /* what is read and written is symmetric memory */
 };
 
 #define WAY(...) +1

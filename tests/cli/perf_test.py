@@ -85,7 +85,7 @@ class Verified(unittest.TestCase):
         self.assertEqual((code, rows(out)[0][8]), (0, "N/A"))
 
     def test_groups_registered_and_rotated(self):
-        for args in (["-m", "4"], ["-R", "1"], ["--rotate", "1"], ["-z", "1"], ["-a", "0"], ["-a", "3"]):
+        for args in (["-m", "4"], ["-R", "1"], ["-R", "2"], ["--rotate", "1"], ["-z", "1"], ["-a", "0"], ["-a", "3"]):
             with self.subTest(args=args):
                 self.check("allreduce", "-np", "2", "-b", "64", "-e", "64K", "-f", "32", *args)
 

@@ -21,7 +21,7 @@ __thread struct cuda_index cuda_grid, cuda_block_index;
     RUN(tutti_reduce_two_##name, kernel_reduce)                                                                        \
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
-    RUN(tutti_reduce_peer_##name, kernel_reduce)
+    RUN(tutti_reduce_peer_##name, kernel_peer)
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
@@ -34,7 +34,7 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_two_##name, kernel_reduce)                                                                        \
     ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
-    ROW(tutti_reduce_peer_##name, kernel_reduce)
+    ROW(tutti_reduce_peer_##name, kernel_peer)
 static const struct cuda_kernel kernels[] = {ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(
     tutti_exchange, kernel_exchange) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
 

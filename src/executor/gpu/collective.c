@@ -17,9 +17,11 @@ static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool
 {
     struct planned *last = &gpu->plan.planned[call->coll][capturing];
     uint64_t bytes = call->count * type_size(call->type);
-    if (!last->made || last->plan.bytes != bytes) {
-        last->plan = plan_call(&gpu->plan.rules, &gpu->plan.facts, call->coll, bytes, capturing);
-        last->made = true;
+    bool symmetric = symmetric_holds(gpu, call);
+    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric) {
+        struct plan_facts facts = gpu->plan.facts;
+        facts.symmetric = symmetric;
+        *last = (struct planned){true, symmetric, plan_call(&gpu->plan.rules, &facts, call->coll, bytes, capturing)};
     }
     return &last->plan;
 }

@@ -33,6 +33,20 @@ static tutti_result_t messages(struct executor *executor, const struct p2p_item 
     return gpu_p2p(gpu_of(executor), items, count, stream);
 }
 
+static tutti_result_t register_symmetric(struct executor *executor, void *buffer, size_t size, void **out)
+{
+    struct symmetric *symmetric;
+    tutti_result_t result = symmetric_open(gpu_of(executor), buffer, size, &symmetric);
+    *out = symmetric;
+    return result;
+}
+
+static void unregister(struct executor *executor, void *registered)
+{
+    if (registered)
+        symmetric_close(gpu_of(executor), registered);
+}
+
 static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
     return gpu_follow(gpu_of(executor), stream, before);
@@ -77,6 +91,8 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .prepare = prepare,
                                             .issue = issue,
                                             .messages = messages,
+                                            .register_symmetric = register_symmetric,
+                                            .unregister = unregister,
                                             .follow = follow,
                                             .any_thread = any_thread,
                                             .wait = wait,

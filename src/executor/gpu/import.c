@@ -7,6 +7,7 @@
  */
 #include "executor/gpu/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
@@ -16,8 +17,10 @@
 #include <unistd.h>
 
 /* Between looks for memory that this process has freed and peers map; it may wait for a pause as long again. */
-#define FREED_US 400000
-#define LOOK_US  1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
+#define FREED_US  400000
+#define ANSWER_MS 10000 /* a descriptor may never come */
+#define ANSWER_US 50
+#define LOOK_US   1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
 /* ---- Closing ---- */
 
@@ -214,6 +217,19 @@ CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
     return import ? import->address : 0;
 }
 
+tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out)
+{
+    const struct mailbox_offer *place = place_of(gpu, peer, (int)offer);
+    uint64_t deadline = clock_deadline_ms(ANSWER_MS);
+    tutti_result_t result = TUTTI_SUCCESS;
+    while (result == TUTTI_SUCCESS && !is_answered(place) && !clock_passed(deadline)) {
+        usleep(ANSWER_US);
+        result = gpu_failure(gpu);
+    }
+    *out = result == TUTTI_SUCCESS && is_answered(place) ? import_address(gpu, peer, offer) : 0;
+    return result;
+}
+
 /* ---- The thread ---- */
 
 static void *work(void *argument)
@@ -243,7 +259,7 @@ static bool is_needed(const struct gpu *gpu)
     bool all_here = true;
     for (int rank = 0; rank < gpu->nranks; rank++)
         all_here = all_here && gpu->here[rank];
-    return gpu->plan.facts.copies && !all_here;
+    return !gpu->plan.facts.in_host && !all_here;
 }
 
 tutti_result_t import_start(struct gpu *gpu)

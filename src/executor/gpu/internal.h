@@ -41,6 +41,7 @@ struct offered {
     uint64_t id, base, size;
     uint64_t used;           /* when, for the choice of what makes room */
     uint32_t pushed, pulled; /* the last messages that peers copy to and from it */
+    uint32_t kept;           /* so many count on it: it stays as it is */
 };
 
 /* A descriptor that goes to a peer when the link is there. */
@@ -63,11 +64,12 @@ struct transfer {
     const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
-struct record; /* record.c */
+struct record;    /* record.c */
+struct symmetric; /* symmetric.c */
 
 /* The last plan that was made. */
 struct planned {
-    bool made;
+    bool made, symmetric;
     struct plan plan;
 };
 
@@ -160,6 +162,13 @@ struct gpu_departs {
     _Atomic bool parted; /* the team's failure is no news to peers but by the mailbox */
 };
 
+/* symmetric.c: memory that all ranks have registered and mapped. */
+struct gpu_symmetric {
+    pthread_mutex_t lock; /* guards the list */
+    struct list memories;
+    _Atomic int count;
+};
+
 struct gpu {
     struct executor executor;
     struct team *team;
@@ -183,6 +192,7 @@ struct gpu {
     struct gpu_scratch scratch;
     struct gpu_messages messages;
     struct gpu_offers offers;
+    struct gpu_symmetric symmetric;
     struct gpu_departs departs;
 
     struct list idle; /* in the process's list of executors */
@@ -333,10 +343,20 @@ void scratch_sweep(struct gpu *gpu);
 tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                             CUstream stream);
 
+/* symmetric.c: memory that all ranks register together, and map */
+/* Collective, and waits for peers. NULL, also at a success: some rank could not map all, or none needs to. */
+tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct symmetric **out);
+void symmetric_close(struct gpu *gpu, struct symmetric *symmetric);
+void symmetric_close_all(struct gpu *gpu);
+/* Does the reduction's memory lie in such? Then it does on all ranks. */
+bool symmetric_holds(struct gpu *gpu, const struct call *call);
+/* Where the memory that holds it begins on each rank, as this one addresses it; all 0: it lies in none. */
+void symmetric_bases(struct gpu *gpu, const void *memory, size_t bytes, uint64_t *base);
+
 /* peer_reduce.c: reductions of users' memory where it lies */
 tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
-                                 struct kernel_reduce *what, CUstream stream);
+                                 const struct kernel_reduce *reduce, CUstream stream);
 
 /* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A
  * collective's may wait for one another. */
@@ -386,6 +406,10 @@ void side_release(_Atomic uint32_t *word, uint32_t value);
 /* -1: not (yet); an offer was made, if one can be. */
 int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range);
 void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer);
+/* It stays, even if its memory is freed, until it is let go as often; whether it is mapped is not known yet. -1: there
+ * is none. */
+int offer_keep(struct gpu *gpu, int peer, const struct cuda_range *range);
+void offer_let_go(struct gpu *gpu, int peer, int offer);
 /* Gives peers the descriptors that go with offers. Returns whether some are left. */
 /* Lets peers go of what has been freed. Returns whether there are any offers. */
 bool offer_withdraw_freed(struct gpu *gpu);
@@ -399,6 +423,8 @@ tutti_result_t import_start(struct gpu *gpu);
 void import_stop(struct gpu *gpu);
 /* Where a buffer is that the peer knows to be mapped. */
 CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer);
+/* The same of an offer that has just been made: waits until it is answered. 0: it cannot be mapped. */
+tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out);
 /* Closes old ones if nothing is under way. Returns whether some are left. */
 bool import_close_old(struct gpu *gpu);
 void import_close(struct gpu *gpu);

@@ -31,13 +31,13 @@ static bool is_mapped(const struct gpu *gpu, int peer, int offer)
            (gpu->offers.offered[peer][offer].number << 1 | 1);
 }
 
-/* Neither is the peer looking at the place, nor copying to or from the buffer. */
+/* Neither is the peer looking at the place, nor copying to or from the buffer, nor does anybody count on it. */
 static bool may_change(const struct gpu *gpu, int peer, int offer)
 {
     const struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
     uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
-    return !mine->number || (is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 &&
+    return !mine->number || (!mine->kept && is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 &&
                              (int32_t)(pulled - mine->pulled) >= 0);
 }
 
@@ -122,13 +122,13 @@ static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
     return true;
 }
 
-static void make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
+static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     struct cuda_handle handle = {0};
     int fd = -1;
     int offer = find_room(gpu, peer);
     if (offer < 0)
-        return;
+        return -1;
     uint64_t key = 0, place = (uint64_t)(gpu->rank * KERNEL_RANKS + peer) * MAILBOX_OFFERS + (uint64_t)offer;
     if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
         handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
@@ -136,13 +136,15 @@ static void make_offer(struct gpu *gpu, int peer, const struct cuda_range *range
         key = mix64(mix64(gpu->team->id + place) + gpu->offers.offered[peer][offer].number);
         if (!keep_passed_fd(gpu, peer, fd, key)) {
             close(fd);
-            return;
+            return -1;
         }
     }
     publish(gpu, peer, offer, range, &handle, key);
+    return offer;
 }
 
-static int find(struct gpu *gpu, int peer, const struct cuda_range *range)
+/* -1: it was not offered. */
+static int look_up(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     uint32_t used = places_used(gpu, peer);
     for (uint32_t i = 0; i < used; i++) {
@@ -150,18 +152,40 @@ static int find(struct gpu *gpu, int peer, const struct cuda_range *range)
         if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
             continue;
         mine->used = ++gpu->offers.used;
-        return is_mapped(gpu, peer, (int)i) ? (int)i : -1;
+        return (int)i;
     }
-    make_offer(gpu, peer, range);
     return -1;
 }
 
 int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     pthread_mutex_lock(&gpu->offers.offering);
-    int offer = find(gpu, peer, range);
+    int offer = look_up(gpu, peer, range);
+    bool mapped = offer >= 0 && is_mapped(gpu, peer, offer);
+    if (offer < 0)
+        make_offer(gpu, peer, range);
+    pthread_mutex_unlock(&gpu->offers.offering);
+    return mapped ? offer : -1;
+}
+
+int offer_keep(struct gpu *gpu, int peer, const struct cuda_range *range)
+{
+    pthread_mutex_lock(&gpu->offers.offering);
+    int offer = look_up(gpu, peer, range);
+    if (offer < 0)
+        offer = make_offer(gpu, peer, range);
+    if (offer >= 0)
+        gpu->offers.offered[peer][offer].kept++;
     pthread_mutex_unlock(&gpu->offers.offering);
     return offer;
+}
+
+void offer_let_go(struct gpu *gpu, int peer, int offer)
+{
+    pthread_mutex_lock(&gpu->offers.offering);
+    if (gpu->offers.offered[peer][offer].kept)
+        gpu->offers.offered[peer][offer].kept--;
+    pthread_mutex_unlock(&gpu->offers.offering);
 }
 
 void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer)

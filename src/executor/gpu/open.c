@@ -405,9 +405,11 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     gpu->plan.facts.zero = config->policy == TUTTI_POLICY_ZERO;
     list_init(&gpu->offers.passed_fds);
     list_init(&gpu->offers.old);
+    list_init(&gpu->symmetric.memories);
     list_init(&gpu->idle);
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
+    pthread_mutex_init(&gpu->symmetric.lock, NULL);
     tutti_result_t result = cuda_driver(&gpu->cu);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_acquire(config->device, &gpu->device);
@@ -459,6 +461,8 @@ void gpu_close(struct gpu *gpu)
     workers_leave();
     pthread_mutex_destroy(&gpu->offers.lock);
     pthread_mutex_destroy(&gpu->offers.offering);
+    symmetric_close_all(gpu);
+    pthread_mutex_destroy(&gpu->symmetric.lock);
     free(gpu);
 }
 

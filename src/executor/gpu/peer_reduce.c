@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions that kernels carry out where users' memory lies, in one process whose GPUs address one another's. What
- * cudaMalloc made they all reach; memory of pools, mapped pieces, managed and host memory perhaps not: scratch then
- * stands in for it on the rank that has it, and no other needs to know.
+ * Reductions that kernels carry out where users' memory lies: symmetric memory (symmetric.c), or in one process whose
+ * GPUs address one another's. What cudaMalloc made these all reach; memory of pools, mapped pieces, managed and host
+ * memory perhaps not: scratch then stands in for it on the rank that has it, and no other needs to know.
  */
 #include "executor/gpu/internal.h"
 
@@ -15,7 +15,8 @@ static bool has_result(const struct gpu *gpu, const struct call *call)
 
 static bool needs_stand_in(const struct gpu *gpu, const struct call *call)
 {
-    return !memory_is_reached(gpu, call->in) || (has_result(gpu, call) && !memory_is_reached(gpu, call->out));
+    return gpu->plan.facts.loads &&
+           (!memory_is_reached(gpu, call->in) || (has_result(gpu, call) && !memory_is_reached(gpu, call->out)));
 }
 
 tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call)
@@ -23,22 +24,35 @@ tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call)
     return needs_stand_in(gpu, call) ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
 }
 
-tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
-                                 struct kernel_reduce *what, CUstream stream)
+/* Of symmetric memory. What a reduce-scatter leaves may lie anywhere: no peer touches that. */
+static tutti_result_t reduce_symmetric(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                       struct kernel_peer *what, CUstream stream)
 {
+    symmetric_bases(gpu, call->in, plan->given, what->in_base);
+    if (call->coll == COLL_ALLREDUCE)
+        symmetric_bases(gpu, call->out, plan->bytes, what->out_base);
+    return order_launch(gpu, &plan->launch, call->type, &what->reduce.team, stream);
+}
+
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                 const struct kernel_reduce *reduce, CUstream stream)
+{
+    struct kernel_peer what = {.reduce = *reduce};
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!gpu->plan.facts.loads)
+        return reduce_symmetric(gpu, call, plan, &what, stream);
     bool brought = !memory_is_reached(gpu, call->in),
          fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
-    tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
-        what->in = (void *)(uintptr_t)gpu->scratch.stand_in;
+        what.reduce.in = (void *)(uintptr_t)gpu->scratch.stand_in;
         result = gpu_copy(gpu, stream, gpu->scratch.stand_in, device_address(call->in), plan->given);
     }
     if (fetched)
-        what->out = (char *)(uintptr_t)gpu->scratch.stand_in + param_int(PARAM_PEER_MOST);
+        what.reduce.out = (char *)(uintptr_t)gpu->scratch.stand_in + param_int(PARAM_PEER_MOST);
     if (result == TUTTI_SUCCESS)
-        result = order_launch(gpu, &plan->launch, call->type, &what->team, stream);
+        result = order_launch(gpu, &plan->launch, call->type, &what.reduce.team, stream);
     if (result != TUTTI_SUCCESS || !fetched)
         return result;
     order_more(gpu);
-    return gpu_copy(gpu, stream, device_address(call->out), device_address(what->out), plan->bytes);
+    return gpu_copy(gpu, stream, device_address(call->out), device_address(what.reduce.out), plan->bytes);
 }

@@ -99,6 +99,16 @@ struct kernel_reduce {
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
 };
 
+/*
+ * Of reduce_peer, whose ranks tell one another where `in` and `out` are: in bytes behind in_base[p] and out_base[p],
+ * which are the same place of rank p's memory for all ranks, as this one addresses it. All 0: one process, whose GPUs
+ * address everything alike.
+ */
+struct kernel_peer {
+    struct kernel_reduce reduce;
+    uint64_t in_base[KERNEL_RANKS], out_base[KERNEL_RANKS];
+};
+
 /* Ways of a message: a flag in every word, in every line of 128 bytes, behind every chunk of plain data. */
 enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions of medium size over memory that all ranks address. Each rank owns a part of the vector, reads it where the
- * others have it and stores the result where they want it: nothing is copied on the way. Block b of all ranks meet
- * first, and tell one another where their memory is; at the end each says that it neither reads nor writes the others'
- * any more. A meeting place holds one number at a time: who writes the next one has heard that the last was read.
+ * Reductions of medium size over memory that all ranks address: of one process, or symmetric. Each rank owns a part of
+ * the vector, reads it where the others have it and stores the result where they want it: nothing is copied on the way.
+ * Block b of all ranks meet first, and tell one another where their memory is; at the end each says that it neither
+ * reads nor writes the others' any more. A meeting place holds one number at a time: who writes the next one has heard
+ * that the last was read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
@@ -47,22 +48,24 @@ DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *
 
 /* Thread p tells rank p, and hears from it. What is to be read lies there from before the launch: no fence is needed.
  * `skip`: bytes of each rank's vector, to what this rank owns. False: given up. */
-DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number,
+DEVICE bool peer_meet(const struct kernel_peer &peers, uint64_t scalar, uint64_t skip, uint32_t number,
                       struct peer_places *at)
 {
+    const struct kernel_reduce &what = peers.reduce;
     const struct kernel_team &team = what.team;
     bool good = true;
     EACH_RANK(p, team.nranks)
     {
-        uint64_t word[PEER_WORDS] = {(uint64_t)(uintptr_t)what.in, (uint64_t)(uintptr_t)what.out, scalar};
+        uint64_t word[PEER_WORDS] = {(uint64_t)(uintptr_t)what.in - peers.in_base[team.rank],
+                                     (uint64_t)(uintptr_t)what.out - peers.out_base[team.rank], scalar};
         if (p != team.rank) {
             struct packet *theirs = window_of(team, p)->peer_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->peer_meet[blockIdx.x][p];
             UNROLL for (int i = 0; i < PEER_WORDS; i++) ll_put(theirs + i, number, word[i]);
             good = good && peer_hear(mine, number, team.abort, word);
         }
-        at->in[p] = (const unsigned char *)(uintptr_t)word[0] + skip;
-        at->out[p] = (unsigned char *)(uintptr_t)word[1];
+        at->in[p] = (const unsigned char *)(uintptr_t)(peers.in_base[p] + word[0]) + skip;
+        at->out[p] = (unsigned char *)(uintptr_t)(peers.out_base[p] + word[1]);
         at->scalar[p] = word[2];
     }
     return !barrier_or(!good);
@@ -183,8 +186,9 @@ template <class E> DEVICE void peer_span(const peer_run<E> &r, const struct span
         peer_vectors<E, false, 1>(r, s.begin, i, bytes);
 }
 
-template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
+template <class E> DEVICE void reduce_peer(const struct kernel_peer &peers)
 {
+    const struct kernel_reduce &what = peers.reduce;
     __shared__ struct peer_places at;
     const int me = what.team.rank;
     const uint64_t bytes = what.count * E::BYTES;
@@ -201,7 +205,7 @@ template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
                              : owner < 0 ? none
                                          : span_part(bytes, (uint32_t)owner, (uint32_t)what.parts);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
-    if (!peer_meet(what, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
+    if (!peer_meet(peers, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
         return;
     mine.begin += part.begin;
     mine.end += part.begin;
@@ -211,11 +215,11 @@ template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
 }
 
 #define PEER_KERNELS(type, name)                                                                                       \
-    KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_reduce) what)                         \
+    KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_peer) what)                           \
     {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
+        launch_begins(what.reduce.team);                                                                               \
         reduce_peer<element<type>>(what);                                                                              \
-        launch_over(what.team);                                                                                        \
+        launch_over(what.reduce.team);                                                                                 \
     }
 
 #endif
