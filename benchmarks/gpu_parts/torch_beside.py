@@ -18,6 +18,7 @@ from gpu_parts import proof
 
 MIB = 1 << 20
 PACED = 64 * MIB  # bytes of a message of a ring that keeps to a rate
+PAUSES = 2  # products are apart by so many times their own length, where the ring keeps to a rate
 
 
 class Bench:
@@ -72,27 +73,32 @@ class Bench:
 
     def paced(self, products, rate):
         """`products` products beside messages of PACED bytes, which the host begins one after another so that `rate`
-        GB/s go out; rate 0: none. Half as many products go before, for the power to settle. A kernel of one thread
-        spins for so many cycles meanwhile and tells the clock, beside messages and without.
-        Returns ms of a product, GB/s that went out, GHz, by how many ms the messages took longer."""
-        begin, end, last, spun, spins = (torch.cuda.Event(enable_timing=True) for _ in range(5))
-        cycles, period = int(1e6 * products * self.alone), PACED / rate / 1e9 if rate else 0
-        count = int(self.same(1.8e-3 * products * self.alone / period)) if rate else 0
+        GB/s go out; rate 0: none. Behind each product the GPU rests for PAUSES times as long: it stays below its power
+        limit then, and its clock where it is. A kernel of one thread spins for so many cycles meanwhile and tells the
+        clock, beside messages and without.
+        Returns ms of a product (the median), GB/s that went out, GHz, by how many ms the messages took longer."""
+        marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(products)]
+        last, spun, spins = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+        lasts = products * self.alone * (1 + PAUSES)
+        cycles, period = int(1e6 * lasts), PACED / rate / 1e9 if rate else 0
+        count = int(self.same(1.2e-3 * lasts / period)) if rate else 0
         self.together()
         with torch.cuda.stream(self.spin):  # first, or it would wait for room
             spins.record()
             torch.cuda._sleep(cycles)
             spun.record()
-        with torch.cuda.stream(self.products):
-            for _ in range(products // 2):
-                self.product()
-            begin.record()
-            for _ in range(products):
-                self.product()
-            end.record()
         works, began = [], time.perf_counter()
         with torch.cuda.stream(self.talk):
-            for turn in range(count):
+            for turn in range(min(count, 2)):
+                works += self.ring(PACED)
+        with torch.cuda.stream(self.products):
+            for begin, end in marks:
+                begin.record()
+                self.product()
+                end.record()
+                torch.cuda._sleep(int(PAUSES * self.alone * 1.9e6))
+        with torch.cuda.stream(self.talk):
+            for turn in range(2, count):
                 while time.perf_counter() < began + turn * period:
                     pass
                 works += self.ring(PACED)
@@ -100,8 +106,11 @@ class Bench:
                 work.wait()
             last.record()
         torch.cuda.synchronize()
-        return {"ms": begin.elapsed_time(end) / products, "moved": count * PACED / 1e6 / spins.elapsed_time(last),
-                "GHz": cycles / 1e6 / spins.elapsed_time(spun), "outlasted": end.elapsed_time(last)}
+        first, rest = marks[0][0], marks[len(marks) // 10:]
+        return {"ms": statistics.median(begin.elapsed_time(end) for begin, end in rest),
+                "moved": count * PACED / 1e6 / spins.elapsed_time(last),
+                "GHz": cycles / 1e6 / spins.elapsed_time(spun),
+                "outlasted": first.elapsed_time(last) - first.elapsed_time(marks[-1][1])}
 
     def rates(self, out):
         """The ring at several rates, all of them in each round, the products alone before and after each."""
