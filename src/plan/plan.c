@@ -69,6 +69,7 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
     out->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
+    out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
     out->chain_chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK);
     out->chain_piece = (uint64_t)param_int(PARAM_CHAIN_PIECE);
@@ -126,11 +127,13 @@ static void obey_protocols(const struct plan_facts *facts, struct plan_forms *fo
 
 struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts)
 {
+    bool nobody_invites = facts->in_host || (facts->apart && !facts->copies); /* no importer maps buffers */
     struct plan_forms forms = {.copy_from = {copied_from(rules, facts, false), copied_from(rules, facts, true)},
                                .plain_from = facts->in_host ? (rules->plain_from + HOST_TIMES - 1) / HOST_TIMES
                                                             : rules->plain_from,
                                .lines_from = rules->lines_from,
-                               .lines_to = facts->lines ? rules->lines_to : 0};
+                               .lines_to = facts->lines ? rules->lines_to : 0,
+                               .invite_from = nobody_invites ? 0 : rules->invite_from};
     obey_protocols(facts, &forms);
     return forms;
 }

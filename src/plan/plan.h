@@ -49,14 +49,14 @@ struct plan_rules {
         uint64_t from, below;
     } row[PLAN_ROWS];
     uint64_t copy_from; /* bytes of a message; 0: none is copied */
-    uint64_t plain_from, lines_from, lines_to;
+    uint64_t plain_from, lines_from, lines_to, invite_from;
     uint64_t bulk_chunk, chain_chunk, chain_piece;
 };
 
-/* How messages go, by length: struct kernel_exchange has the last three. */
+/* How messages go, by length: struct kernel_exchange has the last four. */
 struct plan_forms {
     uint64_t copy_from[2]; /* by copy engine from here on; [1]: messages of a collective */
-    uint64_t plain_from, lines_from, lines_to;
+    uint64_t plain_from, lines_from, lines_to, invite_from;
 };
 
 struct plan {

@@ -24,10 +24,11 @@
 static struct world {
     uint32_t abort;
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
+    unsigned char *received[KERNEL_RANKS]; /* from each rank LONG + GUARD bytes: peers may store there */
 } * world;
 static int ranks;
 static int32_t in[KERNEL_RANKS * WORDS + GUARD], out[KERNEL_RANKS * WORDS + GUARD];
-static unsigned char sent[KERNEL_RANKS][LONG + GUARD], received[KERNEL_RANKS][LONG + GUARD];
+static unsigned char sent[KERNEL_RANKS][LONG + GUARD];
 
 static void *shared(size_t bytes)
 {
@@ -43,6 +44,7 @@ static void begin(int n)
     for (int p = 0; p < n; p++) {
         world->window[p] = shared(kernel_window_bytes(n));
         world->bulk[p] = shared(kernel_bulk_bytes(n));
+        world->received[p] = shared(KERNEL_RANKS * (LONG + GUARD));
         for (size_t i = 0; i < KERNEL_CONTROL_BYTES / 4; i++)
             ((uint32_t *)world->window[p])[i] = (uint32_t)-7; /* numbers wrap */
     }
@@ -53,6 +55,7 @@ static void end(void)
     for (int p = 0; p < ranks; p++) {
         munmap(world->window[p], kernel_window_bytes(ranks) + 1);
         munmap(world->bulk[p], kernel_bulk_bytes(ranks) + 1);
+        munmap(world->received[p], KERNEL_RANKS * (LONG + GUARD) + 1);
     }
     munmap(world, sizeof *world + 1);
 }
@@ -180,16 +183,19 @@ static bool exchange_one(int rank, unsigned number)
     struct kernel_exchange what = {.team = team_of(rank),
                                    .plain_from = number % 3 ? 1 + number % 7 * 2000 : UINT64_MAX,
                                    .lines_from = number % 4 * 500,
-                                   .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000};
+                                   .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000,
+                                   .invite_from = number % 5 ? 1 + number % 3 * 30000 : 0};
     size_t shift = number % 4 == 0 ? number % 16 : 0;
     for (int p = 0; p < ranks; p++) {
         what.send[p] = sent[p] + shift;
-        what.recv[p] = received[p] + shift / 2;
+        unsigned char *received = world->received[rank] + (size_t)p * (LONG + GUARD);
+        what.recv[p] = received + shift / 2;
+        what.invite[p] = (number + (unsigned)rank) % 4 ? KERNEL_INVITE_ADDRESS | (uintptr_t)what.recv[p] : 0;
         what.send_bytes[p] = bytes_between(rank, p, number);
         what.recv_bytes[p] = bytes_between(p, rank, number);
         for (size_t i = 0; i < what.send_bytes[p]; i++)
             sent[p][shift + i] = byte_of(rank, p, i, number);
-        memset(received[p], 0x5a, sizeof received[p]);
+        memset(received, 0x5a, LONG + GUARD);
     }
     for (int k = 1; k < ranks; k++) /* blocks run one after another: the k-th ones of all ranks belong together */
         what.out_end[k] = what.in_end[k] = (uint16_t)k;

@@ -52,6 +52,14 @@ static void leave_out(uint64_t *bytes, uint32_t set)
         bytes[__builtin_ctz(set)] = 0;
 }
 
+/* A call's buffer may be freed as soon as the call is over, and be withdrawn: graphs alone invite. */
+static void invite(struct gpu *gpu, struct kernel_exchange *what)
+{
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        if (peer != gpu->rank && kernel_exchange_invites(what, what->recv_bytes[peer]))
+            what->invite[peer] = offer_invite(gpu, peer, what->recv[peer], what->recv_bytes[peer]);
+}
+
 static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
 {
     struct kernel_launch how;
@@ -64,6 +72,10 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     what->plain_from = gpu->plan.forms.plain_from;
     what->lines_from = gpu->plan.forms.lines_from;
     what->lines_to = gpu->plan.forms.lines_to;
+    what->invite_from = gpu->plan.forms.invite_from;
+    what->mappings = scratch_mappings(gpu);
+    if (gpu->order.capturing)
+        invite(gpu, what);
     kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }

@@ -26,6 +26,7 @@
 
 static void close_one(struct gpu *gpu, struct import *import)
 {
+    tell_no_more(gpu, import->peer, import->offer, import->number);
     cuda_unimport(gpu->device, &import->handle, import->address);
     log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer,
              gpu->rank);
@@ -42,10 +43,24 @@ static struct import *next_old(struct gpu *gpu)
     return node ? list_entry(node, struct import, node) : NULL;
 }
 
-static void close_all_old(struct gpu *gpu)
+static void make_old(struct gpu *gpu, struct import *import);
+
+/* Those that kernels may still store to stay. Returns whether there are any. */
+static bool close_all_old(struct gpu *gpu)
 {
+    struct list busy;
+    list_init(&busy);
     for (struct import *import; (import = next_old(gpu));)
-        close_one(gpu, import);
+        if (tell_is_over(gpu, import))
+            close_one(gpu, import);
+        else
+            list_push(&busy, &import->node);
+    bool any = !list_empty(&busy);
+    pthread_mutex_lock(&gpu->offers.lock);
+    for (struct list *node; (node = list_pop(&busy));)
+        make_old(gpu, list_entry(node, struct import, node));
+    pthread_mutex_unlock(&gpu->offers.lock);
+    return any;
 }
 
 bool import_close_old(struct gpu *gpu)
@@ -54,9 +69,9 @@ bool import_close_old(struct gpu *gpu)
         return false;
     if (!idle_try())
         return true;
-    close_all_old(gpu);
+    bool left = close_all_old(gpu);
     idle_end();
-    return false;
+    return left;
 }
 
 /* Under the executor's lock: from here on it is to be closed, and in no message. */
@@ -84,12 +99,14 @@ static bool is_answered(const struct mailbox_offer *place)
            atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
 }
 
-/* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work. */
+/* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work: it
+ * waits for a pause if kernels knew of it. */
 static void replace(struct gpu *gpu, int peer, int offer)
 {
+    tell_no_more(gpu, peer, offer, 0);
     pthread_mutex_lock(&gpu->offers.lock);
     struct import *import = atomic_exchange(&gpu->offers.import[peer][offer], NULL);
-    bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR;
+    bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR && !import->told;
     if (import && !now)
         make_old(gpu, import);
     pthread_mutex_unlock(&gpu->offers.lock);
@@ -113,12 +130,13 @@ static int take_descriptor(struct gpu *gpu, uint64_t key)
     return fd;
 }
 
-static tutti_result_t map(struct gpu *gpu, int peer, const struct cuda_handle *handle, int fd, struct import **out)
+static tutti_result_t map(struct gpu *gpu, int peer, int offer, uint32_t number, const struct cuda_handle *handle,
+                          int fd, struct import **out)
 {
     struct import *import = malloc(sizeof *import);
     if (!import)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a mapping of a peer's buffer");
-    *import = (struct import){.peer = peer, .handle = *handle};
+    *import = (struct import){.peer = peer, .offer = offer, .number = number, .handle = *handle};
     tutti_result_t result = cuda_import(gpu->device, handle, fd, &import->address);
     if (result == TUTTI_SUCCESS)
         *out = import;
@@ -185,7 +203,7 @@ static bool answer(struct gpu *gpu, int peer, int offer)
     if (fd == SHARED_NO_ROOM)
         result = error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free; raise ulimit -n");
     else if (handle.how)
-        result = map(gpu, peer, &handle, fd, &import);
+        result = map(gpu, peer, offer, number, &handle, fd, &import);
     if (fd >= 0)
         close(fd);
     if (result != TUTTI_SUCCESS && fd != SHARED_NO_ROOM && may_become_mapped(gpu, &handle, open)) {
@@ -205,8 +223,10 @@ static bool answer_all(struct gpu *gpu)
 {
     bool left = false;
     for (int peer = 0; peer < gpu->nranks; peer++)
-        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
+        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++) {
             left |= !is_answered(place_of(gpu, peer, i)) && !answer(gpu, peer, i);
+            tell_mapping(gpu, peer, i);
+        }
     return left;
 }
 
@@ -278,7 +298,8 @@ void import_stop(struct gpu *gpu)
 
 void import_close(struct gpu *gpu)
 {
-    close_all_old(gpu);
+    for (struct import *import; (import = next_old(gpu));)
+        close_one(gpu, import);
     for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
         for (int i = 0; i < MAILBOX_OFFERS; i++) {
             struct import *import = atomic_exchange(&gpu->offers.import[peer][i], NULL);

@@ -30,9 +30,11 @@ typedef void *gpu_stream_t;
 /* A peer's buffer that is mapped here. */
 struct import {
     struct list node; /* in the list of those to be closed */
-    int peer;
+    int peer, offer;
+    uint32_t number; /* of the offer */
     struct cuda_handle handle;
     CUdeviceptr address;
+    bool told; /* to kernels, also if it is not any more: such as graphs replay may still store to it */
 };
 
 /* What this rank knows of an offer that it made. */
@@ -40,6 +42,7 @@ struct offered {
     uint32_t number; /* 0: none */
     uint64_t id, base, size;
     uint64_t used;           /* when, for the choice of what makes room */
+    bool invited;            /* graphs invite to it: it makes none */
     uint32_t pushed, pulled; /* the last messages that peers copy to and from it */
     uint32_t kept;           /* so many count on it: it stays as it is */
 };
@@ -151,6 +154,10 @@ struct gpu_offers {
     pthread_mutex_t lock;        /* guards descriptors under way, old imports, and what imports become old */
     struct list passed_fds, old; /* old: what is to be closed when nothing is under way */
     _Atomic bool any_old;
+    uint32_t invited[KERNEL_RANKS];              /* how many of each peer's */
+    pthread_mutex_t telling;                     /* guards what follows */
+    uint32_t told[KERNEL_RANKS][MAILBOX_OFFERS]; /* numbers of offers that kernels know; 0: none */
+    CUstream teller;
 };
 
 /* depart.c: ranks that take part no more, this one among them. */
@@ -324,6 +331,8 @@ CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t pi
 enum scratch_kind { SCRATCH_WINDOW, SCRATCH_BULK };
 tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratch_kind kind,
                                 struct mailbox_buffer *out);
+/* Where kernels look up what this rank has mapped; NULL: windows are in host memory. */
+struct kernel_mappings *scratch_mappings(const struct gpu *gpu);
 tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind,
                              CUdeviceptr *out, bool *imported);
 /* Makes this rank's, and tells the others. */
@@ -405,6 +414,8 @@ void side_release(_Atomic uint32_t *word, uint32_t value);
 /* offer.c: which buffers of this rank peers have mapped */
 /* -1: not (yet); an offer was made, if one can be. */
 int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range);
+/* For a message that a graph receives: what its kernel tells the sender's (kernels.h). 0: to use slots. */
+uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t bytes);
 void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer);
 /* It stays, even if its memory is freed, until it is let go as often; whether it is mapped is not known yet. -1: there
  * is none. */
@@ -428,6 +439,16 @@ tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdevicept
 /* Closes old ones if nothing is under way. Returns whether some are left. */
 bool import_close_old(struct gpu *gpu);
 void import_close(struct gpu *gpu);
+
+/* tell.c: which of them kernels know, for messages that graphs of their owner invite to */
+/* By the importer: tells of the mapping in that place if it is wanted. */
+void tell_mapping(struct gpu *gpu, int peer, int offer);
+/* From here on no kernel that begins stores to that offer; one that has begun may. Number 0: whichever it is. */
+void tell_no_more(struct gpu *gpu, int peer, int offer, uint32_t number);
+/* Is none under way that may? In a pause: idle_try(). */
+bool tell_is_over(const struct gpu *gpu, const struct import *import);
+/* Writes to the log how messages went; nothing is told any more. */
+void tell_close(struct gpu *gpu);
 
 /* idle.c: times when no call of this process is under way on any GPU */
 void idle_join(struct gpu *gpu);

@@ -15,9 +15,9 @@
 
 #define MAILBOX_SPARE  4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
 #define MAILBOX_POSTS  64   /* messages of one pair for which only one end's call has come */
-#define MAILBOX_OFFERS 512  /* buffers of a rank that a peer may have mapped at a time */
-#define MAILBOX_DEPTH  2    /* pieces of a staged message that are under way */
-#define MAILBOX_STEPS  256  /* operations of a rank of which the mailbox tells what they need */
+#define MAILBOX_OFFERS KERNEL_OFFERS
+#define MAILBOX_DEPTH  2   /* pieces of a staged message that are under way */
+#define MAILBOX_STEPS  256 /* operations of a rank of which the mailbox tells what they need */
 
 /* Memory of one process, as another can find it. */
 struct mailbox_buffer {
@@ -75,6 +75,7 @@ struct mailbox_pair {
 struct mailbox_offer {
     _Atomic uint32_t number;      /* stored last; 0: none */
     _Atomic uint32_t answer;      /* number << 1 | 1: mapped; | 0: not */
+    _Atomic uint32_t invited;     /* the number with which graphs of the owner invite the peer's kernels to it */
     uint64_t key;                 /* of its descriptor; 0: it needs none */
     struct mailbox_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };

@@ -7,12 +7,15 @@
 #include "executor/gpu/internal.h"
 
 #include "base/error.h"
+#include "base/param.h"
 #include "base/random.h"
 #include "link/link.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define INVITED_MOST (MAILBOX_OFFERS / 4 * 3) /* that graphs invite to: the rest is for calls */
 
 static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
 {
@@ -47,6 +50,7 @@ static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_rang
     struct mailbox_offer *place = place_of(gpu, peer, offer);
     struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t number = (mine->number + 1) & 0x7fffffff;
+    gpu->offers.invited[peer] -= mine->invited;
     *mine = (struct offered){.number = number ? number : 1,
                              .id = range->id,
                              .base = range->base,
@@ -74,7 +78,8 @@ static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
     struct cuda_range now;
     pthread_mutex_lock(&gpu->offers.offering);
     const struct offered mine = gpu->offers.offered[peer][offer];
-    bool mapped = mine.size && is_mapped(gpu, peer, offer) && may_change(gpu, peer, offer);
+    bool mapped = mine.size && (mine.invited ? is_answered(gpu, peer, offer) : is_mapped(gpu, peer, offer)) &&
+                  may_change(gpu, peer, offer);
     pthread_mutex_unlock(&gpu->offers.offering);
     if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS ||
         (now.id == mine.id && now.base == mine.base))
@@ -96,12 +101,19 @@ bool offer_withdraw_freed(struct gpu *gpu)
     return any;
 }
 
+/* Does what is in place i make room, rather than what is in place `other`? What graphs invite to makes none. */
+static bool is_older(const struct gpu *gpu, int peer, int i, int other)
+{
+    const struct offered *offered = gpu->offers.offered[peer];
+    return may_change(gpu, peer, i) && !offered[i].invited &&
+           (other < 0 || !offered[i].size || offered[i].used < offered[other].used);
+}
+
 static int find_room(struct gpu *gpu, int peer)
 {
     int oldest = -1, used = (int)places_used(gpu, peer);
     for (int i = 0; i < used && (oldest < 0 || gpu->offers.offered[peer][oldest].size); i++)
-        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offers.offered[peer][i].size ||
-                                         gpu->offers.offered[peer][i].used < gpu->offers.offered[peer][oldest].used))
+        if (is_older(gpu, peer, i, oldest))
             oldest = i;
     if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offers.offered[peer][oldest].size))
         return oldest;
@@ -122,13 +134,14 @@ static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
     return true;
 }
 
+/* Its place; -1: there is none. */
 static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     struct cuda_handle handle = {0};
     int fd = -1;
     int offer = find_room(gpu, peer);
     if (offer < 0)
-        return -1;
+        return offer;
     uint64_t key = 0, place = (uint64_t)(gpu->rank * KERNEL_RANKS + peer) * MAILBOX_OFFERS + (uint64_t)offer;
     if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
         handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
@@ -143,7 +156,7 @@ static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
     return offer;
 }
 
-/* -1: it was not offered. */
+/* The place where it is offered already; -1: nowhere. */
 static int look_up(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     uint32_t used = places_used(gpu, peer);
@@ -186,6 +199,46 @@ void offer_let_go(struct gpu *gpu, int peer, int offer)
     if (gpu->offers.offered[peer][offer].kept)
         gpu->offers.offered[peer][offer].kept--;
     pthread_mutex_unlock(&gpu->offers.offering);
+}
+
+/* ---- What graphs invite to ---- */
+
+/* It stays offered until its memory is freed. */
+static uint64_t invite(struct gpu *gpu, int peer, const struct cuda_range *range, uint64_t offset)
+{
+    int offer = look_up(gpu, peer, range);
+    if (offer < 0)
+        offer = make_offer(gpu, peer, range);
+    if (offer < 0 || !place_of(gpu, peer, offer)->buffer.handle.how)
+        return 0;
+    struct offered *mine = &gpu->offers.offered[peer][offer];
+    if (!mine->invited && gpu->offers.invited[peer] >= INVITED_MOST)
+        return 0;
+    gpu->offers.invited[peer] += !mine->invited;
+    mine->invited = true;
+    atomic_store_explicit(&place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
+    mailbox_ring(gpu->mailbox, peer);
+    return kernel_invite((uint32_t)offer, mine->number, offset);
+}
+
+uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t bytes)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* of the capture that this is for, too */
+    struct cuda_range range;
+    uint64_t invitation = 0, address = (uintptr_t)memory;
+    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    bool known = cuda_range_of(memory, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
+                 range.ordinal == gpu->device->ordinal && address - range.base + bytes <= range.size;
+    if (known && gpu->here[peer]) {
+        if (!param_int(PARAM_P2P_DIRECT_DISABLE) && memory_is_reached(gpu, memory))
+            invitation = KERNEL_INVITE_ADDRESS | address;
+    } else if (known && gpu->importer.runs) {
+        pthread_mutex_lock(&gpu->offers.offering);
+        invitation = invite(gpu, peer, &range, address - range.base);
+        pthread_mutex_unlock(&gpu->offers.offering);
+    }
+    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    return invitation;
 }
 
 void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer)

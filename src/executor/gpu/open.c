@@ -410,6 +410,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
     pthread_mutex_init(&gpu->symmetric.lock, NULL);
+    pthread_mutex_init(&gpu->offers.telling, NULL);
     tutti_result_t result = cuda_driver(&gpu->cu);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_acquire(config->device, &gpu->device);
@@ -449,6 +450,7 @@ void gpu_close(struct gpu *gpu)
         helper_stop(gpu);
         offer_close(gpu);
         import_close(gpu);
+        tell_close(gpu);
         record_close(gpu);
         side_end(gpu, gpu->graphs.sounded);
         graphs_close(gpu);
@@ -463,6 +465,7 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->offers.offering);
     symmetric_close_all(gpu);
     pthread_mutex_destroy(&gpu->symmetric.lock);
+    pthread_mutex_destroy(&gpu->offers.telling);
     free(gpu);
 }
 

@@ -46,16 +46,29 @@ static tutti_result_t allocate(struct gpu *gpu, enum wire_memory purpose, size_t
     return result;
 }
 
-tutti_result_t scratch_window(struct gpu *gpu)
+/* Behind a window lie the pieces of staged messages, and behind these what only its owner touches. */
+static size_t mappings_begin(const struct gpu *gpu)
 {
     size_t pieces = gpu->messages.stage ? (size_t)(gpu->nranks - 1) * MAILBOX_DEPTH : 0;
-    tutti_result_t result = make(gpu, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage,
-                                 &gpu->scratch.window);
+    return (kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage + 255) & ~(size_t)255;
+}
+
+tutti_result_t scratch_window(struct gpu *gpu)
+{
+    size_t words = kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE, begin = mappings_begin(gpu);
+    tutti_result_t result = make(gpu, begin + sizeof(struct kernel_mappings), &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
-    record_memory(gpu, WIRE_MEMORY_WINDOW, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE);
-    record_memory(gpu, WIRE_MEMORY_STAGING, pieces * gpu->messages.stage);
+    record_memory(gpu, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
+    record_memory(gpu, WIRE_MEMORY_STAGING, begin - words);
     return TUTTI_SUCCESS;
+}
+
+struct kernel_mappings *scratch_mappings(const struct gpu *gpu)
+{
+    if (!gpu->scratch.window || gpu->plan.facts.in_host)
+        return NULL;
+    return (struct kernel_mappings *)(uintptr_t)(gpu->scratch.window + mappings_begin(gpu));
 }
 
 CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t piece)

@@ -81,6 +81,11 @@ DEVICE void store_word(uint64_t *at, uint64_t x)
     __atomic_store_n(at, x, __ATOMIC_RELAXED);
 }
 
+DEVICE uint64_t load_word(const uint64_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
 DEVICE uint64_t clock_of_gpu()
 {
     struct timespec now;

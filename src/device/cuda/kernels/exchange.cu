@@ -2,24 +2,26 @@
 /*
  * Moves bytes between all pairs of ranks. One half of a block sends to one peer and the other half receives from one,
  * perhaps another: each has stripes of one message, one after another, and waits for nothing but the stripes' other
- * end. So whoever launches fewer blocks than a peer, or has other messages beside this one, keeps nobody waiting. The
- * last blocks copy what a rank has for itself.
+ * end. So whoever launches fewer blocks than a peer, or has other messages beside this one, keeps nobody waiting. Long
+ * ones go straight to where their receiver invites them to (invite.cuh). The last blocks copy what a rank has for
+ * itself.
  */
+#include <invite.cuh>
 #include <over.cuh>
-#include <stream.cuh>
 
 /* What one half of a block has to do: stripes `stripe`, `stripe` + step and so on of the message to or from `peer`. */
 struct exchange_share {
     int peer;
     uint64_t bytes;
     uint32_t stripe, step, stripes;
+    bool invites;
 };
 
 DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &what, enum stream_direction direction)
 {
     const uint16_t *end = direction == STREAM_OUT ? what.out_end : what.in_end;
     const int n = what.team.nranks, me = what.team.rank;
-    struct exchange_share s = {me, 0, 0, 1, 0};
+    struct exchange_share s = {me, 0, 0, 1, 0, false};
     int k = 1;
     while (k < n && blockIdx.x >= end[k])
         k++;
@@ -30,6 +32,7 @@ DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &wha
     s.stripe = blockIdx.x - end[k - 1];
     s.step = (uint32_t)end[k] - end[k - 1];
     s.stripes = kernel_exchange_stripes(&what, s.bytes);
+    s.invites = kernel_exchange_invites(&what, s.bytes);
     return s;
 }
 
@@ -61,54 +64,85 @@ DEVICE struct stream exchange_stream(const struct kernel_exchange &what, const s
 DEVICE void exchange_by_half(const struct kernel_exchange &what)
 {
     __shared__ struct stages_state state;
+    __shared__ struct invite_state invite;
     const enum stream_direction direction = threadIdx.x < blockDim.x / 2 ? STREAM_OUT : STREAM_IN;
     struct exchange_share share = exchange_share_of(what, direction);
     ROLLED for (; share.stripe < share.stripes; share.stripe += share.step)
     {
         struct stream s = exchange_stream(what, share, direction);
-        if (!stream_run(&s, &state))
+        if (!(share.invites ? invite_run(what, &s, &state, &invite) : stream_run(&s, &state)))
             return;
     }
 }
 
 /* ---- a block of one thread: whichever of its two messages can go on ---- */
 
-/* Chunk t is next. Stripes without chunks are left out. */
-DEVICE bool exchange_open(const struct kernel_exchange &what, struct exchange_share *share, int half, struct stream *s,
-                          uint32_t *t)
+struct exchange_half {
+    struct exchange_share share;
+    struct stream s;
+    uint32_t t; /* the next chunk */
+    enum invite_way way;
+    bool more;
+};
+
+/* Stripes without chunks are left out. */
+DEVICE void exchange_open(const struct kernel_exchange &what, struct exchange_half *half,
+                          enum stream_direction direction)
 {
-    for (*t = 0; share->stripe < share->stripes; share->stripe += share->step) {
-        *s = exchange_stream(what, *share, (enum stream_direction)half);
-        if (s->steps)
-            return true;
+    struct exchange_share *share = &half->share;
+    for (half->t = 0; share->stripe < share->stripes; share->stripe += share->step) {
+        half->s = exchange_stream(what, *share, direction);
+        half->more = half->s.steps != 0;
+        half->way = share->invites ? INVITE_OPEN : INVITE_SLOTS;
+        if (half->more && share->invites && direction == STREAM_IN)
+            invite_send(what, half->s);
+        if (half->more)
+            return;
     }
-    return false;
+    half->more = false;
+}
+
+DEVICE bool exchange_is_ready(const struct exchange_half &half)
+{
+    return half.way == INVITE_OPEN ? invite_is_ready(half.s) : stream_is_ready(half.s, half.t);
+}
+
+/* False: given up, in the middle of a chunk. */
+DEVICE bool exchange_step(const struct kernel_exchange &what, struct exchange_half *half)
+{
+    if (half->way != INVITE_OPEN)
+        return stream_step(&half->s, half->t++);
+    half->way = invite_alone(what, half->s);
+    half->t = half->way == INVITE_STRAIGHT ? half->s.steps : 0;
+    return true;
 }
 
 DEVICE void exchange_alone(const struct kernel_exchange &what)
 {
-    struct exchange_share share[2] = {exchange_share_of(what, STREAM_OUT), exchange_share_of(what, STREAM_IN)};
-    struct stream s[2];
+    struct exchange_half halves[2];
     struct waiting w = {what.team.abort, 0};
-    uint32_t t[2];
-    bool more[2], moved = true;
-    for (int half = 0; half < 2; half++)
-        more[half] = exchange_open(what, &share[half], half, &s[half], &t[half]);
-    while ((more[0] || more[1]) && (moved || wait_on(&w))) {
+    bool moved = true, good = true;
+    for (int i = 0; i < 2; i++) {
+        halves[i].share = exchange_share_of(what, (enum stream_direction)i);
+        exchange_open(what, &halves[i], (enum stream_direction)i);
+    }
+    while (good && (halves[0].more || halves[1].more) && (moved || wait_on(&w))) {
         moved = false;
-        for (int half = 0; half < 2; half++) {
-            if (!more[half] || !stream_is_ready(s[half], t[half]))
+        for (int i = 0; i < 2 && good; i++) {
+            struct exchange_half *half = &halves[i];
+            if (!half->more || !exchange_is_ready(*half))
                 continue;
             moved = true;
-            if (!stream_step(&s[half], t[half]++))
-                return;
-            if (t[half] < s[half].steps)
+            good = exchange_step(what, half);
+            if (!good || half->t < half->s.steps)
                 continue;
-            stream_close(s[half]);
-            share[half].stripe += share[half].step;
-            more[half] = exchange_open(what, &share[half], half, &s[half], &t[half]);
+            stream_close(half->s);
+            half->share.stripe += half->share.step;
+            exchange_open(what, half, (enum stream_direction)i);
         }
     }
+    if (halves[STREAM_IN].more && halves[STREAM_IN].way == INVITE_OPEN)
+        invite_revoke(what, halves[STREAM_IN].s);
 }
 
 /* ---- */

@@ -28,7 +28,7 @@
 #define KERNEL_BULK_LEAST    ((uint64_t)8 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_CHUNKS   16                  /* into which a stripe is cut, if they are between these two */
 #define KERNEL_PEER_THREADS  512
-#define KERNEL_CONTROL_BYTES ((uint64_t)80 << 10) /* the words of a window */
+#define KERNEL_CONTROL_BYTES ((uint64_t)96 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER                                                                                             \
     (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10) /* of a short message for each of its stripes */
@@ -44,7 +44,8 @@
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_PLAIN_CHUNKS     8 /* into which a stripe is cut, if they are between this and a slot */
+#define KERNEL_PLAIN_CHUNKS     8   /* into which a stripe is cut, if they are between this and a slot */
+#define KERNEL_OFFERS           512 /* buffers of a rank that a peer may have mapped at a time */
 #define KERNEL_COURIER_THREADS  512
 #define KERNEL_CHAIN_THREADS    576                  /* 64 of them touch no data */
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
@@ -113,13 +114,24 @@ struct kernel_peer {
 enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 
 /*
+ * Where the buffers that peers offer are mapped: at[peer][offer] is 0 or kernel_mapping(). And what the kernels of this
+ * rank have counted of stripes that their receivers were asked about: stored where they are wanted, or through slots.
+ */
+struct kernel_mappings {
+    uint64_t at[KERNEL_RANKS][KERNEL_OFFERS];
+    uint32_t straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS], slots[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
+};
+
+/*
  * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then
  * NULL. Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole,
  * and from there on as plain data (lines_to 0: there are no lines). The others are plain data from plain_from bytes on
  * (0: KERNEL_PLAIN_FROM), else packets. All three are the same on all ranks. out_end[k], in_end[k]: the message to the
  * k-th rank behind this one, or from the k-th before it, is carried by the blocks from the end of k - 1 (that of 0 is
  * 0) up to this: at least one if it is not empty. They need not be the same on all ranks. The blocks behind all these
- * copy what is for this rank itself.
+ * copy what is for this rank itself. invite_from (0: never; the same on all ranks): messages of plain data of so many
+ * bytes or more begin with the receiver's invitation, which is invite[p] of what comes from rank p: kernel_invite_*(),
+ * or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped.
  */
 struct kernel_exchange {
     struct kernel_team team;
@@ -128,6 +140,8 @@ struct kernel_exchange {
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
     uint64_t plain_from, lines_from, lines_to;
     uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS];
+    uint64_t invite_from, invite[KERNEL_RANKS];
+    struct kernel_mappings *mappings;
 };
 
 /*
@@ -214,7 +228,8 @@ KERNEL_SHARED uint64_t kernel_window_bytes(int nranks)
     return KERNEL_CONTROL_BYTES + (uint64_t)(nranks > 1 ? nranks - 1 : 0) * (words + lines + plain);
 }
 
-/* Both ends of a message compute these from its size: its way, and over how many stripes it is spread. */
+/* Both ends of a message compute these from its size: its way, whether its receiver invites, and over how many stripes
+ * it is spread. */
 KERNEL_SHARED enum kernel_form kernel_exchange_form(const struct kernel_exchange *what, uint64_t bytes)
 {
     if (bytes >= what->lines_from && bytes < what->lines_to)
@@ -222,6 +237,47 @@ KERNEL_SHARED enum kernel_form kernel_exchange_form(const struct kernel_exchange
     if (what->lines_to && bytes >= what->lines_to)
         return KERNEL_PLAIN;
     return bytes < (what->plain_from ? what->plain_from : KERNEL_PLAIN_FROM) ? KERNEL_PACKETS : KERNEL_PLAIN;
+}
+
+KERNEL_SHARED bool kernel_exchange_invites(const struct kernel_exchange *what, uint64_t bytes)
+{
+    return what->invite_from && bytes >= what->invite_from && kernel_exchange_form(what, bytes) == KERNEL_PLAIN;
+}
+
+/*
+ * An invitation: an address that the sender's GPU reaches as it is, with the uppermost bit; or, with the next one,
+ * which offer of the receiver's (9 bits), the low bits of its number, and how far behind its base the message begins
+ * (39 bits). An offer's place may be another's by the time: its number tells.
+ */
+#define KERNEL_INVITE_ADDRESS ((uint64_t)1 << 63)
+#define KERNEL_INVITE_OFFER   ((uint64_t)1 << 62)
+#define KERNEL_INVITE_BYTES   ((uint64_t)1 << 39)
+#define KERNEL_INVITE_NUMBERS ((uint64_t)1 << 14)
+
+KERNEL_SHARED uint64_t kernel_invite(uint32_t offer, uint32_t number, uint64_t offset)
+{
+    if (offer >= KERNEL_OFFERS || offset >= KERNEL_INVITE_BYTES)
+        return 0;
+    return KERNEL_INVITE_OFFER | (uint64_t)offer << 53 | (number & (KERNEL_INVITE_NUMBERS - 1)) << 39 | offset;
+}
+
+/* Of a buffer whose base is a multiple of 256; else 0. */
+KERNEL_SHARED uint64_t kernel_mapping(uint64_t address, uint32_t number)
+{
+    return address % 256 ? 0 : (address >> 8) << 15 | KERNEL_INVITE_NUMBERS | (number & (KERNEL_INVITE_NUMBERS - 1));
+}
+
+KERNEL_SHARED uint32_t kernel_invite_place(uint64_t invitation)
+{
+    return (uint32_t)(invitation >> 53) % KERNEL_OFFERS;
+}
+
+/* Where the message is to go, by what is mapped in its place; 0: another buffer, or none. */
+KERNEL_SHARED uint64_t kernel_invite_address(uint64_t invitation, uint64_t mapping)
+{
+    const uint64_t number = (invitation >> 39) % KERNEL_INVITE_NUMBERS | KERNEL_INVITE_NUMBERS;
+    return mapping % (2 * KERNEL_INVITE_NUMBERS) == number ? (mapping >> 15 << 8) + invitation % KERNEL_INVITE_BYTES
+                                                           : 0;
 }
 
 KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *what, uint64_t bytes)

@@ -76,6 +76,13 @@ DEVICE void store_word(uint64_t *at, uint64_t x)
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(at), "l"(x) : "memory");
 }
 
+DEVICE uint64_t load_word(const uint64_t *at)
+{
+    uint64_t x;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
+    return x;
+}
+
 /* ns, of all its processors alike. */
 DEVICE uint64_t clock_of_gpu()
 {

@@ -41,6 +41,9 @@ struct alignas(256) window {
     uint32_t peer_number[KERNEL_STRIPES];
     struct packet peer_meet[KERNEL_STRIPES][KERNEL_RANKS][PEER_WORDS];
     stripe_words peer_done;
+    /* of invite.cuh: what receivers write, and what senders have made of it */
+    struct packet plain_invited[KERNEL_EXCHANGE_MOST][KERNEL_RANKS][LL_SLOTS];
+    uint32_t plain_straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
 };
 
 /* Behind the words: for every source its small messages, then for every source its lines, then for every source its
