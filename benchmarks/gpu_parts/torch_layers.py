@@ -30,29 +30,29 @@ class Raw:
 
 
 class Plain:
-    """A libnccl.so.2 on PyTorch's memory."""
+    """A libnccl.so.2 on PyTorch's memory, in place, as a decoder's are."""
 
     def __init__(self, nccl, comm, most):
         self.nccl, self.comm, self.last = nccl, comm, (None, None)
-        self.source, self.out = (self.memory(most) for _ in range(2))
+        self.source = self.memory(most)
 
     def memory(self, most):
         return torch.empty(most, device="cuda", dtype=torch.uint8)
 
-    def tensors(self, nbytes):
-        return (t[:nbytes].view(torch.bfloat16) for t in (self.source, self.out))
+    def part(self, nbytes):
+        return self.source[:nbytes].view(torch.bfloat16)
 
     def reduce(self, nbytes):
         stream = torch.cuda.current_stream().cuda_stream
         if self.last[0] != (nbytes, stream):  # what Python makes of the arguments is not to be measured
-            self.last = (nbytes, stream), (pointer(self.source.data_ptr()), pointer(self.out.data_ptr()),
+            self.last = (nbytes, stream), (pointer(self.source.data_ptr()), pointer(self.source.data_ptr()),
                                            size(nbytes // 2), BFLOAT16, SUM, self.comm, pointer(stream))
         if self.nccl.lib.ncclAllReduce(*self.last[1]):
             raise RuntimeError("ncclAllReduce has failed")
 
     def result(self, nbytes):
         self.reduce(nbytes)
-        return self.out[:nbytes].view(torch.bfloat16)
+        return self.part(nbytes)
 
 
 class Window(Plain):
@@ -74,16 +74,14 @@ class Symmetric:
         self.shot, self.name = shot, group.group_name
         self.source = symm_mem.empty(most // 2, device="cuda", dtype=torch.bfloat16)
         symm_mem.rendezvous(self.source, group)
-        self.rest = torch.zeros_like(self.source)
 
-    def tensors(self, nbytes):
-        return self.source[:nbytes // 2], self.rest
+    def part(self, nbytes):
+        return self.source[:nbytes // 2]
 
     def reduce(self, nbytes):
-        part = self.source[:nbytes // 2]
         if self.shot == 1:
-            return torch.ops.symm_mem.one_shot_all_reduce(part, "sum", self.name)
-        return torch.ops.symm_mem.two_shot_all_reduce_(part, "sum", self.name)
+            return torch.ops.symm_mem.one_shot_all_reduce(self.part(nbytes), "sum", self.name)
+        return torch.ops.symm_mem.two_shot_all_reduce_(self.part(nbytes), "sum", self.name)
 
     def result(self, nbytes):
         return self.reduce(nbytes)
@@ -102,7 +100,7 @@ class Bench:
     def check(self, way, nbytes):
         """Small integers, whose sums bf16 holds exactly."""
         values = torch.arange(nbytes // 2, device="cuda") % 7
-        source = next(iter(way.tensors(nbytes)))
+        source = way.part(nbytes)
         source.copy_((values + self.rank).to(torch.bfloat16))
         self.together()
         result = way.result(nbytes)

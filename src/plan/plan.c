@@ -161,6 +161,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
         return coll == COLL_ALLREDUCE || coll == COLL_REDUCE;
     case ALLREDUCE:
         return coll == COLL_ALLREDUCE;
+    case SCATTER:
+        return coll == COLL_REDUCE_SCATTER;
     case BROADCAST:
         return coll == COLL_BROADCAST;
     default:

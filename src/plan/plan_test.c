@@ -121,9 +121,10 @@ static void test_memory_where_it_lies(void **state)
     assert_int_equal(plan_call(&rules, &symmetric, COLL_ALLREDUCE, 4 * M, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &symmetric, COLL_REDUCE_SCATTER, 8 * M, false).launch.blocks, 48);
     symmetric.nranks = 2; /* loads are as fast as stores then, but for what copy engines carry */
-    expect(&symmetric, COLL_ALLREDUCE, 128 * M - 1, false, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
+    expect(&symmetric, COLL_ALLREDUCE, 64 * M, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
+    expect(&symmetric, COLL_ALLREDUCE, 64 * M + 1, true, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&symmetric, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
-    expect(&symmetric, COLL_ALLREDUCE, 1024 * M, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
+    expect(&symmetric, COLL_REDUCE_SCATTER, 1024 * M, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
 }
 
 static void test_windows_in_host_memory(void **state)
