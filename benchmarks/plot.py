@@ -4,7 +4,7 @@ ratios over size, one plot for each transport and number of ranks; bars beside e
 import math
 
 WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 230, 150, 60, 70, 50, 60
-COLORS = ("#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#566573")
+COLORS = ("#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#566573", "#16a085")
 
 
 def size_name(size):
