@@ -17,17 +17,18 @@ waits) processes=3 quick_processes=3 tsan_processes=2 chosen="--suite waits" log
 *) exit 2 ;;
 esac
 
-# run NAME "TEST OPTIONS": waits for the build of that name, and runs its tests.
+# run NAME TIMES: waits for the build of that name, and runs its tests, with so many times their limits of time.
 run() {
-    name=$1 folder=build-${1%-quick} tests=$2
+    name=$1 folder=build-${1%-quick}
     [ "$name" = release ] && folder=build
     while [ ! -f "build-$name.built" ] && kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
     echo "== $name ($pool)"
     [ "$(cat "build-$name.built" 2>/dev/null)" = 0 ] || return
     echo "   built ($(($(date +%s) - start)) s so far)"
     rm -f "$folder/meson-logs/$log.json"
-    # shellcheck disable=SC2086
-    meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$processes" --logbase "$log" $chosen $tests
+    # shellcheck disable=SC2046,SC2086
+    meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$processes" --timeout-multiplier "$2" \
+        --logbase "$log" $chosen $(tests/chosen.sh "$name")
     echo "$folder/meson-logs/$log.json" >"build-$name.$pool"
     echo "   tested ($(($(date +%s) - start)) s so far)"
 }
@@ -37,24 +38,13 @@ quick() {
     TUTTI_TEST_QUICK=1 run "$@"
 }
 
-# Unit tests, and whole collectives over shared memory.
-only_units="--no-suite style --no-suite cli --no-suite fault --no-suite conformance --no-suite verbs --no-suite launch
-    --no-suite example --no-suite abi --no-suite lab --no-suite tcp"
-
-# Tests that have one thread in each process, and programs that start others: the thread sanitizer has nothing to find
-# there that it does not find in the tests of what they use.
-no_threads="--no-suite alone --no-suite link --no-suite conformance --no-suite cli --no-suite launch"
-
 start=$(date +%s)
 for build; do
     case $build in
-    release) run release "" ;;
-    asan) quick asan "--no-suite style --no-suite script --no-suite lab --no-suite patient --timeout-multiplier 4" ;;
-    tsan) quick tsan "$no_threads --no-suite style --no-suite script --no-suite lab --no-suite patient --no-suite long
-        --timeout-multiplier 6" ;;
-    aarch64) quick aarch64 "--no-suite style --timeout-multiplier 8" ;;
-    aarch64-quick) quick aarch64-quick "$only_units --timeout-multiplier 8" ;;
-    nohwloc) quick nohwloc "topology cli" ;;
-    *) quick "$build" "--no-suite style" ;;
+    release) run release 1 ;;
+    asan) quick asan 4 ;;
+    tsan) quick tsan 6 ;;
+    aarch64*) quick "$build" 8 ;;
+    *) quick "$build" 1 ;;
     esac
 done
