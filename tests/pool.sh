@@ -12,7 +12,7 @@ shift 2
 # More at once than processors: many of the others wait some of the time, too. More still where limits of time are far
 # away; less with TSan, where programs that wait for traffic were starved.
 case $pool in
-others) processes=3 quick_processes=5 tsan_processes=3 chosen="--no-suite waits" log=testlog ;;
+others) processes=3 quick_processes=4 tsan_processes=3 chosen="--no-suite waits" log=testlog ;;
 waits) processes=3 quick_processes=3 tsan_processes=2 chosen="--suite waits" log=waits ;;
 *) exit 2 ;;
 esac
