@@ -161,7 +161,8 @@ static void make_job(const struct trial *t, struct job *job)
 {
     *job =
         (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
-    assert_int_equal(job->kernel->size, sizeof(struct kernel_reduce));
+    assert_int_equal(job->kernel->size,
+                     t->kernel == KERNEL_REDUCE_PEER ? sizeof(struct kernel_peer) : sizeof(struct kernel_reduce));
     for (int p = 0; p < team.n; p++) {
         job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
         job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),

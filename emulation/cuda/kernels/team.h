@@ -24,6 +24,7 @@ struct job {
     struct cuda_index grid[KERNEL_RANKS];
     union {
         struct kernel_reduce reduce;
+        struct kernel_peer peer; /* begins with `reduce` */
         struct kernel_exchange exchange;
         struct kernel_chain chain;
     } params[KERNEL_RANKS];
