@@ -33,7 +33,7 @@ enum invite_way { INVITE_OPEN, INVITE_SLOTS, INVITE_STRAIGHT, INVITE_GIVEN_UP };
 /* In shared memory, of each half. */
 struct invite_state {
     enum invite_way way[2];
-    unsigned char *to;
+    unsigned char *to; /* the sending half's */
 };
 
 /* The only packet on its way of a pair and stripe. Number 0 and 1 have the same flag: they lie in different places. */
@@ -215,10 +215,11 @@ DEVICE enum invite_way invite_settle(const struct kernel_exchange &what, const s
 }
 
 /* The same answer in all threads, when all have stored, and have read what the next stripe overwrites. */
-DEVICE bool invite_straight(const struct stream &s, unsigned char *to)
+DEVICE bool invite_straight(const struct stream &s, const struct invite_state *invite)
 {
     bool good = true;
     if (s.direction == STREAM_OUT) {
+        unsigned char *to = invite->to;
         const bool first = s.thread_group.thread == 0;
         const uint64_t seen = first ? load_word(invite_token_at(to)) : 0;
         invite_store(s, to);
@@ -244,7 +245,7 @@ DEVICE bool invite_run(const struct kernel_exchange &what, struct stream *s, str
     enum invite_way way = invite->way[s->direction];
     if (way == INVITE_GIVEN_UP)
         return false;
-    if (way == INVITE_STRAIGHT && !invite_straight(*s, invite->to))
+    if (way == INVITE_STRAIGHT && !invite_straight(*s, invite))
         way = INVITE_SLOTS;
     if (way == INVITE_SLOTS && !stream_run(s, state))
         return false;
