@@ -341,6 +341,28 @@ static void test_waits_for_one_that_is_stopped(void **state)
     expect_after(2900 * NS_PER_MS, ranks, FINDING_STOPPED);
 }
 
+/* Two ranks wait for each other in two communicators, as if used in different order. One was stopped until a moment
+ * ago: it has not had the time to take what has come. */
+static void test_waits_for_one_that_was_let_go(void **state)
+{
+    for (int stopped = 0; stopped < 2; stopped++) {
+        struct made_job looks[] = {made_job(2), made_job(2)};
+        for (int i = 0; i < 2; i++)
+            for (int rank = 0; rank < 2; rank++) {
+                struct blackbox_comm *comm = made_comm(looks[i].boxes[rank], 1, "a", rank, 2);
+                if (rank == 0)
+                    made_wait(comm, 1, 1, 0);
+                comm = made_comm(looks[i].boxes[rank], 2, "b", rank, 2);
+                if (rank == 1)
+                    made_wait(comm, 1, 0, 0);
+            }
+        looks[0].facts[1].state = stopped ? PROCESS_STOPPED : PROCESS_RUNS;
+        expect(&looks[0], &looks[1], stopped ? FINDING_STOPPED : FINDING_ORDER, stopped ? 1 : -1);
+        made_free(&looks[0]);
+        made_free(&looks[1]);
+    }
+}
+
 /* All of the machine have as little. If the others only give theirs away, one that has none is starved. */
 static void test_whole_machine_is_crowded(void **state)
 {
@@ -364,6 +386,7 @@ int main(void)
                                        cmocka_unit_test(test_woken_at_both_looks),
                                        cmocka_unit_test(test_gives_its_processor_away),
                                        cmocka_unit_test(test_waits_for_one_that_is_stopped),
+                                       cmocka_unit_test(test_waits_for_one_that_was_let_go),
                                        cmocka_unit_test(test_whole_machine_is_crowded)};
     return cmocka_run_group_tests_name("diagnosis of waits", tests, NULL, NULL);
 }

@@ -158,11 +158,18 @@ static bool is_held(const struct scene *scene, const struct member *at)
     return at->facts->state == PROCESS_TRACED && (!before || before->state == PROCESS_TRACED);
 }
 
+/* Also one that was let go between the looks and has not come anywhere since: what stood still did so for it. */
+static bool is_stopped(const struct scene *scene, const struct member *at)
+{
+    const struct process_facts *before = facts_before(scene, at);
+    return at->facts->state == PROCESS_STOPPED || (before && before->state == PROCESS_STOPPED && !at->moved);
+}
+
 static bool ends_here(const struct scene *scene, struct member *at)
 {
     if (at->dead)
         at->ending = DEAD;
-    else if (at->box->alive && at->facts->state == PROCESS_STOPPED)
+    else if (at->box->alive && is_stopped(scene, at))
         at->ending = STOPPED;
     else if (at->box->alive && is_held(scene, at))
         at->ending = TRACED;
