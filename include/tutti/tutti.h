@@ -240,7 +240,8 @@ TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, si
 /* Collective over `comm`, and waits: every rank registers memory of the same size, and promises that a collective uses
  * it on all ranks at the same place in it, or on none. GPUs of different processes then reduce it where it lies,
  * without copies: allreduces whose input and output lie in such memory, reduce-scatters whose input does. Deregister it
- * before it is freed. After NCCL's symmetric windows. */
+ * before it is freed, and after the last launch of graphs that were captured while it was registered. After NCCL's
+ * symmetric windows. */
 TUTTI_API tutti_result_t tutti_comm_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
 

@@ -78,17 +78,6 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle)
-{
-    void *registered;
-    tutti_result_t result = comm->executor->ops.register_symmetric(comm->executor, buffer, size, &registered);
-    if (result == TUTTI_SUCCESS)
-        result = memory_register(comm, buffer, size, handle);
-    if (result == TUTTI_SUCCESS)
-        ((struct registration *)*handle)->registered = registered;
-    return result;
-}
-
 tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
 {
     struct registration *found = NULL;
@@ -109,4 +98,18 @@ tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
     free(found);
     return found ? TUTTI_SUCCESS
                  : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
+}
+
+tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    tutti_result_t result = memory_register(comm, buffer, size, handle);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    struct registration *registration = *handle;
+    result = comm->executor->ops.register_symmetric(comm->executor, buffer, size, &registration->registered);
+    if (result != TUTTI_SUCCESS) {
+        memory_deregister(comm, registration);
+        *handle = NULL;
+    }
+    return result;
 }

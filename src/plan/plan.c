@@ -127,7 +127,7 @@ static void obey_protocols(const struct plan_facts *facts, struct plan_forms *fo
 
 struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts)
 {
-    bool nobody_invites = facts->in_host || (facts->apart && !facts->copies); /* no importer maps buffers */
+    bool nobody_invites = facts->in_host || (facts->apart && !facts->copies); /* peers' buffers are left alone */
     struct plan_forms forms = {.copy_from = {copied_from(rules, facts, false), copied_from(rules, facts, true)},
                                .plain_from = facts->in_host ? (rules->plain_from + HOST_TIMES - 1) / HOST_TIMES
                                                             : rules->plain_from,
