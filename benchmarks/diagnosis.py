@@ -17,11 +17,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+from held_port import hold_port
 
 # fault: (kinds of finding that are right, is one rank the culprit?)
 EXPECTED = {
@@ -70,9 +72,7 @@ class Job:
     def __init__(self, faulty, ranks, fault, culprit, transport, gpus=None):
         self.folder = tempfile.mkdtemp(prefix="tutti-diagnosis-")
         self.fault, self.culprit, self.ranks = fault, culprit, ranks
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        self.held, port = hold_port()
         self.others = []
         self.processes = []
         for rank in range(ranks):
@@ -84,8 +84,25 @@ class Job:
                        **(settings_of_gpus(gpus, ranks, fault, rank == culprit) if gpus else {}))
             self.processes.append(subprocess.Popen([faulty, fault, str(culprit), "30"], env=env, stdout=subprocess.PIPE,
                                                    stderr=subprocess.DEVNULL, text=True))
-        # "at 30", or what failed
-        self.said = [process.stdout.readline() for process in self.processes if fault != "absent"]
+        self.said = []
+
+    def begin(self, tutti):
+        """Waits for what each rank says first: "at 30", or what failed."""
+        if self.fault == "absent":
+            return
+        watch = threading.Timer(PATIENCE, self.give_up, [tutti])
+        watch.start()
+        self.said = [process.stdout.readline() for process in self.processes]
+        watch.cancel()
+        if not all(self.said):
+            raise RuntimeError(f"{self.fault}: not all ranks came so far: {self.said}")
+
+    def give_up(self, tutti):
+        """A job that does not come to its fault is ended; what is known of it is told."""
+        print(f"{self.fault}: silent for {PATIENCE} s:", subprocess.run(
+            [tutti, "trace", "--dir", self.folder], capture_output=True, text=True, check=False).stdout, flush=True)
+        for process in self.processes:
+            process.kill()
 
     def inject(self):
         if self.fault == "noise":
@@ -129,6 +146,7 @@ class Job:
             if process.stdout:
                 process.stdout.close()
         shutil.rmtree(self.folder)
+        self.held.close()
 
 
 def right(arguments, fault, culprit, findings):
@@ -150,6 +168,7 @@ def one(arguments, ranks, fault, culprit, transport):
     """What was said, whether it is right, seconds until it was, and the findings."""
     job = Job(arguments.faulty, ranks, fault, culprit, transport, arguments.gpus)
     try:
+        job.begin(arguments.tutti)
         job.inject()
         begin = time.monotonic()
         while True:

@@ -20,13 +20,13 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 from diagnosis import NOISE
+from held_port import hold_port
 
 SHAPES = {16: ("2x4x2", "2x2x4", "4x2x2"), 32: ("4x4x2", "2x4x4"), 64: ("4x4x4", "8x4x2")}
 EACH = 4  # ranks of a host, where there are several
@@ -101,9 +101,7 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="tutti-diagnosis-", dir=SHARED if os.path.isdir(SHARED) else None)
         self.faults, self.lab, self.others, self.groups, self.processes = faults, lab, [], [], []
         size = arguments.ranks
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        held, port = hold_port()
         words = [arguments.parallel, f"{shape}x{ELEMENTS}" if lab else shape, str(AT_HOSTS if lab else AT),
                  *(f"{n}:{rank}" for n, rank in faults if n in IN_PROGRAM)]
         for rank in range(size):
@@ -117,7 +115,8 @@ class Job:
                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                                    start_new_session=True))
         before = self.uplinks()
-        self.said = [process.stdout.readline() for process in self.processes]
+        with held:
+            self.said = [process.stdout.readline() for process in self.processes]
         self.choose_uplink(before)
 
     # ---- A fault that nothing meets is none: of the two uplinks of a leaf one that carries something is taken

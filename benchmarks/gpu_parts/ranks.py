@@ -2,9 +2,10 @@
 """Several processes, one for each GPU, that meet in a folder: of our worker, or of a program on torch.distributed."""
 import json
 import os
-import socket
 import sys
 import time
+
+from held_port import hold_port
 
 from . import run
 
@@ -27,9 +28,10 @@ def start(options, library, program, arguments, folder, extra=None, before=(), c
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Nobody is given it by chance."""
+    held, port = hold_port()
+    held.close()
+    return port
 
 
 def start_torch(options, library, program, folder=None, extra=None, preload=True):

@@ -38,13 +38,21 @@ static size_t find_period(const struct blackbox_op *const *ops, size_t count)
     return 1;
 }
 
+static size_t count_calls(const struct blackbox_comm *comm)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < comm->op_count; i++)
+        count += comm->ops[i].collective < WIRE_SEND;
+    return count;
+}
+
 struct steps steps_of(const struct group *group)
 {
     const struct member *most = group->members;
-    struct steps steps = {0};
+    struct steps steps = {.period = 1};
     size_t count;
     for (size_t i = 1; i < group->count; i++)
-        if (group->members[i].comm->op_count > most->comm->op_count)
+        if (count_calls(group->members[i].comm) > count_calls(most->comm))
             most = &group->members[i];
     const struct blackbox_op **ops = steps_calls(most->comm, &count);
     if (count) {

@@ -8,7 +8,7 @@
 
 struct steps {
     uint64_t base; /* number of the first call of the first step that is remembered */
-    size_t period; /* calls; 0: there are none. 1 also where they do not repeat */
+    size_t period; /* calls; 1 also where they do not repeat, or there are none */
     size_t count;  /* steps, the last one perhaps not over */
 };
 

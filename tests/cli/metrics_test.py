@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,9 @@ import time
 import unittest
 import urllib.parse
 import urllib.request
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 TUTTI = ""
 ROOT = ""
@@ -264,10 +266,8 @@ class Scraped(Serving):
     @contextlib.contextmanager
     def prometheus(self, port):
         """Its address."""
-        with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            own = probe.getsockname()[1]
-            probe.close()
+        held, own = hold_port()
+        with held, tempfile.TemporaryDirectory() as folder:
             with open(examples("prometheus.yml"), encoding="utf-8") as file:
                 config = file.read().replace("127.0.0.1:9797", f"127.0.0.1:{port}").replace("15s", "1s")
             shutil.copy(examples("alerts.yml"), folder)

@@ -8,26 +8,23 @@ sweep of a function when nothing was fired any more. Where no rank can have a me
 import os
 import secrets
 import shlex
-import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 FUNCTIONS = ["malloc", "calloc", "realloc", "socket", "connect", "accept4", "send", "sendmsg", "recv", "recvmsg",
              "mmap", "memfd_create", "epoll_ctl", "eventfd"]
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def trial(program, library, transport, ranks, specification, victims):
     """Exit statuses of the ranks, and whether the failure was fired."""
-    address, nonce = f"127.0.0.1:{free_port()}", secrets.token_hex(16)
-    with tempfile.TemporaryDirectory() as folder:
+    held, port = hold_port()
+    address, nonce = f"127.0.0.1:{port}", secrets.token_hex(16)
+    with held, tempfile.TemporaryDirectory() as folder:
         report, children = os.path.join(folder, "report"), []
         for rank in range(ranks):
             env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),

@@ -4,12 +4,13 @@
 or a sentence that says why not.
 Usage: spaces_test.py REGIONS"""
 import os
-import random
 import shutil
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 REGIONS = sys.argv[1]
 PATIENCE = 120
@@ -45,17 +46,6 @@ CASES = {
 }
 
 
-def free_port():
-    """Below those that the system gives to connections: one of these would take the port before rank 0 listens."""
-    while True:
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", random.randrange(20000, 32000)))
-                return one.getsockname()[1]
-            except OSError:
-                pass
-
-
 def can(before):
     try:
         return subprocess.run([*before, "test", "-x", REGIONS], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -89,15 +79,15 @@ def judge(name, before, after, settings, sentence):
                                stdout=subprocess.PIPE, text=True)
         net.stdout.readline()
         before = [["nsenter", "--net", "--target", str(net.pid), *one[1:]] for one in before]
-    ended = None
     try:
         if not all(can(one) for one in before) or (os.getuid() and any("uid" in one for one in after)):
             return None
-        while not ended or any("in use" in text for text in ended[1]):  # the port was free a moment ago
-            port, job = free_port(), os.urandom(8).hex()
+        held, port = hold_port()
+        with held:
+            job = os.urandom(8).hex()
             ended = outcome([start(before[rank], after[rank], settings, rank, port, job) for rank in range(2)])
-            if not ended:
-                return f"{name}: it hangs"
+        if not ended:
+            return f"{name}: it hangs"
     finally:
         if net:
             net.kill()

@@ -16,6 +16,9 @@ import threading
 import time
 import unittest
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
+
 TUTTI, FAULTY = sys.argv.pop(1), sys.argv.pop(1)
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -116,9 +119,7 @@ class AgentTest(unittest.TestCase):
         return self.masters[-1]
 
     def job(self, ranks, fault="none", culprit=-1):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        held, port = hold_port()
         ranks = [subprocess.Popen(
             [FAULTY, fault, str(culprit), "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env=dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),
@@ -128,6 +129,7 @@ class AgentTest(unittest.TestCase):
         for rank in ranks:
             self.assertEqual(rank.stdout.readline(), "at 2\n")
             rank.stdout.close()
+        held.close()
         return ranks
 
     def command(self, port, *options):

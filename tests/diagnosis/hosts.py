@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -14,6 +13,9 @@ import tempfile
 import threading
 import time
 import unittest
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 TUTTI, FAULTY = sys.argv.pop(1), sys.argv.pop(1)
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -76,9 +78,7 @@ class HostsTest(unittest.TestCase):
     # ---- A job on two hosts
 
     def start_job(self, *words):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        held, port = hold_port()
         for rank in range(4):
             env = dict(os.environ, **self.settings, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank),
                        TUTTI_LOCAL_SIZE="4", TUTTI_TIMEOUT="300s", TUTTI_ID=f"127.0.0.1:{port}",
@@ -88,6 +88,7 @@ class HostsTest(unittest.TestCase):
         for rank in self.ranks:
             self.assertEqual(rank.stdout.readline(), "at 2\n")
             rank.stdout.close()
+        held.close()
 
     def make_certificate(self):
         self.certificate = self.path("cert.pem")

@@ -2,6 +2,7 @@
 /* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing.
  * Mutates a real box by the input's instructions, or takes the input itself as the box. */
 #include "diagnosis/network.h"
+#include "diagnosis/profile.h"
 #include "wire/blackbox.h"
 #include "wire/boxread.h"
 
@@ -10,10 +11,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define COMMS   3
-#define LANES   3
-#define LANE_AT (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
-#define BYTES   (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
+#define COMMS    3
+#define LANES    3
+#define LANE_AT  (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define OPS      8 /* few of each: an input takes little time */
+#define SEGMENTS 16
+#define BYTES    (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
 
 static void build(uint8_t *bytes)
 {
@@ -34,7 +37,7 @@ static void build(uint8_t *bytes)
             (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
         struct wire_box_segment *segments = (struct wire_box_segment *)(void *)((uint8_t *)lane + WIRE_BOX_SEGMENT_AT);
         *lane = (struct wire_box_lane){.stamp = 2, .peer_pid = 1, .state = WIRE_LANE_UP};
-        for (uint64_t j = 0; j < WIRE_BOX_SEGMENTS; j++)
+        for (uint64_t j = 0; j < SEGMENTS; j++)
             segments[j] = (struct wire_box_segment){.stamp = (j + 1) << 8 | WIRE_SEGMENT_LANDED,
                                                     .length = 4096,
                                                     .posted = j * 100,
@@ -45,10 +48,26 @@ static void build(uint8_t *bytes)
             (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)i * WIRE_BOX_COMM_BYTES);
         struct wire_box_op *ops = (struct wire_box_op *)(void *)((uint8_t *)comm + WIRE_BOX_PAGE);
         *comm = (struct wire_box_comm){.stamp = 2, .nranks = 2, .state = WIRE_COMM_OPEN};
-        for (uint64_t j = 0; j < WIRE_BOX_OPS; j++)
-            ops[j].stamp =
-                j << WIRE_OP_POSITION | WIRE_OP_RUNNING | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME | WIRE_OP_HAS_START;
+        for (uint64_t j = 0; j < OPS; j++) { /* the last one still runs */
+            uint64_t state = j + 1 < OPS ? WIRE_OP_DONE | WIRE_OP_HAS_END : WIRE_OP_RUNNING | WIRE_OP_HAS_WAIT;
+            ops[j] = (struct wire_box_op){
+                .stamp = j << WIRE_OP_POSITION | state | WIRE_OP_HAS_NAME | WIRE_OP_HAS_START,
+                .seq = j + 1,
+                .begin = j * 100 + 1,
+                .start = j * 100 + 1,
+                .end = j * 100 + 91,
+            };
+        }
     }
+}
+
+/* All operations of a communicator become of one kind. */
+static void fill(uint8_t *bytes, uint8_t comm, uint64_t what)
+{
+    size_t at = WIRE_BOX_COMM_AT + comm % COMMS * (size_t)WIRE_BOX_COMM_BYTES;
+    struct wire_box_op *ops = (struct wire_box_op *)(void *)(bytes + at + WIRE_BOX_PAGE);
+    for (uint64_t j = 0; j < OPS; j++)
+        ops[j].what = what;
 }
 
 /* Where most decisions hang: the header, an event, a communicator, an operation, a lane. */
@@ -85,48 +104,56 @@ static uint64_t visit(const struct blackbox *box)
     return sum;
 }
 
-/* As if several processes had written it. */
-static void diagnose(struct blackbox *box)
+/* As if two processes had written it, and a third one what is right. */
+static void diagnose(struct blackbox *box, struct blackbox *right)
 {
-    struct blackbox *boxes[] = {box, box, box};
+    struct blackbox *boxes[] = {box, right, box};
     const struct snapshot snapshot = {.now = {boxes, NULL, 3}, .before = {boxes, NULL, 3}, .stuck = 1};
     struct findings found = diagnosis_find(&snapshot);
     struct network_report report;
+    struct profile profile;
     network_look(&snapshot, &report);
     network_free(&report);
+    profile_look(&snapshot, &profile);
+    profile_free(&profile);
     findings_free(&found);
 }
 
-static void try_box(const void *bytes, size_t size)
+static void try_box(const void *bytes, size_t size, struct blackbox *right)
 {
     struct blackbox *box = NULL;
     if (blackbox_parse(bytes, size, &box) != TUTTI_SUCCESS)
         return;
     volatile uint64_t sum = visit(box);
     (void)sum;
-    diagnose(box);
+    diagnose(box, right);
     blackbox_free(box);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t *bytes;
+    static struct blackbox *right;
     if (!bytes && !(bytes = malloc(BYTES)))
         return 0;
+    build(bytes);
+    if (!right && blackbox_parse(bytes, BYTES, &right) != TUTTI_SUCCESS)
+        return 0;
     if (size && data[0] == 0xff) {
-        try_box(data + 1, size - 1);
+        try_box(data + 1, size - 1, right);
         return 0;
     }
-    build(bytes);
     size_t length = BYTES;
     for (; size >= 12; data += 12, size -= 12) {
         uint16_t offset;
         memcpy(&offset, data + 2, sizeof offset);
         if (data[1] == 0x55)
             memcpy(&length, data + 4, 4);
+        else if (data[1] == 0x56)
+            fill(bytes, data[0], data[4]);
         else
             memcpy(bytes + place(data[0], (uint16_t)(offset & ~7u)), data + 4, 8);
     }
-    try_box(bytes, length <= BYTES ? length : BYTES);
+    try_box(bytes, length <= BYTES ? length : BYTES, right);
     return 0;
 }
