@@ -19,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN 5 /* the third equal call is the first that can go that way */
-#define MOST  8
-#define WHILE 400
+#define AGAIN    5 /* the third equal call is the first that can go that way */
+#define MOST     8
+#define WHILE    400
+#define ATTEMPTS 5
 
 struct scene {
     const char *name;
@@ -36,6 +37,7 @@ static struct shared {
     _Atomic bool made;
     _Atomic uint64_t at_once, wanted;
     _Atomic int called; /* ranks whose call has returned */
+    _Atomic bool missed;
 } * shared;
 
 static char folder[] = "/tmp/tutti-at-once-XXXXXX";
@@ -49,6 +51,13 @@ static int complain(const char *what, int rank, tutti_comm_t comm)
 static uint64_t count_at_once(void)
 {
     return box_counter(WIRE_COUNTER_OPERATIONS_AT_ONCE);
+}
+
+/* The latest call was over at once; but for a chance, as another thread of the library may look after links then. */
+static void want_at_once(uint64_t before)
+{
+    if (count_at_once() != before + 1)
+        atomic_store(&shared->missed, true);
 }
 
 static tutti_result_t sum(uint64_t *value, tutti_comm_t comm)
@@ -250,8 +259,9 @@ static int run_other_messages(int rank, int nranks, tutti_comm_t comm)
     while (atomic_load(&shared->called) == 0)
         usleep(1000);
     before = count_at_once();
-    if (tutti_recv(data, 4, TUTTI_INT32, 0, comm, NULL) != TUTTI_SUCCESS || count_at_once() != before + 1)
-        return complain("the receive was not over at once", rank, comm);
+    if (tutti_recv(data, 4, TUTTI_INT32, 0, comm, NULL) != TUTTI_SUCCESS)
+        return complain("a receive of another type", rank, comm);
+    want_at_once(before);
     tutti_result_t result = tutti_comm_synchronize(comm);
     const char *said = tutti_get_last_error(comm);
     if (result == TUTTI_INVALID_USAGE && strstr(said, "of 4 float") && strstr(said, "of 4 int32") &&
@@ -437,8 +447,8 @@ static int run_over(int rank, int nranks, tutti_comm_t comm)
         tutti_allreduce(&value, &value, 1, TUTTI_UINT64, TUTTI_SUM, comm, NULL) != TUTTI_SUCCESS)
         return complain("allreduce", rank, comm);
     atomic_fetch_add(&shared->called, 1);
-    if (rank == nranks - 1 && count_at_once() != before + 1)
-        return complain("the last call was not over at once", rank, comm);
+    if (rank == nranks - 1)
+        want_at_once(before);
     if (rank == 0 && tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
         return complain("synchronize", rank, comm);
     if (rank == 0)
@@ -529,7 +539,9 @@ static int take_part(const struct scene *scene, int rank)
     return wrong;
 }
 
-static int play(const struct scene *scene)
+enum judgement { RIGHT, TOO_FEW, WRONG };
+
+static enum judgement play(const struct scene *scene)
 {
     pid_t pid[MOST];
     int wrong = 0, status;
@@ -548,13 +560,13 @@ static int play(const struct scene *scene)
         waitpid(pid[rank], &status, 0);
         wrong += !victim && status;
     }
-    bool few = atomic_load(&shared->at_once) < atomic_load(&shared->wanted);
+    bool few = atomic_load(&shared->missed) || atomic_load(&shared->at_once) < atomic_load(&shared->wanted);
     printf("%s: %s, %llu operations at once\n", scene->name,
            wrong ? "wrong"
            : few ? "too few went this way"
                  : "right",
            (unsigned long long)atomic_load(&shared->at_once));
-    return wrong || few;
+    return wrong ? WRONG : few ? TOO_FEW : RIGHT;
 }
 
 static void clean_up(void)
@@ -598,8 +610,12 @@ int main(void)
         return 2;
     setenv("TUTTI_TRACE_DIR", folder, 1);
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
-        fflush(NULL);
-        wrong += play(&scenes[i]);
+        enum judgement judgement = TOO_FEW;
+        for (int attempt = 0; judgement == TOO_FEW && attempt < ATTEMPTS; attempt++) {
+            fflush(NULL);
+            judgement = play(&scenes[i]);
+        }
+        wrong += judgement != RIGHT;
     }
     clean_up();
     return wrong != 0;
