@@ -4,7 +4,7 @@
  * cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured straight. How many went which way
  * says a line of the log when a communicator ends.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -25,48 +25,18 @@ static tutti_comm_t world, comm;
 static CUstream stream;
 static int rank, nranks;
 static const struct cuda_driver *cu;
-static char log_file[] = "/tmp/gpu_captured_XXXXXX";
-
-static void require(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
-    unlink(log_file);
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
 /* ---- What the log says ---- */
-
-static int logged(const char *what)
-{
-    char line[400];
-    int count = 0;
-    FILE *file = fopen(log_file, "re");
-    while (file && fgets(line, sizeof line, file))
-        count += strstr(line, what) != NULL;
-    if (file)
-        fclose(file);
-    return count;
-}
 
 /* Stripes that this rank's last communicator sent. */
 static void count_ways(unsigned long long *straight, unsigned long long *slots)
 {
     char line[400];
-    int lines = 0;
-    FILE *file = fopen(log_file, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *at = strstr(line, " stored ");
-        lines += at && sscanf(at, " stored %llu stripes of messages where peers want them, and %llu in slots", straight,
-                              slots) == 2;
-    }
-    if (file)
-        fclose(file);
-    require(lines > 0, "a line on the ways of messages");
+    int lines = logged(" stored ", line, sizeof line);
+    require(lines > 0 && sscanf(strstr(line, " stored "),
+                                " stored %llu stripes of messages where peers want them, and %llu in slots", straight,
+                                slots) == 2,
+            "a line on the ways of messages");
 }
 
 /* All ranks: has everybody seen it? By another communicator. */
@@ -87,7 +57,7 @@ static bool all_say(bool mine)
 static void await_line(const char *line, int count)
 {
     time_t end = time(NULL) + 60;
-    while (!all_say(logged(line) >= count)) {
+    while (!all_say(logged(line, NULL, 0) >= count)) {
         usleep(1000);
         require(time(NULL) < end, line);
     }
@@ -180,7 +150,6 @@ static void check(pattern *issues, const uint32_t *recv, size_t words, unsigned 
                 recv[(size_t)from * words + i] != value(from, rank, round, i)) {
                 fprintf(stderr, "rank %d: round %u, word %zu of %zu from rank %d is %#x\n", rank, round, i, words, from,
                         recv[(size_t)from * words + i]);
-                unlink(log_file);
                 exit(1);
             }
 }
@@ -220,7 +189,7 @@ static void end(bool straight, bool slots)
 /* `shift`: words by which buffers are not aligned. */
 static void goes_straight(pattern *issues, size_t words, size_t shift)
 {
-    int told = logged(" told rank "), peers = issues == issue ? nranks - 1 : 1;
+    int told = logged(" told rank ", NULL, 0), peers = issues == issue ? nranks - 1 : 1;
     begin();
     uint32_t *send = memory((size_t)nranks * words + 3) + shift, *recv = memory((size_t)nranks * words + 3) + shift;
     CUgraphExec exec = capture(issues, send, recv, words);
@@ -236,7 +205,7 @@ static void goes_straight(pattern *issues, size_t words, size_t shift)
 /* Before the mapping is there, too, and beside calls, which go through slots. */
 static void while_it_is_mapped(void)
 {
-    int told = logged(" told rank ");
+    int told = logged(" told rank ", NULL, 0);
     begin();
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
     CUgraphExec exec = capture(issue, send, recv, WORDS);
@@ -259,7 +228,7 @@ static void while_it_is_mapped(void)
 /* Ranks replay and call in turn: each end may be in a graph or not. */
 static void other_end_calls(void)
 {
-    int told = logged(" told rank ");
+    int told = logged(" told rank ", NULL, 0);
     begin();
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
     CUgraphExec exec = capture(issue, send, recv, WORDS);
@@ -313,7 +282,7 @@ static void out_of_reach(void)
  * mapped, and later, when they have let go of it. */
 static void other_memory(void)
 {
-    int told = logged(" told rank ");
+    int told = logged(" told rank ", NULL, 0);
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
@@ -324,7 +293,7 @@ static void other_memory(void)
     unsigned round = 0;
     replay(exec, issue, send, recv, WORDS, round++);
     all_say(true);
-    int unmapped = logged(" unmapped ");
+    int unmapped = logged(" unmapped ", NULL, 0);
     for (int i = 0; i < 3; i++) {
         DONE(cu->MemUnmap(base, PIECE));
         map_piece(base, true);
@@ -348,7 +317,8 @@ static void other_memory(void)
 /* What is freed is unmapped when no graph is under way, which may store to it. */
 static void unmapped_behind_graphs(void)
 {
-    int told = logged(" told rank "), gone = logged(" no more"), unmapped = logged(" unmapped ");
+    int told = logged(" told rank ", NULL, 0), gone = logged(" no more", NULL, 0),
+        unmapped = logged(" unmapped ", NULL, 0);
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
@@ -365,7 +335,8 @@ static void unmapped_behind_graphs(void)
     DONE(cu->MemUnmap(base, PIECE));
     await_line(" no more", gone + nranks - 1);
     usleep(50000); /* any time does */
-    require(rank == nranks - 1 || logged(" unmapped ") == unmapped, "nothing is unmapped while a graph is under way");
+    require(rank == nranks - 1 || logged(" unmapped ", NULL, 0) == unmapped,
+            "nothing is unmapped while a graph is under way");
     all_say(true);
     if (rank == nranks - 1)
         DONE(cu->GraphLaunch(second, stream));
@@ -455,7 +426,8 @@ static void apart(void)
     DONE(cu->GraphExecDestroy(exec));
     all_say(true);
     tutti_comm_destroy(comm);
-    require(logged(" told rank ") == 0 && logged(" mapped ") == 0, "nothing is mapped through host memory");
+    require(logged(" told rank ", NULL, 0) == 0 && logged(" mapped ", NULL, 0) == 0,
+            "nothing is mapped through host memory");
     forget(send);
     forget(recv);
 }
@@ -491,12 +463,9 @@ static void run_case(const char *name)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *local_rank = getenv("TUTTI_LOCAL_RANK");
-    int file = mkstemp(log_file);
-    if (file < 0 || !local_rank)
+    if (!local_rank)
         return 2;
-    close(file);
-    setenv("TUTTI_DEBUG", "info", 1);
-    setenv("TUTTI_DEBUG_FILE", log_file, 1);
+    log_open("info");
     gpu_select(atoi(local_rank));
     OK(cuda_driver(&cu));
     tutti_config_t config = gpu_config();
@@ -507,6 +476,5 @@ int main(int argc, char **argv)
     run_case(name);
     DONE(cu->StreamDestroy(stream));
     tutti_comm_destroy(world);
-    unlink(log_file);
     return 0;
 }

@@ -5,7 +5,7 @@
  * free again. And an abort ends while the other rank is stuck in its driver. On the stand-in driver, with
  * TUTTI_EMULATED_BLOCK.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -29,23 +29,12 @@ struct rank {
     uint32_t *in, *out;
 };
 
-static void require(bool right, const struct rank *me, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", me->rank, what, tutti_get_last_error(NULL));
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, me, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, me, #call)
-
 static void meet(void)
 {
     pthread_barrier_wait(&all);
 }
 
-static size_t free_memory(struct rank *me)
+static size_t free_memory(void)
 {
     size_t left = 0, total;
     DONE(cu->MemGetInfo(&left, &total));
@@ -61,7 +50,7 @@ static void check(struct rank *me, size_t words)
 {
     DONE(cu->StreamSynchronize(me->stream));
     for (size_t i = 0; i < words; i++)
-        require(me->out[i] == 2 * i + 1, me, "the sum is wrong");
+        require(me->out[i] == 2 * i + 1, "the sum is wrong");
 }
 
 static tutti_comm_t make(struct rank *me)
@@ -90,9 +79,9 @@ static void call_in_turns(struct rank *me)
 
 static void in_opposite_order(struct rank *me)
 {
-    size_t before = free_memory(me);
+    size_t before = free_memory();
     tutti_comm_t goes[2] = {make(me), make(me)};
-    require(free_memory(me) < before, me, "communicators take memory");
+    require(free_memory() < before, "communicators take memory");
     if (me->rank == 0)
         reduce(me, me->stays, WORDS);
     meet();
@@ -102,7 +91,7 @@ static void in_opposite_order(struct rank *me)
         reduce(me, me->stays, WORDS);
     check(me, WORDS);
     call_in_turns(me);
-    require(free_memory(me) == before, me, "what was given up while the GPU was busy is freed by a later call");
+    require(free_memory() == before, "what was given up while the GPU was busy is freed by a later call");
 }
 
 static void beside_a_graph(struct rank *me)
@@ -132,7 +121,6 @@ static void beside_a_graph(struct rank *me)
 
 static void *free_it(void *memory)
 {
-    struct rank *me = &(struct rank){.rank = 1};
     gpu_select(1);
     OK(tutti_device_mem_free(memory));
     return NULL;
@@ -151,11 +139,11 @@ static void aborted_while_made(struct rank *me)
     *(uint32_t *)word = 0;
     if (me->rank == 1) {
         DONE(cu->StreamWaitValue32(me->stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
-        require(pthread_create(&thread, NULL, free_it, memory) == 0, me, "a thread");
+        require(pthread_create(&thread, NULL, free_it, memory) == 0, "a thread");
         usleep(20000);
     }
     meet();
-    require(tutti_comm_init_rank(&comm, RANKS, &second_id, me->rank, &config) == TUTTI_IN_PROGRESS, me,
+    require(tutti_comm_init_rank(&comm, RANKS, &second_id, me->rank, &config) == TUTTI_IN_PROGRESS,
             "an init that does not wait");
     usleep(50000);
     if (me->rank == 0)
@@ -186,7 +174,7 @@ static void *rank_main(void *argument)
     me->out = memory[1];
     for (uint32_t i = 0; i < LARGE; i++)
         me->in[i] = i + (uint32_t)me->rank;
-    size_t before = free_memory(me);
+    size_t before = free_memory();
     OK(tutti_comm_init_rank(&me->stays, RANKS, &id, me->rank, &config));
     DONE(cu->StreamCreateWithPriority(&me->stream, CU_STREAM_NON_BLOCKING, 0));
     reduce(me, me->stays, LARGE);
@@ -197,7 +185,7 @@ static void *rank_main(void *argument)
     beside_a_graph(me);
     OK(tutti_comm_destroy(me->stays));
     meet();
-    require(free_memory(me) == before, me, "in the end all memory is free");
+    require(free_memory() == before, "in the end all memory is free");
     DONE(cu->StreamDestroy(me->stream));
     for (int i = 0; i < 2; i++)
         OK(tutti_device_mem_free(memory[i]));
@@ -206,13 +194,13 @@ static void *rank_main(void *argument)
 
 int main(void)
 {
-    struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}}, *me = ranks;
+    struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}};
     pthread_t thread;
     OK(tutti_get_unique_id(&id));
     OK(tutti_get_unique_id(&second_id));
     OK(cuda_driver(&cu));
     pthread_barrier_init(&all, NULL, RANKS);
-    require(pthread_create(&thread, NULL, rank_main, &ranks[1]) == 0, me, "a thread");
+    require(pthread_create(&thread, NULL, rank_main, &ranks[1]) == 0, "a thread");
     rank_main(&ranks[0]);
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&all);

@@ -3,7 +3,7 @@
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the
  * stand-in driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The cases "busy" and "stale" take two.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -20,36 +20,10 @@
 static tutti_comm_t comm, talk; /* talk: by which ranks agree; may be the same */
 static int rank, nranks;
 static const struct cuda_driver *cu;
-static char log_file[] = "/tmp/gpu_copies_XXXXXX";
-
-static void require(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
-    unlink(log_file);
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
 static uint32_t value(int from, int to, unsigned round, size_t i)
 {
     return (uint32_t)(from * 1000003 + to * 40503) + round * 2654435761u + (uint32_t)i;
-}
-
-/* Lines of this process's log that say so. */
-static int logged(const char *what)
-{
-    char line[400];
-    int count = 0;
-    FILE *file = fopen(log_file, "re");
-    while (file && fgets(line, sizeof line, file))
-        count += strstr(line, what) != NULL;
-    if (file)
-        fclose(file);
-    return count;
 }
 
 static uint32_t *memory(size_t words)
@@ -84,7 +58,6 @@ static void check(const uint32_t *recv, size_t words, unsigned round)
     for (size_t i = 0; i < words; i++)
         if (recv[i] != value(last, rank, round, i)) {
             fprintf(stderr, "rank %d: round %u, word %zu of %zu is %#x\n", rank, round, i, words, recv[i]);
-            unlink(log_file);
             exit(1);
         }
 }
@@ -117,7 +90,7 @@ static unsigned until_mapped(uint32_t *send, uint32_t *recv, size_t words, int b
     do {
         round_trip(send, recv, words, round++);
         require(time(NULL) < end, "no buffer was mapped in time");
-    } while (!one_says(logged(" mapped ") > before));
+    } while (!one_says(logged(" mapped ", NULL, 0) > before));
     for (int i = 0; i < 5; i++)
         round_trip(send, recv, words, round++);
     return round;
@@ -232,7 +205,7 @@ static void pieces(bool shareable)
     uint32_t *send = (uint32_t *)(uintptr_t)(base + 100), *recv = (uint32_t *)(uintptr_t)(base + 2 * PIECE + 36);
     unsigned round = 0;
     if (shareable)
-        round = until_mapped(send, recv, WORDS, logged(" mapped "));
+        round = until_mapped(send, recv, WORDS, logged(" mapped ", NULL, 0));
     round_trip(send, recv, PIECE / 4 + WORDS, round++); /* over the end of a piece */
     for (int i = 0; i < 3; i++) {                       /* other memory at the same addresses */
         for (int piece = 0; piece < 4; piece += 2) {
@@ -240,7 +213,7 @@ static void pieces(bool shareable)
             map_piece(base + (CUdeviceptr)piece * PIECE, shareable);
         }
         if (shareable && i == 2)
-            until_mapped(send, recv, WORDS, logged(" mapped "));
+            until_mapped(send, recv, WORDS, logged(" mapped ", NULL, 0));
         for (int again = 0; again < 4; again++)
             round_trip(send, recv, WORDS, round++);
     }
@@ -288,7 +261,7 @@ static void let_go(void)
 static void await(const char *line, int count)
 {
     time_t end = time(NULL) + 60;
-    while (!one_says(logged(line) >= count)) {
+    while (!one_says(logged(line, NULL, 0) >= count)) {
         usleep(1000);
         require(time(NULL) < end, line);
     }
@@ -324,11 +297,11 @@ static void never_a_pause(void)
     fill(words, 1);
     hold();
     pass_first(words, held);
-    require(logged(" through scratch") == 1, "a message whose buffer is not mapped goes through scratch");
+    require(logged(" through scratch", NULL, 0) == 1, "a message whose buffer is not mapped goes through scratch");
     await(" mapped ", 1);
     for (int i = 1; i <= 20; i++) {
         pass_first(words, held);
-        require(logged(" from buffer to buffer") == i, "a mapped buffer is used");
+        require(logged(" from buffer to buffer", NULL, 0) == i, "a mapped buffer is used");
     }
     let_go();
     check_first(words, 1);
@@ -338,7 +311,7 @@ static void never_a_pause(void)
 /* The first buffer's mapping is withdrawn with the next offer, whose handle the driver refuses once. */
 static void closed_in_the_next_pause(tutti_comm_t busy)
 {
-    int mapped = logged(" mapped "), unmapped = logged(" unmapped ");
+    int mapped = logged(" mapped ", NULL, 0), unmapped = logged(" unmapped ", NULL, 0);
     CUdeviceptr base = 0;
     uint32_t *words = memory(WORDS);
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
@@ -349,10 +322,10 @@ static void closed_in_the_next_pause(tutti_comm_t busy)
     fill(words, 1);
     pass_first(words, beside);
     await(" mapped ", ++mapped);
-    require(one_says(logged(" yet: ") > 0) && logged(" cannot map ") == logged(" yet: "),
+    require(one_says(logged(" yet: ", NULL, 0) > 0) && logged(" cannot map ", NULL, 0) == logged(" yet: ", NULL, 0),
             "a refused buffer is tried again");
     check_first(words, 1);
-    require(logged(" unmapped ") == unmapped, "nothing is closed while something is under way");
+    require(logged(" unmapped ", NULL, 0) == unmapped, "nothing is closed while something is under way");
     for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time: this needs no pause */
         map_piece(base, true);
         fill(piece, round);
@@ -402,7 +375,7 @@ static uint32_t *memory_at(const uint32_t *wanted)
  * mapped. */
 static void pass_refused(uint32_t *words, tutti_comm_t busy)
 {
-    int refused = logged(" yet: ");
+    int refused = logged(" yet: ", NULL, 0);
     hold();
     OK(tutti_barrier(busy, held));
     one_says(false); /* from here on all are busy */
@@ -431,7 +404,7 @@ static void stale_elsewhere(void)
         words = memory_at(words);
         comm = comm == first ? second : first;
     }
-    require(!one_says(logged(" cannot map ") != logged(" yet: ")), "no buffer is refused for good");
+    require(!one_says(logged(" cannot map ", NULL, 0) != logged(" yet: ", NULL, 0)), "no buffer is refused for good");
     comm = first;
     OK(tutti_device_mem_free(words));
     tutti_comm_destroy(busy);
@@ -495,10 +468,10 @@ static void hide_others(const char *local_rank)
 static void run_case(const char *name)
 {
     if (strcmp(name, "apart") == 0) { /* GPUs that are not seen, and, as it turns out, not reached */
-        require(logged(" windows lie in host memory") == 1, "a line on the windows");
+        require(logged(" windows lie in host memory", NULL, 0) == 1, "a line on the windows");
         buffers_go();
     } else if (strcmp(name, "sealed") == 0) { /* IPC handles cannot be opened */
-        require(logged(" windows lie on the GPUs") == 1, "windows on the GPUs");
+        require(logged(" windows lie on the GPUs", NULL, 0) == 1, "windows on the GPUs");
         buffers_go();
         reduce_much();
         pieces(true);
@@ -516,8 +489,9 @@ static void run_case(const char *name)
     } else if (strcmp(name, "stale") == 0) {
         stale_elsewhere();
     } else {
-        require(logged(" windows lie in host memory") == 0, "windows on the GPUs");
-        require(logged("may carry a flag in each: yes") == 1, "NVLink is known, also of GPUs that are not seen");
+        require(logged(" windows lie in host memory", NULL, 0) == 0, "windows on the GPUs");
+        require(logged("may carry a flag in each: yes", NULL, 0) == 1,
+                "NVLink is known, also of GPUs that are not seen");
         buffers_stay();
         buffers_go();
         many_buffers();
@@ -532,12 +506,9 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *local_rank = getenv("TUTTI_LOCAL_RANK");
     bool alone = strcmp(name, "unseen") == 0 || strcmp(name, "apart") == 0;
-    int file = mkstemp(log_file);
-    if (file < 0 || !local_rank)
+    if (!local_rank)
         return 2;
-    close(file);
-    setenv("TUTTI_DEBUG", strcmp(name, "busy") == 0 || strcmp(name, "stale") == 0 ? "trace" : "info", 1);
-    setenv("TUTTI_DEBUG_FILE", log_file, 1);
+    log_open(strcmp(name, "busy") == 0 || strcmp(name, "stale") == 0 ? "trace" : "info");
     if (alone)
         hide_others(local_rank);
     gpu_select(alone ? 0 : atoi(local_rank));
@@ -550,10 +521,10 @@ int main(int argc, char **argv)
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
     only_own_context();
-    require(strcmp(name, "crowd") == 0 || logged(" made its executor in ") == 1, "a line on what took the time");
+    require(strcmp(name, "crowd") == 0 || logged(" made its executor in ", NULL, 0) == 1,
+            "a line on what took the time");
     run_case(name);
     only_own_context();
     tutti_comm_destroy(comm);
-    unlink(log_file);
     return 0;
 }

@@ -4,7 +4,7 @@
  * folder. Then all goes on, and is right. For gpu_trace_test.py, which meanwhile asks tutti trace what it sees. One
  * process a rank: tutti run -n 3 -- gpu_hang late /tmp/here.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -24,17 +24,6 @@ static int rank, nranks;
 static const struct cuda_driver *cu;
 static const char *folder;
 static uint32_t *in, *out;
-
-static void require(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
 static void wait_for(const char *file)
 {

@@ -6,7 +6,7 @@
  *
  * gpu_staged refused: a rank whose call is refused stands in nobody's way. With TUTTI_ALGO=ring.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -24,17 +24,6 @@ static const struct cuda_driver *cu;
 static uint32_t *in, *out;           /* of the GPU: nranks blocks of MOST words each */
 static uint32_t *in_here, *out_here; /* what is put there, and what is found there */
 static tutti_stream_t other;         /* beside the default one */
-
-static void require(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
 static uint32_t value(int from, size_t i, unsigned round)
 {

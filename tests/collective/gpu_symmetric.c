@@ -3,7 +3,7 @@
  * gpu_symmetric CASE: reductions of memory that ranks of several processes have registered together, which is reduced
  * where it lies, and of memory that could not be. On the stand-in driver, one process a rank.
  */
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -20,17 +20,6 @@ static tutti_comm_t comm;
 static int rank, nranks;
 static bool sealed;
 static const struct cuda_driver *cu;
-
-static void require(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
-    exit(1);
-}
-
-#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
-#define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
 /* Where IPC handles cannot be opened, memory that goes by descriptors. */
 static int32_t *mapped(size_t words)

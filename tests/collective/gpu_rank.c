@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu_rank.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE 400
+
+static char log_file[] = "/tmp/gpu_rank_XXXXXX";
+
+void require(bool right, const char *what)
+{
+    const char *rank = getenv("TUTTI_RANK");
+    if (right)
+        return;
+    fprintf(stderr, "rank %s: %s: %s\n", rank ? rank : "?", what, tutti_get_last_error(NULL));
+    exit(1);
+}
+
+static void remove_log(void)
+{
+    unlink(log_file);
+}
+
+void log_open(const char *level)
+{
+    int file = mkstemp(log_file);
+    require(file >= 0 && atexit(remove_log) == 0, "a file for the log");
+    close(file);
+    setenv("TUTTI_DEBUG", level, 1);
+    setenv("TUTTI_DEBUG_FILE", log_file, 1);
+}
+
+int logged(const char *what, char *last, size_t size)
+{
+    char line[LINE];
+    int count = 0;
+    FILE *file = fopen(log_file, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strstr(line, what)) {
+            count++;
+            if (last)
+                snprintf(last, size, "%s", line);
+        }
+    if (file)
+        fclose(file);
+    return count;
+}
