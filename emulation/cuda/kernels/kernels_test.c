@@ -509,19 +509,29 @@ static void *run_lonely(void *arg)
     return NULL;
 }
 
-/* Rank 0 runs alone: it waits for the others in vain, says so when it is asked, and goes on until it is told to end. */
-static void give_up(struct job *job)
+static uint32_t waited_for(void)
+{
+    uint32_t ranks = 0;
+    for (int p = 0; p < KERNEL_RANKS; p++)
+        ranks |= __atomic_exchange_n(&team.waits[p], 0, __ATOMIC_RELAXED) << p;
+    return ranks;
+}
+
+/* Rank 0 runs alone: it waits for the others in vain, says for whom when it is asked, and goes on until it is told to
+ * end. */
+static void give_up(struct job *job, uint32_t needed)
 {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_lonely, job), 0);
     for (int i = 0; i < 100; i++)
         sched_yield();
-    assert_int_equal(__atomic_load_n(&team.waits, __ATOMIC_RELAXED), 0);
+    assert_int_equal(waited_for(), 0);
+    __atomic_store_n(&team.abort, KERNEL_ASKED, __ATOMIC_RELAXED);
     for (int again = 0; again < 2; again++) {
-        __atomic_store_n(&team.waits, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&team.abort, KERNEL_ASKED, __ATOMIC_RELAXED);
-        while (!__atomic_load_n(&team.waits, __ATOMIC_RELAXED))
+        uint32_t said;
+        while (!(said = waited_for()))
             sched_yield();
+        assert_int_equal(said & ~needed, 0);
     }
     assert_int_equal(__atomic_load_n(&team.over, __ATOMIC_RELAXED), 0);
     __atomic_store_n(&team.abort, KERNEL_ASKED | KERNEL_GIVE_UP, __ATOMIC_RELAXED);
@@ -560,7 +570,7 @@ static void test_abort(void **state)
                 follow_chain(mode == 2 ? WAY_FAN : WAY_CHAIN, mode, &job.params[0].chain);
             else if (kernel != KERNEL_EXCHANGE)
                 follow_reduce((enum kernel_id)kernel, 0, &job.params[0].reduce);
-            give_up(&job);
+            give_up(&job, kernel == KERNEL_EXCHANGE ? (mode == 1 ? 4 : 2) : 6);
             team_free(&team);
         }
 }

@@ -116,7 +116,7 @@ static void *run_rank(void *arg)
 static bool is_told(const struct kernel_team *team)
 {
     const uint64_t *times = team->times + 2 * (team->ticket % KERNEL_TIMES);
-    return team->abort[2] == team->ticket && times[0] && times[0] <= times[1];
+    return team->abort[KERNEL_OVER] == team->ticket && times[0] && times[0] <= times[1];
 }
 
 void team_run(const struct job *jobs, size_t count, int first, int end)

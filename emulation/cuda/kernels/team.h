@@ -10,8 +10,8 @@
 
 struct team {
     int n;
-    uint32_t abort, waits,
-        over; /* one behind the other: what is wanted of kernels, their answer, rank 0's last launch that is over */
+    /* one behind the other: what is wanted of kernels, rank 0's last launch that is over, whom kernels wait for */
+    uint32_t abort, over, waits[KERNEL_RANKS];
     uint32_t tickets;
     uint64_t times[2 * KERNEL_TIMES]; /* of rank 0's launches */
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];

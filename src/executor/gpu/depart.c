@@ -16,7 +16,7 @@
 
 #define LOOK_US       20000 /* between two looks at what a rank that is gone may hold up */
 #define LEAVE_LOOK_US 500   /* at what a rank that leaves waits for */
-#define PATIENCE      25    /* looks in vain at an operation that a rank which is gone may have served in part */
+#define PATIENCE      25    /* looks at what waits for a rank that is gone, whose last words may be on their way */
 #define COME_MS       250   /* that a rank which leaves gives its peers to come to what it has issued */
 #define END_MS        5000  /* and, when they have come, to bring it to its end */
 
@@ -63,13 +63,6 @@ static void describe(const struct gpu *gpu, struct departure who, char *out, siz
 
 /* ---- Parting ---- */
 
-static void ring_all(struct gpu *gpu)
-{
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        if (rank != gpu->rank)
-            mailbox_ring(gpu->mailbox, rank);
-}
-
 /* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
 static void part(struct gpu *gpu, struct departure who)
 {
@@ -84,7 +77,7 @@ static void part(struct gpu *gpu, struct departure who)
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
     atomic_store_explicit(&mine->left, 1, memory_order_release);
-    ring_all(gpu);
+    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
     describe(gpu, who, sentence, sizeof sentence);
     team_fail(gpu->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
 }
@@ -115,7 +108,7 @@ static void spread_losses(struct gpu *gpu)
     for (int rank = 0; rank < gpu->nranks; rank++)
         if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire) &&
             !atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
-            ring_all(gpu);
+            mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
 }
 
 /* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */
@@ -156,50 +149,35 @@ void depart_notice(struct gpu *gpu)
     }
 }
 
-/* What graphs launch has no ticket. */
-static bool missed_by_graphs(const struct gpu *gpu, struct departure *who)
-{
-    bool found = false;
-    for (int rank = 0; rank < gpu->nranks && !found && atomic_load(&gpu->order.captured); rank++)
-        found = depart_has(gpu, rank, who) && who->cause != MAILBOX_CLOSED;
-    return found;
-}
-
-/* Only looks that find a kernel waiting count, where there is one: it may not have begun. Nobody can ask copy engines.
+/* Whom a kernel waits for, of a step or of a graph; asked anew. gone: one of these is, which needs no step to be known.
  */
-static bool in_vain(struct gpu *gpu, struct depart_watch *watch, uint32_t ticket, bool kernel)
+static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    bool waits = atomic_exchange(&mine->waits, 0);
+    uint32_t waits = mailbox_answer(mine);
+    *gone = false;
+    for (int rank = 0; rank < gpu->nranks && !*gone; rank++)
+        *gone = (waits >> rank & 1) && depart_has(gpu, rank, who);
+    mailbox_ask(mine);
+    return waits != 0;
+}
+
+/* step: the first that is not over, NULL: graphs alone may be under way. A kernel may not have begun: only looks that
+ * find it waiting count. Nobody can ask copy engines. */
+static void look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
+{
+    struct departure missing, awaited;
+    uint32_t ticket = step ? step->ticket : 0;
+    int rank = step ? find_missing(gpu, step, &missing) : -1;
+    bool never = rank >= 0 && (!step->whole || ((step->expects >> rank & 1) && !step_is_met(gpu, step, rank)));
+    bool gone, waits = kernel_waits(gpu, &gone, &awaited);
     if (watch->ticket != ticket)
         watch->looks = 0;
-    else if (waits || !kernel)
+    else if (gone || (rank >= 0 && (waits || !step->kernel)))
         watch->looks++;
     watch->ticket = ticket;
-    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
-    return watch->looks >= PATIENCE;
-}
-
-static uint64_t look_at_step(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
-{
-    struct departure who;
-    int missing = find_missing(gpu, step, &who);
-    if (missing < 0)
-        return LOOK_US;
-    bool never = (step->expects >> missing & 1) && !step_is_met(gpu, step, missing);
-    if (!step->whole || never || in_vain(gpu, watch, step->ticket, step->kernel))
-        part(gpu, who);
-    return LOOK_US;
-}
-
-static uint64_t look_at_graphs(struct gpu *gpu, struct depart_watch *watch)
-{
-    struct departure who;
-    if (!missed_by_graphs(gpu, &who))
-        return 0;
-    if (in_vain(gpu, watch, 0, true))
-        part(gpu, who);
-    return LOOK_US;
+    if (never || watch->looks >= PATIENCE)
+        part(gpu, rank >= 0 ? missing : awaited);
 }
 
 /* ---- Leaving ---- */
@@ -250,7 +228,10 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
         depart_settle(gpu);
         return 0;
     }
-    return step ? look_at_step(gpu, watch, step) : look_at_graphs(gpu, watch);
+    if (!step && !(atomic_load(&gpu->order.captured) && depart_any(gpu)))
+        return 0;
+    look_at_waiting(gpu, watch, step);
+    return LOOK_US;
 }
 
 bool gpu_leave(struct gpu *gpu)

@@ -43,9 +43,7 @@ void gpu_tell_failure(struct gpu *gpu)
         return;
     mailbox->failure.news = team_news(gpu->team);
     atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        if (rank != gpu->rank)
-            mailbox_ring(mailbox, rank);
+    mailbox_ring_others(mailbox, gpu->nranks, gpu->rank);
 }
 
 /* Where all is staged through the host the team knows whose messages are still to come, and fails by itself. */

@@ -64,3 +64,25 @@ void mailbox_ring(struct mailbox *mailbox, int rank)
     atomic_fetch_add(&mailbox->rank[rank].bell, 1);
     futex_wake_all(&mailbox->rank[rank].bell);
 }
+
+void mailbox_ring_others(struct mailbox *mailbox, int nranks, int rank)
+{
+    for (int other = 0; other < nranks; other++)
+        if (other != rank)
+            mailbox_ring(mailbox, other);
+}
+
+void mailbox_ask(struct mailbox_rank *mine)
+{
+    for (int rank = 0; rank < KERNEL_RANKS; rank++)
+        atomic_store_explicit(&mine->waits[rank], 0, memory_order_relaxed);
+    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
+}
+
+uint32_t mailbox_answer(const struct mailbox_rank *mine)
+{
+    uint32_t ranks = 0;
+    for (int rank = 0; rank < KERNEL_RANKS; rank++)
+        ranks |= atomic_load_explicit(&mine->waits[rank], memory_order_relaxed) ? 1u << rank : 0;
+    return ranks;
+}

@@ -98,8 +98,8 @@ enum mailbox_cause { MAILBOX_CLOSED, MAILBOX_ABORTED, MAILBOX_LOST };
 struct mailbox_rank {
     _Alignas(
         CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
-    _Atomic uint32_t waits;                 /* behind it: the answer of a kernel that was asked */
-    _Atomic uint32_t over;                  /* behind that: the ticket of the last operation that is over */
+    _Atomic uint32_t over;                  /* the ticket of the last operation that is over */
+    _Atomic uint32_t waits[KERNEL_RANKS];   /* the answer of a kernel that was asked: for whom it waits */
     _Alignas(CACHE_LINE) struct mailbox_times {
         _Atomic uint64_t begin, end; /* of the launch with this ticket, by its GPU's clock (ns); 0: not so far */
     } times[KERNEL_TIMES];
@@ -120,8 +120,10 @@ struct mailbox_rank {
 #define MAILBOX_REAPED 2
 
 /* Where kernels look for them (kernel_team.abort). */
-_Static_assert(offsetof(struct mailbox_rank, waits) == offsetof(struct mailbox_rank, abort) + 4, "a kernel's answer");
-_Static_assert(offsetof(struct mailbox_rank, over) == offsetof(struct mailbox_rank, abort) + 8, "a kernel's ticket");
+_Static_assert(offsetof(struct mailbox_rank, over) == offsetof(struct mailbox_rank, abort) + 4 * KERNEL_OVER,
+               "a kernel's ticket");
+_Static_assert(offsetof(struct mailbox_rank, waits) == offsetof(struct mailbox_rank, abort) + 4 * KERNEL_WAITS,
+               "a kernel's answer");
 
 /* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here.
  */
@@ -152,5 +154,9 @@ tutti_result_t mailbox_create(int nranks, int *fd);
 tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out);
 void mailbox_unmap(struct mailbox *mailbox, int nranks);
 void mailbox_ring(struct mailbox *mailbox, int rank);
+void mailbox_ring_others(struct mailbox *mailbox, int nranks, int rank);
+/* Asks this rank's kernels for whom they wait, anew. The answer so far: bits of ranks. */
+void mailbox_ask(struct mailbox_rank *mine);
+uint32_t mailbox_answer(const struct mailbox_rank *mine);
 
 #endif

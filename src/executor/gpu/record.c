@@ -110,9 +110,7 @@ void record_look(struct gpu *gpu)
 static void ask(struct gpu *gpu)
 {
     struct record *record = gpu->record;
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    atomic_store(&mine->waits, 0);
-    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
+    mailbox_ask(&gpu->mailbox->rank[gpu->rank]);
     record->asked = atomic_load(&record->head) + 1;
 }
 
@@ -131,7 +129,7 @@ static void look_at_waiting(struct gpu *gpu)
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed);
     if (record->asked != head + 1)
         ask(gpu);
-    else if (atomic_load(&gpu->mailbox->rank[gpu->rank].waits))
+    else if (mailbox_answer(&gpu->mailbox->rank[gpu->rank]))
         trace_op_seen_waiting(pending_at(record, head)->op);
 }
 

@@ -347,6 +347,7 @@ void scratch_close(struct gpu *gpu)
     /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
     uint32_t open = 0;
     atomic_store(&gpu->mailbox->rank[gpu->rank].closed, 1);
+    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
     for (int rank = 0; rank < gpu->nranks; rank++, open = 0)
         if (atomic_load(&gpu->team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone))
             atomic_compare_exchange_strong(&gpu->mailbox->rank[rank].closed, &open, MAILBOX_REAPED);

@@ -123,7 +123,7 @@ DEVICE bool chain_look(struct chain_numbers *k, const struct chain_run &r, uint3
             k->seen[p] = p == r.from ? load_acquire(&mine->chain_arrived[r.stripe][p])
                                      : load_ack(&mine->chain_acked[r.stripe][p]);
             there = reached(k->seen[p], needed);
-            on = wait_on(&w) && (looks == 0 || w.turns < looks);
+            on = wait_on(&w, p) && (looks == 0 || w.turns < looks);
         }
         good = good && there;
     }
@@ -139,7 +139,7 @@ DEVICE void chain_close(const struct chain_numbers *k, const struct chain_run &r
         if (p == r.from)
             mine->chain_received[r.stripe][p] = k->received[p] + r.steps;
         if (has(r.to, p))
-            wait_ack(&mine->chain_acked[r.stripe][p], k->sent[p] + r.steps, r.team.abort);
+            wait_ack(&mine->chain_acked[r.stripe][p], k->sent[p] + r.steps, r.team.abort, p);
     }
 }
 

@@ -117,6 +117,16 @@ DEVICE bool exchange_step(const struct kernel_exchange &what, struct exchange_ha
     return true;
 }
 
+DEVICE bool exchange_wait(struct waiting *w, const struct exchange_half *halves)
+{
+    uint32_t ranks = 0;
+    if (!wait_pause(w))
+        return true;
+    for (int i = 0; i < 2; i++)
+        ranks |= halves[i].more ? 1u << halves[i].s.peer : 0;
+    return wait_hear(w, ranks);
+}
+
 DEVICE void exchange_alone(const struct kernel_exchange &what)
 {
     struct exchange_half halves[2];
@@ -126,7 +136,7 @@ DEVICE void exchange_alone(const struct kernel_exchange &what)
         halves[i].share = exchange_share_of(what, (enum stream_direction)i);
         exchange_open(what, &halves[i], (enum stream_direction)i);
     }
-    while (good && (halves[0].more || halves[1].more) && (moved || wait_on(&w))) {
+    while (good && (halves[0].more || halves[1].more) && (moved || exchange_wait(&w, halves))) {
         moved = false;
         for (int i = 0; i < 2 && good; i++) {
             struct exchange_half *half = &halves[i];

@@ -203,13 +203,13 @@ DEVICE enum invite_way invite_settle(const struct kernel_exchange &what, const s
     uint64_t invitation;
     if (s.direction == STREAM_IN) {
         invite_send(what, s);
-        if (wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + 1, s.team->abort))
+        if (wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + 1, s.team->abort, s.peer))
             return invite_hear(s);
         invite_revoke(what, s);
         return INVITE_GIVEN_UP;
     }
     while (!invite_look(s, &invitation))
-        if (!wait_on(&w))
+        if (!wait_on(&w, s.peer))
             return INVITE_GIVEN_UP;
     return invite_accept(what, s, invitation, to);
 }

@@ -53,18 +53,21 @@
 
 #define KERNEL_TIMES 256 /* launches whose times are kept: by ticket */
 
-/* In kernel_team.abort. */
+/* In kernel_team.abort; and words behind it. */
 #define KERNEL_GIVE_UP 1u
 #define KERNEL_ASKED   2u
+#define KERNEL_OVER    1
+#define KERNEL_WAITS   2
 
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN };
 
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before
  * the first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that
- * wait (NULL: never anything); a kernel that is asked puts 1 into the word behind it. ticket: stored in the word behind
- * that one when this launch is over, behind all that it has stored; 0: nothing is. times: where a launch with a ticket
- * stores when it begins and when it is over, by this GPU's clock (ns), in pair `ticket % KERNEL_TIMES`; NULL: nowhere.
+ * wait (NULL: never anything); one that is asked puts 1 into the word KERNEL_WAITS + p behind it for each rank p that
+ * it waits for. ticket: stored in the word KERNEL_OVER behind it when this launch is over, behind all that it has
+ * stored; 0: nothing is. times: where a launch with a ticket stores when it begins and when it is over, by this GPU's
+ * clock (ns), in pair `ticket % KERNEL_TIMES`; NULL: nowhere.
  */
 struct kernel_team {
     int32_t rank, nranks;

@@ -155,12 +155,12 @@ DEVICE bool tile_look(struct packet *x, const struct lines_tile &t, uint32_t num
     return !warp_any(!there);
 }
 
-/* The same, too. False: given up. */
-DEVICE bool tile_wait(struct packet *x, const struct lines_tile &t, uint32_t number, const uint32_t *abort)
+/* The same, too. Rank p sends it. False: given up. */
+DEVICE bool tile_wait(struct packet *x, const struct lines_tile &t, uint32_t number, const uint32_t *abort, int p)
 {
     struct waiting w = {abort, 0};
     while (!tile_look(x, t, number))
-        if (warp_any(!wait_on(&w)))
+        if (warp_any(!wait_on(&w, p)))
             return false;
     return LINES_WHOLE || tile_look(x, t, number);
 }

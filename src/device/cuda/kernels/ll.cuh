@@ -13,11 +13,6 @@
 
 #define EACH_RANK(p, n) for (int p = (int)threadIdx.x; p < (n); p += (int)blockDim.x)
 
-DEVICE bool has(uint32_t ranks, int p)
-{
-    return ranks >> p & 1;
-}
-
 DEVICE uint32_t all_ranks_but(int n, int me)
 {
     return ((1u << n) - 1) & ~(1u << me);
@@ -52,8 +47,8 @@ DEVICE uint64_t ll_unit(const struct packet &x)
     return (uint32_t)x.half[0] | x.half[1] << 32;
 }
 
-/* Waits for one packet. False: given up. */
-DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *unit)
+/* Waits for one packet of rank p. False: given up. */
+DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abort, int p, uint64_t *unit)
 {
     struct waiting w = {abort, 0};
     struct packet x;
@@ -61,7 +56,7 @@ DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abo
     do {
         load_halves(at->half, &x.half[0], &x.half[1]);
         there = ll_is(x, number);
-    } while (!there && wait_on(&w));
+    } while (!there && wait_on(&w, p));
     *unit = ll_unit(x);
     return there;
 }
@@ -90,12 +85,12 @@ DEVICE bool ll_may_send(uint32_t acked, uint32_t number)
     return acked - (number - LL_SLOTS) <= LL_SLOTS + 1;
 }
 
-/* Waits for that. False: given up. */
-DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort)
+/* Waits for that, of rank p. False: given up. */
+DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort, int p)
 {
     struct waiting w = {abort, 0};
     while (!ll_may_send(load_ack(acked), number))
-        if (!wait_on(&w))
+        if (!wait_on(&w, p))
             return false;
     return true;
 }

@@ -38,7 +38,7 @@ DEVICE void launch_over(const struct kernel_team &team)
     else if (!is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks))
         return;
     tell_time(team, 1);
-    store_flag((uint32_t *)team.abort + 2, team.ticket);
+    store_flag((uint32_t *)team.abort + KERNEL_OVER, team.ticket);
 }
 
 #endif

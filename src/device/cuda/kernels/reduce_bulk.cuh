@@ -112,7 +112,7 @@ DEVICE uint64_t bulk_bytes(const struct bulk_shape &s, int p, uint32_t t)
 template <class E> DEVICE bool bulk_has_read(const bulk_run<E> &r, int family, int p, uint32_t chunks, uint32_t unread)
 {
     const uint32_t *acked = &window_of(r.team, r.team.rank)->bulk_acked[family][r.s.stripe][p];
-    return wait_ack(acked, r.s.end[p].sent[family] + chunks - unread, r.team.abort);
+    return wait_ack(acked, r.s.end[p].sent[family] + chunks - unread, r.team.abort, p);
 }
 
 /* An acquiring load empties a cache that others of this block use: there is but one. */
@@ -120,7 +120,7 @@ template <class E> DEVICE bool bulk_has_come(const bulk_run<E> &r, int family, i
 {
     const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[family][r.s.stripe][p];
     const uint32_t number = r.s.end[p].received[family] + chunks;
-    return wait_ack(arrived, number, r.team.abort) && reached(load_acquire(arrived), number);
+    return wait_ack(arrived, number, r.team.abort, p) && reached(load_acquire(arrived), number);
 }
 
 /* May a stage begin with chunk t, as far as rank p is concerned? Waits. False: given up. */

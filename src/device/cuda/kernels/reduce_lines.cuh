@@ -157,7 +157,7 @@ template <class E> DEVICE bool lines_fold(const lines_run<E> &r, struct packet *
     ROLLED for (int p = 0; p < team.nranks; p++)
     {
         if (p != team.rank &&
-            !tile_wait(x, lines_channel(r, LINES_CONTRIBUTIONS, team.rank, p), r.number + 1 + t, team.abort))
+            !tile_wait(x, lines_channel(r, LINES_CONTRIBUTIONS, team.rank, p), r.number + 1 + t, team.abort, p))
             return false;
         if (p == team.rank && !EARLY)
             lines_load(r, x, p, t);
@@ -197,7 +197,7 @@ template <class E> DEVICE bool lines_take(const lines_run<E> &r, uint32_t t)
         const int p = lines_peer(team, k);
         if (!has(r.what.takes, p))
             continue;
-        if (!tile_wait(x, lines_channel(r, LINES_RESULTS, team.rank, p), r.number + 1 + t, team.abort))
+        if (!tile_wait(x, lines_channel(r, LINES_RESULTS, team.rank, p), r.number + 1 + t, team.abort, p))
             return false;
         lines_store(r, x, p, t);
     }

@@ -102,7 +102,7 @@ DEVICE bool ll_begin(ll_numbers<N> *k, const struct kernel_team &team, uint32_t 
                                                                                                                : 0;
     }
     ROLLED for (int p = 0; full && p < N; p++) if (has(full, p)) good =
-        good && ll_wait_room(&window_of(team, team.rank)->ll_acked[stripe][p], pick<N>(k->sent, p), team.abort);
+        good && ll_wait_room(&window_of(team, team.rank)->ll_acked[stripe][p], pick<N>(k->sent, p), team.abort, p);
     return good;
 }
 
@@ -223,6 +223,14 @@ DEVICE void put_units(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks
     ll_put(ll_slot(r.team, p, r.team.rank, r.stripe, k.sent[p]) + i, k.sent[p], unit[p]);
 }
 
+template <int N> DEVICE uint32_t missing(const struct packet *x, const ll_numbers<N> &k, uint32_t ranks)
+{
+    uint32_t out = 0;
+    EACH_OF(p, ranks)
+    out |= ll_is(x[p], k.received[p]) ? 0 : 1u << p;
+    return out;
+}
+
 /* Waits for packet i of the message from each of `ranks`. False: given up. */
 template <class E, int N>
 DEVICE bool collect(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, uint64_t *unit)
@@ -239,7 +247,7 @@ DEVICE bool collect(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, 
         load_halves(at[p]->half, &x[p].half[0], &x[p].half[1]);
         EACH_OF(p, ranks)
         all = all && ll_is(x[p], k.received[p]);
-    } while (!all && wait_on(&w));
+    } while (!all && (!wait_pause(&w) || wait_hear(&w, missing<N>(x, k, ranks))));
     EACH_OF(p, ranks)
     unit[p] = ll_unit(x[p]);
     return all;

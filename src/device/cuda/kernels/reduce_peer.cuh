@@ -31,7 +31,7 @@ template <class E> struct peer_run {
 
 /* All words are looked at together. The last load is of the first packet: what its writer had written before is seen
  * then. False: given up. */
-DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *word)
+DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *abort, int p, uint64_t *word)
 {
     struct waiting w = {abort, 0};
     struct packet x[PEER_WORDS];
@@ -41,7 +41,7 @@ DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *
         load_halves_acquire(at->half, &x[0].half[0], &x[0].half[1]);
         there = true;
         UNROLL for (int i = 0; i < PEER_WORDS; i++) there = there && ll_is(x[i], number);
-    } while (!there && wait_on(&w));
+    } while (!there && wait_on(&w, p));
     UNROLL for (int i = 0; i < PEER_WORDS; i++) word[i] = ll_unit(x[i]);
     return there;
 }
@@ -62,7 +62,7 @@ DEVICE bool peer_meet(const struct kernel_peer &peers, uint64_t scalar, uint64_t
             struct packet *theirs = window_of(team, p)->peer_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->peer_meet[blockIdx.x][p];
             UNROLL for (int i = 0; i < PEER_WORDS; i++) ll_put(theirs + i, number, word[i]);
-            good = good && peer_hear(mine, number, team.abort, word);
+            good = good && peer_hear(mine, number, team.abort, p, word);
         }
         at->in[p] = (const unsigned char *)(uintptr_t)(peers.in_base[p] + word[0]) + skip;
         at->out[p] = (unsigned char *)(uintptr_t)(peers.out_base[p] + word[1]);
@@ -83,7 +83,7 @@ DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
         }
         fence_all();
         store_flag(&window_of(team, p)->peer_done[blockIdx.x][team.rank], number);
-        wait_flag(&mine->peer_done[blockIdx.x][p], number, team.abort);
+        wait_flag(&mine->peer_done[blockIdx.x][p], number, team.abort, p);
     }
 }
 

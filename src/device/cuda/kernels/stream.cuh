@@ -85,8 +85,9 @@ struct plain_work {
     {
         const struct window *mine = window_of(*s.team, s.team->rank);
         if (s.direction == STREAM_OUT)
-            return wait_ack(&mine->plain_acked[s.stripe][s.peer], s.number + t + 1 - KERNEL_PLAIN_DEPTH, s.team->abort);
-        return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team->abort);
+            return wait_ack(&mine->plain_acked[s.stripe][s.peer], s.number + t + 1 - KERNEL_PLAIN_DEPTH, s.team->abort,
+                            s.peer);
+        return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team->abort, s.peer);
     }
 
     __device__ void work(int, uint32_t t, const struct thread_group &c) const
@@ -131,7 +132,7 @@ DEVICE bool lines_room(struct stream *s, uint32_t number)
     bool good = s->good;
     while (good && !reached(s->read, number - KERNEL_LINES_DEPTH)) {
         s->read = load_ack(acked);
-        good = reached(s->read, number - KERNEL_LINES_DEPTH) || wait_on(&w);
+        good = reached(s->read, number - KERNEL_LINES_DEPTH) || wait_on(&w, s->peer);
     }
     return !warp_any(!good);
 }
@@ -150,7 +151,7 @@ DEVICE void lines_receive(struct stream *s, uint32_t t)
 {
     const uint32_t number = s->number + t + 1;
     struct packet x[LINES_VECTORS];
-    s->good = tile_wait(x, s->tile, number, s->team->abort);
+    s->good = tile_wait(x, s->tile, number, s->team->abort, s->peer);
     if (s->good)
         tile_deliver(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
     s->good = !half_barrier_or(STREAM_IN, !s->good);
@@ -168,7 +169,7 @@ DEVICE void ll_send(struct stream *s, uint32_t t)
     const unsigned char *from = s->user + t * s->chunk;
     struct packet *slot = ll_slot(*s->team, s->peer, s->team->rank, s->stripe, number);
     if (s->good && !ll_has_room(s->read, number)) {
-        s->good = ll_wait_room(&mine->ll_acked[s->stripe][s->peer], number, s->team->abort);
+        s->good = ll_wait_room(&mine->ll_acked[s->stripe][s->peer], number, s->team->abort, s->peer);
         s->read = number - LL_SLOTS;
     }
     for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads)
@@ -183,7 +184,7 @@ DEVICE void ll_receive(struct stream *s, uint32_t t)
     unsigned char *to = s->user + t * s->chunk;
     for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads) {
         uint64_t unit;
-        s->good = ll_get(slot + i, number, s->team->abort, &unit);
+        s->good = ll_get(slot + i, number, s->team->abort, s->peer, &unit);
         if (s->good)
             store_unit(to + 8 * i, unit, bytes - 8 * i);
     }
