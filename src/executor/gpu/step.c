@@ -113,14 +113,15 @@ static bool covers(const struct gpu *gpu, const struct mailbox_step *theirs, con
            (int32_t)(theirs->sent[gpu->rank] - step->received[peer]) >= 0;
 }
 
-/* The last step whose ticket is over; one that did nothing: there is none, or it is not on the mailbox any more. */
-static const struct mailbox_step *last_over(const struct mailbox_rank *rank, uint32_t over)
+/* The last step whose ticket is over, if `over` counts; one that did nothing: there is none, or it is not on the
+ * mailbox any more. A call that was refused has a ticket, too, but has done nothing for anybody. */
+static const struct mailbox_step *last_whole(const struct mailbox_rank *rank, const uint32_t *over)
 {
     static const struct mailbox_step none;
     uint64_t issued = atomic_load_explicit(&rank->issued, memory_order_acquire);
     for (uint64_t back = 1; back <= issued && back <= MAILBOX_STEPS; back++) {
         const struct mailbox_step *step = &rank->step[(issued - back) % MAILBOX_STEPS];
-        if ((int32_t)(over - step->ticket) >= 0)
+        if (step->whole && (!over || (int32_t)(*over - step->ticket) >= 0))
             return step;
     }
     return &none;
@@ -131,12 +132,11 @@ bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int 
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
     uint32_t over =
         atomic_load(&theirs->left) ? theirs->limit : atomic_load_explicit(&theirs->over, memory_order_acquire);
-    return covers(gpu, last_over(theirs, over), step, peer);
+    return covers(gpu, last_whole(theirs, &over), step, peer);
 }
 
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
-    uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);
-    return issued && covers(gpu, &theirs->step[(issued - 1) % MAILBOX_STEPS], step, peer);
+    return covers(gpu, last_whole(theirs, NULL), step, peer);
 }

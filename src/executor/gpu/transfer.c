@@ -369,15 +369,36 @@ static void release_ends(struct mailbox_pair *pair, uint32_t messages, uint32_t 
     release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, at_once);
 }
 
+/*
+ * This rank's copies to a peer that has not come so far. They would write over what the peer still reads: its user's
+ * buffer, pieces that belong to messages before. So they wait until the peer is gone, too; or, in scratch, until it has
+ * read all that has come, and messages behind that count as undone.
+ */
+static void release_copies(struct mailbox_pair *to, uint32_t messages, uint32_t pieces, bool gone)
+{
+    uint32_t arrived = atomic_load(&to->arrived);
+    uint64_t none = 0;
+    if (gone)
+        side_release(&to->at_recv, messages);
+    if (!gone && atomic_load(&to->freed) != arrived)
+        return;
+    if ((int32_t)(pieces - arrived) > 0)
+        atomic_compare_exchange_strong(&to->let_go[2], &none, 1ull << 32 | arrived);
+    side_release(&to->freed, pieces);
+}
+
 void transfer_give_up(struct gpu *gpu, bool at_once)
 {
+    struct departure who;
+    bool all_fail = atomic_load(&gpu->mailbox->failure.state) != 0;
     for (int peer = 0; peer < gpu->nranks; peer++) {
         struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
         bool lost = at_once || atomic_load(&gpu->team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
-        side_release(&to->at_recv, atomic_load(&gpu->messages.sent[peer]));
-        side_release(&to->freed, atomic_load(&gpu->messages.sent_pieces[peer]));
+        uint32_t messages = atomic_load(&gpu->messages.sent[peer]),
+                 pieces = atomic_load(&gpu->messages.sent_pieces[peer]);
+        release_ends(to, messages, pieces, lost);
+        release_copies(to, messages, pieces, lost || all_fail || depart_has(gpu, peer, &who));
         side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
-        release_ends(to, atomic_load(&gpu->messages.sent[peer]), atomic_load(&gpu->messages.sent_pieces[peer]), lost);
         release_ends(from, atomic_load(&gpu->messages.received[peer]),
                      atomic_load(&gpu->messages.received_pieces[peer]), lost);
     }
