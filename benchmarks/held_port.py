@@ -10,13 +10,13 @@ import socket
 BELOW = (20000, 32000)  # below those that the system gives away, as other network namespaces do, too
 
 
-def hold_port(host="127.0.0.1"):
-    """The socket that holds the port, until it is closed, and the port. Who sets SO_REUSEADDR, as tutti, PyTorch and
-    Go do, may listen at it all the same."""
+def hold_port():
+    """The socket that holds the port, until it is closed, and the port, of the loopback interface. Who sets
+    SO_REUSEADDR, as tutti, PyTorch and Go do, may listen at it all the same."""
     held = socket.socket()
     while True:
         try:
-            held.bind((host, random.randrange(*BELOW)))
+            held.bind(("127.0.0.1", random.randrange(*BELOW)))
         except OSError:
             continue
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after the bind: two must not hold one port

@@ -50,10 +50,12 @@ struct steps steps_of(const struct group *group)
 {
     const struct member *most = group->members;
     struct steps steps = {.period = 1};
-    size_t count;
-    for (size_t i = 1; i < group->count; i++)
-        if (count_calls(group->members[i].comm) > count_calls(most->comm))
-            most = &group->members[i];
+    size_t best = 0, count;
+    for (size_t i = 0; i < group->count; i++) {
+        count = count_calls(group->members[i].comm);
+        most = count > best ? &group->members[i] : most;
+        best = count > best ? count : best;
+    }
     const struct blackbox_op **ops = steps_calls(most->comm, &count);
     if (count) {
         steps.base = ops[0]->seq;
