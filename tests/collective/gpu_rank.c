@@ -15,7 +15,8 @@ void require(bool right, const char *what)
     const char *rank = getenv("TUTTI_RANK");
     if (right)
         return;
-    fprintf(stderr, "rank %s: %s: %s\n", rank ? rank : "?", what, tutti_get_last_error(NULL));
+    fprintf(stderr, "rank %s, process %d: %s: %s\n", rank ? rank : "unknown", (int)getpid(), what,
+            tutti_get_last_error(NULL));
     exit(1);
 }
 

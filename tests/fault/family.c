@@ -19,6 +19,13 @@ void family_nap(int ms)
     nanosleep(&pause, NULL);
 }
 
+void family_gate(void *argument)
+{
+    struct family *family = argument;
+    while (!atomic_load(&family->stop))
+        family_nap(1);
+}
+
 void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result)
 {
     struct family_report *report = &family->report[rank];

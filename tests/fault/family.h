@@ -52,6 +52,8 @@ void family_free(struct family *family);
 bool family_wait_joined(struct family *family);
 
 void family_nap(int ms);
+/* For LaunchHostFunc(), with the family: holds up the stream until family->stop. */
+void family_gate(void *family);
 /* main() of TRANSPORT [SEED]: 40 runs (8 where time is short), as many at a time as `run` begins, from number `first`
  * on. run() returns how many went wrong, and `what` says in which way. */
 int family_many(int argc, char **argv, int together, int (*run)(int first, uint64_t seed), const char *what);

@@ -5,7 +5,7 @@
  * Needs the stand-in driver.
  */
 #include "family.h"
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -65,22 +65,6 @@ static struct job job_of(const struct family *family, int index)
                         .count = count_of(family),
                         .root = family->victim,
                         .seed = family->seed * 10 + (uint64_t)index};
-}
-
-/* A gate in a stream: open when the leaver is on its way. */
-static void wait_at_gate(void *argument)
-{
-    struct family *family = argument;
-    while (!atomic_load(&family->stop))
-        family_nap(1);
-}
-
-static void must(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "%s: %s\n", what, tutti_get_last_error(NULL));
-    exit(6);
 }
 
 static bool all_issued(const struct family *family, int jobs)
@@ -154,8 +138,8 @@ static void stay(struct family *family, int rank, tutti_comm_t comm)
     struct family_report *report = &family->report[rank];
     tutti_result_t result = TUTTI_SUCCESS;
     CUstream stream;
-    must(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS, "a stream");
-    must(cu->LaunchHostFunc(stream, wait_at_gate, family) == CUDA_SUCCESS, "a gate");
+    DONE(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+    DONE(cu->LaunchHostFunc(stream, family_gate, family));
     for (int i = 0; i <= JOBS; i++) {
         jobs[i] = job_of(family, i);
         if (i == JOBS)
@@ -168,19 +152,19 @@ static void stay(struct family *family, int rank, tutti_comm_t comm)
     }
     while (result == TUTTI_SUCCESS)
         result = tutti_comm_synchronize(comm);
-    must(cu->StreamSynchronize(stream) == CUDA_SUCCESS, "synchronize");
+    DONE(cu->StreamSynchronize(stream));
     family_end(family, rank, comm, result);
     for (int i = 0; i < JOBS; i++)
         report->wrong |= !job_check(&jobs[i]);
     tutti_comm_destroy(comm);
     for (int i = 0; i <= JOBS; i++)
         job_free(&jobs[i]);
-    must(cu->StreamDestroy(stream) == CUDA_SUCCESS, "destroy");
+    DONE(cu->StreamDestroy(stream));
 }
 
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
-    must(cuda_driver(&cu) == TUTTI_SUCCESS, "the driver");
+    OK(cuda_driver(&cu));
     if (rank == family->victim)
         leave(family, rank, comm);
     else

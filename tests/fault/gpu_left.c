@@ -6,7 +6,7 @@
  * refused, and one that is still to be read when its sender has left. Needs the stand-in driver.
  */
 #include "family.h"
-#include "gpu.h"
+#include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
@@ -57,14 +57,6 @@ static enum ending ending_of(const struct family *family)
     return (enum ending)(family->variant / ALL / COUNTS);
 }
 
-static void must(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "%s: %s\n", what, tutti_get_last_error(NULL));
-    exit(6);
-}
-
 static uint32_t value(int rank, uint64_t round, size_t i)
 {
     return (uint32_t)(rank + 1) * 1000003u + (uint32_t)round * 40503u + (uint32_t)i;
@@ -84,15 +76,13 @@ static void issue(const struct stage *stage)
 {
     tutti_stream_t stream = (tutti_stream_t)stage->stream;
     if (stage->kind == SUMS) {
-        must(tutti_allreduce(stage->in, stage->out, stage->count, TUTTI_UINT32, TUTTI_SUM, stage->comm, stream) ==
-                 TUTTI_SUCCESS,
-             "allreduce");
+        OK(tutti_allreduce(stage->in, stage->out, stage->count, TUTTI_UINT32, TUTTI_SUM, stage->comm, stream));
         return;
     }
     tutti_group_start();
     tutti_send(stage->in, stage->count, TUTTI_UINT32, before(stage, 1), stage->comm, stream);
     tutti_recv(stage->out, stage->count, TUTTI_UINT32, before(stage, -1), stage->comm, stream);
-    must(tutti_group_end() == TUTTI_SUCCESS, "messages");
+    OK(tutti_group_end());
 }
 
 static void open_stage(struct stage *stage)
@@ -100,26 +90,26 @@ static void open_stage(struct stage *stage)
     CUgraph graph;
     void *memory[2];
     for (int i = 0; i < 2; i++)
-        must(tutti_device_mem_alloc(&memory[i], stage->count * sizeof(uint32_t)) == TUTTI_SUCCESS, "memory");
+        OK(tutti_device_mem_alloc(&memory[i], stage->count * sizeof(uint32_t)));
     stage->in = memory[0];
     stage->out = memory[1];
-    must(cu->StreamCreateWithPriority(&stage->stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS, "a stream");
+    DONE(cu->StreamCreateWithPriority(&stage->stream, CU_STREAM_NON_BLOCKING, 0));
     if (stage->kind == PAIR && stage->rank == stage->victim)
         return;
-    must(cu->StreamBeginCapture(stage->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS, "a capture");
+    DONE(cu->StreamBeginCapture(stage->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     issue(stage);
-    must(cu->StreamEndCapture(stage->stream, &graph) == CUDA_SUCCESS, "the end of a capture");
-    must(cu->GraphInstantiate(&stage->exec, graph, 0) == CUDA_SUCCESS, "a graph");
-    must(cu->GraphDestroy(graph) == CUDA_SUCCESS, "destroy");
+    DONE(cu->StreamEndCapture(stage->stream, &graph));
+    DONE(cu->GraphInstantiate(&stage->exec, graph, 0));
+    DONE(cu->GraphDestroy(graph));
 }
 
 static void close_stage(struct stage *stage)
 {
     if (stage->exec)
-        must(cu->GraphExecDestroy(stage->exec) == CUDA_SUCCESS, "destroy");
-    must(cu->StreamDestroy(stage->stream) == CUDA_SUCCESS, "destroy");
-    must(tutti_device_mem_free(stage->in) == TUTTI_SUCCESS, "free");
-    must(tutti_device_mem_free(stage->out) == TUTTI_SUCCESS, "free");
+        DONE(cu->GraphExecDestroy(stage->exec));
+    DONE(cu->StreamDestroy(stage->stream));
+    OK(tutti_device_mem_free(stage->in));
+    OK(tutti_device_mem_free(stage->out));
 }
 
 /* Its result, once the launch is over: what has failed has failed by then. */
@@ -128,9 +118,9 @@ static tutti_result_t launch(struct stage *stage, uint64_t round)
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < stage->count; i++)
         stage->in[i] = value(stage->rank, round, i);
-    must(cu->GraphLaunch(stage->exec, stage->stream) == CUDA_SUCCESS, "a launch");
-    must(cu->StreamSynchronize(stage->stream) == CUDA_SUCCESS, "its end");
-    must(tutti_comm_get_async_error(stage->comm, &result) == TUTTI_SUCCESS, "a look");
+    DONE(cu->GraphLaunch(stage->exec, stage->stream));
+    DONE(cu->StreamSynchronize(stage->stream));
+    OK(tutti_comm_get_async_error(stage->comm, &result));
     return result;
 }
 
@@ -166,7 +156,7 @@ static void wait_for_call(struct family *family, int rank)
 static uint32_t *words_of(int rank, uint64_t round)
 {
     void *memory = NULL;
-    must(tutti_device_mem_alloc(&memory, SHORT * sizeof(uint32_t)) == TUTTI_SUCCESS, "memory");
+    OK(tutti_device_mem_alloc(&memory, SHORT * sizeof(uint32_t)));
     for (size_t i = 0; i < SHORT; i++)
         ((uint32_t *)memory)[i] = value(rank, round, i);
     return memory;
@@ -180,7 +170,7 @@ static void refused(struct family *family, int rank, tutti_comm_t comm)
     uint32_t *words = words_of(rank, 0);
     tutti_result_t result = TUTTI_SUCCESS;
     if (rank == waits) {
-        must(tutti_recv(words, SHORT, TUTTI_UINT32, sends, comm, NULL) == TUTTI_SUCCESS, "a receive");
+        OK(tutti_recv(words, SHORT, TUTTI_UINT32, sends, comm, NULL));
         atomic_fetch_add(&family->report[rank].issued, 1);
         result = tutti_comm_synchronize(comm);
     } else if (rank == sends) {
@@ -194,14 +184,7 @@ static void refused(struct family *family, int rank, tutti_comm_t comm)
     }
     family_end(family, rank, comm, result);
     tutti_comm_destroy(comm); /* which says so again */
-    must(tutti_device_mem_free(words) == TUTTI_SUCCESS, "free");
-}
-
-static void wait_at_gate(void *argument)
-{
-    struct family *family = argument;
-    while (!atomic_load(&family->stop))
-        family_nap(1);
+    OK(tutti_device_mem_free(words));
 }
 
 /* The victim aborts when its first message lies in scratch whole, and its second one waits for room there. The next
@@ -211,13 +194,12 @@ static void unread(struct family *family, int rank, tutti_comm_t comm)
     int victim = family->victim, reads = (victim + 1) % RANKS;
     uint32_t *words[] = {words_of(rank, 0), words_of(rank, 1)};
     CUstream stream;
-    must(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS, "a stream");
+    DONE(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
     for (int i = 0; i < 2 && rank == victim; i++)
-        must(tutti_send(words[i], SHORT, TUTTI_UINT32, reads, comm, (tutti_stream_t)stream) == TUTTI_SUCCESS, "a send");
+        OK(tutti_send(words[i], SHORT, TUTTI_UINT32, reads, comm, (tutti_stream_t)stream));
     if (rank == reads) {
-        must(cu->LaunchHostFunc(stream, wait_at_gate, family) == CUDA_SUCCESS, "a gate");
-        must(tutti_recv(words[0], SHORT, TUTTI_UINT32, victim, comm, (tutti_stream_t)stream) == TUTTI_SUCCESS,
-             "a receive");
+        DONE(cu->LaunchHostFunc(stream, family_gate, family));
+        OK(tutti_recv(words[0], SHORT, TUTTI_UINT32, victim, comm, (tutti_stream_t)stream));
         atomic_fetch_add(&family->report[rank].issued, 1);
         family_nap(LATE);
         atomic_store(&family->stop, true);
@@ -227,13 +209,13 @@ static void unread(struct family *family, int rank, tutti_comm_t comm)
     }
     if (rank == victim) {
         wait_for_call(family, reads);
-        must(tutti_comm_abort(comm) == TUTTI_SUCCESS, "abort");
+        OK(tutti_comm_abort(comm));
     } else {
-        must(tutti_comm_destroy(comm) == TUTTI_SUCCESS, "destroy");
+        OK(tutti_comm_destroy(comm));
     }
     for (int i = 0; i < 2; i++)
-        must(tutti_device_mem_free(words[i]) == TUTTI_SUCCESS, "free");
-    must(cu->StreamDestroy(stream) == CUDA_SUCCESS, "destroy");
+        OK(tutti_device_mem_free(words[i]));
+    DONE(cu->StreamDestroy(stream));
 }
 
 /* ---- Graphs ---- */
@@ -244,8 +226,7 @@ static void leave(struct family *family, struct stage *stage, struct family_repo
     enum ending ending = ending_of(family);
     kept = stage->comm;
     for (int rank = 0; rank < RANKS && stage->kind == PAIR; rank++) /* calls would be refused: all have called */
-        while (!atomic_load(&family->report[rank].issued))
-            family_nap(1);
+        wait_for_call(family, rank);
     if (ending == BY_KILL)
         kill(getpid(), SIGKILL);
     if (ending == BY_ABORT)
@@ -275,14 +256,14 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     struct family_report *report = &family->report[rank];
     struct stage stage = {
         .comm = comm, .rank = rank, .victim = family->victim, .count = count_of(family), .kind = graph_of(family)};
-    must(cuda_driver(&cu) == TUTTI_SUCCESS, "the driver");
+    OK(cuda_driver(&cu));
     if (graph_of(family) >= REFUSED) {
         (graph_of(family) == REFUSED ? refused : unread)(family, rank, comm);
         return;
     }
     open_stage(&stage);
     for (uint64_t round = 0; round < ROUNDS && stage.exec; round++) {
-        must(launch(&stage, round) == TUTTI_SUCCESS, "a launch while all are there");
+        OK(launch(&stage, round));
         report->wrong |= !is_right(&stage, round);
     }
     atomic_fetch_add(&report->issued, 1);
@@ -291,7 +272,7 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
         return;
     }
     family_end(family, rank, comm, stay(family, &stage, report));
-    must(tutti_comm_destroy(comm) == TUTTI_SUCCESS, "destroy");
+    OK(tutti_comm_destroy(comm));
     close_stage(&stage);
 }
 
