@@ -28,8 +28,9 @@
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
 #define LEAVE_MS     200
-#define NAPS         50 /* without activity before deep sleep */
-#define FIRST_NAP_US 50 /* what was just issued and is still unattended then, is so for long */
+#define LATE         (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
+#define NAPS         50                /* without activity before deep sleep */
+#define FIRST_NAP_US 50                /* what was just issued and is still unattended then, is so for long */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pooled {
@@ -214,11 +215,25 @@ static int take_events(struct engine *engine)
     return done;
 }
 
+void engine_attend(struct engine *engine, uint64_t now)
+{
+    uint64_t gap = now - engine->attended;
+    engine->attended = now;
+    if (gap > LATE)
+        link_excuse(engine->links, gap - LATE, now);
+}
+
+static void tick(struct engine *engine, uint64_t now)
+{
+    engine_attend(engine, now);
+    engine->tick_wanted = link_tick(engine->links, now);
+}
+
 static void look_everywhere(struct engine *engine)
 {
     take_events(engine);
     take_news(engine);
-    engine->tick_wanted = link_tick(engine->links, clock_ns());
+    tick(engine, clock_ns());
 }
 
 void engine_introduce(struct engine *engine, struct wire_process *out)
@@ -238,9 +253,8 @@ int engine_poll(struct engine *engine)
         uint64_t now = clock_ns();
         if (now >= engine->tick_at) {
             done += take_events(engine);
-            uint64_t next = link_tick(engine->links, now);
+            tick(engine, now);
             engine->tick_at = now + NS_PER_MS;
-            engine->tick_wanted = next;
         }
     }
     return done;

@@ -81,6 +81,7 @@ struct engine {
     int sleeping;                 /* callers among them */
     struct list asleep, beds;     /* struct bed: of those who sleep; free ones */
     uint64_t tick_at;             /* when engine_poll looks at the poller again */
+    uint64_t attended;            /* when engine_attend() was last called */
     _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
     _Atomic unsigned nap_us; /* longer where many processes share few processors */
@@ -100,6 +101,10 @@ void engine_introduce(struct engine *engine, struct wire_process *out);
 
 /* Under the engine's lock: looks for news; returns how much there was. */
 int engine_poll(struct engine *engine);
+
+/* Under the lock, before anybody is judged by the time for which nothing has come from it: time in which this process
+ * itself did not look does not count. */
+void engine_attend(struct engine *engine, uint64_t now);
 
 /* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the
  * lock. */

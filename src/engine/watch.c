@@ -57,6 +57,7 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
 static uint64_t silence(struct team *team, int rank, uint64_t now)
 {
     struct link *link;
+    engine_attend(team->engine, now);
     return team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS ? 0 : link_silence(link, now);
 }
 

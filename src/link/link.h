@@ -155,6 +155,9 @@ void link_forget_comm(struct link_domain *domain, uint64_t comm);
 /* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which
  * it has not answered; 0: it has. To be called again and again. */
 uint64_t link_silence(struct link *link, uint64_t now);
+/* This process has not looked at its links for `ns`: it was stopped, it starved, or its machine stood still. What did
+ * not come in this time is not held against the peers, who may have stood still with it. */
+void link_excuse(struct link_domain *domain, uint64_t ns, uint64_t now);
 /* The link is not given up before it has been down for so long, which is TUTTI_TIMEOUT at least. */
 void link_be_patient(struct link *link, uint64_t ms);
 

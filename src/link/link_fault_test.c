@@ -527,27 +527,6 @@ static void test_peer_leaves(void **state)
     script_free(script);
 }
 
-/* A probe that is not answered ends the lane; one that is answered does not. */
-static void test_silence(void **state)
-{
-    struct script *script = start(1);
-    struct payload *recv = payload_new(false, 1, 7, 10);
-    payload_start(recv, script->side[0].link);
-    script_tick(script, 3601 * 1000);
-    assert_true(script->side[0].link->lane[0].probed);
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
-    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the answer */
-    assert_false(script->side[0].link->lane[0].probed);
-    script_tick(script, 3601 * 1000);
-    assert_true(script->side[0].link->lane[0].probed);
-    link_tick(script->side[0].domain, clock_deadline_ms(3603 * 1000 + 2000));
-    assert_int_equal(script->side[0].link->lane[0].state, LANE_DEAD);
-    link_cancel_recv(script->side[0].link, &recv->recv);
-    payload_free(recv);
-    script_settle(script);
-    script_free(script);
-}
-
 static int test_setup(void **state)
 {
     script_settings();
@@ -580,7 +559,6 @@ int main(void)
         CASE(test_lossless_lane_ends),
         CASE(test_lossless_lane_ends_inside_a_message),
         CASE(test_peer_leaves),
-        CASE(test_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

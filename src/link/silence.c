@@ -98,3 +98,27 @@ uint64_t link_silence(struct link *link, uint64_t now)
     link->heard = now;
     return 0;
 }
+
+/* ---- This process ---- */
+
+static void put_off(uint64_t *begin, uint64_t ns, uint64_t now)
+{
+    if (*begin)
+        *begin = *begin + ns < now ? *begin + ns : now;
+}
+
+void link_excuse(struct link_domain *domain, uint64_t ns, uint64_t now)
+{
+    list_each(node, &domain->links)
+    {
+        struct link *link = list_entry(node, struct link, node);
+        if (link->heard >= link->asked)
+            link->asked = 0; /* answered before: not to be taken for an older sign */
+        put_off(&link->asked, ns, now);
+        put_off(&link->down_since, ns, now);
+        for (int i = 0; i < link->lanes; i++) {
+            put_off(&link->lane[i].probed, ns, now);
+            put_off(&link->lane[i].moved_at, ns, now);
+        }
+    }
+}

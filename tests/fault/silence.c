@@ -2,7 +2,7 @@
 /*
  * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the
  * communicator's time of patience, which the config or TUTTI_TIMEOUT gives, and of which a child has its parent's; who
- * waits for a late one waits on.
+ * waits for a late one waits on. Time in which both are stopped, as when their machine stands still, does not count.
  */
 #include "tutti/tutti.h"
 
@@ -24,6 +24,7 @@ struct scene {
     bool stops;          /* else rank 1 is late */
     enum child child;    /* what they talk on */
     bool floods;         /* rank 0 makes calls without waiting for any */
+    bool pauses;         /* rank 0 is stopped, too, when it has asked the stopped rank 1, and both go on together */
 };
 
 /* Longer than a process waits for a processor that many tests share: who is starved is silent, too. */
@@ -38,6 +39,8 @@ static const struct scene scenes[] = {
     {"an allreduce of those that remain with a stopped rank, by the parent's config", TIMEOUT_MS, "1000s", false, true,
      BY_SHRINK},
     {"calls without end with a stopped rank", TIMEOUT_MS, "1000s", false, true, NO_CHILD, true},
+    {"an allreduce of two ranks that were stopped", 2 * TIMEOUT_MS, "1000s", .pauses = true},
+    {"a message of two ranks that were stopped", 2 * TIMEOUT_MS, "1000s", .message = true, .pauses = true},
     {"an allreduce with a late rank", TIMEOUT_MS, "2000ms", false, false},
     {"a message of a late rank, more patient than the variable", 100000, "2000ms", true, false},
 };
@@ -134,7 +137,7 @@ static int run_rank(const struct scene *scene, int rank)
     struct scene before = {.message = false};
     if (talk(&before, rank, comm) != TUTTI_SUCCESS)
         return 6;
-    if (rank == 1 && scene->stops)
+    if (rank == 1 && (scene->stops || scene->pauses))
         raise(SIGSTOP);
     else if (rank == 1)
         usleep(2500 * TIMEOUT_MS);
@@ -150,6 +153,19 @@ static int status_of(pid_t pid)
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
+/* Rank 0 asks when half of its patience is over, and would give rank 1 up after the other half. */
+static void pause_both(const pid_t *pid)
+{
+    int status;
+    waitpid(pid[1], &status, WUNTRACED);
+    usleep(1150 * TIMEOUT_MS);
+    kill(pid[0], SIGSTOP);
+    usleep(2000 * TIMEOUT_MS);
+    kill(pid[0], SIGCONT);
+    usleep(20000);
+    kill(pid[1], SIGCONT);
+}
+
 static int play(const struct scene *scene)
 {
     pid_t pid[2];
@@ -162,6 +178,8 @@ static int play(const struct scene *scene)
             _exit(run_rank(scene, rank));
         }
     }
+    if (scene->pauses)
+        pause_both(pid);
     int first = status_of(pid[0]);
     kill(pid[1], SIGCONT);
     int second = status_of(pid[1]);
