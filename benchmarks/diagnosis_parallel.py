@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from diagnosis import NOISE
@@ -115,8 +116,11 @@ class Job:
                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                                    start_new_session=True))
         before = self.uplinks()
+        watch = threading.Timer(PATIENCE * size / EACH, self.kill)  # the more ranks, the longer
+        watch.start()
         with held:
             self.said = [process.stdout.readline() for process in self.processes]
+        watch.cancel()
         self.choose_uplink(before)
 
     # ---- A fault that nothing meets is none: of the two uplinks of a leaf one that carries something is taken
@@ -188,10 +192,13 @@ class Job:
         numbers = re.findall(r"^ +(\d+) allreduce +1 float", done.stdout.split("\nprocess ")[0], re.M)
         return max(map(int, numbers), default=0)
 
-    def end(self):
+    def kill(self):
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+    def end(self):
+        self.kill()
         for process in self.processes + self.others:
             process.kill()
             process.wait()
@@ -281,7 +288,7 @@ def one(arguments, name, number, case, lab):
     job = Job(arguments, shape, faults, transport, lab if name in HOSTED else None)
     try:
         if any(not re.match("at ", said) for said in job.said):
-            return "no job", False, 0.0, [{"text": " ".join(job.said)}]
+            return "no job", False, 0.0, [{"text": "not all ranks came to the fault in time: " + " ".join(job.said)}]
         job.inject()
         begin = time.monotonic()
         while True:

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 builds=${CHECK_BUILDS:-release asan tsan}
 results=""
 broken=0
-rm -f build-summary.txt build-*.built build-*.others build-*.waits
+rm -f build-summary.txt build-stalls.txt build-*.built build-*.others build-*.waits
 
 # The builder goes ahead of the tests, with a third of their weight: enough to be done with a build before its tests'
 # turn comes, also on a machine that has other work. Where sessions share processors evenly (autogroup), niceness counts
@@ -22,8 +22,10 @@ waits=$!
 # shellcheck disable=SC2086
 setsid tests/pool.sh others $builder $builds </dev/null &
 others=$!
+setsid tests/stalls.py build-stalls.txt </dev/null &
+stalls=$!
 # shellcheck disable=SC2064
-trap "kill -- -$builder -$waits -$others 2>/dev/null" EXIT
+trap "kill -- -$builder -$waits -$others -$stalls 2>/dev/null" EXIT
 trap 'exit 1' INT TERM
 wait $others $waits
 cat build-waits.log
@@ -45,5 +47,6 @@ for name in $builds; do
         fi
     done
 done
+cat build-stalls.txt
 # shellcheck disable=SC2086
 python3 tests/sum_up.py build-summary.txt $broken $results

@@ -1,13 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """sum_up.py SUMMARY BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs;
-the sum goes to the file SUMMARY too.
+the sum goes to the file SUMMARY too. What a failed test said last is said again here, at the end of a long log.
 
 Exit status 1 if anything failed."""
 import json
 import sys
+import time
 
 PASSED, SKIPPED = ("OK", "EXPECTEDFAIL"), ("SKIP",)
+
+LINES = 40
+
+
+def tell(path, test):
+    begin, end = (time.strftime("%T", time.localtime(test["starttime"] + after)) for after in (0, test["duration"]))
+    print(f"== {path}: {test['name']}: {test['result']}, from {begin} to {end}")
+    for stream in ("stdout", "stderr"):
+        for line in test.get(stream, "").splitlines()[-LINES:]:
+            print(f"  {line[:400]}")
 
 
 def main():
@@ -23,7 +34,7 @@ def main():
             skipped += test["result"] in SKIPPED
             if test["result"] not in PASSED + SKIPPED:
                 failed += 1
-                print(f"{path}: {test['name']}: {test['result']}")
+                tell(path, test)
     if not passed:
         failed += not failed
     summary = f"{passed} passed, {failed} failed, {skipped} skipped"

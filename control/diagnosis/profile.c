@@ -166,10 +166,8 @@ static void time_call(const struct blackbox *box, struct profile_call *call, str
     call->control = covered(spans) - call->data;
 }
 
-static void add_calls(const struct scene *scene, const struct member *member, struct spans *spans,
-                      struct profile *profile)
+static void add_calls(const struct member *member, struct steps steps, struct spans *spans, struct profile *profile)
 {
-    struct steps steps = steps_of(member->group);
     for (size_t i = 0; i < member->comm->op_count; i++) {
         const struct blackbox_op *op = &member->comm->ops[i];
         if (op->collective >= WIRE_SEND || op->state != WIRE_OP_DONE || op->end <= op->begin || op->seq < steps.base ||
@@ -189,7 +187,9 @@ static void add_calls(const struct scene *scene, const struct member *member, st
 
 /* ---- All of it ---- */
 
-static bool look_at_process(const struct scene *scene, size_t process, struct profile *profile)
+/* `steps`: of each group. */
+static bool look_at_process(const struct scene *scene, const struct steps *steps, size_t process,
+                            struct profile *profile)
 {
     const struct blackbox *box = scene->snapshot->now.boxes[process];
     size_t segments = 0;
@@ -200,7 +200,7 @@ static bool look_at_process(const struct scene *scene, size_t process, struct pr
         fine = add_lane(process, &box->lanes[i], profile);
     struct spans spans = {calloc(2 * segments + 1, sizeof *spans.items), 0};
     for (const struct member *at = scene->of_process[process]; spans.items && at; at = at->sibling)
-        add_calls(scene, at, &spans, profile);
+        add_calls(at, steps[at->group - scene->groups], &spans, profile);
     fine = fine && spans.items;
     free(spans.items);
     return fine;
@@ -221,11 +221,15 @@ bool profile_look(const struct snapshot *snapshot, struct profile *profile)
     profile->calls = calloc(calls + 1, sizeof *profile->calls);
     profile->lanes = calloc(lanes + 1, sizeof *profile->lanes);
     profile->ranks = calloc(look->count + 1, sizeof *profile->ranks);
-    bool fine = profile->calls && profile->lanes && profile->ranks;
+    struct steps *steps = calloc(scene.group_count + 1, sizeof *steps);
+    bool fine = profile->calls && profile->lanes && profile->ranks && steps;
+    for (size_t i = 0; fine && i < scene.group_count; i++)
+        steps[i] = steps_of(&scene.groups[i]);
     for (size_t i = 0; fine && i < look->count; i++)
-        fine = look_at_process(&scene, i, profile);
+        fine = look_at_process(&scene, steps, i, profile);
     if (fine)
         sum_ranks(profile);
+    free(steps);
     scene_close(&scene);
     return fine;
 }
