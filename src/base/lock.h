@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock that is tried rather than waited for. Holders never sleep in the kernel; who must have it yields until it is
- * free. */
+/* A lock that is tried rather than waited for. Holders never sleep in the kernel; who must have it backs off until it
+ * is free. */
 #ifndef TUTTI_BASE_LOCK_H
 #define TUTTI_BASE_LOCK_H
 
-#include <sched.h>
+#include "base/backoff.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -20,8 +21,9 @@ static inline bool lock_try(struct try_lock *lock)
 
 static inline void lock_take(struct try_lock *lock)
 {
+    unsigned turn = 0;
     while (!lock_try(lock))
-        sched_yield();
+        backoff(&turn);
 }
 
 static inline void lock_release(struct try_lock *lock)

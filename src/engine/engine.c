@@ -6,6 +6,7 @@
  */
 #include "engine/engine.h"
 
+#include "base/backoff.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
@@ -292,11 +293,11 @@ static void sleep_on_poller(struct engine *engine, struct team *team, int timeou
         tell_sleepers(engine);
 }
 
-/* If nobody has the lock. */
+/* If nobody has the lock: else a moment, for who has it may have been switched from. */
 static void try_to_sleep(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
     if (!lock_try(&engine->lock)) {
-        sched_yield();
+        usleep(BACKOFF_US);
         return;
     }
     sleep_on_poller(engine, team, timeout_ms, caller);
@@ -558,11 +559,12 @@ tutti_result_t engine_acquire_more(int index, struct engine **out)
 static void leave_at_exit(struct engine *engine)
 {
     uint64_t deadline = clock_deadline_ms(LEAVE_MS);
+    unsigned turn = 0;
     while (!lock_try(&engine->lock))
         if (clock_passed(deadline))
             return;
         else
-            sched_yield();
+            backoff(&turn);
     failure_flood(engine);
     link_domain_leave(engine->links);
     lock_release(&engine->lock);

@@ -5,6 +5,7 @@
  */
 #include "engine/team.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/shared.h"
@@ -140,8 +141,9 @@ static void tell(struct team *team, bool first)
 static tutti_result_t fail(struct team *team, const struct wire_abort *cause, bool tells)
 {
     if (atomic_exchange(&team->failing, true)) {
+        unsigned turn = 0;
         while (!atomic_load_explicit(&team->failed, memory_order_acquire))
-            sched_yield();
+            backoff(&turn);
         return team_failure(team);
     }
     team->cause = *cause;

@@ -2,6 +2,7 @@
 /* The queue of a team: enqueue, run in order, wait. */
 #include "engine/team.h"
 
+#include "base/backoff.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
@@ -299,7 +300,7 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
              nap = left < NAP_US ? left : NAP_US;
     struct team_head head;
     if (!team_head(team, &head)) {
-        sched_yield(); /* another thread runs it, or has ended it */
+        usleep(BACKOFF_US); /* another thread runs it, or has ended it */
         return;
     }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);

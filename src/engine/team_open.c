@@ -2,6 +2,7 @@
 /* The beginning and the end of a team. */
 #include "engine/team.h"
 
+#include "base/backoff.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "engine/shared.h"
@@ -194,10 +195,11 @@ static bool has_sibling(const struct team *team)
 
 void team_close(struct team *team)
 {
+    unsigned turn = 0;
     lock_take(&team->engine->lock);
     while (atomic_load(&team->visitors)) { /* under the lock nobody comes */
         lock_release(&team->engine->lock);
-        sched_yield();
+        backoff(&turn);
         lock_take(&team->engine->lock);
     }
     team_end_calls(team);

@@ -4,6 +4,7 @@
  * Whatever fails, nothing crashes, hangs or leaks, each lane is told of at most once, and what arrives is right. Needs
  * LD_PRELOAD of libinject.so; without it the tests are skipped.
  */
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "inject.h"
 #include "suite.h"
@@ -11,7 +12,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +114,11 @@ static void close_stub(struct stub *stub)
 
 static void step(void)
 {
+    static unsigned turn;
     int done = under_test->poll(left.transport) + under_test->poll(right.transport);
+    turn = done ? 0 : turn;
     if (!done)
-        sched_yield();
+        backoff(&turn);
 }
 
 static bool over(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The owner of the conformance tests. */
 #include "owner.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -151,9 +151,11 @@ void party_close(struct party *party)
 
 int party_step(struct party *party)
 {
+    static _Thread_local unsigned turn;
     int done = party->ops->poll(party->transport);
+    turn = done ? 0 : turn;
     if (!done)
-        sched_yield();
+        backoff(&turn);
     return done;
 }
 
@@ -221,10 +223,12 @@ const struct note *end_last(const struct end *end, enum note_kind kind)
 
 void pair_step(struct pair *pair)
 {
+    static _Thread_local unsigned turn;
     int done = pair->a.ops->poll(pair->a.transport);
     done += pair->b.ops->poll(pair->b.transport);
+    turn = done ? 0 : turn;
     if (!done)
-        sched_yield();
+        backoff(&turn);
 }
 
 void pair_open(struct pair *pair)

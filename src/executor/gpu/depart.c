@@ -7,9 +7,9 @@
  */
 #include "executor/gpu/internal.h"
 
+#include "base/backoff.h"
 #include "base/error.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -69,8 +69,9 @@ static void part(struct gpu *gpu, struct departure who)
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     char sentence[160];
     if (atomic_exchange(&gpu->departs.parted, true)) {
+        unsigned turn = 0;
         while (!atomic_load(&gpu->team->failed)) /* by another thread */
-            sched_yield();
+            backoff(&turn);
         return;
     }
     mine->limit = atomic_load(gpu->order.over);

@@ -7,12 +7,11 @@
  */
 #include "executor/gpu/internal.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
-
-#include <sched.h>
 
 #define BYTES_PER_NS 1000         /* a copy moves 390; a sender waits as long as this many would take */
 #define LONG         (512u << 20) /* no longer than for so many */
@@ -192,11 +191,12 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
 static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
     const _Atomic uint32_t *called = &pair->called[!end_of(transfer)];
+    unsigned turn = 0;
     while ((int32_t)(transfer->number - atomic_load_explicit(called, memory_order_acquire)) > MAILBOX_POSTS) {
         tutti_result_t result = gpu_failure(gpu);
         if (result != TUTTI_SUCCESS)
             return result;
-        sched_yield();
+        backoff(&turn);
     }
     return TUTTI_SUCCESS;
 }

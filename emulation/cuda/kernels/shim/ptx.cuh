@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #define __device__
 #define DEVICE static inline
@@ -132,9 +133,14 @@ DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
     load_halves(at, x, y);
 }
 
+/* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. */
 DEVICE void pause_spin()
 {
-    sched_yield();
+    static thread_local unsigned turn;
+    if (++turn % 32)
+        sched_yield();
+    else
+        usleep(20);
 }
 
 struct format_half;
