@@ -3,6 +3,7 @@
 #include "engine/workers.h"
 
 #include "base/affinity.h"
+#include "base/backoff.h"
 #include "base/cpu.h"
 #include "base/futex.h"
 #include "base/param.h"
@@ -114,11 +115,12 @@ static bool hand(struct member *to, worker_task_t *work, void *argument, int sha
 
 static void await(const struct member *one)
 {
+    unsigned turn = 0;
     for (unsigned looks = 1; atomic_load_explicit(&one->state, memory_order_acquire) == BUSY; looks++) {
         if (looks % LOOKS)
             cpu_relax();
         else
-            sched_yield();
+            backoff(&turn);
     }
 }
 
