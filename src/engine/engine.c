@@ -219,6 +219,8 @@ static int take_events(struct engine *engine)
 void engine_attend(struct engine *engine, uint64_t now)
 {
     uint64_t gap = now - engine->attended;
+    if (now <= engine->attended) /* read before the lock was taken, and another thread was here since */
+        return;
     engine->attended = now;
     if (gap > LATE)
         link_excuse(engine->links, gap - LATE, now);

@@ -50,6 +50,20 @@ static void wake_and_take(void)
     lock_release(&engine->lock);
 }
 
+/* Who read the clock before another thread attended comes later: no gap of centuries. */
+static void an_older_time_is_no_gap(void **state)
+{
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    lock_take(&engine->lock);
+    uint64_t now = clock_ns();
+    engine_attend(engine, now);
+    engine_attend(engine, now - NS_PER_MS);
+    assert_true(engine->attended == now);
+    lock_release(&engine->lock);
+    engine_release(engine);
+}
+
 static void a_polling_rank_passes_on_what_woke_a_sleeping_one(void **state)
 {
     (void)state;
@@ -156,7 +170,8 @@ static void bound_ranks_are_a_crowd(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_older_time_is_no_gap),
+                                       cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
                                        cmocka_unit_test(the_thread_hears_of_operations_though_another_polls),
                                        cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for),
                                        cmocka_unit_test(one_happening_wakes_each_sleeper_once),
