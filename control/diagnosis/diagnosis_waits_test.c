@@ -363,6 +363,27 @@ static void test_waits_for_one_that_was_let_go(void **state)
     }
 }
 
+/* The same, but that rank 0 has ended the call in which rank 1 waits for it: rank 1 does not take what has come,
+ * perhaps because it has no processor. */
+static void test_waits_for_one_that_has_ended_the_call(void **state)
+{
+    for (int starved = 0; starved < 2; starved++) {
+        const struct had none = {2, 900, 1, 800, false}, some = {20, 50, 5, 5, false};
+        struct made_job looks[] = {made_job(2), made_job(2)};
+        for (int i = 0; i < 2; i++) {
+            made_wait(made_comm(looks[i].boxes[0], 1, "a", 0, 2), 1, 1, 0);
+            made_comm(looks[i].boxes[1], 1, "a", 1, 2);
+            made_call(made_comm(looks[i].boxes[0], 2, "b", 0, 2), 1, 11000000000, 10900000000);
+            made_wait(made_comm(looks[i].boxes[1], 2, "b", 1, 2), 1, 0, 0);
+            looks[i].facts[0] = facts(MADE_NOW - (i ? 0 : NS_PER_S), &some, i);
+            looks[i].facts[1] = facts(MADE_NOW - (i ? 0 : NS_PER_S), starved ? &none : &some, i);
+        }
+        expect(&looks[0], &looks[1], starved ? FINDING_STARVED : FINDING_UNREAD, 1);
+        made_free(&looks[0]);
+        made_free(&looks[1]);
+    }
+}
+
 /* All of the machine have as little. If the others only give theirs away, one that has none is starved. */
 static void test_whole_machine_is_crowded(void **state)
 {
@@ -387,6 +408,7 @@ int main(void)
                                        cmocka_unit_test(test_gives_its_processor_away),
                                        cmocka_unit_test(test_waits_for_one_that_is_stopped),
                                        cmocka_unit_test(test_waits_for_one_that_was_let_go),
+                                       cmocka_unit_test(test_waits_for_one_that_has_ended_the_call),
                                        cmocka_unit_test(test_whole_machine_is_crowded)};
     return cmocka_run_group_tests_name("diagnosis of waits", tests, NULL, NULL);
 }

@@ -187,13 +187,16 @@ static void say_unread(struct finding *finding, const struct chain *chain)
         say_message(finding, end);
         return;
     }
+    const struct blackbox_op *theirs = end->next->op;
     say_who(finding, end);
-    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in ", end->next->comm->rank,
+    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, ", end->next->comm->rank,
         end->op->wait_round + 1, word_call(end->op).text);
-    if (end->next->op->seq == end->op->seq)
-        say(finding, "round %u already; ", end->next->op->wait_round + 1);
+    if (!theirs)
+        say(finding, "has ended that already; ");
+    else if (theirs->seq == end->op->seq)
+        say(finding, "is in round %u already; ", theirs->wait_round + 1);
     else
-        say(finding, "%s already; ", word_call(end->next->op).text);
+        say(finding, "is in %s already; ", word_call(theirs).text);
     say_waiters(finding, chain, "it is waited for by");
     finding->culprit.peer = end->next->comm->rank;
 }

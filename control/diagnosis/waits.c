@@ -209,12 +209,21 @@ static bool does_not_take(const struct member *at)
            mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
-/* The same, of a peer that is in a later operation of that communicator. */
+static bool has_ended(const struct blackbox_comm *comm, const struct blackbox_op *op)
+{
+    for (size_t i = 0; i < comm->op_count; i++)
+        if (comm->ops[i].seq == op->seq && comm->ops[i].collective < WIRE_SEND)
+            return comm->ops[i].state == WIRE_OP_DONE;
+    return false;
+}
+
+/* The same, of a peer that is in a later operation of that communicator, or in none and has ended this one. */
 static bool was_passed(const struct member *at)
 {
     const struct blackbox_op *mine = at->op, *theirs = at->next->op;
-    return at->next->group == at->group && mine && theirs && mine->collective < WIRE_SEND &&
-           theirs->collective < WIRE_SEND && !mine->device && mine->seq < theirs->seq;
+    if (at->next->group != at->group || !mine || mine->collective >= WIRE_SEND || mine->device)
+        return false;
+    return theirs ? theirs->collective < WIRE_SEND && mine->seq < theirs->seq : has_ended(at->next->comm, mine);
 }
 
 /* The two ends of one message, which wait for each other: it is on its way, or lost. */
