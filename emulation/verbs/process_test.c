@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -139,7 +138,7 @@ static void a_child_opens_beside_a_thread_that_does(void **state)
     assert_int_equal(softverbs_control("fault open-us=300000", answer, sizeof answer), 0);
     assert_int_equal(pthread_create(&thread, NULL, open_slowly, NULL), 0);
     while (!someone_opens())
-        sched_yield();
+        usleep(100);
     pid_t pid = fork();
     if (pid == 0) {
         alarm(20);

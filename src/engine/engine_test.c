@@ -73,7 +73,7 @@ static void a_polling_rank_passes_on_what_woke_a_sleeping_one(void **state)
         atomic_store(&woken, false);
         assert_int_equal(pthread_create(&thread, NULL, sleeper, engine), 0);
         while (!sleeps())
-            sched_yield();
+            usleep(100);
         wake_and_take();
         pthread_join(thread, NULL); /* for ever, if nobody tells it */
     }
@@ -95,7 +95,7 @@ static void the_thread_hears_of_operations_though_another_polls(void **state)
     (void)state;
     assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
     while (!thread_is_deep())
-        sched_yield();
+        usleep(100);
     uint32_t deep = atomic_load(&engine->mode);
     for (int i = 0; i < ROUNDS; i++) {
         lock_take(&engine->lock);
@@ -104,7 +104,7 @@ static void the_thread_hears_of_operations_though_another_polls(void **state)
         poll_much();
         lock_release(&engine->lock);
         while (atomic_load(&engine->mode) != deep || !thread_is_deep()) /* for ever, if nobody tells it */
-            sched_yield();
+            usleep(100);
     }
     engine_release(engine);
 }
@@ -117,7 +117,7 @@ static void the_thread_is_not_woken_for_each_operation_that_is_waited_for(void *
     (void)state;
     assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
     while (!thread_is_deep())
-        sched_yield();
+        usleep(100);
     uint32_t deep = atomic_load(&engine->mode);
     for (int i = 0; i < ROUNDS; i++) {
         woken_up += atomic_load(&engine->mode) == deep;
@@ -136,7 +136,7 @@ static void one_happening_wakes_each_sleeper_once(void **state)
     (void)state;
     assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
     while (!thread_is_deep())
-        sched_yield();
+        usleep(100);
     poller_wake(engine->poller);
     uint64_t begin = clock_ns();
     for (int i = 0; i < SLEEPS; i++) {

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define BATCH     32
@@ -530,7 +531,7 @@ static void give_up(struct job *job, uint32_t needed)
     for (int again = 0; again < 2; again++) {
         uint32_t said;
         while (!(said = waited_for()))
-            sched_yield();
+            usleep(100);
         assert_int_equal(said & ~needed, 0);
     }
     assert_int_equal(__atomic_load_n(&team.over, __ATOMIC_RELAXED), 0);
