@@ -50,7 +50,7 @@ static struct script *join(const char *segment, bool direct, struct trace *trace
 
 static int count_carry(const char *segment, const char *how)
 {
-    script_settings();
+    script_setup(NULL);
     struct trace *trace = trace_open();
     if (!trace)
         return 1;

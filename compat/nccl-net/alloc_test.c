@@ -5,10 +5,10 @@
 #include "inject.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 

@@ -3,9 +3,9 @@
 #include "nccl_testing.h"
 
 #include <pthread.h>
-#include <unistd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- One thread for each rank ---- */
 

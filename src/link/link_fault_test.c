@@ -17,10 +17,7 @@
 
 static struct script *start(int lanes)
 {
-    struct script_shape shape = {.lanes = lanes};
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = lanes});
 }
 
 static void both_learn(struct script *script, int lane)
@@ -527,13 +524,7 @@ static void test_peer_leaves(void **state)
     script_free(script);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
-#define CASE(name) cmocka_unit_test_setup(name, test_setup)
+#define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {

@@ -14,18 +14,9 @@
 #define SEGMENT SCRIPT_SEGMENT
 #define DATA    LINK_DATA_LANE
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
 static struct script *start(void)
 {
-    struct script_shape shape = {.lanes = 2, .data_lanes = 2};
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2});
 }
 
 static void break_lane(struct script *script, int lane)
@@ -257,7 +248,7 @@ static void test_direct_payloads_over_other_lanes(void **state)
     script_free(script);
 }
 
-#define CASE(name) cmocka_unit_test_setup(name, test_setup)
+#define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {

@@ -15,9 +15,7 @@ enum { MANY = 20000, LONGEST = 12 };
 
 static struct script *start(void)
 {
-    struct script *script = script_new(&(struct script_shape){.lanes = 1});
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = 1});
 }
 
 /* Things in the longest of the lists that a search may have to walk. */
@@ -141,12 +139,6 @@ static void test_many_messages_of_a_round(void **state)
     script_free(script);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
 #define CASE(name) cmocka_unit_test(name)
 
 int main(void)
@@ -155,5 +147,5 @@ int main(void)
         CASE(test_receives_first),        CASE(test_sends_first), CASE(test_large_sends_first),
         CASE(test_sends_to_itself_first), CASE(test_few_again),   CASE(test_many_messages_of_a_round),
     };
-    return cmocka_run_group_tests(tests, test_setup, NULL);
+    return cmocka_run_group_tests(tests, script_setup, NULL);
 }

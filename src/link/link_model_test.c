@@ -505,20 +505,14 @@ static void test_walks(void **state)
     assert_true(compared > seeds * 30);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_steps_of_small_shapes), cmocka_unit_test(test_walks)};
     if (argc == 3) {
         telling = true;
-        test_setup(NULL);
+        script_setup(NULL);
         walk(strtoull(argv[1], NULL, 10), atoi(argv[2]));
         return 0;
     }
-    return cmocka_run_group_tests(tests, test_setup, NULL);
+    return cmocka_run_group_tests(tests, script_setup, NULL);
 }

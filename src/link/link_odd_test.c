@@ -14,10 +14,7 @@
 
 static struct script *start(int lanes)
 {
-    struct script_shape shape = {.lanes = lanes};
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = lanes});
 }
 
 /* ---- Giving up ---- */
@@ -512,13 +509,7 @@ static void test_abort_is_told(void **state)
     script_free(script);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
-#define CASE(name) cmocka_unit_test_setup(name, test_setup)
+#define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {

@@ -440,6 +440,6 @@ int main(void)
         CASE(test_old_words),
         CASE(test_lies),
     };
-    script_settings();
+    script_setup(NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

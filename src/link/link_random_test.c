@@ -275,7 +275,7 @@ static void test_lossless(void **state)
 
 static int test_setup(void **state)
 {
-    script_settings();
+    script_setup(NULL);
     setenv("TUTTI_PROBE_AFTER", "1s", 1);
     setenv("TUTTI_PROBE_TIMEOUT", "1s", 1);
     param_reload();

@@ -26,7 +26,7 @@ static int test_setup(void **state)
     struct script_shape shape = {.lanes = 1, .data_lanes = 1, .direct = true};
     unsetenv("TUTTI_REGISTER");
     unsetenv("TUTTI_REGISTERED");
-    script_settings();
+    script_setup(NULL);
     script = script_new(&shape);
     script_join(script);
     for (int i = 0; i < 2; i++)

@@ -13,10 +13,7 @@
 
 static struct script *start(void)
 {
-    struct script_shape shape = {.lanes = 1};
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = 1});
 }
 
 /* A probe that is not answered ends the lane; one that is answered does not. */
@@ -80,13 +77,7 @@ static void test_not_looking(void **state)
     script_free(script);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
-#define CASE(name) cmocka_unit_test_setup(name, test_setup)
+#define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {

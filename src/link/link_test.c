@@ -13,16 +13,9 @@
 #define SEGMENT SCRIPT_SEGMENT
 #define EAGER   SCRIPT_EAGER
 
-static struct script *start_shape(struct script_shape shape)
-{
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
-}
-
 static struct script *start(int lanes)
 {
-    return start_shape((struct script_shape){.lanes = lanes});
+    return script_start((struct script_shape){.lanes = lanes});
 }
 
 /* ---- Matching ---- */
@@ -359,12 +352,6 @@ static void test_stray_of_another_call(void **state)
     script_free(script);
 }
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
 #define CASE(name) cmocka_unit_test(name)
 
 int main(void)
@@ -386,5 +373,5 @@ int main(void)
         CASE(test_stray_of_another_call),
         CASE(test_sources_read_at_once),
     };
-    return cmocka_run_group_tests(tests, test_setup, NULL);
+    return cmocka_run_group_tests(tests, script_setup, NULL);
 }

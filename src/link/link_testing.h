@@ -68,8 +68,9 @@ struct script {
     size_t current_length;
 };
 
-/* Settings for small payloads: segments of 4096 bytes, 2 of them on a lane, messages up to 1024, no probes. */
-void script_settings(void);
+/* For cmocka. Settings for small payloads: segments of 4096 bytes, 2 of them on a lane, messages up to 1024, no probes.
+ */
+int script_setup(void **state);
 #define SCRIPT_SEGMENT 4096
 #define SCRIPT_EAGER   1024
 
@@ -79,6 +80,7 @@ void script_free(struct script *script);
 
 /* The link of each side to the other, with all lanes up. */
 void script_join(struct script *script);
+struct script *script_start(struct script_shape shape);
 void script_get_link(struct script *script, int side);
 
 /* False: there was nothing that this could happen to. */

@@ -16,7 +16,7 @@ static void require(bool condition, const char *what)
     abort();
 }
 
-void script_settings(void)
+int script_setup(void **state)
 {
     setenv("TUTTI_DEBUG", "none", 1);
     setenv("TUTTI_SEGMENT", "4096", 1);
@@ -25,6 +25,7 @@ void script_settings(void)
     setenv("TUTTI_PROBE_AFTER", "3600s", 1);
     setenv("TUTTI_TIMEOUT", "3600s", 1);
     param_reload();
+    return 0;
 }
 
 /* ---- Sides ---- */
@@ -120,6 +121,13 @@ void script_join(struct script *script)
     for (int i = 0; i < script->shape.lanes; i++)
         require(script->side[0].link->lane[i].state == LANE_UP && script->side[1].link->lane[i].state == LANE_UP,
                 "a lane is not up");
+}
+
+struct script *script_start(struct script_shape shape)
+{
+    struct script *script = script_new(&shape);
+    script_join(script);
+    return script;
 }
 
 /* ---- Payloads ---- */

@@ -12,18 +12,9 @@
 #define DATA    LINK_DATA_LANE
 #define WORDS   LINK_WORDS_LANE
 
-static int test_setup(void **state)
-{
-    script_settings();
-    return 0;
-}
-
 static struct script *start(void)
 {
-    struct script_shape shape = {.lanes = 2, .data_lanes = 2, .direct = true, .words = true};
-    struct script *script = script_new(&shape);
-    script_join(script);
-    return script;
+    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2, .direct = true, .words = true});
 }
 
 static void break_lane(struct script *script, int lane)
@@ -254,7 +245,7 @@ static void test_policies_know_by_what_lanes_go(void **state)
     script_free(script);
 }
 
-#define CASE(name) cmocka_unit_test_setup(name, test_setup)
+#define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {

@@ -79,13 +79,18 @@ static bool any_moves(struct link *link, uint64_t now)
     return any;
 }
 
+static void take_answer(struct link *link)
+{
+    if (link->heard >= link->asked)
+        link->asked = 0;
+}
+
 uint64_t link_silence(struct link *link, uint64_t now)
 {
     if (!link->messages || link->lost)
         return 0;
     lanes_start(link);
-    if (link->heard >= link->asked)
-        link->asked = 0;
+    take_answer(link);
     if (!link->asked && now < link->heard + ASK_AFTER)
         return 0;
     bool is_first = !link->asked;
@@ -112,8 +117,7 @@ void link_excuse(struct link_domain *domain, uint64_t ns, uint64_t now)
     list_each(node, &domain->links)
     {
         struct link *link = list_entry(node, struct link, node);
-        if (link->heard >= link->asked)
-            link->asked = 0; /* answered before: not to be taken for an older sign */
+        take_answer(link); /* which came before: not to be taken for an older sign */
         put_off(&link->asked, ns, now);
         put_off(&link->down_since, ns, now);
         for (int i = 0; i < link->lanes; i++) {

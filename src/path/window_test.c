@@ -117,7 +117,7 @@ static struct path_policy policy;
 
 static struct script *join_as(const char *windows, struct script_shape shape)
 {
-    script_settings();
+    script_setup(NULL);
     setenv("TUTTI_LANE_WINDOW", "0", 1);
     told(windows);
     policy = path_stripe;

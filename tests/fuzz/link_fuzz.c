@@ -303,7 +303,7 @@ static void check(const struct world *w)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    script_settings();
+    script_setup(NULL);
     setenv("TUTTI_PROBE_AFTER", "1s", 1);
     param_reload();
     return 0;
