@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """apps: PyTorch (DDP, FSDP, tensor, pipeline and context parallel), CuPy and JAX over NCCL and, by LD_PRELOAD,
-over tutti, with proof that tutti served them."""
+over tutti, with proof that tutti served them. Quick: over both at once."""
 import os
 import re
 import sys
@@ -28,20 +28,29 @@ def losses(text):
     return {int(step): float(loss) for _, step, loss in LOSS.findall(text)}
 
 
-def start(options, app, library, folder, trace, limit):
-    """(statuses, output of all)"""
+def start(options, app, library, folder, trace):
+    """The processes of a run."""
     extra = {"TUTTI_TRACE_DIR": trace, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     if app in TRAINING:
         script = os.path.join(ranks.ROOT, TRAINING[app])
-        jobs = ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
-    else:
-        env = run.environment(folder, extra)
-        env["PYTHONPATH"] = ":".join(filter(None, (ranks.ROOT, env.get("PYTHONPATH"))))
-        if library == "tutti":
-            env["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
-        jobs = [run.Job([sys.executable, "-m", f"gpu_parts.app_{app}", "--gpus", str(options.gpus)], env)]
-    ranks.wait(jobs, limit)
-    return [job.status for job in jobs], "".join(job.text() for job in jobs)
+        return ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
+    env = run.environment(folder, extra)
+    env["PYTHONPATH"] = ":".join(filter(None, (ranks.ROOT, env.get("PYTHONPATH"))))
+    if library == "tutti":
+        env["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
+    return [run.Job([sys.executable, "-m", f"gpu_parts.app_{app}", "--gpus", str(options.gpus)], env)]
+
+
+def run_at_once(options, app, libraries, limit):
+    """{library: record} of runs side by side."""
+    with tempfile.TemporaryDirectory() as trace:
+        runs = {library: start(options, app, library, folder, trace) for library, folder in libraries.items()}
+        until = time.monotonic() + limit
+        for jobs in runs.values():  # all are looked at, for a run's seconds end where somebody sees its end
+            ranks.wait(jobs, max(0.0, until - time.monotonic()),
+                       every=lambda: [job.poll() for other in runs.values() for job in other])
+    return {library: record_of(app, library, [job.status for job in jobs], "".join(job.text() for job in jobs),
+                               max(job.seconds for job in jobs)) for library, jobs in runs.items()}
 
 
 def record_of(app, library, statuses, text, seconds):
@@ -96,19 +105,17 @@ def main(options, results):
         pair = {}
         # A curve is compared with NCCL's; what is compared with numpy needs no run over NCCL.
         libraries = options.libraries if app in TRAINING or not options.quick else {"tutti": options.tutti}
-        for library, folder in libraries.items():
-            limit = budget.limit(options.limit)
+        turns = [libraries] if options.quick else [{library: folder} for library, folder in libraries.items()]
+        for turn in turns:
+            names, limit = " and ".join(turn), budget.limit(options.limit)
             if not limit:
-                say(f"apps: no time left for {app} over {library}")
-                failed += library == "tutti"
+                say(f"apps: no time left for {app} over {names}")
+                failed += "tutti" in turn
                 continue
-            say(f"apps: {app} over {library}")
-            with tempfile.TemporaryDirectory() as trace:
-                began = time.monotonic()
-                statuses, text = start(options, app, library, folder, trace, limit)
-            pair[library] = record_of(app, library, statuses, text, time.monotonic() - began)
-            records.append(pair[library])
+            say(f"apps: {app} over {names}")
+            pair.update(run_at_once(options, app, turn, limit))
             results.save()
+        records += pair.values()
         if "tutti" in pair:
             pair["tutti"]["said"] += compare(app, pair)
             # What NCCL cannot do here either says nothing about tutti, but is shown.

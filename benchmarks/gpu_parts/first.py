@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """first: how long four processes take to make a communicator and to end their first collective,
 and what it costs in device memory."""
+import re
 import statistics
 import tempfile
 
@@ -10,6 +11,7 @@ from .run import Budget, say, table, tail
 MIB = 1 << 20
 TIMES = ("one.init", "one.first", "one.next", "one.large", "two.init", "two.first")
 AFTER = ("init", "first", "large")
+SPENT = re.compile(r"\[info\] (rank .*(?:made its executor|joined).*)")
 
 
 def add_arguments(parser):
@@ -17,13 +19,14 @@ def add_arguments(parser):
 
 
 def one(options, folder, limit):
+    """([what each rank has left] or None, complaint, what tutti's log says of where the time of making goes)"""
     with tempfile.TemporaryDirectory() as meet:
-        jobs = ranks.wait(ranks.start(options, folder, "first", ["--limit", "60"], meet), limit)
+        jobs = ranks.start(options, folder, "first", ["--limit", "60"], meet, {"TUTTI_DEBUG": "info"})
+        ranks.wait(jobs, limit)
         if any(job.status for job in jobs):
-            return None, "\n".join(tail(job.text(), 700) for job in jobs)
-        for said in jobs[0].text().splitlines()[:30]:  # TUTTI_DEBUG=info or NCCL_DEBUG=INFO
-            say(said)
-        return ranks.outputs(meet, options.gpus), ""
+            return None, "\n".join(tail(job.text(), 700) for job in jobs), []
+        spent = [line for job in jobs for line in SPENT.findall(job.text())]
+        return ranks.outputs(meet, options.gpus), "", spent
 
 
 def greatest(outs, kind, *names):
@@ -75,14 +78,15 @@ def show(found):
 
 def main(options, results):
     budget, raw, failed = Budget(options.budget), {}, 0
-    results.data.update(rounds=raw, summary={}, complaints=[])
+    results.data.update(rounds=raw, summary={}, complaints=[], spent=[])
     for turn in range(options.rounds):
         for library, folder in options.libraries.items():
             limit = budget.limit(options.limit)
             if not limit:
                 continue
             say(f"first, round {turn + 1} of {options.rounds}: {library}")
-            outs, complaint = one(options, folder, limit)
+            outs, complaint, spent = one(options, folder, limit)
+            results.data["spent"] = spent or results.data["spent"]
             if outs:
                 raw.setdefault(library, []).append(outs)
                 results.data["summary"][library] = summary(raw[library])
@@ -91,6 +95,6 @@ def main(options, results):
                 results.data["complaints"].append(f"{library}: {complaint}")
                 say(f"{library} failed:\n{complaint}")
             results.save()
-    print(show(results.data["summary"]))
+    print(show(results.data["summary"]), *results.data["spent"], sep="\n")
     results.save(complete=not failed and all(len(raw.get(x, [])) == options.rounds for x in options.libraries))
     return failed + ("tutti" not in raw)

@@ -382,6 +382,27 @@ class Programs(unittest.TestCase):
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
         self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, layers, pipeline, apps")
 
+    def test_apps_at_once(self):
+        """Quick: a program runs over both libraries at the same time; otherwise in turns."""
+        real, os.environ["FAKE_TRAINING"] = dict(apps.TRAINING), self.at("")
+        apps.TRAINING.update({mode: os.path.join(HERE, "fake_training.py") for mode in real})
+        try:
+            status, _, _ = self.part("apps", "--quick", "--limit", "30", "--gpus", "2", "--only", "ddp", "fsdp")
+            self.assertEqual((status, self.load("apps")["complete"]), (0, True))
+            runs = [(r["app"], r["library"], r["losses"]["1"], r["said"]) for r in self.load("apps")["runs"]]
+            self.assertEqual(runs, [(app, library, 6.25, []) for app in ("ddp", "fsdp")
+                                    for library in ("nccl", "tutti")])
+            status, out, _ = self.part("apps", "--quick", "--limit", "3", "--gpus", "2", "--only", "tp", "pp")
+            self.assertEqual(status, 1)
+            self.assertIn("tp step 1: loss 6.5, with NCCL 6.25", out)
+            self.assertEqual([r["said"] for r in self.load("apps")["runs"] if r["app"] == "pp"],
+                             [[], ["exit statuses [124, 124]", "no losses", "nothing proves that tutti served it"]])
+            status, _, _ = self.part("apps", "--limit", "3", "--gpus", "1", "--only", "ddp", "fsdp")
+            self.assertEqual(status, 0)  # NCCL's waits in vain, is killed, and leaves what tutti's waits for
+            self.assertEqual([bool(r["said"]) for r in self.load("apps")["runs"]], [False, False, True, False])
+        finally:
+            apps.TRAINING.update(real)
+
     def test_suite(self):
         """What fails or hangs over tutti alone counts; what fails over both, or at the first try only, does not."""
         real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
@@ -551,6 +572,7 @@ class Workers(unittest.TestCase):
         found = run.load(self.folder.name, "first")["summary"]["tutti"]
         self.assertGreater(found["two.bytes.large"], 0)
         self.assertIn("making the first communicator (ms)", out)
+        self.assertEqual(sum("made its executor in" in line for line in out.splitlines()), 4)
 
     def test_kill(self):
         status, out, err = self.part("kill", "--bytes", "20000000", "--victim", "1", "--within", "60", gpus=3)
