@@ -81,9 +81,10 @@ def complete(parser, options):
 
 
 def name_of(options):
-    """What the part's file is called: speed by processes beside speed by one thread."""
-    form = getattr(options, "form", "gpus")
-    return options.part + ("" if form == "gpus" else "-" + form)
+    """What the part's results are called: those of a form that is not its usual one stand beside them."""
+    usual = getattr(PARTS[options.part][0], "FORM", None)
+    form = getattr(options, "form", usual)
+    return options.part + ("" if form == usual else "-" + form)
 
 
 def one(options):

@@ -10,12 +10,13 @@ SOCKETS = {**HOST, "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}
 MODES = {"host memory": HOST, "sockets": SOCKETS}
 SPEED = "-b 1M -e 256M -f 16 -n 5 -w 2 -c 0".split()
 CHECK = "-b 64 -e 64M -f 32 -n 1 -w 1 -c 1".split()
+FORM = "gpus"
 CHECKED = ("all_reduce", "reduce_scatter", "all_gather", "alltoall", "sendrecv", "broadcast")
 
 
 def add_arguments(parser):
     parser.add_argument("--rounds", type=int, default=3, help="rounds, NCCL and tutti in turns")
-    parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"),
+    parser.add_argument("--form", default=FORM, choices=("gpus", "threads", "processes"),
                         help="how the two GPUs are driven")
 
 

@@ -47,18 +47,27 @@ def least(rounds):
             for products in rounds[0]}
 
 
-def show(found, slots):
-    rows, names = [], [name for name in VARIANTS if found.get(name)]
+def measured(found):
+    return [name for name in VARIANTS if found.get(name)]
+
+
+def steps(found):
+    """(products, bytes, {name: ms of a step}, ms without messages) of each point."""
+    names = measured(found)
     for products in found[names[0]] if names else ():
+        floor = min(found[name][products]["0"] for name in names)
         for key in sorted(map(int, found[names[0]][products])):
-            if not key:
-                continue
-            ms = {name: found[name][products][str(key)] for name in names}
-            floor = min(found[name][products]["0"] for name in names)
-            ratio = f"{ms['nccl'] / ms['tutti']:.3f}" if {"nccl", "tutti"} <= set(ms) else "-"
-            rows.append([products, size_name(key), f"{1e3 * floor / slots:.0f}",
-                         *(f"{1e3 * ms[name] / slots:.0f}" for name in names),
-                         *(f"{100 * (ms[name] / floor - 1):.1f}" for name in names), ratio])
+            if key:
+                yield products, key, {name: found[name][products][str(key)] for name in names}, floor
+
+
+def show(found, slots):
+    rows, names = [], measured(found)
+    for products, key, ms, floor in steps(found):
+        ratio = f"{ms['nccl'] / ms['tutti']:.3f}" if {"nccl", "tutti"} <= set(ms) else "-"
+        rows.append([products, size_name(key), f"{1e3 * floor / slots:.0f}",
+                     *(f"{1e3 * ms[name] / slots:.0f}" for name in names),
+                     *(f"{100 * (ms[name] / floor - 1):.1f}" for name in names), ratio])
     return table(["products of a slot", "message", "us of a slot without messages", *(f"{n} (us)" for n in names),
                   *(f"{n} above that (%)" for n in names), "NCCL's step / tutti's"], rows)
 

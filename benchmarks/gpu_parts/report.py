@@ -8,15 +8,17 @@ from . import apps, beside, check, first, kill, layers, limits, nopeer, perf, pi
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
-# case, bytes, what: microseconds (at most) or bus GB/s (at least), aim
-POINTS = (
-    *(("allreduce in a graph", size, "us", aim) for size, aim in ((K, 3.7), (64 * K, 5.5), (256 * K, 7.5))),
-    *(("allreduce in a graph", size, "GB/s", aim) for size, aim in ((M, 140), (4 * M, 255), (16 * M, 320))),
-    *(("allreduce", size, "GB/s", aim) for size, aim in ((256 * M, 360), (G, 370), (4 * G, 375))),
-    *(("send/recv", size, "GB/s", aim) for size, aim in ((M, 80), (16 * M, 340), (256 * M, 387), (4 * G, 391))),
+ALL = 1 << 60
+IN_GRAPH = speed.IN_GRAPH
+# case, least and most bytes, times as fast as NCCL at each size
+FASTER = (
+    *(("allreduce", *aim) for aim in ((0, 256 * K, 1.5), (M, M, 1.4), (4 * M, 16 * M, 1.3), (64 * M, ALL, 1.02))),
+    ("reduce-scatter", M, M, 1.3), ("reduce-scatter", 256 * M, ALL, 1.03), ("reduce", M, ALL, 1),
+    ("broadcast", M, ALL, 1.03),
+    *((name + IN_GRAPH, 16 * M, ALL, 1.05) for name in ("send/recv", "allgather", "alltoall")),
+    *((name + kind, 0, ALL, 1) for kind in ("", IN_GRAPH) for name in speed.NAMES.values()),
 )
-OTHERS = ("allgather", "reduce-scatter", "broadcast", "alltoall")
-EDGE, SMALL = 16 * M, 256 * K
+PIPELINE, PIPELINE_LEAST = 1.06, 16 * M  # NCCL's step / tutti's, and messages from where on
 PARTS = ("check", "speed", "layers", "pipeline", "apps", "first", "beside", "nopeer", "kill", "sanitize", "limits")
 
 
@@ -38,29 +40,23 @@ def absent(aim, wanted):
     return line(aim, wanted, "-", "not measured", "-", None)
 
 
-def point_lines(points):
-    for case, size, unit, aim in POINTS:
-        name, wanted = f"{case}, {size_name(size)}", f"{aim:g} {unit}"
-        pair = points.get(case, {}).get(size, {})
-        if "tutti" not in pair:
-            yield absent(name, wanted)
-            continue
-        at = 0 if unit == "us" else 1
-        ours, theirs = pair["tutti"][at], pair.get("nccl", (None, None))[at]
-        ratio = "-" if theirs is None else f"{pair['nccl'][0] / pair['tutti'][0]:.2f}"
-        met = ours <= aim if unit == "us" else ours >= aim
-        yield line(name, wanted, "-" if theirs is None else f"{theirs:g} {unit}", f"{ours:g} {unit}", ratio, met)
-
-
 def ratios(points, case, low, high):
     """[(ratio, bytes)] of the sizes from low to high."""
     return [(pair["nccl"][0] / pair["tutti"][0], size) for size, pair in sorted(points.get(case, {}).items())
             if low <= size <= high and {"nccl", "tutti"} <= set(pair)]
 
 
-def ratio_line(points, case, low, high, aim, text):
+def size_range(low, high):
+    if low == high:
+        return size_name(low)
+    if high == ALL:
+        return f"{size_name(low)} and above" if low else "all sizes"
+    return f"{size_name(low)} to {size_name(high)}" if low else f"up to {size_name(high)}"
+
+
+def speed_line(points, case, low, high, aim):
     """The aim holds for each size: the worst is shown beside the mean."""
-    found, name = ratios(points, case, low, high), f"{case}, {text}"
+    found, name = ratios(points, case, low, high), f"{case}, {size_range(low, high)}"
     if not found:
         return absent(name, f">= {aim:g}x")
     worst, size = min(found)
@@ -69,13 +65,15 @@ def ratio_line(points, case, low, high, aim, text):
                 f"{mean:.2f}", worst >= aim)
 
 
-def speed_lines(points):
-    yield from point_lines(points)
-    for case in OTHERS:
-        yield ratio_line(points, case, 0, EDGE, 1.5, f"up to {size_name(EDGE)}")
-        yield ratio_line(points, case, EDGE + 1, 1 << 60, 1.05, f"above {size_name(EDGE)}")
-    for case in ("allreduce", "send/recv", *OTHERS):
-        yield ratio_line(points, case, 0, SMALL, 2, f"up to {size_name(SMALL)}, without a graph")
+def pipeline_line(data):
+    found, name = (data or {}).get("found", {}), f"step of a pipeline, messages {size_range(PIPELINE_LEAST, ALL)}"
+    steps = [ms["nccl"] / ms["tutti"] for _, nbytes, ms, _ in pipeline.steps(found)
+             if nbytes >= PIPELINE_LEAST and {"nccl", "tutti"} <= set(ms)]
+    if not steps:
+        return absent(name, f">= {PIPELINE:g}x")
+    mean = speed.mean(steps)
+    return line(name, f">= {PIPELINE:g}x", "1", f"mean {mean:.2f}, worst {min(steps):.2f}", f"{mean:.2f}",
+                mean >= PIPELINE)
 
 
 def first_lines(data):
@@ -97,19 +95,18 @@ def first_lines(data):
 
 
 def beside_lines(data):
-    found = (data or {}).get("summary", {})
-    theirs = found.get("nccl")
+    """Percent by which a product is slower for each GB/s that is moved beside it."""
+    found, wanted = (data or {}).get("summary", {}), "a third of NCCL's"
+    each = {variant: {name: one["percent"] / one["busbw_beside"] for name, one in calls.items()}
+            for variant, calls in found.items()}
     for name, text in beside.CALLS.items():
-        ours = {variant: calls[name] for variant, calls in found.items() if variant != "nccl"}
-        if not ours:
-            yield absent(f"matrix product beside {text}", "< 1%, less than NCCL")
-        for variant, value in ours.items():
-            limit = theirs[name]["percent"] if theirs else None
-            percent = value["percent"]
-            met = percent < 1 and (limit is None or percent < limit) if value["outlasted"] else None
-            shown = ["-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%",
-                     "-" if not limit or percent <= 0 else f"{limit / percent:.2f}"]
-            yield line(f"matrix product beside {text} ({variant})", "< 1%, less than NCCL", *shown, met)
+        aim = f"% slower for each GB/s beside a product, {text}"
+        if not {"nccl", "tutti"} <= set(each):
+            yield absent(aim, wanted)
+            continue
+        theirs, ours = each["nccl"][name], each["tutti"][name]
+        met = 3 * ours <= theirs if found["tutti"][name]["outlasted"] else None
+        yield line(aim, wanted, f"{theirs:.3f}", f"{ours:.3f}", f"{theirs / ours:.2f}" if ours > 0 else "-", met)
 
 
 def nopeer_lines(data):
@@ -146,8 +143,9 @@ HEADS = ["aim", "wanted", "NCCL", "tutti", "NCCL's time / tutti's", ""]
 
 def aims(data):
     points = perf.medians((data["speed"] or {}).get("points", {}))
-    return [*speed_lines(points), *first_lines(data["first"]), *beside_lines(data["beside"]),
-            *nopeer_lines(data["nopeer"]), *state_lines(data)]
+    return [*(speed_line(points, *aim) for aim in FASTER), pipeline_line(data["pipeline"]),
+            *beside_lines(data["beside"]), *first_lines(data["first"]), *nopeer_lines(data["nopeer"]),
+            *state_lines(data)]
 
 
 CLASSES = (("up to 256 KiB", 0, 256 * K), ("1 MiB to 16 MiB", M, 16 * M), ("64 MiB and above", 64 * M, 1 << 60))
@@ -189,7 +187,7 @@ def details(data):
 
 
 def points_of(every):
-    """Speed by one thread, and by other forms where measured: text."""
+    """Speed by processes, and by other forms where measured: text."""
     lines = []
     for part, data in every.items():
         if part.startswith("speed") and data.get("points"):
@@ -217,10 +215,9 @@ def main(options, _):
     text += details(data) + ["## Means of the ratios", "", means(points), "## Aims", "", table(HEADS, rows)]
     print("\n".join(text))
     path = options.output or os.path.join(options.results, "performance-gpu.md")
-    if points:
-        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4),
-                      os.path.join(os.path.dirname(path), options.picture))
-        text += [f"![time over size]({options.picture})", ""]
+    picture = os.path.join(os.path.dirname(path), options.picture)
+    if points and speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4), picture):
+        text += [f"![NCCL's time / tutti's over size]({options.picture})", ""]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(text + points_of(every)))
     return 0

@@ -3,7 +3,7 @@
 medians of the rounds."""
 import math
 
-from plot import write_svg
+from plot import write_ratios
 
 from . import perf
 from .run import Budget, say, size_name, table, tail
@@ -14,6 +14,7 @@ LONG = ("all_reduce", "sendrecv")  # up to 4 GiB; the others to 1 GiB
 PLAIN = "-b 64 -e {most} -f 4 -n 30 -w 5 -c 0".split()
 GRAPH = "-b 64 -e 64M -f 4 -n 10 -w 2 -G 10 -c 0".split()
 IN_GRAPH = " in a graph"
+FORM = "processes"  # as PyTorch has them
 
 
 def add_arguments(parser):
@@ -21,7 +22,7 @@ def add_arguments(parser):
                         help="rounds, NCCL and tutti in turns; the figure of a point is the median")
     parser.add_argument("--only", nargs="*", metavar="CASE",
                         help="only cases that begin with one of these (allreduce, \"send/recv in a graph\", ...)")
-    parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"),
+    parser.add_argument("--form", default=FORM, choices=("gpus", "threads", "processes"),
                         help="one thread for all GPUs, a thread a GPU, or a process a GPU (MPI)")
     parser.add_argument("--more", action="store_true", help="add the rounds to what an earlier call has left")
     parser.add_argument("--graphs", default="both", choices=("both", "no", "only"),
@@ -66,20 +67,22 @@ def text_of(points):
 
 
 def picture(points, gpus, path):
-    times, collectives = {}, []
+    """NCCL's time / tutti's over size, called and in graphs. Returns whether there is anything to show."""
+    cells, collectives = {}, []
     for name, sizes in perf.medians(points).items():
         collective = name.removesuffix(IN_GRAPH)
-        collectives += [] if collective in collectives else [collective]
-        kind = "graph" if name.endswith(IN_GRAPH) else "calls"
-        for size, pair in sizes.items():
-            times[(kind, gpus, collective, size)] = {library: us for library, (us, _) in pair.items()}
-    if times:
-        write_svg(path, ["tutti", "nccl"], times, collectives)
+        ratios = {size: pair["nccl"][0] / pair["tutti"][0] for size, pair in sizes.items() if len(pair) == 2}
+        if ratios:
+            collectives += [] if collective in collectives else [collective]
+            cells["in graphs" if name.endswith(IN_GRAPH) else "called", gpus, collective] = ratios
+    if cells:
+        write_ratios(path, cells, collectives)
+    return bool(cells)
 
 
 def head_of(data):
     form = {"gpus": "one thread", "threads": "a thread for each GPU",
-            "processes": "a process for each GPU"}[data.get("form", "gpus")]
+            "processes": "a process for each GPU"}[data.get("form", FORM)]
     turns = data.get("done", {}).values()
     rounds = f"{min(turns)} to {max(turns)}" if turns and min(turns) < max(turns) else str(max(turns, default=0))
     return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, "

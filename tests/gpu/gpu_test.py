@@ -272,19 +272,19 @@ class Programs(unittest.TestCase):
         status, out, _ = self.part("report")
         self.assertEqual(status, 0)
         self.assertIn("2 GPUs by sockets", out)
-        self.assertIn("allreduce, 4 GiB", out)
+        self.assertIn("allreduce, 64 MiB and above", out)
         self.assertTrue(os.path.exists(self.at("results", "performance-gpu.svg")))
         with open(self.at("results", "performance-gpu.md"), encoding="utf-8") as file:
             text = file.read()
         self.assertIn("## alltoall in a graph", text)
-        self.assertIn("![time over size](performance-gpu.svg)", text)
+        self.assertIn("![NCCL's time / tutti's over size](performance-gpu.svg)", text)
         self.assertRegex(text, r"64 MiB and above +\| 1\.3")
 
-    def test_speed_by_processes(self):
-        status, out, _ = self.part("speed", "--form", "processes", "--rounds", "1", "--only", "broadcast")
+    def test_speed_by_one_thread(self):
+        status, out, _ = self.part("speed", "--form", "gpus", "--rounds", "1", "--only", "broadcast")
         self.assertEqual(status, 0, out)
-        self.assertIn("broadcast in a graph", self.load("speed-processes")["points"])
-        self.assertIn("a process for each GPU", out)
+        self.assertIn("broadcast in a graph", self.load("speed-gpus")["points"])
+        self.assertIn("one thread", out)
 
     def test_failures_are_kept(self):
         os.environ["FAKE"] = "fail"
@@ -517,6 +517,9 @@ class Programs(unittest.TestCase):
                                    "tutti": beside.summary([slow] * 4, 1 << 28)}},
             "nopeer": {"points": {"host memory": {"nccl": {str(1 << 28): [[100.0, 5]]},
                                                   "tutti": {str(1 << 28): [[50.0, 10]]}}}, "checks": []},
+            "pipeline": {"slots": 64, "found": {library: {"3": {"0": 40.0, str(4 << 20): 50.0, str(16 << 20): ms,
+                                                                str(64 << 20): 50.0}}
+                                                for library, ms in (("nccl", 55.0), ("tutti", 50.0))}},
             "kill": {"tutti": {"survivors": [{"rank": 0, "good": True, "works": True, "computed": True,
                                               "said": "x", "rounds": 4, "noticed": 0.5, "aborted": 0.6}]}},
             "sanitize": {"cases": [{"good": True}, {"good": False}]},
@@ -531,10 +534,14 @@ class Programs(unittest.TestCase):
         status, text, _ = self.part("report")
         self.assertEqual(status, 0)
         rows = {row[0]: row for row in report.aims({part: self.load(part) for part in report.PARTS})}
-        self.assertEqual(rows["allreduce in a graph, 1 KiB"][3:], ["3.55 us", "2.82", "met"])
+        self.assertEqual(rows["allreduce in a graph, all sizes"][3:],
+                         ["mean 2.82, worst 2.82 at 1 KiB", "2.82", "met"])
+        self.assertEqual(rows["reduce, 1 MiB and above"][-1], "-")
+        self.assertEqual(rows["step of a pipeline, messages 16 MiB and above"][3:],
+                         ["mean 1.05, worst 1.00", "1.05", "MISSED"])
         self.assertEqual(rows["init and first collective, 4 processes"][-1], "met")
         self.assertEqual(rows["memory of a communicator, made"][-1], "MISSED")
-        self.assertEqual(rows["matrix product beside allreduce (tutti)"][3:], ["0.50%", "4.00", "met"])
+        self.assertEqual(rows["% slower for each GB/s beside a product, allreduce"][4:], ["4.00", "met"])
         self.assertEqual(rows["2 GPUs by host memory, allreduce 256 MiB"][-1], "met")
         self.assertEqual(rows["2 GPUs by sockets, allreduce 256 MiB"][-1], "-")
         self.assertEqual(rows["compute-sanitizer: 0 errors"][3:], ["1 of 2", "-", "MISSED"])
