@@ -66,7 +66,7 @@ class Profile:
 class Browser:
     def __init__(self, width=1280, height=900, profile=None):
         self.folder = tempfile.mkdtemp(prefix="tutti-browser-")
-        before, env = [], dict(os.environ)
+        before, env = [], dict(os.environ, TMPDIR=self.folder)
         if profile:
             env["HOME"] = profile.home
         if profile and profile.policies:
@@ -90,8 +90,14 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        """Asked to, it ends what it has started, which would write to the folder for a while if it were killed."""
+        self.session = None
+        try:
+            self.call("Browser.close")
+            self.process.wait(LONG)
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
         self.to.close()
         self.from_.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -3,9 +3,11 @@
 """Jobs of a real Slurm of two hosts, which are network namespaces with a link between them. Its daemons see
 processes and mounts of their own, and all end with this test.
 Usage: slurm_test.py MEET_PLAIN FAULT_FOLDER [NAMES]"""
+import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +76,15 @@ def write(name, text):
 def start(name, *words):
     with open(f"{FOLDER}/{name}.out", "w", encoding="utf-8") as log:
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment())
+
+
+def end_all():
+    """Daemons write to the folder until they end. Here are no processes but those of this test, whose first this is."""
+    if os.getpid() == 1:
+        os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while os.getpid() == 1:
+            os.waitpid(-1, 0)
 
 
 def give_up(why):
@@ -205,8 +216,11 @@ def main():
     with tempfile.TemporaryDirectory() as FOLDER, Other(["v0"]) as other:
         os.chmod(FOLDER, 0o755)
         ip("link", "set", "lo", "up", inside=other.inside)
-        start_cluster(other.inside)
-        unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+        try:
+            start_cluster(other.inside)
+            unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+        finally:
+            end_all()
 
 
 if __name__ == "__main__":
