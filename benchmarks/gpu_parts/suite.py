@@ -101,6 +101,13 @@ def worse(records):
                   if r["library"] == "tutti" and r["state"] in ("failed", "late") and r["name"] in passed)
 
 
+def take_next(todo, running):
+    """Not one whose test runs over another library: some have ports that are always the same. None: there is none."""
+    busy = {one.name for one in running}
+    at = next((at for at, (name, _, _) in enumerate(todo) if name not in busy), None)
+    return None if at is None else todo.pop(at)
+
+
 def main(options, results):
     budget, running, again = Budget(options.budget), [], set()
     records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
@@ -116,8 +123,8 @@ def main(options, results):
     results.data["runs"] = records
     try:
         while todo or running:
-            while todo and len(running) < options.at_once and budget.left() > LAST:
-                name, library, folder = todo.pop(0)
+            while len(running) < options.at_once and budget.left() > LAST and (taken := take_next(todo, running)):
+                name, library, folder = taken
                 running.append(Try(options, name, scripts.get(name), library, folder))
             for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
                 running.remove(one)

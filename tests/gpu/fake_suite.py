@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-NAMES = ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")
+NAMES = ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy", "test_port")
 
 if sys.argv[1:] == ["--list"]:
     print("\n".join(NAMES))
@@ -16,6 +16,12 @@ if name == "test_slow_here" and here:
 first = name == "test_shy" and not os.path.exists(once)  # fails at the first try
 if first:
     open(once, "w").close()
-bad = first or name == "test_bad" or name == "test_bad_here" and here
+port = os.path.join(os.environ["SUITE_ONCE"], "port")
+taken = name == "test_port" and os.path.exists(port)
+if name == "test_port" and not taken:
+    open(port, "w").close()
+    time.sleep(0.5)
+    os.remove(port)
+bad = first or taken or name == "test_bad" or name == "test_bad_here" and here
 print("FAILED (errors=1)" if bad else "OK (skipped=1)" if name == "test_skipped" else "OK")
 sys.exit(bad)

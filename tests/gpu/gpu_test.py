@@ -409,7 +409,8 @@ class Programs(unittest.TestCase):
         os.environ["SUITE_ONCE"] = self.at("")
         try:
             status, out, _ = self.part("suite", "--limit", "4", "--at-once", "4", "--gpus", "2", "--only", "test_good",
-                                       "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")
+                                       "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy",
+                                       "test_port")
         finally:
             suite.ONE = real
         self.assertEqual(status, 1)
@@ -418,6 +419,7 @@ class Programs(unittest.TestCase):
                                                              "test_skipped", "test_slow_here", "test_shy")],
                          ["passed", "failed", "failed", "skipped", "late", "passed"])
         self.assertEqual(states["test_bad_here", "nccl"], "passed")
+        self.assertNotIn("test_port", [r["name"] for r in self.load("suite")["first tries"]])
         self.assertEqual(suite.worse(self.load("suite")["runs"]), ["test_bad_here", "test_slow_here"])
         self.assertIn("2 pass with NCCL and not with tutti", out)
 
