@@ -113,9 +113,10 @@ def main(options, results):
                 failed += "tutti" in turn
                 continue
             say(f"apps: {app} over {names}")
-            pair.update(run_at_once(options, app, turn, limit))
+            found = run_at_once(options, app, turn, limit)
+            pair.update(found)
+            records += found.values()
             results.save()
-        records += pair.values()
         if "tutti" in pair:
             pair["tutti"]["said"] += compare(app, pair)
             # What NCCL cannot do here either says nothing about tutti, but is shown.

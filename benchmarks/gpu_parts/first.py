@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """first: how long four processes take to make a communicator and to end their first collective,
 and what it costs in device memory."""
+import os
 import re
 import statistics
 import tempfile
@@ -21,10 +22,13 @@ def add_arguments(parser):
 def one(options, folder, limit):
     """([what each rank has left] or None, complaint, what tutti's log says of where the time of making goes)"""
     with tempfile.TemporaryDirectory() as meet:
-        jobs = ranks.start(options, folder, "first", ["--limit", "60"], meet, {"TUTTI_DEBUG": "info"})
-        ranks.wait(jobs, limit)
+        level = {"TUTTI_DEBUG": os.environ.get("TUTTI_DEBUG", "info")}
+        jobs = ranks.wait(ranks.start(options, folder, "first", ["--limit", "60"], meet, level), limit)
         if any(job.status for job in jobs):
             return None, "\n".join(tail(job.text(), 700) for job in jobs), []
+        if {"TUTTI_DEBUG", "NCCL_DEBUG"} & set(os.environ):
+            for said in jobs[0].text().splitlines()[:30]:
+                say(said)
         spent = [line for job in jobs for line in SPENT.findall(job.text())]
         return ranks.outputs(meet, options.gpus), "", spent
 

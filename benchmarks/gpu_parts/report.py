@@ -8,14 +8,23 @@ from . import apps, beside, check, first, kill, layers, limits, nopeer, perf, pi
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
+# case, bytes, what: microseconds (at most) or bus GB/s (at least), aim
+POINTS = (
+    *(("allreduce in a graph", size, "us", aim) for size, aim in ((K, 3.7), (64 * K, 5.5), (256 * K, 7.5))),
+    *(("allreduce in a graph", size, "GB/s", aim) for size, aim in ((M, 140), (4 * M, 255), (16 * M, 320))),
+    *(("allreduce", size, "GB/s", aim) for size, aim in ((256 * M, 360), (G, 370), (4 * G, 375))),
+    *(("send/recv", size, "GB/s", aim) for size, aim in ((M, 80), (16 * M, 340), (256 * M, 387), (4 * G, 391))),
+)
 ALL = 1 << 60
-IN_GRAPH = speed.IN_GRAPH
+IN_GRAPH, OTHERS = speed.IN_GRAPH, ("allgather", "reduce-scatter", "broadcast", "alltoall")
 # case, least and most bytes, times as fast as NCCL at each size
 FASTER = (
     *(("allreduce", *aim) for aim in ((0, 256 * K, 1.5), (M, M, 1.4), (4 * M, 16 * M, 1.3), (64 * M, ALL, 1.02))),
     ("reduce-scatter", M, M, 1.3), ("reduce-scatter", 256 * M, ALL, 1.03), ("reduce", M, ALL, 1),
     ("broadcast", M, ALL, 1.03),
     *((name + IN_GRAPH, 16 * M, ALL, 1.05) for name in ("send/recv", "allgather", "alltoall")),
+    *((name, *aim) for name in OTHERS for aim in ((0, 16 * M, 1.5), (32 * M, ALL, 1.05))),
+    *((name, 0, 256 * K, 2) for name in ("allreduce", "send/recv", *OTHERS)),
     *((name + kind, 0, ALL, 1) for kind in ("", IN_GRAPH) for name in speed.NAMES.values()),
 )
 PIPELINE, PIPELINE_LEAST = 1.06, 16 * M  # NCCL's step / tutti's, and messages from where on
@@ -38,6 +47,20 @@ def line(aim, wanted, nccl, ours, ratio, met):
 
 def absent(aim, wanted):
     return line(aim, wanted, "-", "not measured", "-", None)
+
+
+def point_lines(points):
+    for case, size, unit, aim in POINTS:
+        name, wanted = f"{case}, {size_name(size)}", f"{aim:g} {unit}"
+        pair = points.get(case, {}).get(size, {})
+        if "tutti" not in pair:
+            yield absent(name, wanted)
+            continue
+        at = 0 if unit == "us" else 1
+        ours, theirs = pair["tutti"][at], pair.get("nccl", (None, None))[at]
+        ratio = "-" if theirs is None else f"{pair['nccl'][0] / pair['tutti'][0]:.2f}"
+        met = ours <= aim if unit == "us" else ours >= aim
+        yield line(name, wanted, "-" if theirs is None else f"{theirs:g} {unit}", f"{ours:g} {unit}", ratio, met)
 
 
 def ratios(points, case, low, high):
@@ -95,6 +118,22 @@ def first_lines(data):
 
 
 def beside_lines(data):
+    found = (data or {}).get("summary", {})
+    theirs = found.get("nccl")
+    for name, text in beside.CALLS.items():
+        ours = {variant: calls[name] for variant, calls in found.items() if variant != "nccl"}
+        if not ours:
+            yield absent(f"matrix product beside {text}", "< 1%, less than NCCL")
+        for variant, value in ours.items():
+            limit = theirs[name]["percent"] if theirs else None
+            percent = value["percent"]
+            met = percent < 1 and (limit is None or percent < limit) if value["outlasted"] else None
+            shown = ["-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%",
+                     "-" if not limit or percent <= 0 else f"{limit / percent:.2f}"]
+            yield line(f"matrix product beside {text} ({variant})", "< 1%, less than NCCL", *shown, met)
+
+
+def rate_lines(data):
     """Percent by which a product is slower for each GB/s that is moved beside it."""
     found, wanted = (data or {}).get("summary", {}), "a third of NCCL's"
     each = {variant: {name: one["percent"] / one["busbw_beside"] for name, one in calls.items()}
@@ -143,9 +182,9 @@ HEADS = ["aim", "wanted", "NCCL", "tutti", "NCCL's time / tutti's", ""]
 
 def aims(data):
     points = perf.medians((data["speed"] or {}).get("points", {}))
-    return [*(speed_line(points, *aim) for aim in FASTER), pipeline_line(data["pipeline"]),
-            *beside_lines(data["beside"]), *first_lines(data["first"]), *nopeer_lines(data["nopeer"]),
-            *state_lines(data)]
+    return [*point_lines(points), *(speed_line(points, *aim) for aim in FASTER), pipeline_line(data["pipeline"]),
+            *beside_lines(data["beside"]), *rate_lines(data["beside"]), *first_lines(data["first"]),
+            *nopeer_lines(data["nopeer"]), *state_lines(data)]
 
 
 CLASSES = (("up to 256 KiB", 0, 256 * K), ("1 MiB to 16 MiB", M, 16 * M), ("64 MiB and above", 64 * M, 1 << 60))
@@ -191,7 +230,7 @@ def points_of(every):
     lines = []
     for part, data in every.items():
         if part.startswith("speed") and data.get("points"):
-            lines += ["# All points" + part.removeprefix("speed").replace("-", ", by "), "", speed.head_of(data), "",
+            lines += ["# All points, " + speed.form_of(data), "", speed.head_of(data), "",
                       speed.text_of(data["points"])]
     return lines
 

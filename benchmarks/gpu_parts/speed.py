@@ -14,6 +14,7 @@ LONG = ("all_reduce", "sendrecv")  # up to 4 GiB; the others to 1 GiB
 PLAIN = "-b 64 -e {most} -f 4 -n 30 -w 5 -c 0".split()
 GRAPH = "-b 64 -e 64M -f 4 -n 10 -w 2 -G 10 -c 0".split()
 IN_GRAPH = " in a graph"
+FORMS = {"gpus": "one thread", "threads": "a thread for each GPU", "processes": "a process for each GPU"}
 FORM = "processes"  # as PyTorch has them
 
 
@@ -22,7 +23,7 @@ def add_arguments(parser):
                         help="rounds, NCCL and tutti in turns; the figure of a point is the median")
     parser.add_argument("--only", nargs="*", metavar="CASE",
                         help="only cases that begin with one of these (allreduce, \"send/recv in a graph\", ...)")
-    parser.add_argument("--form", default=FORM, choices=("gpus", "threads", "processes"),
+    parser.add_argument("--form", default=FORM, choices=FORMS,
                         help="one thread for all GPUs, a thread a GPU, or a process a GPU (MPI)")
     parser.add_argument("--more", action="store_true", help="add the rounds to what an earlier call has left")
     parser.add_argument("--graphs", default="both", choices=("both", "no", "only"),
@@ -80,13 +81,15 @@ def picture(points, gpus, path):
     return bool(cells)
 
 
+def form_of(data):
+    return FORMS[data.get("form", FORM)]
+
+
 def head_of(data):
-    form = {"gpus": "one thread", "threads": "a thread for each GPU",
-            "processes": "a process for each GPU"}[data.get("form", FORM)]
     turns = data.get("done", {}).values()
     rounds = f"{min(turns)} to {max(turns)}" if turns and min(turns) < max(turns) else str(max(turns, default=0))
-    return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, "
-            "float, sum; NVLS off. A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
+    return (f"{data.get('gpus', 4)} GPUs, {form_of(data)}, medians of {rounds} rounds in turns, nccl-tests, "
+            "out of place, float, sum; NVLS off. A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
 
 
 def one(options, results, name, program, arguments, library, folder, limit):
@@ -107,7 +110,8 @@ def main(options, results):
         results.data.setdefault(key, empty)
     results.data["form"] = options.form
     if not todo or perf.missing(options, next(iter(todo.values()))[0], options.form):
-        say("speed:", perf.missing(options, "all_reduce", options.form) or "no such case")
+        why = perf.missing(options, "all_reduce", options.form)
+        say("speed:", why + "; without MPI: --form gpus" * (options.form == FORM) if why else "no such case")
         return 1
     began, count, skipped = budget.left(), 0, 0
     for turn in range(options.rounds):

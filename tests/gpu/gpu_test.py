@@ -272,6 +272,7 @@ class Programs(unittest.TestCase):
         status, out, _ = self.part("report")
         self.assertEqual(status, 0)
         self.assertIn("2 GPUs by sockets", out)
+        self.assertIn("allreduce, 4 GiB", out)
         self.assertIn("allreduce, 64 MiB and above", out)
         self.assertTrue(os.path.exists(self.at("results", "performance-gpu.svg")))
         with open(self.at("results", "performance-gpu.md"), encoding="utf-8") as file:
@@ -536,6 +537,7 @@ class Programs(unittest.TestCase):
         status, text, _ = self.part("report")
         self.assertEqual(status, 0)
         rows = {row[0]: row for row in report.aims({part: self.load(part) for part in report.PARTS})}
+        self.assertEqual(rows["allreduce in a graph, 1 KiB"][3:], ["3.55 us", "2.82", "met"])
         self.assertEqual(rows["allreduce in a graph, all sizes"][3:],
                          ["mean 2.82, worst 2.82 at 1 KiB", "2.82", "met"])
         self.assertEqual(rows["reduce, 1 MiB and above"][-1], "-")
@@ -543,6 +545,7 @@ class Programs(unittest.TestCase):
                          ["mean 1.05, worst 1.00", "1.05", "MISSED"])
         self.assertEqual(rows["init and first collective, 4 processes"][-1], "met")
         self.assertEqual(rows["memory of a communicator, made"][-1], "MISSED")
+        self.assertEqual(rows["matrix product beside allreduce (tutti)"][3:], ["0.50%", "4.00", "met"])
         self.assertEqual(rows["% slower for each GB/s beside a product, allreduce"][4:], ["4.00", "met"])
         self.assertEqual(rows["2 GPUs by host memory, allreduce 256 MiB"][-1], "met")
         self.assertEqual(rows["2 GPUs by sockets, allreduce 256 MiB"][-1], "-")
