@@ -43,6 +43,13 @@ static int oneshot_round(const struct shape *shape, int me, int round, struct ac
     return count;
 }
 
+/* A reduce in which all ranks exchange as in that, so that what each sends tells what it has read: only the root makes
+ * anything of it. */
+static int shared_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    return round == 0 || me == shape->root ? oneshot_round(shape, me, round, actions) : 0;
+}
+
 /* All blocks of mine to their owners, who keep them in SCRATCH by rank. */
 static int spread(const struct shape *shape, int me, struct action *actions)
 {
@@ -237,6 +244,11 @@ SCATTERED(peer_load, "peer-load", GPU)
 
 ALGORITHM(one_shot_allreduce, "one-shot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
           oneshot_round, oneshot_cost)
+
+ALGORITHM(one_shot_lines_allreduce, "one-shot-lines", COLL_BIT(ALLREDUCE), GPU, two, one, scratch_ranks, all_actions,
+          oneshot_round, oneshot_cost)
+ALGORITHM(one_shot_lines_reduce, "one-shot-lines", COLL_BIT(REDUCE), GPU, two, one, scratch_ranks, all_actions,
+          shared_reduce_round, oneshot_cost)
 
 #define EXCHANGES(way, name, flags)                                                                                    \
     ALGORITHM(way##_broadcast, name, COLL_BIT(BROADCAST), flags, one, one, no_scratch, all_actions, broadcast_round,   \

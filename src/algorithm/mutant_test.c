@@ -102,12 +102,21 @@ static int mutant_actions(const struct shape *shape)
     return mutant.original->actions(shape) + 1;
 }
 
+/* There all ranks get everybody's contribution, and the root alone makes anything of that. */
+static bool is_for_nothing(const struct shape *shape, int rank, const struct action *a)
+{
+    return shape->coll == COLL_REDUCE && strcmp(mutant.original->name, "one-shot-lines") == 0 && rank != shape->root &&
+           a->kind != ACTION_SEND;
+}
+
 static int mutant_round(const struct shape *shape, int rank, int round, struct action *actions)
 {
     int count = mutant.original->round(shape, rank, round, actions);
     if (rank != mutant.rank || round != mutant.round || mutant.index >= count)
         return count;
     struct action *a = &actions[mutant.index];
+    if (is_for_nothing(shape, rank, a))
+        return count;
     if (mutant.mutation == DROP || (mutant.mutation == TWICE && !is_local(a))) {
         mutant.applied = true;
         return shift(actions, count, mutant.index, mutant.mutation == DROP ? -1 : 1);

@@ -20,7 +20,8 @@
     ROW(one_shot_reduce_scatter) ROW(two_shot_allreduce)                                                               \
     ROW(two_shot_reduce) ROW(bulk_allreduce) ROW(bulk_reduce) ROW(bulk_reduce_scatter) ROW(bulk_copy_allreduce)        \
     ROW(peer_load_allreduce) ROW(peer_load_reduce) ROW(peer_load_reduce_scatter) ROW(fan_broadcast)                    \
-    ROW(lines_allreduce) ROW(lines_reduce) ROW(lines_reduce_scatter)                                               \
+    ROW(lines_allreduce) ROW(lines_reduce) ROW(lines_reduce_scatter)                                                   \
+    ROW(one_shot_lines_allreduce) ROW(one_shot_lines_reduce)                                                           \
     ROW(chain_broadcast) ROW(copy_chain_broadcast) ROW(exchange_broadcast) ROW(exchange_allgather)                     \
     ROW(exchange_alltoall) ROW(exchange_gather) ROW(exchange_scatter) ROW(exchange_barrier) ROW(copy_broadcast)        \
     ROW(copy_allgather) ROW(copy_alltoall) ROW(copy_gather) ROW(copy_scatter)

@@ -82,6 +82,22 @@ static void test_reductions(void **state)
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).given, M);
 }
 
+/* Two ranks: one hop carries no more than two. */
+static void test_pairs(void **state)
+{
+    struct plan_facts pair = apart;
+    pair.nranks = 2;
+    expect(&pair, COLL_ALLREDUCE, 96 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&pair, COLL_ALLREDUCE, 96 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_ALLREDUCE, 576 * K - 1, true, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_ALLREDUCE, 576 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_REDUCE, 96 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&pair, COLL_REDUCE, 96 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_REDUCE_SCATTER, 128 * K, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    pair.lines = false;
+    expect(&pair, COLL_ALLREDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+}
+
 static void test_results_by_copy_engines(void **state)
 {
     expect(&apart, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
@@ -307,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_results_by_copy_engines),
         cmocka_unit_test(test_memory_where_it_lies),
         cmocka_unit_test(test_windows_in_host_memory),

@@ -20,6 +20,7 @@ const struct wire_name *way_name(enum way way)
         [WAY_COPY_CHAIN] = {"copy-chain"},
         [WAY_FAN] = {"fan"},
         [WAY_LINES] = {"lines"},
+        [WAY_ONE_SHOT_LINES] = {"one-shot-lines"},
     };
     return &names[way];
 }

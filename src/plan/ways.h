@@ -7,17 +7,18 @@
 #include "wire/blackbox.h"
 
 enum way {
-    WAY_EXCHANGE,   /* all messages at once, by kernel */
-    WAY_COPY,       /* the same by copy engines, as far as messages are long */
-    WAY_ONE_SHOT,   /* reductions: contributions to who wants the result */
-    WAY_TWO_SHOT,   /* contributions to owners of parts, and their results back */
-    WAY_LINES,      /* the same, in lines of 128 bytes */
-    WAY_BULK,       /* the same through larger scratch */
-    WAY_BULK_COPY,  /* the same, results by copy engines */
-    WAY_PEER_LOAD,  /* the same, from and to users' memory */
-    WAY_CHAIN,      /* broadcasts: from rank to rank */
-    WAY_COPY_CHAIN, /* the same by copy engines */
-    WAY_FAN,        /* broadcasts: to all through one */
+    WAY_EXCHANGE,       /* all messages at once, by kernel */
+    WAY_COPY,           /* the same by copy engines, as far as messages are long */
+    WAY_ONE_SHOT,       /* reductions: contributions to who wants the result */
+    WAY_TWO_SHOT,       /* contributions to owners of parts, and their results back */
+    WAY_LINES,          /* the same, in lines of 128 bytes */
+    WAY_ONE_SHOT_LINES, /* contributions to everybody, in such lines */
+    WAY_BULK,           /* as WAY_TWO_SHOT, through larger scratch */
+    WAY_BULK_COPY,      /* the same, results by copy engines */
+    WAY_PEER_LOAD,      /* the same, from and to users' memory */
+    WAY_CHAIN,          /* broadcasts: from rank to rank */
+    WAY_COPY_CHAIN,     /* the same by copy engines */
+    WAY_FAN,            /* broadcasts: to all through one */
     WAY_COUNT
 };
 

@@ -4,9 +4,12 @@
 
 #include "device/cuda/kernels/kernels.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 __thread struct cuda_index cuda_grid, cuda_block_index;
+__thread bool cuda_kernel_has_waited;
 
 #define RUN(kernel, params_type)                                                                                       \
     extern void kernel(struct params_type params);                                                                     \
@@ -51,5 +54,10 @@ void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params,
 {
     cuda_grid = grid;
     cuda_block_index = block;
+    cuda_kernel_has_waited = false;
     kernel->run(params);
+    if (cuda_kernel_has_waited)
+        return;
+    fprintf(stderr, "%s has not waited for its stream\n", kernel->name);
+    abort();
 }

@@ -3,6 +3,7 @@
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_CUDA_KERNELS_H
 #define TUTTI_EMULATION_CUDA_KERNELS_CUDA_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -33,6 +34,10 @@ void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params,
 
 /* What the calling thread's block is; for the kernels. */
 extern __thread struct cuda_index cuda_grid, cuda_block_index;
+
+/* Each kernel waits for what is in front of it in its stream, beside whose end it may be launched: one that does not
+ * ends the program. */
+extern __thread bool cuda_kernel_has_waited;
 
 #ifdef __cplusplus
 }

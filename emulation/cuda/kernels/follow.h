@@ -22,13 +22,14 @@ static inline enum coll follow_coll(enum kernel_mode mode)
     return mode == KERNEL_REDUCE ? COLL_REDUCE : mode == KERNEL_REDUCE_SCATTER ? COLL_REDUCE_SCATTER : COLL_ALLREDUCE;
 }
 
-/* The team and the mode of `what` are known already. */
+/* Team, mode and count of `what` are known already. Of what is reduced in lines, odd counts go in one shot. */
 static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_reduce *what)
 {
     struct way_flows flows = {0};
     enum kernel_mode mode = (enum kernel_mode)what->mode;
-    const struct way_flow *found =
-        way_find(&flows, follow_way(kernel, mode), follow_coll(mode), root, what->team.rank, what->team.nranks);
+    bool one_shot = kernel == KERNEL_REDUCE_LINES && mode != KERNEL_REDUCE_SCATTER && what->count % 2;
+    const struct way_flow *found = way_find(&flows, one_shot ? WAY_ONE_SHOT_LINES : follow_way(kernel, mode),
+                                            follow_coll(mode), root, what->team.rank, what->team.nranks);
     if (!found)
         abort();
     steps_reduce(&found->flow, kernel, what->team.nranks, what);

@@ -108,6 +108,7 @@ typedef enum CUpointer_attribute_enum {
 } CUpointer_attribute;
 
 typedef enum CUfunction_attribute_enum {
+    CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
 } CUfunction_attribute;
@@ -246,6 +247,7 @@ typedef enum CUlaunchAttributeID_enum {
     CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
     CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
     CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN = 10
 } CUlaunchAttributeID;
@@ -256,6 +258,7 @@ typedef union CUlaunchAttributeValue_union {
     struct {
         unsigned x, y, z;
     } clusterDim;
+    int programmaticStreamSerializationAllowed;
     int priority;
     int memSyncDomain; /* 0: default, 1: remote */
 } CUlaunchAttributeValue;

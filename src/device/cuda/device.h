@@ -19,6 +19,7 @@ struct cuda_device {
     uint8_t uuid[16];
     char bus_id[16]; /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */
     char name[64];
+    bool early;             /* launches may come before their stream is over: module.c */
     bool memops;            /* streams can wait for and write words of memory */
     bool vmm;               /* memory can be made that is shared by file descriptor */
     int users;              /* acquisitions not yet released */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the driver that fail: each is reported by name, and nothing is left behind. Needs the stand-in driver. */
+#include "device/cuda/launch.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/scenario.h"
 #include "base/error.h"
@@ -264,10 +265,47 @@ static void test_load(void **state)
     assert_int_equal(scenario(load_fails, FAULT, "cuModuleGetFunction:1"), 0);
 }
 
+/* ---- launches beside the end of what is in front of them ---- */
+
+static void launch_one(bool early)
+{
+    struct cuda_device *device = open_gpu();
+    struct kernel_launch how = {.kernel = KERNEL_EXCHANGE, .blocks = 1, .threads = KERNEL_EXCHANGE_THREADS};
+    struct kernel_exchange params = {.team = {.nranks = 1}};
+    CHECK(cuda_device_load(device) == TUTTI_SUCCESS && device->early == early);
+    CHECK(cuda_launch(device, &how, TUTTI_TYPE_COUNT, &params, NULL) == TUTTI_DEVICE_ERROR &&
+          said("launch a kernel: CUDA_ERROR_"));
+    cuda_device_release(device);
+}
+
+static void comes_early(void)
+{
+    setenv(FAULT, "cuLaunchKernelEx:1", 1);
+    launch_one(true);
+}
+
+static void comes_late(void)
+{
+    const char *faults = getenv(FAULT);
+    char more[128];
+    snprintf(more, sizeof more, "cuLaunchKernel:1%s%s", faults ? "," : "", faults ? faults : "");
+    setenv(FAULT, more, 1);
+    launch_one(false);
+}
+
+static void test_early(void **state)
+{
+    (void)state;
+    assert_int_equal(scenario(comes_early, NULL, NULL), 0);
+    assert_int_equal(scenario(comes_late, "TUTTI_EARLY_LAUNCH", "0"), 0);
+    assert_int_equal(scenario(comes_late, FAULT, "cuFuncGetAttribute:1"), 0); /* of which PTX are the kernels? */
+    assert_int_equal(scenario(comes_late, FAULT, "cuDriverGetVersion:1"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_start), cmocka_unit_test(test_alloc),
                                        cmocka_unit_test(test_share), cmocka_unit_test(test_peers),
-                                       cmocka_unit_test(test_load)};
+                                       cmocka_unit_test(test_load),  cmocka_unit_test(test_early)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

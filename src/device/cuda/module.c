@@ -7,10 +7,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/param.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+
+#define EARLY_VERSION 12030
 
 static const char *const moves[KERNEL_REDUCE_ONE] = {"tutti_exchange", "tutti_chain", "tutti_courier"};
 static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer", "lines"};
@@ -77,6 +80,18 @@ static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_
     return result;
 }
 
+/* Kernels that wait for their stream by themselves may come to the GPU before that is over, from compute capability 9.0
+ * on: an end and a launch take place side by side then. Code made of older PTX does not wait. In graphs since 12.3. */
+static bool may_come_early(const struct cuda_driver *driver, const struct cuda_device *device)
+{
+    int version = 0, ptx = 0;
+    return param_int(PARAM_EARLY_LAUNCH) && device->major >= 9 && driver->LaunchKernelEx && driver->FuncGetAttribute &&
+           driver->DriverGetVersion(&version) == CUDA_SUCCESS && version >= EARLY_VERSION &&
+           driver->FuncGetAttribute(&ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, device->moves[KERNEL_EXCHANGE]) ==
+               CUDA_SUCCESS &&
+           ptx >= 90;
+}
+
 static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
 {
     struct cuda_relaxed relaxed;
@@ -87,6 +102,7 @@ static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device 
     if (result == TUTTI_SUCCESS)
         result = look_up_all(driver, device);
     if (result == TUTTI_SUCCESS) {
+        device->early = may_come_early(driver, device);
         log_info("loaded the kernels on GPU %d: modules took %.1f ms, their functions %.1f", device->ordinal,
                  (double)(middle - begin) / NS_PER_MS, (double)(clock_ns() - middle) / NS_PER_MS);
         atomic_store_explicit(&device->loaded, true, memory_order_release);
@@ -123,12 +139,22 @@ static tutti_result_t choose(const struct cuda_device *device, enum kernel_id ke
     return TUTTI_SUCCESS;
 }
 
+static CUresult launch(const struct cuda_driver *driver, const struct cuda_device *device, CUfunction function,
+                       const struct kernel_launch *how, void *params, CUstream stream)
+{
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value = {.programmaticStreamSerializationAllowed = 1}};
+    CUlaunchConfig config = {how->blocks, 1, 1, how->threads, 1, 1, 0, stream, &early, 1};
+    void *list[] = {params};
+    return device->early ? driver->LaunchKernelEx(&config, function, list, NULL)
+                         : driver->LaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, list, NULL);
+}
+
 tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params,
                            CUstream stream)
 {
     const struct cuda_driver *driver;
     CUfunction function = NULL;
-    void *list[] = {params};
     tutti_result_t result = cuda_driver(&driver);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_load(device);
@@ -137,7 +163,7 @@ tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launc
     if (result != TUTTI_SUCCESS)
         return result;
     cuda_enter(device);
-    CUresult got = driver->LaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, list, NULL);
+    CUresult got = launch(driver, device, function, how, params, stream);
     cuda_leave();
     return cuda_check(got, "launch a kernel");
 }

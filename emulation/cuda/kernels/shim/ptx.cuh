@@ -108,6 +108,11 @@ DEVICE void fence_gpu()
 {
 }
 
+DEVICE void wait_for_stream()
+{
+    cuda_kernel_has_waited = true;
+}
+
 DEVICE bool is_last_of(uint32_t *at, uint32_t n)
 {
     if (__atomic_add_fetch(at, 1, __ATOMIC_ACQ_REL) != n)

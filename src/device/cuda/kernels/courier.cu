@@ -37,6 +37,7 @@ KERNEL(KERNEL_COURIER_THREADS) tutti_courier(PARAMETER(struct kernel_courier) wh
 {
     __shared__ struct courier_turn turn;
     struct kernel_copy *order = what.copies + blockIdx.x;
+    wait_for_stream();
     uint32_t last = load_relaxed(&order->done);
     for (;;) {
         if (threadIdx.x == 0)

@@ -14,9 +14,10 @@ DEVICE void tell_time(const struct kernel_team &team, uint32_t which)
         store_word(team.times + 2 * (team.ticket % KERNEL_TIMES) + which, clock_of_gpu());
 }
 
-/* Called by all threads of all blocks, first. */
+/* Called by all threads of all blocks, first: nothing may be loaded or stored before. */
 DEVICE void launch_begins(const struct kernel_team &team)
 {
+    wait_for_stream();
     if (team.ticket && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0)
         tell_time(team, 0);
 }

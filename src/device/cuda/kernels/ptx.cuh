@@ -19,6 +19,12 @@
 #define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
 #define LINES_WHOLE       true      /* 128 bytes that a warp stores at once are seen all or none */
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define WAIT_FOR_STREAM "griddepcontrol.wait;"
+#else
+#define WAIT_FOR_STREAM ""
+#endif
+
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     uint32_t x;
@@ -109,6 +115,13 @@ DEVICE bool is_last_of(uint32_t *at, uint32_t n)
     uint32_t before;
     asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(n - 1) : "memory");
     return before == n - 1;
+}
+
+/* A launch may come to its GPU before what is in front of it in its stream is over: it waits for that here, and sees
+ * what was stored. */
+DEVICE void wait_for_stream()
+{
+    asm volatile(WAIT_FOR_STREAM : : : "memory");
 }
 
 /* Both halves of a packet are single accesses of 8 bytes: a word and its flag arrive together. */
