@@ -14,7 +14,7 @@
 #define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
 #define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
 #define CHAIN_ALIGN      4096
-#define LONG             (4u << 20) /* from here on there is work for all blocks, and these are as fast, or faster: */
+#define LONG             (2u << 20) /* from here on there is work for all blocks, and these are as fast, or faster: */
 #define LINES_BLOCKS     24         /* of allreduces in lines */
 #define SYMMETRIC_BLOCKS 32         /* of those in symmetric memory */
 #define SCATTER_BLOCKS   48         /* and of reduce-scatters there: 64 are 6 % faster */

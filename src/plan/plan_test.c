@@ -71,8 +71,8 @@ static void test_reductions(void **state)
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 1, false).mode, KERNEL_REDUCE);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 1, false).mode, KERNEL_REDUCE_SCATTER);
     /* long allreduces in lines need fewer blocks, unless the user wants more */
-    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 4 * M - 16, false).launch.blocks, 32);
-    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 4 * M, true).launch.blocks, 24);
+    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M - 16, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M, true).launch.blocks, 24);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 32);
     struct plan_facts more = apart;
     more.room.least = 28;

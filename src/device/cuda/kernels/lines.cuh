@@ -26,9 +26,32 @@
 /* A warp's part of every chunk, as this thread sees it. */
 struct lines_tile {
     struct packet *slot; /* its first vector in slot 0 */
-    uint32_t begin;      /* which 8 bytes of the chunk that has */
+    uint32_t begin;      /* which 8 bytes of the chunk lie there */
     uint32_t lane;
 };
+
+/* Two lines hold 15 vectors of user's data: 7 each, and beside its flag each has a half of the one in between. So all
+ * but that one are loaded and stored whole. Which 8 bytes of the data does vector `at` of a line begin with? */
+DEVICE uint32_t line_unit(uint32_t line, uint32_t at)
+{
+    const uint32_t odd = line % 2;
+    return line / 2 * (2 * LINE_UNITS) +
+           (at == LINE_VECTORS - 1 ? LINE_UNITS - 1 + odd : odd * (LINE_UNITS + 1) + 2 * at);
+}
+
+/* The first of a thread that has `lane` in a warp whose lines begin with number `first`, which is even. */
+DEVICE uint32_t tile_begin(uint32_t first, uint32_t lane)
+{
+    return first * LINE_UNITS + line_unit(lane / LINE_LANES, lane % LINE_LANES);
+}
+
+/* Of its k-th vector. */
+DEVICE uint32_t tile_unit(const struct lines_tile &t, uint32_t k)
+{
+    if (LINES_BESIDE % 2 == 0)
+        return t.begin + k * (LINES_BESIDE * LINE_UNITS);
+    return t.begin + line_unit(k / LINE_EACH * LINES_BESIDE, k % LINE_EACH * LINE_LANES);
+}
 
 /* Slots are zero at first. */
 DEVICE uint64_t lines_flag(uint32_t number)
@@ -52,20 +75,14 @@ DEVICE struct packet *lines_slots(const struct kernel_team &team, int to, int fr
 DEVICE struct lines_tile lines_tile_of(struct packet *slots, const struct thread_group &c)
 {
     const uint32_t first = c.thread / WARP * LINES_TILE, lane = c.thread % WARP;
-    const struct lines_tile t = {slots + first * LINE_VECTORS + lane,
-                                 (first + lane / LINE_LANES) * LINE_UNITS + lane % LINE_LANES * 2, lane};
+    const struct lines_tile t = {slots + first * LINE_VECTORS + lane, tile_begin(first, lane), lane};
     return t;
 }
 
-/* Does this thread's k-th vector end in the flag? How many 8 bytes is it behind the first one? */
+/* Does this thread's k-th vector end in the flag? */
 DEVICE bool has_flag(const struct lines_tile &t, uint32_t k)
 {
     return k % LINE_EACH * LINE_LANES + t.lane % LINE_LANES == LINE_VECTORS - 1;
-}
-
-DEVICE uint32_t tile_step(uint32_t k)
-{
-    return k / LINE_EACH * LINES_BESIDE * LINE_UNITS + k % LINE_EACH * LINE_LANES * 2;
 }
 
 /* ---- user's memory ---- */
@@ -86,47 +103,78 @@ APART void deliver_unit(unsigned char *to, uint64_t at, uint64_t bytes, uint64_t
         store_unit(to + at, x, bytes - at);
 }
 
+DEVICE bool by_vectors(const unsigned char *at, uint64_t bytes)
+{
+    return aligned(at, VECTOR_BYTES) && bytes % VECTOR_BYTES == 0;
+}
+
+/* WHOLE: 16 bytes at a time where they are aligned. Messages are up to 9 % faster so; reductions of bfloat16, which
+ * have few registers left, up to 9 % slower. */
+template <bool WHOLE>
 DEVICE void tile_fetch(struct packet *x, const struct lines_tile &t, const unsigned char *from, uint64_t bytes)
 {
-    const uint32_t begin = t.begin, units = (uint32_t)(bytes / 8);
-    if (by_units(from, bytes)) {
-        const uint64_t *at = (const uint64_t *)from + begin;
+    const uint32_t units = (uint32_t)(bytes / 8);
+    const uint64_t *at = (const uint64_t *)from;
+    if (WHOLE && by_vectors(from, bytes)) {
         UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
         {
-            const uint32_t i = tile_step(k);
-            x[k].half[0] = begin + i < units ? at[i] : 0;
-            x[k].half[1] = !has_flag(t, k) && begin + i + 1 < units ? at[i + 1] : 0;
+            const uint32_t i = tile_unit(t, k);
+            struct vector v = {{0, 0}};
+            if (i < units && has_flag(t, k))
+                v.unit[0] = at[i];
+            else if (i < units)
+                v = *(const struct vector *)(at + i);
+            x[k].half[0] = v.unit[0];
+            x[k].half[1] = v.unit[1];
+        }
+    } else if (by_units(from, bytes)) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
+            const uint32_t i = tile_unit(t, k);
+            x[k].half[0] = i < units ? at[i] : 0;
+            x[k].half[1] = !has_flag(t, k) && i + 1 < units ? at[i + 1] : 0;
         }
     } else {
         UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
         {
-            const uint64_t at = 8 * (uint64_t)(begin + tile_step(k));
-            x[k].half[0] = fetch_unit(from, at, bytes);
-            x[k].half[1] = has_flag(t, k) ? 0 : fetch_unit(from, at + 8, bytes);
+            const uint64_t i = 8 * (uint64_t)tile_unit(t, k);
+            x[k].half[0] = fetch_unit(from, i, bytes);
+            x[k].half[1] = has_flag(t, k) ? 0 : fetch_unit(from, i + 8, bytes);
         }
     }
 }
 
+template <bool WHOLE>
 DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, unsigned char *to, uint64_t bytes)
 {
-    const uint32_t begin = t.begin, units = (uint32_t)(bytes / 8);
-    if (by_units(to, bytes)) {
-        uint64_t *at = (uint64_t *)to + begin;
+    const uint32_t units = (uint32_t)(bytes / 8);
+    uint64_t *at = (uint64_t *)to;
+    if (WHOLE && by_vectors(to, bytes)) {
         UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
         {
-            const uint32_t i = tile_step(k);
-            if (begin + i < units)
+            const uint32_t i = tile_unit(t, k);
+            const struct vector v = {{x[k].half[0], x[k].half[1]}};
+            if (i < units && has_flag(t, k))
+                at[i] = v.unit[0];
+            else if (i < units)
+                *(struct vector *)(at + i) = v;
+        }
+    } else if (by_units(to, bytes)) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
+            const uint32_t i = tile_unit(t, k);
+            if (i < units)
                 at[i] = x[k].half[0];
-            if (!has_flag(t, k) && begin + i + 1 < units)
+            if (!has_flag(t, k) && i + 1 < units)
                 at[i + 1] = x[k].half[1];
         }
     } else {
         UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
         {
-            const uint64_t at = 8 * (uint64_t)(begin + tile_step(k));
-            deliver_unit(to, at, bytes, x[k].half[0]);
+            const uint64_t i = 8 * (uint64_t)tile_unit(t, k);
+            deliver_unit(to, i, bytes, x[k].half[0]);
             if (!has_flag(t, k))
-                deliver_unit(to, at + 8, bytes, x[k].half[1]);
+                deliver_unit(to, i + 8, bytes, x[k].half[1]);
         }
     }
 }

@@ -95,13 +95,13 @@ template <class E> DEVICE void lines_load(const lines_run<E> &r, struct packet *
 {
     const struct span s = lines_piece(r, p, t);
     const uint64_t block = r.what.mode == KERNEL_REDUCE_SCATTER ? r.s.bytes * (uint64_t)p : 0;
-    tile_fetch(x, r.tile, (const unsigned char *)r.what.in + block + s.begin, s.end - s.begin);
+    tile_fetch<false>(x, r.tile, (const unsigned char *)r.what.in + block + s.begin, s.end - s.begin);
 }
 
 template <class E> DEVICE void lines_store(const lines_run<E> &r, const struct packet *x, int p, uint32_t t)
 {
     const struct span s = lines_piece(r, p, t);
-    tile_deliver(x, r.tile, (unsigned char *)r.what.out + s.begin, s.end - s.begin);
+    tile_deliver<false>(x, r.tile, (unsigned char *)r.what.out + s.begin, s.end - s.begin);
 }
 
 /* What is to be told is computed with the flag's half, too, of which nothing comes. */
@@ -246,13 +246,7 @@ template <class E> DEVICE void reduce_lines(const struct kernel_reduce &what)
     }
     barrier();
     const uint64_t tiles = (least(s.part, s.bytes) + LINES_TILE_BYTES - 1) / LINES_TILE_BYTES;
-    lines_run<E> r = {what,
-                      s,
-                      a,
-                      threadIdx.x / WARP * gridDim.x + blockIdx.x,
-                      0,
-                      0,
-                      {NULL, lane / LINE_LANES * LINE_UNITS + lane % LINE_LANES * 2, lane}};
+    lines_run<E> r = {what, s, a, threadIdx.x / WARP * gridDim.x + blockIdx.x, 0, 0, {NULL, tile_begin(0, lane), lane}};
     if (r.worker >= tiles)
         return;
     r.steps = (uint32_t)((tiles - r.worker + s.workers - 1) / s.workers);

@@ -121,7 +121,7 @@ struct plain_work {
 DEVICE void lines_fetch(struct stream *s, uint32_t t)
 {
     if (t < s->steps)
-        tile_fetch(s->ahead, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
+        tile_fetch<true>(s->ahead, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
 }
 
 /* Is there room for chunk `number`? Waits. False, in all threads of a warp: given up. */
@@ -153,7 +153,7 @@ DEVICE void lines_receive(struct stream *s, uint32_t t)
     struct packet x[LINES_VECTORS];
     s->good = tile_wait(x, s->tile, number, s->team->abort, s->peer);
     if (s->good)
-        tile_deliver(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
+        tile_deliver<true>(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
     s->good = !half_barrier_or(STREAM_IN, !s->good);
     if (s->good && s->thread_group.thread == 0)
         store_ack(&window_of(*s->team, s->peer)->lines_acked[s->stripe][s->team->rank], number);
