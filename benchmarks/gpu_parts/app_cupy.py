@@ -16,6 +16,24 @@ TYPES = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64, "int32": nc
          "float16": nccl.NCCL_FLOAT16}
 
 
+# Lets what is behind it in its stream come at once, and writes long after that.
+LATE = r"""
+extern "C" __global__ void late(float *to, int count, float value)
+{
+    unsigned long long end, now;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end));
+    do
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - end < 200000);
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        to[i] = value + i % 8;
+}
+"""
+
+
 class Gpus:
     def __init__(self, count):
         self.count, self.wrong, self.points = count, [], 0
@@ -68,6 +86,33 @@ class Gpus:
         self.try_call(f"send and recv {name}", parts, [parts[(r - 1) % n] for r in range(n)], ring)
 
 
+    def behind_late(self, count):
+        """A call whose input a kernel is still to write, and a kernel that reads its result."""
+        late, send, recv, seen = cupy.RawKernel(LATE, "late"), [], [], []
+        for rank, stream in enumerate(self.streams):
+            with cupy.cuda.Device(rank), stream:
+                send.append(cupy.zeros(count, "float32"))
+                recv.append(cupy.zeros(count, "float32"))
+                stream.synchronize()
+                late((8,), (256,), (send[rank], numpy.int32(count), numpy.float32(rank)))
+        nccl.groupStart()
+        for rank, comm in enumerate(self.comms):
+            with cupy.cuda.Device(rank):
+                comm.allReduce(send[rank].data.ptr, recv[rank].data.ptr, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM,
+                               self.streams[rank].ptr)
+        nccl.groupEnd()
+        wanted = (numpy.arange(count) % 8 * self.count + sum(range(self.count))).astype("float32")
+        for rank, stream in enumerate(self.streams):
+            with cupy.cuda.Device(rank), stream:
+                seen.append(recv[rank] + 1)
+        for rank, stream in enumerate(self.streams):
+            with cupy.cuda.Device(rank):
+                stream.synchronize()
+                self.points += 1
+                if not numpy.array_equal(cupy.asnumpy(seen[rank]), wanted + 1):
+                    self.wrong.append(f"allReduce of {count} behind a kernel that writes late: wrong on rank {rank}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpus", type=int, default=4)
@@ -77,6 +122,8 @@ def main():
     for kind, number in TYPES.items():
         for count in COUNTS:
             gpus.size(kind, number, count)
+    for count in (256, 20 * 1000, 60 * 1000, 1000 * 1000, 20 * 1000 * 1000):
+        gpus.behind_late(count)
     print(proof.line())
     print(*gpus.wrong[:10], sep="\n")
     print(f"result: {gpus.points} points, {len(gpus.wrong)} wrong", flush=True)
