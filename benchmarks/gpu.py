@@ -34,12 +34,12 @@ from gpu_parts import (apps, beside, check, first, kill, layers, limits, nopeer,
                        sanitize, speed, suite)
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
-PARTS = {"kill": (kill, 150, 140, 10), "first": (first, 180, 60, 15), "nopeer": (nopeer, 180, 60, 40),
-         "beside": (beside, 300, 120, 75), "layers": (layers, 240, 110, 25),
-         "pipeline": (pipeline, 240, 60, 36), "speed": (speed, 540, 90, 110), "apps": (apps, 300, 120, 90),
+PARTS = {"kill": (kill, 150, 140, 10), "first": (first, 180, 60, 15), "nopeer": (nopeer, 180, 60, 28),
+         "beside": (beside, 300, 120, 66), "layers": (layers, 240, 110, 22),
+         "pipeline": (pipeline, 240, 60, 34), "speed": (speed, 540, 90, 72), "apps": (apps, 300, 120, 130),
          "suite": (suite, 500, 150, 0),
-         "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 20), "limits": (limits, 90, 80, 30),
-         "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}
+         "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 20), "limits": (limits, 90, 80, 20),
+         "check": (check, 300, 90, 205), "report": (report, 0, 0, 0)}
 
 
 def nccl_folder():

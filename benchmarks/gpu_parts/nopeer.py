@@ -55,6 +55,7 @@ def show(points):
 
 def main(options, results):
     budget = Budget(options.budget)
+    options.rounds = min(options.rounds, 2) if options.quick else options.rounds
     results.data.update(points={}, checks=[], complaints=[])
     points, failed = results.data["points"], 0
     for turn in range(options.rounds):

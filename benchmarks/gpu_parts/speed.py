@@ -106,6 +106,7 @@ def one(options, results, name, program, arguments, library, folder, limit):
 
 def main(options, results):
     budget, todo, failed = Budget(options.budget), cases(options), 0
+    options.rounds = min(options.rounds, 2) if options.quick else options.rounds
     for key, empty in (("points", {}), ("complaints", []), ("done", {})):
         results.data.setdefault(key, empty)
     results.data["form"] = options.form
