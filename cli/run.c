@@ -14,7 +14,7 @@ static const char help[] = "Usage: tutti run -n N [OPTIONS] [--] PROGRAM [ARGUME
                            "Starts N ranks of PROGRAM and ends when all have ended. When one fails, the\n"
                            "others are stopped.\n"
                            "\n"
-                           "  -n, --np N           number of ranks; with hosts, all their slots if it is not\n"
+                           "  -n, -np, --np N      number of ranks; with hosts, all their slots if it is not\n"
                            "                       given\n"
                            "  -H, --hosts LIST     hosts and the ranks that each has room for (slots):\n"
                            "                       a:2,b:2; one if there is no number\n"
@@ -217,6 +217,8 @@ int cmd_run(int argc, char **argv)
             fputs(help, stdout);
             break;
         }
+        if (option == 'n' && strcmp(optarg, "p") == 0 && optind < argc) /* -np, as mpirun has it */
+            optarg = argv[optind++];
         code = take_option(&request, option);
     }
     if (code == EXIT_OK && option != 'h')

@@ -96,6 +96,12 @@ class Run(unittest.TestCase):
             self.assertEqual(err.count("joined"), 3, err)
             self.assertNotRegex(err.lower(), "fail|error|lost|refused|warn")
 
+    def test_number_as_mpirun_has_it(self):
+        for words in ("-np", "2"), ("-n2",), ("--np=2",):
+            self.assertEqual(tutti("run", *words, "--no-tag", "sh", "-c", "echo $TUTTI_SIZE")[:2], (0, "2\n2\n"), words)
+        self.assertIn('got "p"', tutti("run", "-np")[2])
+        self.assertIn('got "two"', tutti("run", "-np", "two", "true")[2])
+
     def test_two_jobs_have_two_nonces(self):
         self.assertNotEqual(ranks(1, "echo $TUTTI_NONCE"), ranks(1, "echo $TUTTI_NONCE"))
 
@@ -437,7 +443,7 @@ class Program(unittest.TestCase):
         self.assertEqual(self.completions("tra"), ["trace"])
         self.assertEqual(self.completions("help", "di"), ["diagnose"])
         self.assertEqual(self.completions("topo", "--"), ["--json", "--svg", "--help"])
-        self.assertEqual(self.completions("run", "-n"), ["-n"])
+        self.assertEqual(self.completions("run", "-n"), ["-n", "-np"])
         self.assertEqual(self.completions("env", "TUTTI_SPI"), ["TUTTI_SPIN"])
         self.assertEqual(self.completions("perf", "all"), ["allreduce", "allgather", "alltoall", "alltoallv"])
         self.assertEqual(self.completions("perf", "b"), ["broadcast", "barrier"])
