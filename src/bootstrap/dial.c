@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define PAUSE_MIN 10u /* ms; doubles up to */
+#define PAUSE_MIN 1u /* ms; doubles up to */
 #define PAUSE_MAX 1000u
 #define CONNECT_MIN                                                                                                    \
     500u /* ms for TCP alone: shorter than its own second try, which a full listen queue would cost us */

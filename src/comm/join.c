@@ -144,20 +144,26 @@ static tutti_result_t join(struct tutti_comm *comm)
 {
     uint64_t since = clock_ns();
     struct bootstrap *bootstrap = NULL;
+    struct bootstrap_counters counters = {0};
     const struct comm_settings *settings = &comm->settings;
     tutti_result_t result = choice_open(&comm->choices);
     if (result == TUTTI_SUCCESS)
         result = bootstrap_join(&settings->id, settings->rank, settings->nranks, settings->deadline, &comm->abort,
                                 &bootstrap);
-    if (result == TUTTI_SUCCESS)
+    double connected = ms_since(&since);
+    if (result == TUTTI_SUCCESS) {
+        bootstrap_counters(bootstrap, &counters);
         result = meet(comm, bootstrap);
+    }
     bootstrap_close(bootstrap);
     double met = ms_since(&since);
     if (result == TUTTI_SUCCESS)
         result = share_all(comm);
     if (result == TUTTI_SUCCESS)
-        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", settings->rank,
-                 settings->nranks, settings->name, met, ms_since(&since));
+        log_info("rank %d of %d joined %s: connecting took %.1f ms (%llu attempts repeated), introductions %.1f, what "
+                 "ranks share %.1f",
+                 settings->rank, settings->nranks, settings->name, connected, (unsigned long long)counters.retries, met,
+                 ms_since(&since));
     return result;
 }
 
