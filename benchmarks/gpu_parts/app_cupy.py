@@ -85,7 +85,6 @@ class Gpus:
 
         self.try_call(f"send and recv {name}", parts, [parts[(r - 1) % n] for r in range(n)], ring)
 
-
     def behind_late(self, count):
         """A call whose input a kernel is still to write, and a kernel that reads its result."""
         late, send, recv, seen = cupy.RawKernel(LATE, "late"), [], [], []
