@@ -100,6 +100,7 @@ static void *work_off(void *data)
         if (late)
             queue_pass(stream);
         stream->head = op->next;
+        stream->queued--;
         op_finish(op);
         op_unref(op);
     }
@@ -189,6 +190,7 @@ static void append(CUstream stream, struct op *op)
     else
         stream->head = op;
     stream->tail = op;
+    stream->queued++;
     op_unref(stream->last);
     stream->last = op;
     pthread_cond_signal(&stream->more);
@@ -231,6 +233,8 @@ CUresult stream_submit(CUstream stream, struct work *work, struct op **op)
         work_clear(work);
         return result;
     }
+    while (stream->queued >= STREAM_ROOM)
+        state_wait();
     return enqueue(stream, work, work->kind == WORK_GRAPH ? work->graph->last : NULL, op);
 }
 

@@ -5,6 +5,8 @@
 #include "graph.h"
 #include "work.h"
 
+#define STREAM_ROOM 1024 /* operations in a stream: who comes with more waits, as in the driver */
+
 /* An operation in a stream. Others that must come later hold it until it is done. */
 struct op {
     unsigned refs;
@@ -23,6 +25,7 @@ struct CUstream_st {
     int priority;
     unsigned long long id;
     struct op *head, *tail, *last; /* last: counted, of all ever submitted */
+    unsigned queued;
     bool running, closing, legacy, per_thread;
     pthread_t owner; /* of a default stream per thread */
     pthread_cond_t more;

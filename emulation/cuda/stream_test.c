@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events, stream memory operations, kernels. */
 #include "pool.h"
+#include "stream.h"
 #include "tests/check.h"
 
 #include <pthread.h>
@@ -103,6 +104,46 @@ static void test_wait_values(void **state)
     OK(cuStreamSynchronize(NULL));
     assert_int_equal(word[3], 1);
     OK(cuMemFreeHost(word));
+    leave_device(0);
+}
+
+struct writer {
+    CUstream stream;
+    uint32_t *word;
+    uint32_t written;
+};
+
+/* One more than there is room for. */
+static void *write_many(void *argument)
+{
+    struct writer *writer = argument;
+    use_device(0);
+    for (uint32_t i = 1; i <= STREAM_ROOM; i++) {
+        OK(cuStreamWriteValue32_v2(writer->stream, of(writer->word), i, 0));
+        __atomic_store_n(&writer->written, i, __ATOMIC_RELEASE);
+    }
+    leave_device(0);
+    return NULL;
+}
+
+static void test_full(void **state)
+{
+    pthread_t thread;
+    use_device(0);
+    struct writer writer = {.word = new_word()};
+    uint32_t *gate = new_word();
+    OK(cuStreamCreate(&writer.stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamWaitValue32_v2(writer.stream, of(gate), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    pthread_create(&thread, NULL, write_many, &writer);
+    while (load(&writer.written) < STREAM_ROOM - 1)
+        usleep(100);
+    usleep(20000); /* any time does */
+    assert_int_equal(load(&writer.written), STREAM_ROOM - 1);
+    __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    OK(cuStreamSynchronize(writer.stream));
+    assert_int_equal(load(writer.word), STREAM_ROOM);
+    OK(cuStreamDestroy_v2(writer.stream));
     leave_device(0);
 }
 
@@ -260,7 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),          cmocka_unit_test(test_wait_values),  cmocka_unit_test(test_legacy),
         cmocka_unit_test(test_host_functions), cmocka_unit_test(test_async_copies), cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_blocks_meet),
+        cmocka_unit_test(test_blocks_meet),    cmocka_unit_test(test_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

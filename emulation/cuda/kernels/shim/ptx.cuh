@@ -138,6 +138,8 @@ DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
     load_halves(at, x, y);
 }
 
+#define TURNS_TO_LOOK 16 /* no memory is farther than other memory here, and turns last long */
+
 /* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. */
 DEVICE void pause_spin()
 {

@@ -204,6 +204,8 @@ DEVICE bool warp_any(bool yes)
     return __any_sync(~0u, yes) != 0;
 }
 
+#define TURNS_TO_LOOK 512 /* how often, until it is time for a look at host memory, which takes about a microsecond */
+
 /* Between two looks at a word that another GPU writes. */
 DEVICE void pause_spin()
 {

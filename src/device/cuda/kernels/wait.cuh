@@ -7,8 +7,6 @@
 
 #include <ptx.cuh>
 
-#define TURNS_TO_LOOK 512 /* the abort word is in host memory: a look takes about a microsecond */
-
 struct waiting {
     const uint32_t *abort;
     uint32_t turns;
