@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,9 @@ static struct rank {
     pthread_t thread;
     bool is_out[RANKS], wrong;
     int late_ms, patience_ms, failures;
-    bool corrects; /* after a failure: comes again with the right list */
+    bool corrects;     /* after a failure: comes again with the right list */
+    bool behind_first; /* comes when the first rank's visit is over */
+    _Atomic bool over;
     tutti_result_t result;
     uint64_t child;
     char sentence[TEAM_SENTENCE + 40];
@@ -67,12 +70,15 @@ static void visit_once(struct rank *rank)
         if (!rank->is_out[i])
             members[count++] = i;
     usleep((unsigned)rank->late_ms * 1000);
+    while (rank->behind_first && !atomic_load(&ranks[0].over))
+        usleep(1000);
     struct meeting_call call = {members, count, rank->is_out, rank->wrong,
                                 clock_deadline_ms((uint64_t)rank->patience_ms)};
     rank->result = meeting_visit(&rank->meeting, &call, &rank->child);
     snprintf(rank->sentence, sizeof rank->sentence, "%s", rank->result == TUTTI_SUCCESS ? "" : error_last());
     struct wire_abort own = rank->meeting.why;
     meeting_end(&rank->meeting, rank->result == TUTTI_SUCCESS ? NULL : &own);
+    atomic_store(&rank->over, true);
 }
 
 static void *visit(void *argument)
@@ -192,11 +198,11 @@ static void who_gives_up_ends_the_visit_of_those_who_come_late(void **state)
 {
     (void)state;
     ranks[0].patience_ms = 50;
-    ranks[11].late_ms = 300;
+    ranks[11].behind_first = true;
     meet(0, RANKS);
     all_fail(TUTTI_REMOTE_ERROR, "within TUTTI_INIT_TIMEOUT");
     ranks[0].patience_ms = 60000;
-    ranks[11].late_ms = 0;
+    ranks[11].behind_first = false;
     meet(0, RANKS);
     all_agree();
 }
