@@ -16,8 +16,11 @@
 #define CHAIN_ALIGN      4096
 #define LONG             (2u << 20) /* from here on there is work for all blocks, and these are as fast, or faster: */
 #define LINES_BLOCKS     24         /* of allreduces in lines */
-#define SYMMETRIC_BLOCKS 32         /* of those in symmetric memory */
-#define SCATTER_BLOCKS   48         /* and of reduce-scatters there: 64 are 6 % faster */
+#define ROOTED_LONG      (4u << 20)
+#define ROOTED_BLOCKS    16 /* of rooted reduces in lines from there on, of three ranks or more */
+#define SYMMETRIC_BLOCKS 32 /* of those in symmetric memory */
+#define SCATTER_BLOCKS   48 /* and of reduce-scatters there: 64 are 6 % faster */
+#define MANY_BLOCKS      64 /* of plain data, of three ranks or more */
 
 enum { ANYWHERE = 0 };
 
@@ -149,7 +152,7 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
-           (facts->symmetric ? PLAN_SYMMETRIC : 0);
+           (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -159,6 +162,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
         return schedule_reduces(coll);
     case WHOLE:
         return coll == COLL_ALLREDUCE || coll == COLL_REDUCE;
+    case UNROOTED:
+        return coll == COLL_ALLREDUCE || coll == COLL_REDUCE_SCATTER;
     case ALLREDUCE:
         return coll == COLL_ALLREDUCE;
     case SCATTER:
@@ -190,12 +195,33 @@ static enum kernel_mode mode_of(enum way way, enum coll coll)
     return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
 }
 
-/* Of a long vector. */
+/* The blocks of a long vector; 0: the kernel's own number. */
+static unsigned long_blocks(const struct plan_facts *facts, const struct plan *plan)
+{
+    const bool many = facts->nranks > 2, allreduce = plan->mode == KERNEL_ALLREDUCE;
+    switch (plan->launch.kernel) {
+    case KERNEL_REDUCE_LINES:
+        if (allreduce)
+            return LINES_BLOCKS;
+        return many && plan->mode == KERNEL_REDUCE && plan->given >= ROOTED_LONG ? ROOTED_BLOCKS : 0;
+    case KERNEL_REDUCE_PEER:
+        return !facts->symmetric ? 0 : allreduce ? SYMMETRIC_BLOCKS : SCATTER_BLOCKS;
+    case KERNEL_REDUCE_BULK:
+        return many && !facts->in_host ? MANY_BLOCKS : 0;
+    default:
+        return 0;
+    }
+}
+
+/* So many, unless the user wants more, but never more than the kernel has room for. */
 static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct plan *plan)
 {
+    unsigned most = plan->launch.kernel == KERNEL_REDUCE_LINES ? KERNEL_LINES_BLOCKS : KERNEL_STRIPES;
     if (blocks < facts->room.least)
         blocks = facts->room.least;
-    plan->launch.blocks = blocks < facts->room.most ? blocks : facts->room.most;
+    if (most > facts->room.most)
+        most = facts->room.most;
+    plan->launch.blocks = blocks < most ? blocks : most;
 }
 
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
@@ -208,12 +234,9 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
     else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
         kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
-    if (plan->given < LONG)
-        return;
-    if (kernel == KERNEL_REDUCE_LINES && plan->mode == KERNEL_ALLREDUCE)
-        take_blocks(facts, LINES_BLOCKS, plan);
-    else if (kernel == KERNEL_REDUCE_PEER && facts->symmetric)
-        take_blocks(facts, plan->mode == KERNEL_ALLREDUCE ? SYMMETRIC_BLOCKS : SCATTER_BLOCKS, plan);
+    unsigned blocks = plan->given < LONG ? 0 : long_blocks(facts, plan);
+    if (blocks)
+        take_blocks(facts, blocks, plan);
 }
 
 static uint64_t chunk_of(const struct plan_rules *rules, const struct plan *plan)

@@ -22,6 +22,7 @@ enum plan_fact {
     PLAN_PARTS = 128,     /* copy engines carry messages as long as each rank's part of the vector */
     PLAN_LINES = 256,     /* links carry lines of 128 bytes as a whole, and there is more than one rank */
     PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
+    PLAN_MANY = 1024,     /* three ranks or more */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */

@@ -16,11 +16,13 @@
 #define M ((uint64_t)1 << 20)
 
 static struct plan_rules rules;
-/* Four GPUs of four processes, or of one; windows in host memory. */
+/* Four GPUs of four processes, or of one; two of two; windows in host memory. */
 static const struct plan_facts apart = {
     .nranks = 4, .copies = true, .apart = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
 static const struct plan_facts together = {
     .nranks = 4, .copies = true, .loads = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
+static const struct plan_facts pair = {
+    .nranks = 2, .copies = true, .apart = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
 static const struct plan_facts in_host = {.nranks = 4, .in_host = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
 
 /* Settings as NAME=VALUE, for the rules of one test. */
@@ -51,12 +53,16 @@ static void test_reductions(void **state)
     expect(&apart, COLL_ALLREDUCE, 0, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K + 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
-    expect(&apart, COLL_REDUCE, 256 * K - 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
-    expect(&apart, COLL_REDUCE, 256 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&apart, COLL_REDUCE, 256 * K + 1, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_ALLREDUCE, 4 * M - 1, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_ALLREDUCE, 4 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_REDUCE_SCATTER, M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE_SCATTER, M, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&apart, COLL_REDUCE, 32 * M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&apart, COLL_REDUCE, 32 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
-    expect(&apart, COLL_REDUCE_SCATTER, 64 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
-    expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&apart, COLL_REDUCE_SCATTER, 64 * K + 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
     set("TUTTI_REDUCE_LINES_TO", "0");
     expect(&apart, COLL_REDUCE, 512 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
     expect(&apart, COLL_REDUCE, 512 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
@@ -73,10 +79,18 @@ static void test_reductions(void **state)
     /* long allreduces in lines need fewer blocks, unless the user wants more */
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M - 16, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M, true).launch.blocks, 24);
-    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M - 16, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 16);
+    assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE, 4 * M, false).launch.blocks, 32);
     struct plan_facts more = apart;
     more.room.least = 28;
-    assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 4 * M, false).launch.blocks, 28);
+    assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 3 * M, false).launch.blocks, 28);
+    more.room.least = 64; /* for more there are no slots */
+    assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
+    assert_int_equal(plan_call(&rules, &more, COLL_REDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
+    /* three ranks or more have more in flight by more blocks */
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 64 * M, false).launch.blocks, 64);
+    assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE_SCATTER, 64 * M, false).launch.blocks, 32);
     /* as much work as with a vector of all blocks */
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).given, M);
@@ -85,17 +99,19 @@ static void test_reductions(void **state)
 /* Two ranks: one hop carries no more than two. */
 static void test_pairs(void **state)
 {
-    struct plan_facts pair = apart;
-    pair.nranks = 2;
+    struct plan_facts without = pair;
     expect(&pair, COLL_ALLREDUCE, 96 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&pair, COLL_ALLREDUCE, 96 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
     expect(&pair, COLL_ALLREDUCE, 576 * K - 1, true, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
     expect(&pair, COLL_ALLREDUCE, 576 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&pair, COLL_REDUCE, 96 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&pair, COLL_REDUCE, 96 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_REDUCE_SCATTER, 128 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&pair, COLL_REDUCE_SCATTER, 128 * K, false, WAY_LINES, KERNEL_REDUCE_LINES);
-    pair.lines = false;
-    expect(&pair, COLL_ALLREDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&pair, COLL_ALLREDUCE, 32 * M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&pair, COLL_ALLREDUCE, 32 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    without.lines = false;
+    expect(&without, COLL_ALLREDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
 }
 
 static void test_results_by_copy_engines(void **state)
@@ -157,8 +173,7 @@ static void test_windows_in_host_memory(void **state)
 
 static void test_broadcasts(void **state)
 {
-    struct plan_facts pair = apart, zero = apart;
-    pair.nranks = 2;
+    struct plan_facts zero = apart;
     expect(&pair, COLL_BROADCAST, 64 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
     expect(&apart, COLL_BROADCAST, 512 * K - 1, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
     expect(&apart, COLL_BROADCAST, 512 * K, false, WAY_FAN, KERNEL_CHAIN);
@@ -197,14 +212,14 @@ static void test_forms(void **state)
     assert_int_equal(forms.lines_to, 6 * M);
     assert_int_equal(plan_forms(&rules, &in_host).plain_from, 8 * K);
     assert_int_equal(plan_forms(&rules, &in_host).lines_to, 0);
-    assert_int_equal(forms.invite_from, 8 * M);
+    assert_int_equal(forms.invite_from, 6 * M);
     assert_int_equal(plan_forms(&rules, &in_host).invite_from, 0);        /* nobody reaches anybody's memory */
     assert_true(plan_forms(&rules, &in_host).copy_from[0] == UINT64_MAX); /* nothing is copied */
     struct plan_facts facts = apart;
     facts.copies = false;
     assert_int_equal(plan_forms(&rules, &facts).invite_from, 0); /* nobody maps anybody's memory */
     facts.apart = false;
-    assert_int_equal(plan_forms(&rules, &facts).invite_from, 8 * M);
+    assert_int_equal(plan_forms(&rules, &facts).invite_from, 6 * M);
     facts = apart;
     facts.protocols = 1u << KERNEL_LINES;
     assert_int_equal(plan_forms(&rules, &facts).lines_from, 1);
@@ -264,7 +279,7 @@ static void expect_duel(uint64_t parameter, const struct plan_row *row)
         found++;
         if (duel.untuned)
             continue;
-        if (!meets(&duel, &apart, row->way) && !meets(&duel, &together, row->way))
+        if (!meets(&duel, &apart, row->way) && !meets(&duel, &together, row->way) && !meets(&duel, &pair, row->way))
             fail_msg("%s: no size in between is carried by %s", param_row(duel.id)->name, way_name(row->way)->text);
         assert_true(row->quantity != ALL); /* tutti tune counts the bytes of a vector, and of messages */
         assert_true(duel.largest == (row->below.kind == LIMIT_PAST && row->below.value == parameter));
@@ -306,7 +321,9 @@ static void test_duels_follow_from_rows(void **state)
     expect_ways(PARAM_PEER_FROM, &together, M, WAY_LINES, WAY_PEER_LOAD);
     expect_ways(PARAM_PEER_FROM, &apart, M, WAY_LINES, WAY_LINES);
     expect_ways(PARAM_REDUCE_LINES_FROM, &apart, 512 * K, WAY_TWO_SHOT, WAY_LINES);
-    expect_ways(PARAM_REDUCE_LINES_TO, &apart, 64 * M, WAY_LINES, WAY_BULK);
+    expect_ways(PARAM_REDUCE_LINES_TO, &pair, 64 * M, WAY_LINES, WAY_BULK);
+    expect_ways(PARAM_BULK_FROM, &apart, 4 * M, WAY_LINES, WAY_BULK);
+    expect_ways(PARAM_BULK_FROM, &pair, 4 * M, WAY_LINES, WAY_LINES);
     expect_ways(PARAM_REDUCE_LINES_TO, &together, 4 * M, WAY_PEER_LOAD, WAY_PEER_LOAD);
     expect_ways(PARAM_GATHER_FROM, &apart, 256 * M, WAY_BULK, WAY_BULK_COPY);
     expect_ways(PARAM_GATHER_FROM, &apart, 64 * M, WAY_BULK, WAY_BULK); /* parts are too short to be copied */

@@ -72,7 +72,7 @@ GPU_WAYS = {
                 "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
     "kernels alone": {"TUTTI_COPY_FROM": "0"},
     "lines": {"TUTTI_COPY_FROM": "0", "TUTTI_LINES_FROM": "1", "TUTTI_LINES_TO": "1T"},
-    "reductions in lines": {"TUTTI_REDUCE_LINES_FROM": "1", "TUTTI_REDUCE_LINES_TO": "1T"},
+    "reductions in lines": {"TUTTI_REDUCE_LINES_FROM": "0", "TUTTI_REDUCE_LINES_TO": "1T", "TUTTI_BULK_FROM": "1T"},
     "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0"},
     "plain data, invited": {"TUTTI_COPY_FROM": "1T", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0",
                             "TUTTI_INVITE_FROM": "5K"},

@@ -4,8 +4,7 @@
 
 #define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
 #define TWO_SHOT_EACH ((size_t)4 << 10)
-#define LINES_EACH    ((size_t)16 << 10) /* of a block */
-#define LINES_BLOCKS  (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
+#define LINES_EACH    ((size_t)16 << 10)  /* of a block */
 #define BULK_EACH     ((size_t)32 << 10)  /* of a block */
 #define HOST_EACH     ((size_t)128 << 10) /* the same, through host memory */
 #define HOST_LEAST    4
@@ -19,8 +18,10 @@ struct usual {
     uint64_t from;
     unsigned blocks;
 };
-static const struct usual reductions[] = {
-    {0, 16}, {256 << 10, 64}, {(16 << 20) + 1, 32}, {UINT64_MAX, 0}};             /* of the longest 32 are as fast */
+static const struct usual reductions[] = {{0, 16},
+                                          {256 << 10, 64},
+                                          {(16 << 20) + 1, 32},
+                                          {UINT64_MAX, 0}}; /* of the longest 32 are as fast, with two ranks */
 static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}}; /* of exchanges, and broadcasts */
 static const struct usual through_host[] = {{0, 16}, {UINT64_MAX, 0}}; /* more of them that look hold up the data */
 
@@ -85,7 +86,7 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
         return;
     }
     if (kernel == KERNEL_REDUCE_LINES) {
-        out->blocks = parts(bytes, LINES_EACH, smaller(most, LINES_BLOCKS));
+        out->blocks = parts(bytes, LINES_EACH, smaller(most, KERNEL_LINES_BLOCKS));
         out->threads = KERNEL_LINES_THREADS;
         return;
     }

@@ -41,9 +41,10 @@
 #define KERNEL_LINES_SLOT       ((uint64_t)16 << 10)  /* for each of these */
 #define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
 #define KERNEL_LINES_WORKERS    512                   /* most warps of one */
-#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
-#define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
-#define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
+#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)  /* of such a message for each of its stripes */
+#define KERNEL_PLAIN_DEPTH      4                    /* chunks of it that a sender may be ahead of the receiver */
+#define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_PLAIN_CHUNKS     8   /* into which a stripe is cut, if they are between this and a slot */
 #define KERNEL_OFFERS           512 /* buffers of a rank that a peer may have mapped at a time */
 #define KERNEL_COURIER_THREADS  512
