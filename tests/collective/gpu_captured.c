@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_captured CASE: messages in graphs, of kernels that store them where they are wanted, or in slots where they
- * cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured straight. How many went which way
- * says a line of the log when a communicator ends.
+ * gpu_captured CASE: messages in graphs and calls, of kernels that store them where they are wanted, or in slots where
+ * they cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured straight. How many went which
+ * way says a line of the log when a communicator ends.
  */
 #include "gpu_rank.h"
 
@@ -202,7 +202,7 @@ static void goes_straight(pattern *issues, size_t words, size_t shift)
     forget(recv - shift);
 }
 
-/* Before the mapping is there, too, and beside calls, which go through slots. */
+/* Before the mapping is there, too, which may take slots, and beside calls. */
 static void while_it_is_mapped(void)
 {
     int told = logged(" told rank ", NULL, 0);
@@ -220,9 +220,53 @@ static void while_it_is_mapped(void)
         check(issue, recv, WORDS, round + 100);
     }
     DONE(cu->GraphExecDestroy(exec));
-    end(true, true);
+    unsigned long long counts[2];
+    end_counted(counts);
+    require(counts[0] != 0, "what is mapped goes straight");
     forget(send);
     forget(recv);
+}
+
+static void map_piece(CUdeviceptr at, bool shareable)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
+    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    DONE(cu->MemCreate(&handle, PIECE, &prop, 0));
+    DONE(cu->MemMap(at, PIECE, 0, handle, 0));
+    DONE(cu->MemSetAccess(at, PIECE, &who, 1));
+    DONE(cu->MemRelease(handle));
+}
+
+/* Without any graph. And other memory at the address of what a call received in and the program has freed. */
+static void calls_alone(void)
+{
+    CUdeviceptr base = 0;
+    begin();
+    DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
+    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 40);
+    for (unsigned round = 0; round < 30; round++) {
+        int told = logged(" told rank ", NULL, 0);
+        all_say(true);
+        if (round % 10 == 0)
+            map_piece(base, true);
+        for (int again = 0; again < 2; again++) {
+            fill(send, recv, WORDS, 2 * round + (unsigned)again);
+            issue(send, recv, WORDS);
+            check(issue, recv, WORDS, 2 * round + (unsigned)again);
+        }
+        if (round % 10 == 0)
+            await_line(" told rank ", told + nranks - 1);
+        if (round % 10 == 9)
+            DONE(cu->MemUnmap(base, PIECE));
+    }
+    unsigned long long counts[2];
+    end_counted(counts);
+    require(counts[0] >= 3 * 18 * (unsigned long long)(nranks - 1), "calls' messages go straight when all is mapped");
+    forget(send);
+    DONE(cu->MemAddressFree(base, PIECE));
 }
 
 /* Ranks replay and call in turn: each end may be in a graph or not. */
@@ -242,22 +286,9 @@ static void other_end_calls(void)
         check(issue, recv, WORDS, round);
     }
     DONE(cu->GraphExecDestroy(exec));
-    end(true, true);
+    end(true, false);
     forget(send);
     forget(recv);
-}
-
-static void map_piece(CUdeviceptr at, bool shareable)
-{
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
-    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
-    DONE(cu->MemCreate(&handle, PIECE, &prop, 0));
-    DONE(cu->MemMap(at, PIECE, 0, handle, 0));
-    DONE(cu->MemSetAccess(at, PIECE, &who, 1));
-    DONE(cu->MemRelease(handle));
 }
 
 /* Memory that no peer can map. */
@@ -453,6 +484,7 @@ static void run_case(const char *name)
     goes_straight(issue, WORDS / 7, 1);
     goes_straight(pass_on, 3 * WORDS + 1, 3);
     while_it_is_mapped();
+    calls_alone();
     other_end_calls();
     out_of_reach();
     other_memory();

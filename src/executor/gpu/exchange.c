@@ -52,7 +52,7 @@ static void leave_out(uint64_t *bytes, uint32_t set)
         bytes[__builtin_ctz(set)] = 0;
 }
 
-/* A call's buffer may be freed as soon as the call is over, and be withdrawn: graphs alone invite. */
+/* A call's buffer lives until all that it invites to has been stored. A graph's may be gone: senders find that out. */
 static void invite(struct gpu *gpu, struct kernel_exchange *what)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
@@ -74,8 +74,7 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     what->lines_to = gpu->plan.forms.lines_to;
     what->invite_from = gpu->plan.forms.invite_from;
     what->mappings = scratch_mappings(gpu);
-    if (gpu->order.capturing)
-        invite(gpu, what);
+    invite(gpu, what);
     kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }

@@ -42,7 +42,7 @@ struct offered {
     uint32_t number; /* 0: none */
     uint64_t id, base, size;
     uint64_t used;           /* when, for the choice of what makes room */
-    bool invited;            /* graphs invite to it: it makes none */
+    bool invited;            /* kernels are invited to it: it makes none */
     uint32_t pushed, pulled; /* the last messages that peers copy to and from it */
     uint32_t kept;           /* so many count on it: it stays as it is */
 };
@@ -440,7 +440,7 @@ tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdevicept
 bool import_close_old(struct gpu *gpu);
 void import_close(struct gpu *gpu);
 
-/* tell.c: which of them kernels know, for messages that graphs of their owner invite to */
+/* tell.c: which of them kernels know, for messages that kernels of their owner invite to */
 /* By the importer: tells of the mapping in that place if it is wanted. */
 void tell_mapping(struct gpu *gpu, int peer, int offer);
 /* From here on no kernel that begins stores to that offer; one that has begun may. Number 0: whichever it is. */

@@ -75,7 +75,7 @@ struct mailbox_pair {
 struct mailbox_offer {
     _Atomic uint32_t number;      /* stored last; 0: none */
     _Atomic uint32_t answer;      /* number << 1 | 1: mapped; | 0: not */
-    _Atomic uint32_t invited;     /* the number with which graphs of the owner invite the peer's kernels to it */
+    _Atomic uint32_t invited;     /* the number with which kernels of the owner invite the peer's to it */
     uint64_t key;                 /* of its descriptor; 0: it needs none */
     struct mailbox_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define INVITED_MOST (MAILBOX_OFFERS / 4 * 3) /* that graphs invite to: the rest is for calls */
+#define INVITED_MOST (MAILBOX_OFFERS / 4 * 3) /* that kernels are invited to: the rest is for copy engines */
 
 static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
 {
@@ -101,7 +101,7 @@ bool offer_withdraw_freed(struct gpu *gpu)
     return any;
 }
 
-/* Does what is in place i make room, rather than what is in place `other`? What graphs invite to makes none. */
+/* Does what is in place i make room, rather than what is in place `other`? What kernels are invited to makes none. */
 static bool is_older(const struct gpu *gpu, int peer, int i, int other)
 {
     const struct offered *offered = gpu->offers.offered[peer];
@@ -201,7 +201,7 @@ void offer_let_go(struct gpu *gpu, int peer, int offer)
     pthread_mutex_unlock(&gpu->offers.offering);
 }
 
-/* ---- What graphs invite to ---- */
+/* ---- What kernels are invited to ---- */
 
 /* It stays offered until its memory is freed. */
 static uint64_t invite(struct gpu *gpu, int peer, const struct cuda_range *range, uint64_t offset)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What kernels know of peers' buffers that are mapped here: a table in device memory, by peer and offer. The owner's
- * graphs invite this rank's kernels to store to them (kernels/invite.cuh). A word is written by a stream that does
+ * kernels invite this rank's to store to them (kernels/invite.cuh). A word is written by a stream that does
  * nothing else, when the buffer is mapped, and cleared before it is closed. Nothing waits for either: a kernel that
  * finds no word sends through slots.
  */
@@ -88,10 +88,10 @@ void tell_close(struct gpu *gpu)
     static const size_t begin = offsetof(struct kernel_mappings, straight);
     const char *mappings = (const char *)scratch_mappings(gpu);
     struct kernel_mappings counts;
-    if (mappings && atomic_load(&gpu->order.captured) && log_level() >= LOG_INFO &&
+    if (mappings && log_level() >= LOG_INFO &&
         gpu->cu->MemcpyAsync(device_address(&counts) + begin, device_address(mappings) + begin, sizeof counts - begin,
                              gpu->graphs.sounded) == CUDA_SUCCESS &&
-        gpu->cu->StreamSynchronize(gpu->graphs.sounded) == CUDA_SUCCESS)
+        gpu->cu->StreamSynchronize(gpu->graphs.sounded) == CUDA_SUCCESS && sum(counts.straight) + sum(counts.slots))
         log_info("rank %d stored %llu stripes of messages where peers want them, and %llu in slots", gpu->rank,
                  (unsigned long long)sum(counts.straight), (unsigned long long)sum(counts.slots));
     side_end(gpu, gpu->offers.teller);
