@@ -131,11 +131,13 @@ static void obey_protocols(const struct plan_facts *facts, struct plan_forms *fo
 struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts)
 {
     bool nobody_invites = facts->in_host || (facts->apart && !facts->copies); /* peers' buffers are left alone */
+    /* slots are behind lines for longer */
+    uint64_t lines_to = nobody_invites ? rules->lines_to / 2 * 3 : rules->lines_to;
     struct plan_forms forms = {.copy_from = {copied_from(rules, facts, false), copied_from(rules, facts, true)},
                                .plain_from = facts->in_host ? (rules->plain_from + HOST_TIMES - 1) / HOST_TIMES
                                                             : rules->plain_from,
                                .lines_from = rules->lines_from,
-                               .lines_to = facts->lines ? rules->lines_to : 0,
+                               .lines_to = facts->lines ? lines_to : 0,
                                .invite_from = nobody_invites ? 0 : rules->invite_from};
     obey_protocols(facts, &forms);
     return forms;

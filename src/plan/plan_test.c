@@ -209,17 +209,18 @@ static void test_forms(void **state)
     struct plan_forms forms = plan_forms(&rules, &apart);
     assert_int_equal(forms.copy_from[0], 12 * M);
     assert_int_equal(forms.copy_from[1], 24 * M);
-    assert_int_equal(forms.lines_to, 6 * M);
+    assert_int_equal(forms.lines_to, 4 * M);
     assert_int_equal(plan_forms(&rules, &in_host).plain_from, 8 * K);
     assert_int_equal(plan_forms(&rules, &in_host).lines_to, 0);
-    assert_int_equal(forms.invite_from, 6 * M);
+    assert_int_equal(forms.invite_from, 4 * M);
     assert_int_equal(plan_forms(&rules, &in_host).invite_from, 0);        /* nobody reaches anybody's memory */
     assert_true(plan_forms(&rules, &in_host).copy_from[0] == UINT64_MAX); /* nothing is copied */
     struct plan_facts facts = apart;
     facts.copies = false;
     assert_int_equal(plan_forms(&rules, &facts).invite_from, 0); /* nobody maps anybody's memory */
+    assert_int_equal(plan_forms(&rules, &facts).lines_to, 6 * M);
     facts.apart = false;
-    assert_int_equal(plan_forms(&rules, &facts).invite_from, 6 * M);
+    assert_int_equal(plan_forms(&rules, &facts).invite_from, 4 * M);
     facts = apart;
     facts.protocols = 1u << KERNEL_LINES;
     assert_int_equal(plan_forms(&rules, &facts).lines_from, 1);
