@@ -274,9 +274,7 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
     if (link_is_lost(link)) {
         return is_gone(meeting, rank);
     }
-    uint64_t now = clock_ns();
-    engine_attend(team->engine, now);
-    uint64_t silence = link_silence(link, now);
+    uint64_t silence = engine_silence(team->engine, link, clock_ns());
     return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 

@@ -29,9 +29,8 @@
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
 #define LEAVE_MS     200
-#define LATE         (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
-#define NAPS         50                /* without activity before deep sleep */
-#define FIRST_NAP_US 50                /* what was just issued and is still unattended then, is so for long */
+#define NAPS         50 /* without activity before deep sleep */
+#define FIRST_NAP_US 50 /* what was just issued and is still unattended then, is so for long */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pooled {
@@ -214,16 +213,6 @@ static int take_events(struct engine *engine)
     if (done)
         tell_sleepers(engine);
     return done;
-}
-
-void engine_attend(struct engine *engine, uint64_t now)
-{
-    uint64_t gap = now - engine->attended;
-    if (now <= engine->attended) /* read before the lock was taken, and another thread was here since */
-        return;
-    engine->attended = now;
-    if (gap > LATE)
-        link_excuse(engine->links, gap - LATE, now);
 }
 
 static void tick(struct engine *engine, uint64_t now)

@@ -102,9 +102,10 @@ void engine_introduce(struct engine *engine, struct wire_process *out);
 /* Under the engine's lock: looks for news; returns how much there was. */
 int engine_poll(struct engine *engine);
 
-/* Under the lock, before anybody is judged by the time for which nothing has come from it: time in which this process
- * itself did not look does not count. */
+/* Under the lock. Time in which this process itself did not look is held against nobody. */
 void engine_attend(struct engine *engine, uint64_t now);
+/* Under the lock: how long the peer has not answered, as link_silence(), of the time in which this process did look. */
+uint64_t engine_silence(struct engine *engine, struct link *link, uint64_t now);
 
 /* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the
  * lock. */

@@ -16,6 +16,28 @@
 
 #define LOOKS      16 /* in the time of the patience */
 #define LOOK_EVERY (50 * NS_PER_MS)
+#define LATE       (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
+#define STOOD      NS_PER_S          /* of which people hear, and of five times as much as a warning */
+
+/* ---- Time in which this process itself stood still ---- */
+
+void engine_attend(struct engine *engine, uint64_t now)
+{
+    uint64_t gap = now - engine->attended;
+    if (now <= engine->attended) /* read before the lock was taken, and another thread was here since */
+        return;
+    engine->attended = now;
+    if (gap > LATE)
+        link_excuse(engine->links, gap - LATE, now);
+}
+
+uint64_t engine_silence(struct engine *engine, struct link *link, uint64_t now)
+{
+    engine_attend(engine, now);
+    return link_silence(link, now);
+}
+
+/* ---- One wait ---- */
 
 static bool same_wait(const struct watch *watch, const struct op *op)
 {
@@ -57,14 +79,26 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
 static uint64_t silence(struct team *team, int rank, uint64_t now)
 {
     struct link *link;
-    engine_attend(team->engine, now);
-    return team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS ? 0 : link_silence(link, now);
+    return team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS
+               ? 0
+               : engine_silence(team->engine, link, now);
+}
+
+/* This look at a wait is so late. */
+static void tell_of_pause(const struct team *team, uint64_t late)
+{
+    if (late > STOOD)
+        log_at(late < 5 * STOOD ? LOG_INFO : LOG_WARN,
+               "rank %d stood still for %.1f s while it waited: its process was stopped or starved, or the machine "
+               "stood still; no peer is held to account for that time",
+               team->rank, (double)late / NS_PER_S);
 }
 
 static void look(struct team *team, const struct op *op, uint64_t now)
 {
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     uint64_t waited = now - team->watch.since;
+    tell_of_pause(team, now - team->watch.next);
     team->watch.next = now + (patience / LOOKS < LOOK_EVERY ? patience / LOOKS : LOOK_EVERY);
     if (op->kind == OP_P2P && !p2p_waits(op))
         return; /* another thread has met the message since this one tried to go on */

@@ -153,7 +153,7 @@ bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t ra
 void link_forget_comm(struct link_domain *domain, uint64_t comm);
 
 /* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which
- * it has not answered; 0: it has. To be called again and again. */
+ * it has not answered; 0: it has. To be called again and again, through engine_silence(). */
 uint64_t link_silence(struct link *link, uint64_t now);
 /* This process has not looked at its links for `ns`: it was stopped, it starved, or its machine stood still. What did
  * not come in this time is not held against the peers, who may have stood still with it. */

@@ -343,8 +343,9 @@ tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks);
 void scratch_give_back_windows(struct gpu *gpu);
 /* Memory in place of a user's that peers do not reach: two vectors of PEER_MOST bytes. */
 tutti_result_t scratch_stand_in(struct gpu *gpu);
-/* Gives back peers' memory, and own as soon as no peer writes to it and nothing is under way. */
-void scratch_close(struct gpu *gpu);
+/* Gives back peers' memory, and own, and what staging has pinned, as soon as no peer writes to it and nothing is under
+ * way. */
+void scratch_close(struct gpu *gpu, void *const pinned[STAGED_PINNED]);
 /* A call on this executor: is it the time to free what closed ones have left? */
 void scratch_sweep(struct gpu *gpu);
 

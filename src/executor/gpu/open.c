@@ -436,6 +436,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
 
 void gpu_close(struct gpu *gpu)
 {
+    void *pinned[STAGED_PINNED] = {NULL};
     if (!gpu)
         return;
     if (gpu->device) {
@@ -444,7 +445,7 @@ void gpu_close(struct gpu *gpu)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
         gpu_tell_failure(gpu);
         idle_leave(gpu);
-        staged_close(gpu->staged);
+        staged_close(gpu->staged, pinned);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
         import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
         helper_stop(gpu);
@@ -456,7 +457,7 @@ void gpu_close(struct gpu *gpu)
         graphs_close(gpu);
         if (gpu->graphs.sound)
             gpu->cu->EventDestroy(gpu->graphs.sound);
-        scratch_close(gpu);
+        scratch_close(gpu, pinned);
         cuda_leave();
         cuda_device_release(gpu->device);
     }

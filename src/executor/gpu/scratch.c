@@ -18,10 +18,11 @@
 #define LOOK_US   200   /* between looks for a descriptor, or for a link */
 #define ARRIVE_MS 30000 /* in which one comes: its sender has sent it */
 
-/* Memory of a closed executor whose peers are not all closed. */
+/* Memory of a closed executor whose peers are not all closed. mailbox NULL: there was none. */
 struct deferred {
     struct list node;
     struct mailbox *mailbox;
+    void *pinned[STAGED_PINNED];
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
@@ -257,9 +258,13 @@ static void reap(struct deferred *old)
         old->cu->MemHostUnregister((char *)old->mailbox + mailbox_window(old->nranks, 0));
     if (old->registered)
         old->cu->MemHostUnregister(old->mailbox);
+    for (int i = 0; i < STAGED_PINNED; i++)
+        if (old->pinned[i])
+            old->cu->MemFreeHost(old->pinned[i]);
     old->cu->ThreadExchangeStreamCaptureMode(&mode);
     cuda_leave();
-    mailbox_unmap(old->mailbox, old->nranks);
+    if (old->mailbox)
+        mailbox_unmap(old->mailbox, old->nranks);
     cuda_device_release(old->device);
     free(old);
 }
@@ -337,10 +342,28 @@ void scratch_give_back_windows(struct gpu *gpu)
     }
 }
 
-void scratch_close(struct gpu *gpu)
+/* Until it can be freed. */
+static void leave(struct gpu *gpu, const struct deferred *what)
 {
-    if (!gpu->mailbox)
+    struct cuda_device *device;
+    struct deferred *old = malloc(sizeof *old);
+    if (!old || cuda_device_acquire(gpu->device->ordinal, &device) != TUTTI_SUCCESS) {
+        free(old); /* the process keeps that memory to its end */
         return;
+    }
+    *old = *what;
+    old->device = device;
+    old->cu = gpu->cu;
+    pthread_mutex_lock(&deferred_lock);
+    list_push(&all_deferred, &old->node);
+    atomic_fetch_add(&deferred_left, 1);
+    pthread_mutex_unlock(&deferred_lock);
+    sweep(gpu->device->ordinal, true);
+}
+
+/* Peers may write to it until they close. */
+static void leave_windows(struct gpu *gpu)
+{
     scratch_give_back_windows(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
         give_back(gpu, &gpu->scratch.bulks[rank], gpu->scratch.bulk_imported[rank], gpu->kernels.bulk[rank]);
@@ -351,26 +374,28 @@ void scratch_close(struct gpu *gpu)
     for (int rank = 0; rank < gpu->nranks; rank++, open = 0)
         if (atomic_load(&gpu->team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone))
             atomic_compare_exchange_strong(&gpu->mailbox->rank[rank].closed, &open, MAILBOX_REAPED);
-    struct cuda_device *device;
-    struct deferred *old = calloc(1, sizeof *old);
-    if (!old || cuda_device_acquire(gpu->device->ordinal, &device) != TUTTI_SUCCESS) {
-        free(old); /* the process keeps that memory to its end */
-        return;
+    const struct deferred left = {.mailbox = gpu->mailbox,
+                                  .rank = gpu->rank,
+                                  .nranks = gpu->nranks,
+                                  .window = gpu->scratch.window,
+                                  .bulk = gpu->scratch.bulk,
+                                  .stand_in = gpu->scratch.stand_in,
+                                  .sealed = gpu->scratch.sealed,
+                                  .registered = gpu->mailbox_registered,
+                                  .in_host = gpu->plan.facts.in_host};
+    leave(gpu, &left);
+}
+
+void scratch_close(struct gpu *gpu, void *const pinned[STAGED_PINNED])
+{
+    struct deferred left = {.rank = gpu->rank};
+    bool any = false;
+    for (int i = 0; i < STAGED_PINNED; i++) {
+        left.pinned[i] = pinned[i];
+        any = any || pinned[i];
     }
-    *old = (struct deferred){.mailbox = gpu->mailbox,
-                             .rank = gpu->rank,
-                             .nranks = gpu->nranks,
-                             .device = device,
-                             .cu = gpu->cu,
-                             .window = gpu->scratch.window,
-                             .bulk = gpu->scratch.bulk,
-                             .stand_in = gpu->scratch.stand_in,
-                             .sealed = gpu->scratch.sealed,
-                             .registered = gpu->mailbox_registered,
-                             .in_host = gpu->plan.facts.in_host};
-    pthread_mutex_lock(&deferred_lock);
-    list_push(&all_deferred, &old->node);
-    atomic_fetch_add(&deferred_left, 1);
-    pthread_mutex_unlock(&deferred_lock);
-    sweep(gpu->device->ordinal, true);
+    if (gpu->mailbox)
+        leave_windows(gpu);
+    if (any)
+        leave(gpu, &left);
 }

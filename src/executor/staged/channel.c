@@ -313,7 +313,5 @@ void channels_close(struct staged *staged)
         destroy_streams(channel);
         pthread_cond_destroy(&channel->news);
     }
-    if (staged->pinned)
-        staged->cu->MemFreeHost(staged->pinned);
     courier_close(staged);
 }

@@ -99,9 +99,6 @@ tutti_result_t courier_open(struct staged *staged)
 void courier_close(struct staged *staged)
 {
     end_doubt(staged);
-    if (staged->copies)
-        staged->cu->MemFreeHost(staged->copies);
-    staged->copies = NULL;
 }
 
 tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream)

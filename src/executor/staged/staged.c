@@ -224,6 +224,17 @@ static tutti_result_t make_word(struct staged *staged)
                       "finding a word's device address");
 }
 
+/* Nothing has been issued. */
+static void give_up(struct staged *staged)
+{
+    void *pinned[STAGED_PINNED] = {NULL};
+    const struct cuda_driver *cu = staged->cu;
+    staged_close(staged, pinned);
+    for (int i = 0; i < STAGED_PINNED; i++)
+        if (pinned[i])
+            cu->MemFreeHost(pinned[i]);
+}
+
 tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out)
 {
     struct staged *staged = calloc(1, sizeof *staged);
@@ -245,17 +256,18 @@ tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct
     if (result == TUTTI_SUCCESS)
         *out = staged;
     else
-        staged_close(staged);
+        give_up(staged);
     return result;
 }
 
-void staged_close(struct staged *staged)
+void staged_close(struct staged *staged, void *pinned[STAGED_PINNED])
 {
     if (!staged)
         return;
     channels_close(staged);
-    if (staged->done)
-        staged->cu->MemFreeHost((void *)staged->done);
+    pinned[0] = (void *)staged->done;
+    pinned[1] = staged->pinned;
+    pinned[2] = staged->copies;
     pthread_mutex_destroy(&staged->lock);
     pthread_mutex_destroy(&staged->doubt.lock);
     pthread_cond_destroy(&staged->doubt.news);

@@ -10,8 +10,10 @@ struct staged;
 
 /* All with the device's context current. */
 tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out);
-/* After the work is done, or the team has failed. */
-void staged_close(struct staged *staged);
+/* After the work is done, or the team has failed. What pinned memory there was is the caller's then (NULL: there was
+ * none), to be freed at a quiet time: freeing waits for all work of the GPU, which may wait for this very thread. */
+#define STAGED_PINNED 3
+void staged_close(struct staged *staged, void *pinned[STAGED_PINNED]);
 
 /* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a
  * graph. */
