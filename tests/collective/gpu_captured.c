@@ -4,6 +4,7 @@
  * they cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured straight. How many went which
  * way says a line of the log when a communicator ends.
  */
+#include "gpu_piece.h"
 #include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
@@ -227,19 +228,6 @@ static void while_it_is_mapped(void)
     forget(recv);
 }
 
-static void map_piece(CUdeviceptr at, bool shareable)
-{
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
-    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
-    DONE(cu->MemCreate(&handle, PIECE, &prop, 0));
-    DONE(cu->MemMap(at, PIECE, 0, handle, 0));
-    DONE(cu->MemSetAccess(at, PIECE, &who, 1));
-    DONE(cu->MemRelease(handle));
-}
-
 /* Without any graph. And other memory at the address of what a call received in and the program has freed. */
 static void calls_alone(void)
 {
@@ -251,7 +239,7 @@ static void calls_alone(void)
         int told = logged(" told rank ", NULL, 0);
         all_say(true);
         if (round % 10 == 0)
-            map_piece(base, true);
+            map_piece(cu, rank, base, PIECE, true);
         for (int again = 0; again < 2; again++) {
             fill(send, recv, WORDS, 2 * round + (unsigned)again);
             issue(send, recv, WORDS);
@@ -297,7 +285,7 @@ static void out_of_reach(void)
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
-    map_piece(base, false);
+    map_piece(cu, rank, base, PIECE, false);
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 36);
     CUgraphExec exec = capture(issue, send, recv, WORDS);
     for (unsigned round = 0; round < 5; round++)
@@ -317,7 +305,7 @@ static void other_memory(void)
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
-    map_piece(base, true);
+    map_piece(cu, rank, base, PIECE, true);
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 40);
     CUgraphExec exec = capture(issue, send, recv, WORDS);
     await_line(" told rank ", told + nranks - 1);
@@ -327,7 +315,7 @@ static void other_memory(void)
     int unmapped = logged(" unmapped ", NULL, 0);
     for (int i = 0; i < 3; i++) {
         DONE(cu->MemUnmap(base, PIECE));
-        map_piece(base, true);
+        map_piece(cu, rank, base, PIECE, true);
         for (int again = 0; again < 3; again++)
             replay(exec, issue, send, recv, WORDS, round++);
     }
@@ -353,7 +341,7 @@ static void unmapped_behind_graphs(void)
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
-    map_piece(base, true);
+    map_piece(cu, rank, base, PIECE, true);
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
     CUgraphExec first = capture(issue, send, (uint32_t *)(uintptr_t)base, WORDS),
                 second = capture(issue, send, recv, WORDS);

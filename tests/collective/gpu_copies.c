@@ -3,6 +3,7 @@
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the
  * stand-in driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The cases "busy" and "stale" take two.
  */
+#include "gpu_piece.h"
 #include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
@@ -183,25 +184,12 @@ static void only_own_context(void)
 
 /* ---- Memory in pieces, as PyTorch's expandable segments ---- */
 
-static void map_piece(CUdeviceptr at, bool shareable)
-{
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
-    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
-    DONE(cu->MemCreate(&handle, PIECE, &prop, 0));
-    DONE(cu->MemMap(at, PIECE, 0, handle, 0));
-    DONE(cu->MemSetAccess(at, PIECE, &who, 1));
-    DONE(cu->MemRelease(handle));
-}
-
 static void pieces(bool shareable)
 {
     CUdeviceptr base = 0;
     DONE(cu->MemAddressReserve(&base, 4 * (size_t)PIECE, 0, 0, 0));
     for (int i = 0; i < 4; i++)
-        map_piece(base + (CUdeviceptr)i * PIECE, shareable);
+        map_piece(cu, rank, base + (CUdeviceptr)i * PIECE, PIECE, shareable);
     uint32_t *send = (uint32_t *)(uintptr_t)(base + 100), *recv = (uint32_t *)(uintptr_t)(base + 2 * PIECE + 36);
     unsigned round = 0;
     if (shareable)
@@ -210,7 +198,7 @@ static void pieces(bool shareable)
     for (int i = 0; i < 3; i++) {                       /* other memory at the same addresses */
         for (int piece = 0; piece < 4; piece += 2) {
             DONE(cu->MemUnmap(base + (CUdeviceptr)piece * PIECE, PIECE));
-            map_piece(base + (CUdeviceptr)piece * PIECE, shareable);
+            map_piece(cu, rank, base + (CUdeviceptr)piece * PIECE, PIECE, shareable);
         }
         if (shareable && i == 2)
             until_mapped(send, recv, WORDS, logged(" mapped ", NULL, 0));
@@ -327,7 +315,7 @@ static void closed_in_the_next_pause(tutti_comm_t busy)
     check_first(words, 1);
     require(logged(" unmapped ", NULL, 0) == unmapped, "nothing is closed while something is under way");
     for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time: this needs no pause */
-        map_piece(base, true);
+        map_piece(cu, rank, base, PIECE, true);
         fill(piece, round);
         pass_first(piece, beside);
         await(" mapped ", ++mapped);

@@ -3,6 +3,7 @@
  * gpu_symmetric CASE: reductions of memory that ranks of several processes have registered together, which is reduced
  * where it lies, and of memory that could not be. On the stand-in driver, one process a rank.
  */
+#include "gpu_piece.h"
 #include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
@@ -25,17 +26,9 @@ static const struct cuda_driver *cu;
 static int32_t *mapped(size_t words)
 {
     size_t bytes = (words * sizeof(int32_t) + PIECE - 1) / PIECE * PIECE;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
-    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
     CUdeviceptr at = 0;
     DONE(cu->MemAddressReserve(&at, bytes, 0, 0, 0));
-    DONE(cu->MemCreate(&handle, bytes, &prop, 0));
-    DONE(cu->MemMap(at, bytes, 0, handle, 0));
-    DONE(cu->MemSetAccess(at, bytes, &who, 1));
-    DONE(cu->MemRelease(handle));
+    map_piece(cu, rank, at, bytes, true);
     return (int32_t *)(uintptr_t)at;
 }
 
