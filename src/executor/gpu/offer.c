@@ -214,10 +214,12 @@ static uint64_t invite(struct gpu *gpu, int peer, const struct cuda_range *range
     struct offered *mine = &gpu->offers.offered[peer][offer];
     if (!mine->invited && gpu->offers.invited[peer] >= INVITED_MOST)
         return 0;
-    gpu->offers.invited[peer] += !mine->invited;
-    mine->invited = true;
-    atomic_store_explicit(&place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
-    mailbox_ring(gpu->mailbox, peer);
+    if (!mine->invited) { /* calls repeat: the peer hears of it once */
+        gpu->offers.invited[peer]++;
+        mine->invited = true;
+        atomic_store_explicit(&place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
+        mailbox_ring(gpu->mailbox, peer);
+    }
     return kernel_invite((uint32_t)offer, mine->number, offset);
 }
 
