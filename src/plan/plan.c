@@ -218,11 +218,9 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
 /* So many, unless the user wants more, but never more than the kernel has room for. */
 static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct plan *plan)
 {
-    unsigned most = plan->launch.kernel == KERNEL_REDUCE_LINES ? KERNEL_LINES_BLOCKS : KERNEL_STRIPES;
+    unsigned most = kernel_most_blocks(plan->launch.kernel, facts->room);
     if (blocks < facts->room.least)
         blocks = facts->room.least;
-    if (most > facts->room.most)
-        most = facts->room.most;
     plan->launch.blocks = blocks < most ? blocks : most;
 }
 

@@ -45,6 +45,11 @@ struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned mos
     return room;
 }
 
+unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room)
+{
+    return kernel == KERNEL_REDUCE_LINES ? smaller(room.most, KERNEL_LINES_BLOCKS) : room.most;
+}
+
 static unsigned most_for(const struct usual *usual, uint64_t bytes, struct kernel_room room)
 {
     while (usual[1].from <= bytes && usual[1].blocks)
@@ -86,7 +91,7 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
         return;
     }
     if (kernel == KERNEL_REDUCE_LINES) {
-        out->blocks = parts(bytes, LINES_EACH, smaller(most, KERNEL_LINES_BLOCKS));
+        out->blocks = parts(bytes, LINES_EACH, smaller(most, kernel_most_blocks(kernel, room)));
         out->threads = KERNEL_LINES_THREADS;
         return;
     }

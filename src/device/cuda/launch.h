@@ -44,6 +44,9 @@ struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned mos
 void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
                             struct kernel_launch *out);
 
+/* The most that a kernel takes: those of reductions in lines have slots for no more. */
+unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room);
+
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
