@@ -158,7 +158,7 @@ class Tune(unittest.TestCase):
         code, out, err = tutti("tune", "--gpu", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
                                env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1"})
         self.assertEqual((code, "export" in out), (1, False))
-        self.assertIn("sendrecv of 2 ranks with TUTTI_COPY_FROM=0 failed: ", err)
+        self.assertIn("sendrecv of 2 ranks with TUTTI_COPY_FROM=1T failed: ", err)
         self.assertIn("nothing could be measured", err)
 
     def test_no_gpus(self):
