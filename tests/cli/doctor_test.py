@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -178,7 +179,11 @@ class Memory(Doctor):
         room, (box,) = os.path.join(self.folder, "room"), os.listdir(self.folder)
         box, copy = os.path.join(self.folder, box), os.path.join(self.folder, "copy")
         subprocess.run(["cp", "--sparse=always", box, copy], check=True)
-        taken, count = os.stat(copy).st_blocks * 512, 16
+        # A box of a process that ended early has a page or two: as many of them as one box that is whole.
+        with open(copy, "rb") as file:
+            taken = 4096 * sum(any(page) for page in iter(lambda: file.read(4096), b""))
+        (whole,) = re.findall(r"boxes of 1 ranks take (\d+) KiB", self.one("boxes", "-n", "1")[1][1])
+        count = int(whole) * 1024 // taken + 1
         os.mkdir(room)
         setup = f"mount -t tmpfs -o size={count * taken + 65536} none {room}\n" + "".join(
             f"cp --sparse=always {copy} {box.replace(self.folder, room)[:-4]}.{number}.box\n" for number in range(count)
