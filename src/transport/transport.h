@@ -152,7 +152,8 @@ struct transport_ops {
      * from inside. */
     tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index,
                                 uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
-    /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns. */
+    /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns.
+     * What was said and has not reached the peer's system may be lost: owners that care wait for its answer first. */
     void (*lane_close)(struct lane *lane);
 
     /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now;

@@ -14,55 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LENGTH (1 << 20)
-
 static bool is_direct(void)
 {
     return under_test->caps & TRANSPORT_DIRECT;
 }
 
-/* Memory of a party that its hardware knows. */
-struct known {
-    uint8_t *bytes;
-    struct transport_memory *memory;
-    struct wire_remote remote; /* for the peer */
-};
-
-static void know(struct party *party, struct known *known)
-{
-    known->bytes = calloc(1, LENGTH);
-    assert_non_null(known->bytes);
-    assert_int_equal(party->ops->register_memory(party->transport, known->bytes, LENGTH, &known->memory),
-                     TUTTI_SUCCESS);
-    assert_ptr_equal(known->memory->address, known->bytes);
-    assert_int_equal(known->memory->length, LENGTH);
-    assert_in_range(known->memory->devices, 1, WIRE_DEVICES);
-    known->remote = (struct wire_remote){.address = (uintptr_t)known->bytes,
-                                         .devices = (uint32_t)known->memory->devices,
-                                         .opened = known->memory->opened};
-    memcpy(known->remote.key, known->memory->key, sizeof known->remote.key);
-}
-
-static void forget(struct party *party, struct known *known)
-{
-    if (known->memory)
-        party->ops->deregister_memory(party->transport, known->memory);
-    free(known->bytes);
-}
-
-static tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote,
-                                 size_t offset, size_t length, uint64_t token)
-{
-    struct put put = {
-        .source = source->bytes + offset, .length = length, .imm = (uint32_t)token, .offset = offset, .token = token};
-    put.remote = remote;
-    put.memory = source->memory;
-    return under_test->put(end->lane, &put);
-}
-
 static void stores_where_the_key_says(void **state)
 {
-    static const size_t sizes[] = {1, 63, 4096, 4097, 100000, LENGTH};
+    static const size_t sizes[] = {1, 63, 4096, 4097, 100000, KNOWN_LENGTH};
     struct pair pair;
     struct known source, target;
     (void)state;
@@ -71,10 +30,10 @@ static void stores_where_the_key_says(void **state)
     pair_open(&pair);
     know(&pair.a, &source);
     know(&pair.b, &target);
-    fill_pattern(source.bytes, LENGTH, 5);
+    fill_pattern(source.bytes, KNOWN_LENGTH, 5);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        size_t offset = (LENGTH - sizes[i]) / 2;
-        memset(target.bytes, 0, LENGTH);
+        size_t offset = (KNOWN_LENGTH - sizes[i]) / 2;
+        memset(target.bytes, 0, KNOWN_LENGTH);
         assert_int_equal(put_direct(pair.at, &source, &target.remote, offset, sizes[i], i + 1), TUTTI_SUCCESS);
         pair_until(&pair, pair.at->counts[NOTE_SENT] == i + 1 && pair.bt->counts[NOTE_ARRIVED] == i + 1);
         const struct note *note = end_last(pair.bt, NOTE_ARRIVED);
@@ -83,7 +42,7 @@ static void stores_where_the_key_says(void **state)
         assert_int_equal(note->length, sizes[i]);
         assert_memory_equal(target.bytes + offset, source.bytes + offset, sizes[i]);
         assert_true(!offset || !target.bytes[offset - 1]);
-        assert_true(offset + sizes[i] == LENGTH || !target.bytes[offset + sizes[i]]);
+        assert_true(offset + sizes[i] == KNOWN_LENGTH || !target.bytes[offset + sizes[i]]);
     }
     assert_int_equal(pair.bt->counts[NOTE_TARGET], 0); /* nobody was asked */
     assert_int_equal(pair.at->lane->bytes_sent, pair.bt->lane->bytes_received);
@@ -98,7 +57,7 @@ static void keeps_order_among_all_kinds(void **state)
     enum { ROUNDS = 300 };
     struct pair pair;
     struct known source, target;
-    uint8_t *area = calloc(1, LENGTH);
+    uint8_t *area = calloc(1, KNOWN_LENGTH);
     size_t next = 0;
     (void)state;
     if (!is_direct()) {
@@ -109,7 +68,7 @@ static void keeps_order_among_all_kinds(void **state)
     know(&pair.a, &source);
     know(&pair.b, &target);
     pair.bt->area = area;
-    pair.bt->area_size = LENGTH;
+    pair.bt->area_size = KNOWN_LENGTH;
     for (uint64_t i = 0; i < ROUNDS; i++) {
         const struct wire_remote *remote = i % 3 == 0 ? &target.remote : NULL;
         tutti_result_t result;
@@ -145,14 +104,14 @@ static void stores_nothing_by_a_dead_key(void **state)
     pair_open(&pair);
     know(&pair.a, &source);
     know(&pair.b, &target);
-    memset(source.bytes, 7, LENGTH);
+    memset(source.bytes, 7, KNOWN_LENGTH);
     pair.b.ops->deregister_memory(pair.b.transport, target.memory);
     target.memory = NULL;
-    assert_int_equal(put_direct(pair.at, &source, &target.remote, 0, LENGTH, 1), TUTTI_SUCCESS);
+    assert_int_equal(put_direct(pair.at, &source, &target.remote, 0, KNOWN_LENGTH, 1), TUTTI_SUCCESS);
     pair_until(&pair, pair.at->counts[NOTE_DOWN] == 1);
     assert_true(strlen(error_last()) > 0);
     assert_int_equal(pair.bt->counts[NOTE_ARRIVED], 0);
-    for (size_t i = 0; i < LENGTH; i++)
+    for (size_t i = 0; i < KNOWN_LENGTH; i++)
         assert_int_equal(target.bytes[i], 0);
     end_close(pair.at);
     pair_until(&pair, pair.bt->counts[NOTE_DOWN] == 1);
@@ -183,10 +142,10 @@ static void flood_body(struct solo *solo, void *context)
     uint64_t token = 0;
     (void)context;
     know(&solo->party, &source);
-    memset(source.bytes, 1, LENGTH);
+    memset(source.bytes, 1, KNOWN_LENGTH);
     learn_remote(solo, &remote);
     while (!solo->end->counts[NOTE_DOWN]) {
-        put_direct(solo->end, &source, &remote, 0, LENGTH, token++);
+        put_direct(solo->end, &source, &remote, 0, KNOWN_LENGTH, token++);
         party_step(&solo->party);
     }
     solo_swap(solo, &byte, &byte, 1);
@@ -216,12 +175,12 @@ static void memory_is_ours_again(void **state)
             end_close(solo.end);
         solo.party.ops->deregister_memory(solo.party.transport, target.memory);
         target.memory = NULL;
-        for (size_t at = LENGTH; at; at -= 4096) /* against the direction of a late writer */
+        for (size_t at = KNOWN_LENGTH; at; at -= 4096) /* against the direction of a late writer */
             memset(target.bytes + at - 4096, 0x77, 4096);
         if (round % 2 == 0)
             party_until(&solo.party, solo.end->counts[NOTE_DOWN]);
         solo_swap(&solo, &byte, &byte, 1); /* the peer has seen the end */
-        for (size_t i = 0; i < LENGTH; i++)
+        for (size_t i = 0; i < KNOWN_LENGTH; i++)
             if (target.bytes[i] != 0x77)
                 fail_msg("byte %zu was written after it was ours again", i);
         forget(&solo.party, &target);
@@ -238,7 +197,7 @@ static void stopped_body(struct solo *solo, void *context)
     tell_remote(solo, &target);
     while (!solo->end->counts[NOTE_DOWN])
         party_step(&solo->party);
-    for (size_t i = 0; i < LENGTH; i++)
+    for (size_t i = 0; i < KNOWN_LENGTH; i++)
         assert_int_not_equal(target.bytes[i], 0xee);
     solo_swap(solo, &byte, &byte, 1);
     forget(&solo->party, &target);
@@ -259,18 +218,18 @@ static void source_is_ours_again(void **state)
         int status;
         pid_t child = solo_fork(&solo, stopped_body, NULL);
         know(&solo.party, &source);
-        memset(source.bytes, 3, LENGTH);
+        memset(source.bytes, 3, KNOWN_LENGTH);
         learn_remote(&solo, &remote);
         kill(child, SIGSTOP);
         assert_int_equal(waitpid(child, &status, WUNTRACED), child); /* its adapter is a thread of it */
-        assert_int_equal(put_direct(solo.end, &source, &remote, 0, LENGTH, 9), TUTTI_SUCCESS);
+        assert_int_equal(put_direct(solo.end, &source, &remote, 0, KNOWN_LENGTH, 9), TUTTI_SUCCESS);
         for (int i = 0; i < round; i++)
             party_step(&solo.party);
         assert_int_equal(solo.end->counts[NOTE_SENT], 0);
         under_test->give_up(solo.end->lane, 9);
         solo.party.ops->deregister_memory(solo.party.transport, source.memory);
         source.memory = NULL;
-        memset(source.bytes, 0xee, LENGTH);
+        memset(source.bytes, 0xee, KNOWN_LENGTH);
         kill(child, SIGCONT);
         party_until(&solo.party, solo.end->counts[NOTE_DOWN]);
         assert_int_equal(solo.end->counts[NOTE_SENT], 0);

@@ -278,6 +278,38 @@ uint64_t pattern_hash(const void *bytes, size_t length)
     return hash_bytes(length, bytes, length);
 }
 
+void know(struct party *party, struct known *known)
+{
+    known->bytes = calloc(1, KNOWN_LENGTH);
+    assert_non_null(known->bytes);
+    assert_int_equal(party->ops->register_memory(party->transport, known->bytes, KNOWN_LENGTH, &known->memory),
+                     TUTTI_SUCCESS);
+    assert_ptr_equal(known->memory->address, known->bytes);
+    assert_int_equal(known->memory->length, KNOWN_LENGTH);
+    assert_in_range(known->memory->devices, 1, WIRE_DEVICES);
+    known->remote = (struct wire_remote){.address = (uintptr_t)known->bytes,
+                                         .devices = (uint32_t)known->memory->devices,
+                                         .opened = known->memory->opened};
+    memcpy(known->remote.key, known->memory->key, sizeof known->remote.key);
+}
+
+void forget(struct party *party, struct known *known)
+{
+    if (known->memory)
+        party->ops->deregister_memory(party->transport, known->memory);
+    free(known->bytes);
+}
+
+tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote, size_t offset,
+                          size_t length, uint64_t token)
+{
+    struct put put = {
+        .source = source->bytes + offset, .length = length, .imm = (uint32_t)token, .offset = offset, .token = token};
+    put.remote = remote;
+    put.memory = source->memory;
+    return under_test->put(end->lane, &put);
+}
+
 tutti_result_t send_pattern(struct end *end, uint64_t seed, size_t length, int parts)
 {
     struct iovec list[20];

@@ -123,6 +123,19 @@ void pair_step(struct pair *pair);
         }                                                                                                              \
     } while (0)
 
+/* Memory of a party that its hardware knows: KNOWN_LENGTH bytes, 0 at first. */
+#define KNOWN_LENGTH (1 << 20)
+struct known {
+    uint8_t *bytes;
+    struct transport_memory *memory;
+    struct wire_remote remote; /* for the peer */
+};
+void know(struct party *party, struct known *known);
+void forget(struct party *party, struct known *known);
+/* From `offset` of the source to where `remote` and the offset say. */
+tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote, size_t offset,
+                          size_t length, uint64_t token);
+
 /* A message of `length` bytes made of `seed`, cut in `parts` parts. */
 tutti_result_t send_pattern(struct end *end, uint64_t seed, size_t length, int parts);
 void fill_pattern(void *bytes, size_t length, uint64_t seed);
