@@ -16,6 +16,10 @@
 
 #define SAY_EVERY 10 /* seconds of waiting for rank 0 */
 
+#ifndef PMIX_ERR_PROC_ENTRY_NOT_FOUND
+#define PMIX_ERR_PROC_ENTRY_NOT_FOUND -17 /* the name is out of date, and servers still say so */
+#endif
+
 struct pmix {
     void *library;
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
@@ -65,7 +69,14 @@ static tutti_result_t publish(const struct pmix *p, struct env_identity *out, co
     return result;
 }
 
-/* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation. */
+/* What a launcher answers while rank 0, or its host, has yet to say something. */
+static bool not_yet(pmix_status_t status)
+{
+    return status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_PROC_ENTRY_NOT_FOUND || status == PMIX_ERR_TIMEOUT;
+}
+
+/* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation, and
+ * that it does not know of rank 0 when the daemon of rank 0's host is late. */
 static pmix_status_t await(const struct pmix *p, const pmix_proc_t *from, const char *key, pmix_value_t **value)
 {
     const struct timespec pause = {.tv_nsec = 10 * (long)NS_PER_MS};
@@ -80,13 +91,13 @@ static pmix_status_t await(const struct pmix *p, const pmix_proc_t *from, const 
         int left = clock_left_ms(deadline) / 1000 + 1;
         patience.value.data.integer = left < SAY_EVERY ? left : SAY_EVERY;
         status = p->get(from, key, &patience, 1, value);
-        if (status == PMIX_ERR_NOT_FOUND)
+        if (not_yet(status) && status != PMIX_ERR_TIMEOUT)
             nanosleep(&pause, NULL);
         if (status != PMIX_SUCCESS && clock_passed(say)) {
             log_warn("rank 0 is awaited: it has not told through PMIx where to meet");
             say = clock_deadline_ms(SAY_EVERY * 1000);
         }
-    } while ((status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT) && !clock_passed(deadline));
+    } while (not_yet(status) && !clock_passed(deadline));
     return status;
 }
 
