@@ -31,6 +31,9 @@ struct scene {
 /* Longer than a process waits for a processor that many tests share: who is starved is silent, too. */
 #define TIMEOUT_MS 2000
 
+#define LOG_FILE "/tmp/silence_XXXXXX"
+#define TOLD     "rank 0 stood still for "
+
 static const struct scene scenes[] = {
     {"an allreduce with a stopped rank, by the config", TIMEOUT_MS, "1000s", false, true},
     {"an allreduce with a stopped rank, by the variable", 0, "2000ms", false, true},
@@ -47,7 +50,7 @@ static const struct scene scenes[] = {
 };
 
 static int ends[2];
-static char log_file[] = "/tmp/silence_XXXXXX";
+static char log_file[] = LOG_FILE;
 
 /* Far less than two seconds of calls take if nothing holds them back. The thread sanitizer remembers several times what
  * the calls take. */
@@ -99,12 +102,17 @@ static tutti_result_t talk(const struct scene *scene, int rank, tutti_comm_t com
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
+/* For both to read. */
+static bool make_log(void)
+{
+    int file = mkstemp(strcpy(log_file, LOG_FILE));
+    return file >= 0 && close(file) == 0;
+}
+
 /* By rank 0, before anything else. */
 static bool open_log(void)
 {
-    int file = mkstemp(log_file);
-    return file >= 0 && close(file) == 0 && setenv("TUTTI_DEBUG", "info", 1) == 0 &&
-           setenv("TUTTI_DEBUG_FILE", log_file, 1) == 0;
+    return setenv("TUTTI_DEBUG", "info", 1) == 0 && setenv("TUTTI_DEBUG_FILE", log_file, 1) == 0;
 }
 
 static bool is_logged(const char *what)
@@ -123,10 +131,7 @@ static bool is_logged(const char *what)
 static int judge(const struct scene *scene, tutti_result_t result, tutti_comm_t comm)
 {
     const char *said = result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm);
-    bool told = !scene->pauses || is_logged("rank 0 stood still for ");
-    if (scene->pauses)
-        unlink(log_file);
-    if (!told) {
+    if (scene->pauses && !is_logged(TOLD)) {
         fprintf(stderr, "the log says nothing of the time for which rank 0 was stopped\n");
         return 9;
     }
@@ -184,7 +189,8 @@ static int status_of(pid_t pid)
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
-/* Rank 0 asks when half of its patience is over, and would give rank 1 up after the other half. */
+/* Rank 0 asks when half of its patience is over, and would give rank 1 up after the other half. It goes on first, until
+ * it has looked: what it waits for would come before that now and then. */
 static void pause_both(const pid_t *pid)
 {
     int status;
@@ -193,14 +199,15 @@ static void pause_both(const pid_t *pid)
     kill(pid[0], SIGSTOP);
     usleep(2000 * TIMEOUT_MS);
     kill(pid[0], SIGCONT);
-    usleep(20000);
+    for (int i = 0; i < 100 && !is_logged(TOLD); i++)
+        usleep(10000);
     kill(pid[1], SIGCONT);
 }
 
 static int play(const struct scene *scene)
 {
     pid_t pid[2];
-    if (pipe(ends) != 0)
+    if (pipe(ends) != 0 || (scene->pauses && !make_log()))
         return 1;
     for (int rank = 0; rank < 2; rank++) {
         pid[rank] = fork();
@@ -216,6 +223,8 @@ static int play(const struct scene *scene)
     int second = status_of(pid[1]);
     close(ends[0]);
     close(ends[1]);
+    if (scene->pauses)
+        unlink(log_file);
     printf("%s: rank 0 ended with %d, rank 1 with %d\n", scene->name, first, second);
     return first || second;
 }
