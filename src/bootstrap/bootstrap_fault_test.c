@@ -211,26 +211,38 @@ static pid_t fork_for(const tutti_unique_id_t *id, int rank, int nranks, int us)
 }
 
 /* Some have joined, some not; those next to it leave at once. Nobody blames them. One that died before it came to the
- * root is not known there, and where that is busy a rank's own deadline may come first, of which others then hear. */
+ * root is not known there, and where that is busy a rank's own deadline may come first, of which others then hear.
+ * False: one that lives was starved, and too late: that says nothing. */
+static bool kill_within(int us)
+{
+    struct test_root root;
+    struct test_rank ranks[6];
+    bool late = false, starved = false;
+    test_ranks_with(ranks, 6, 1 << 30, 64);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 6, 7, clock_deadline_ms(1500)));
+    pid_t victim = fork_for(&root.id, 6, 7, us);
+    test_ranks_join(ranks, 6);
+    reap(victim);
+    test_root_stop(&root);
+    for (int i = 0; i < 6; i++) {
+        late = late || strstr(ranks[i].sentence, OUT_OF_TIME);
+        starved = starved || (strstr(ranks[i].sentence, "of 7 ranks did not come in time") &&
+                              !strstr(ranks[i].sentence, "the first is rank 6"));
+    }
+    for (int i = 0; i < 6 && !starved; i++)
+        if (!strstr(ranks[i].sentence, OUT_OF_TIME) &&
+            !(late && strstr(ranks[i].sentence, " failed; its own log says why")))
+            assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "rank 6");
+    return !starved;
+}
+
 static void killed_at_any_time(void **state)
 {
     for (int turn = 0; turn < 24; turn++) {
-        struct test_root root;
-        struct test_rank ranks[6];
-        test_ranks_with(ranks, 6, 1 << 30, 64);
-        assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
-        assert_true(test_ranks_start(ranks, &root.id, 0, 6, 7, clock_deadline_ms(1500)));
-        pid_t victim = fork_for(&root.id, 6, 7, 1000 + turn * 170);
-        test_ranks_join(ranks, 6);
-        reap(victim);
-        bool late = false;
-        for (int i = 0; i < 6; i++)
-            late = late || strstr(ranks[i].sentence, OUT_OF_TIME);
-        for (int i = 0; i < 6; i++)
-            if (!strstr(ranks[i].sentence, OUT_OF_TIME) &&
-                !(late && strstr(ranks[i].sentence, " failed; its own log says why")))
-                assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "rank 6");
-        test_root_stop(&root);
+        int tries = 1;
+        while (!kill_within(1000 + turn * 170))
+            assert_true(++tries <= 3);
     }
 }
 
