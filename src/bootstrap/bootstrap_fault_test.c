@@ -25,13 +25,6 @@ static void assert_says(const struct test_rank *rank, tutti_result_t result, con
                  error_name(result), words);
 }
 
-static tutti_unique_id_t damaged(const tutti_unique_id_t *id)
-{
-    tutti_unique_id_t other = *id;
-    ((struct boot_id *)(void *)&other)->nonce[3] ^= 1;
-    return other;
-}
-
 static void wrong_nonce_is_refused(void **state)
 {
     struct test_root root;
@@ -39,7 +32,7 @@ static void wrong_nonce_is_refused(void **state)
     test_ranks_with(ranks, 3, 1, 8);
     test_ranks_with(stranger, 1, 0, 0);
     assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
-    tutti_unique_id_t other = damaged(&root.id);
+    tutti_unique_id_t other = test_damaged(&root.id);
     assert_true(test_ranks_start(ranks, &root.id, 0, 2, 3, LONG));
     assert_true(test_ranks_start(stranger, &other, 2, 1, 3, LONG));
     test_ranks_join(stranger, 1);
@@ -154,8 +147,7 @@ static pid_t fork_rank(const tutti_unique_id_t *id, int rank, int nranks)
 
 static void reap(pid_t child)
 {
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static void killed_while_joining(void **state)
@@ -239,11 +231,9 @@ static bool kill_within(int us)
 
 static void killed_at_any_time(void **state)
 {
-    for (int turn = 0; turn < 24; turn++) {
-        int tries = 1;
-        while (!kill_within(1000 + turn * 170))
-            assert_true(++tries <= 3);
-    }
+    for (int turn = 0; turn < 24; turn++)
+        for (int tries = 1; !kill_within(1000 + turn * 170); tries++)
+            assert_true(tries < 3);
 }
 
 static void root_closed_early(void **state)

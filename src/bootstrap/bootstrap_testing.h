@@ -61,6 +61,14 @@ static inline void test_root_stop(struct test_root *r)
     poller_close(r->poller);
 }
 
+/* One with another nonce. */
+static inline tutti_unique_id_t test_damaged(const tutti_unique_id_t *id)
+{
+    tutti_unique_id_t other = *id;
+    ((struct boot_id *)(void *)&other)->nonce[3] ^= 1;
+    return other;
+}
+
 struct test_rank {
     pthread_t thread;
     const tutti_unique_id_t *id;
