@@ -48,13 +48,10 @@ static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *
     static uint8_t area[KNOWN_LENGTH];
     static uint64_t token;
     size_t arrived = lane->bt->counts[NOTE_ARRIVED], asked = lane->bt->counts[NOTE_TARGET];
-    struct put put = {.source = source->bytes, .length = KNOWN_LENGTH, .token = ++token};
-    put.remote = &target->remote;
-    put.memory = source->memory;
-    fill_pattern(source->bytes, KNOWN_LENGTH, token);
+    fill_pattern(source->bytes, KNOWN_LENGTH, ++token);
     lane->bt->area = area;
     lane->bt->area_size = KNOWN_LENGTH;
-    assert_int_equal(under_test->put(lane->at->lane, &put), TUTTI_SUCCESS);
+    assert_int_equal(put_direct(lane->at, source, &target->remote, 0, KNOWN_LENGTH, token), TUTTI_SUCCESS);
     soft_until(pair, lane->bt->counts[NOTE_ARRIVED] > arrived || lane->at->counts[NOTE_DOWN]);
     assert_int_equal(lane->at->counts[NOTE_DOWN] + lane->bt->counts[NOTE_DOWN], 0);
     bool direct = lane->bt->counts[NOTE_TARGET] == asked;
