@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_captured CASE: messages in graphs and calls, of kernels that store them where they are wanted, or in slots where
- * they cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured straight. How many went which
- * way says a line of the log when a communicator ends.
+ * gpu_captured CASE: messages, and results of reductions, in graphs and calls, of kernels that store them where they
+ * are wanted, or in slots where they cannot. On the stand-in driver, one process a rank: tutti run -n 3 -- gpu_captured
+ * straight. How many went which way says a line of the log when a communicator ends.
  */
 #include "gpu_piece.h"
 #include "gpu_rank.h"
@@ -111,6 +111,24 @@ static void broadcast(const uint32_t *send, uint32_t *recv, size_t words)
 
 typedef void pattern(const uint32_t *send, uint32_t *recv, size_t words);
 
+static void sum_up(const uint32_t *send, uint32_t *recv, size_t words)
+{
+    OK(tutti_allreduce(send, recv, (size_t)nranks * words, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream));
+}
+
+static void sum_in_place(const uint32_t *send, uint32_t *recv, size_t words)
+{
+    sum_up(recv, recv, words);
+}
+
+static pattern *whole = issue; /* what most cases do, with all peers */
+static size_t offset = 40;     /* of memory in which that is received */
+
+static bool reduces(pattern *issues)
+{
+    return issues == sum_up || issues == sum_in_place;
+}
+
 static void begin_capture(void)
 {
     DONE(cu->StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -133,31 +151,40 @@ static CUgraphExec capture(pattern *issues, const uint32_t *send, uint32_t *recv
     return end_capture();
 }
 
-static void fill(uint32_t *send, uint32_t *recv, size_t words, unsigned round)
+static void fill(pattern *issues, uint32_t *send, uint32_t *recv, size_t words, unsigned round)
 {
     for (int to = 0; to < nranks; to++)
         for (size_t i = 0; i < words; i++) {
             send[(size_t)to * words + i] = value(rank, to, round, i);
-            recv[(size_t)to * words + i] = 0;
+            recv[(size_t)to * words + i] = issues == sum_in_place ? value(rank, to, round, i) : 0;
         }
+}
+
+static uint32_t wanted(pattern *issues, int part, unsigned round, size_t i)
+{
+    uint32_t sum = 0;
+    for (int from = 0; from < nranks; from++)
+        sum += value(from, part, round, i);
+    return reduces(issues) ? sum : value(part, rank, round, i);
 }
 
 static void check(pattern *issues, const uint32_t *recv, size_t words, unsigned round)
 {
+    bool all = issues == issue || reduces(issues);
     DONE(cu->StreamSynchronize(stream));
-    for (int from = 0; from < nranks; from++)
+    for (int part = 0; part < nranks; part++)
         for (size_t i = 0; i < words; i++)
-            if ((issues == issue || from == (rank + nranks - 1) % nranks) &&
-                recv[(size_t)from * words + i] != value(from, rank, round, i)) {
-                fprintf(stderr, "rank %d: round %u, word %zu of %zu from rank %d is %#x\n", rank, round, i, words, from,
-                        recv[(size_t)from * words + i]);
+            if ((all || part == (rank + nranks - 1) % nranks) &&
+                recv[(size_t)part * words + i] != wanted(issues, part, round, i)) {
+                fprintf(stderr, "rank %d: round %u, word %zu of %zu of part %d is %#x\n", rank, round, i, words, part,
+                        recv[(size_t)part * words + i]);
                 exit(1);
             }
 }
 
 static void replay(CUgraphExec exec, pattern *issues, uint32_t *send, uint32_t *recv, size_t words, unsigned round)
 {
-    fill(send, recv, words, round);
+    fill(issues, send, recv, words, round);
     DONE(cu->GraphLaunch(exec, stream));
     check(issues, recv, words, round);
 }
@@ -190,9 +217,9 @@ static void end(bool straight, bool slots)
 /* `shift`: words by which buffers are not aligned. */
 static void goes_straight(pattern *issues, size_t words, size_t shift)
 {
-    int told = logged(" told rank ", NULL, 0), peers = issues == issue ? nranks - 1 : 1;
+    int told = logged(" told rank ", NULL, 0), peers = issues == issue || reduces(issues) ? nranks - 1 : 1;
     begin();
-    uint32_t *send = memory((size_t)nranks * words + 3) + shift, *recv = memory((size_t)nranks * words + 3) + shift;
+    uint32_t *send = memory((size_t)nranks * words + 4) + shift, *recv = memory((size_t)nranks * words + 4) + shift;
     CUgraphExec exec = capture(issues, send, recv, words);
     await_line(" told rank ", told + peers);
     for (unsigned round = 0; round < 5; round++)
@@ -209,16 +236,16 @@ static void while_it_is_mapped(void)
     int told = logged(" told rank ", NULL, 0);
     begin();
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
-    CUgraphExec exec = capture(issue, send, recv, WORDS);
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
     unsigned round = 0;
     for (; round < 3; round++)
-        replay(exec, issue, send, recv, WORDS, round);
+        replay(exec, whole, send, recv, WORDS, round);
     await_line(" told rank ", told + nranks - 1);
     for (; round < 20; round++) {
-        replay(exec, issue, send, recv, WORDS, round);
-        fill(send, recv, WORDS, round + 100);
-        issue(send, recv, WORDS);
-        check(issue, recv, WORDS, round + 100);
+        replay(exec, whole, send, recv, WORDS, round);
+        fill(whole, send, recv, WORDS, round + 100);
+        whole(send, recv, WORDS);
+        check(whole, recv, WORDS, round + 100);
     }
     DONE(cu->GraphExecDestroy(exec));
     unsigned long long counts[2];
@@ -234,16 +261,16 @@ static void calls_alone(void)
     CUdeviceptr base = 0;
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
-    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 40);
+    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + offset);
     for (unsigned round = 0; round < 30; round++) {
         int told = logged(" told rank ", NULL, 0);
         all_say(true);
         if (round % 10 == 0)
             map_piece(cu, rank, base, PIECE, true);
         for (int again = 0; again < 2; again++) {
-            fill(send, recv, WORDS, 2 * round + (unsigned)again);
-            issue(send, recv, WORDS);
-            check(issue, recv, WORDS, 2 * round + (unsigned)again);
+            fill(whole, send, recv, WORDS, 2 * round + (unsigned)again);
+            whole(send, recv, WORDS);
+            check(whole, recv, WORDS, 2 * round + (unsigned)again);
         }
         if (round % 10 == 0)
             await_line(" told rank ", told + nranks - 1);
@@ -263,15 +290,15 @@ static void other_end_calls(void)
     int told = logged(" told rank ", NULL, 0);
     begin();
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
-    CUgraphExec exec = capture(issue, send, recv, WORDS);
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
     await_line(" told rank ", told + nranks - 1);
     for (unsigned round = 0; round < 12; round++) {
-        fill(send, recv, WORDS, round);
+        fill(whole, send, recv, WORDS, round);
         if ((round + (unsigned)rank) % 3 == 0)
-            issue(send, recv, WORDS);
+            whole(send, recv, WORDS);
         else
             DONE(cu->GraphLaunch(exec, stream));
-        check(issue, recv, WORDS, round);
+        check(whole, recv, WORDS, round);
     }
     DONE(cu->GraphExecDestroy(exec));
     end(true, false);
@@ -286,15 +313,29 @@ static void out_of_reach(void)
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
     map_piece(cu, rank, base, PIECE, false);
-    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 36);
-    CUgraphExec exec = capture(issue, send, recv, WORDS);
+    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + offset - 4);
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
     for (unsigned round = 0; round < 5; round++)
-        replay(exec, issue, send, recv, WORDS, round);
+        replay(exec, whole, send, recv, WORDS, round);
     DONE(cu->GraphExecDestroy(exec));
     end(false, true);
     forget(send);
     DONE(cu->MemUnmap(base, PIECE));
     DONE(cu->MemAddressFree(base, PIECE));
+}
+
+/* Results are stored in whole vectors. */
+static void misaligned(void)
+{
+    begin();
+    uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS + 1) + 1;
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
+    for (unsigned round = 0; round < 5; round++)
+        replay(exec, whole, send, recv, WORDS, round);
+    DONE(cu->GraphExecDestroy(exec));
+    end(false, true);
+    forget(send);
+    forget(recv - 1);
 }
 
 /* Other memory at the address that a graph holds, as of programs that sleep: at once, when peers have the old memory
@@ -306,26 +347,26 @@ static void other_memory(void)
     begin();
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
     map_piece(cu, rank, base, PIECE, true);
-    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + 40);
-    CUgraphExec exec = capture(issue, send, recv, WORDS);
+    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + offset);
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
     await_line(" told rank ", told + nranks - 1);
     unsigned round = 0;
-    replay(exec, issue, send, recv, WORDS, round++);
+    replay(exec, whole, send, recv, WORDS, round++);
     all_say(true);
     int unmapped = logged(" unmapped ", NULL, 0);
     for (int i = 0; i < 3; i++) {
         DONE(cu->MemUnmap(base, PIECE));
         map_piece(cu, rank, base, PIECE, true);
         for (int again = 0; again < 3; again++)
-            replay(exec, issue, send, recv, WORDS, round++);
+            replay(exec, whole, send, recv, WORDS, round++);
     }
     await_line(" unmapped ", unmapped + nranks - 1);
     for (int again = 0; again < 3; again++)
-        replay(exec, issue, send, recv, WORDS, round++);
+        replay(exec, whole, send, recv, WORDS, round++);
     DONE(cu->GraphExecDestroy(exec));
-    exec = capture(issue, send, recv, WORDS); /* of what is there now */
+    exec = capture(whole, send, recv, WORDS); /* of what is there now */
     await_line(" told rank ", told + 2 * (nranks - 1));
-    replay(exec, issue, send, recv, WORDS, round++);
+    replay(exec, whole, send, recv, WORDS, round++);
     DONE(cu->GraphExecDestroy(exec));
     end(true, true);
     forget(send);
@@ -343,12 +384,12 @@ static void unmapped_behind_graphs(void)
     DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
     map_piece(cu, rank, base, PIECE, true);
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
-    CUgraphExec first = capture(issue, send, (uint32_t *)(uintptr_t)base, WORDS),
-                second = capture(issue, send, recv, WORDS);
+    CUgraphExec first = capture(whole, send, (uint32_t *)(uintptr_t)base, WORDS),
+                second = capture(whole, send, recv, WORDS);
     await_line(" told rank ", told + 2 * (nranks - 1));
-    replay(first, issue, send, (uint32_t *)(uintptr_t)base, WORDS, 1);
+    replay(first, whole, send, (uint32_t *)(uintptr_t)base, WORDS, 1);
     all_say(true);
-    fill(send, recv, WORDS, 2);
+    fill(whole, send, recv, WORDS, 2);
     if (rank != nranks - 1) /* the others wait for this one */
         DONE(cu->GraphLaunch(second, stream));
     DONE(cu->MemUnmap(base, PIECE));
@@ -359,7 +400,7 @@ static void unmapped_behind_graphs(void)
     all_say(true);
     if (rank == nranks - 1)
         DONE(cu->GraphLaunch(second, stream));
-    check(issue, recv, WORDS, 2);
+    check(whole, recv, WORDS, 2);
     await_line(" unmapped ", unmapped + nranks - 1);
     DONE(cu->GraphExecDestroy(first));
     DONE(cu->GraphExecDestroy(second));
@@ -399,7 +440,7 @@ static void many_buffers(void)
     await_line(" told rank ", MOST);
     for (unsigned round = 0; round < 2; round++)
         for (int i = GRAPHS; i < GRAPHS + CALLS; i++) {
-            fill(send, recv[i], LITTLE, round);
+            fill(pass_on, send, recv[i], LITTLE, round);
             pass_on(send, recv[i], LITTLE);
             check(pass_on, recv[i], LITTLE, round);
         }
@@ -420,7 +461,7 @@ static void nobody_comes(void)
     bool comes = rank < nranks - 1;
     begin();
     uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS);
-    CUgraphExec exec = capture(issue, send, recv, WORDS);
+    CUgraphExec exec = capture(whole, send, recv, WORDS);
     if (comes)
         DONE(cu->GraphLaunch(exec, stream));
     all_say(true);
@@ -451,6 +492,17 @@ static void apart(void)
     forget(recv);
 }
 
+static void each_with_all(void)
+{
+    while_it_is_mapped();
+    calls_alone();
+    other_end_calls();
+    out_of_reach();
+    other_memory();
+    unmapped_behind_graphs();
+    nobody_comes();
+}
+
 static void run_case(const char *name)
 {
     if (strcmp(name, "apart") == 0) {
@@ -465,19 +517,25 @@ static void run_case(const char *name)
         untold();
         return;
     }
+    if (strcmp(name, "reduced") == 0) {
+        whole = sum_up;
+        offset = 48;
+        goes_straight(sum_up, WORDS, 0);
+        goes_straight(sum_up, WORDS / 7, 4);
+        goes_straight(sum_in_place, WORDS, 0);
+        misaligned();
+        each_with_all();
+        whole = sum_in_place;
+        each_with_all();
+        return;
+    }
     goes_straight(issue, WORDS, 0);
     goes_straight(pass_on, WORDS, 0);
     if (nranks == 2)
         goes_straight(broadcast, WORDS, 0);
     goes_straight(issue, WORDS / 7, 1);
     goes_straight(pass_on, 3 * WORDS + 1, 3);
-    while_it_is_mapped();
-    calls_alone();
-    other_end_calls();
-    out_of_reach();
-    other_memory();
-    unmapped_behind_graphs();
-    nobody_comes();
+    each_with_all();
 }
 
 int main(int argc, char **argv)

@@ -75,7 +75,7 @@ GPU_WAYS = {
     "reductions in lines": {"TUTTI_REDUCE_LINES_FROM": "0", "TUTTI_REDUCE_LINES_TO": "1T", "TUTTI_BULK_FROM": "1T"},
     "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0"},
     "plain data, invited": {"TUTTI_COPY_FROM": "1T", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0",
-                            "TUTTI_INVITE_FROM": "5K"},
+                            "TUTTI_INVITE_FROM": "3K", "TUTTI_BULK_FROM": "1"},
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K",

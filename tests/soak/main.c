@@ -41,7 +41,10 @@ static const struct way {
 } ways[] = {
     {"default", "TUTTI_PEER_MOST=1M TUTTI_COPY_STAGE=64K", false},
     {"small", SMALL, false},
-    {"invited", SMALL "TUTTI_INVITE_FROM=2K TUTTI_COPY_FROM=256K TUTTI_LINES_TO=0", false},
+    {"invited",
+     SMALL "TUTTI_INVITE_FROM=2K TUTTI_COPY_FROM=256K TUTTI_LINES_TO=0 "
+           "TUTTI_BULK_FROM=2K TUTTI_REDUCE_LINES_TO=0 TUTTI_GATHER_FROM=1T",
+     false},
     {"zero", SMALL "TUTTI_CTA_POLICY=zero", false},
     {"no-peers", SMALL "TUTTI_P2P_DISABLE=1", false},
     {"unreachable", SMALL "TUTTI_EMULATED_P2P=0", false},

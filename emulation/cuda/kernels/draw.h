@@ -4,9 +4,11 @@
 #define TUTTI_EMULATION_CUDA_KERNELS_DRAW_H
 
 #include "base/random.h"
+#include "device/type.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 static inline uint64_t random_next(void)
 {
@@ -28,6 +30,22 @@ static inline unsigned random_shift(void)
 static inline bool quick(void)
 {
     return getenv("TUTTI_TEST_QUICK") != NULL;
+}
+
+/* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
+static inline void random_fill(tutti_type_t type, unsigned char *p, size_t count)
+{
+    static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,    1,   1, 1, 1, 0x3c00, 0x3f800000, 0x3ff0000000000000,
+                                                   0x3f80, 0x38, 0x3c};
+    static const uint64_t near_one[TUTTI_TYPE_COUNT] = {
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
+    const size_t size = type_size(type);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = random_next();
+        if (bits >> 62)
+            bits = one[type] ^ (bits & near_one[type]);
+        memcpy(p + i * size, &bits, size);
+    }
 }
 
 #endif

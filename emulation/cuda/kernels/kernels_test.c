@@ -20,23 +20,6 @@
 #define SCALAR_AT 6
 #define OPS       7
 
-static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,    1,   1, 1, 1, 0x3c00, 0x3f800000, 0x3ff0000000000000,
-                                               0x3f80, 0x38, 0x3c};
-static const uint64_t near_one[TUTTI_TYPE_COUNT] = {
-    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
-
-/* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
-static void fill(tutti_type_t type, unsigned char *p, size_t count)
-{
-    const size_t size = type_size(type);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits = random_next();
-        if (bits >> 62)
-            bits = one[type] ^ (bits & near_one[type]);
-        memcpy(p + i * size, &bits, size);
-    }
-}
-
 struct exchange;
 
 struct trial {
@@ -51,6 +34,9 @@ struct trial {
     unsigned char *memory[KERNEL_RANKS][2], *in[KERNEL_RANKS], *out[KERNEL_RANKS], *want[KERNEL_RANKS];
     uint64_t scalar[KERNEL_RANKS];
 };
+
+/* Memory that peers still have mapped in a buffer's place: nobody's, and as long as any. */
+static unsigned char decoy[12 << 20];
 
 static struct team team;
 static struct trial trials[BATCH];
@@ -86,9 +72,9 @@ static void make_buffers(struct trial *t, int p)
     t->out[p] = t->memory[p][1] + out_shift;
     if (t->in_place)
         t->out[p] = t->in[p] + (t->mode == KERNEL_REDUCE_SCATTER ? out * (size_t)p : 0);
-    fill(t->type, t->in[p], in_count(t));
+    random_fill(t->type, t->in[p], in_count(t));
     t->want[p] = allocate(out);
-    fill(t->type, (unsigned char *)&t->scalar[p], 1);
+    random_fill(t->type, (unsigned char *)&t->scalar[p], 1);
 }
 
 /* What one block of everybody's input becomes. */
@@ -158,12 +144,21 @@ static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t t
     return found;
 }
 
+/* To where rank p wants its result; to what was there before; or nowhere. */
+static uint64_t random_invitation(const struct trial *t, int p, bool sure)
+{
+    const unsigned char *to = sure || below(3) ? t->out[p] : decoy + ((uintptr_t)t->out[p] & 15);
+    assert_true(t->count * type_size(t->type) + 16 <= sizeof decoy);
+    return t->kernel == KERNEL_REDUCE_BULK && below(4) ? KERNEL_INVITE_ADDRESS | (uintptr_t)to : 0;
+}
+
 static void make_job(const struct trial *t, struct job *job)
 {
     *job =
         (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
     assert_int_equal(job->kernel->size,
                      t->kernel == KERNEL_REDUCE_PEER ? sizeof(struct kernel_peer) : sizeof(struct kernel_reduce));
+    const bool invites = below(4);
     for (int p = 0; p < team.n; p++) {
         job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
         job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),
@@ -177,6 +172,10 @@ static void make_job(const struct trial *t, struct job *job)
                                                        .scalar = t->op == SCALAR ? t->scalar[p] : 0,
                                                        .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
         follow_reduce(t->kernel, t->root, &job->params[p].reduce);
+        job->params[p].reduce.invites = invites;
+        job->params[p].reduce.sure = below(2);
+        for (int q = 0; q < team.n; q++)
+            job->params[p].reduce.invite[q] = random_invitation(t, p, job->params[p].reduce.sure);
     }
 }
 
@@ -212,6 +211,7 @@ static void flush(void)
             free(trials[i].memory[p][1]);
             free(trials[i].want[p]);
         }
+    assert_true(decoy[0] == 0 && memcmp(decoy, decoy + 1, sizeof decoy - 1) == 0);
     pending = 0;
 }
 
@@ -420,7 +420,7 @@ static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(
             }
             x->sent[p][q] = x->memory[p][q][0] + random_shift();
             x->received[p][q] = p == q && below(2) ? x->sent[p][q] : x->memory[p][q][1] + random_shift();
-            fill(TUTTI_INT8, x->sent[p][q], bytes);
+            random_fill(TUTTI_INT8, x->sent[p][q], bytes);
             job->params[p].exchange.send[q] = bytes ? x->sent[p][q] : NULL;
             job->params[q].exchange.recv[p] = bytes ? x->received[p][q] : NULL;
             job->params[p].exchange.send_bytes[q] = job->params[q].exchange.recv_bytes[p] = bytes;

@@ -16,18 +16,19 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define WORDS 30000
-#define GUARD 16
-#define LONG  ((size_t)5 << 20) /* bytes of a message: of its stripes each has more chunks than slots */
+#define WORDS  30000
+#define GUARD  16
+#define VECTOR (KERNEL_RANKS * WORDS + GUARD)
+#define LONG   ((size_t)5 << 20) /* bytes of a message: of its stripes each has more chunks than slots */
 
 /* Shared by all processes. */
 static struct world {
     uint32_t abort;
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
     unsigned char *received[KERNEL_RANKS]; /* from each rank LONG + GUARD bytes: peers may store there */
+    int32_t *vector[KERNEL_RANKS][2];      /* of reductions: in and out, each VECTOR words: peers may store there */
 } * world;
 static int ranks;
-static int32_t in[KERNEL_RANKS * WORDS + GUARD], out[KERNEL_RANKS * WORDS + GUARD];
 static unsigned char sent[KERNEL_RANKS][LONG + GUARD];
 
 static void *shared(size_t bytes)
@@ -45,6 +46,8 @@ static void begin(int n)
         world->window[p] = shared(kernel_window_bytes(n));
         world->bulk[p] = shared(kernel_bulk_bytes(n));
         world->received[p] = shared(KERNEL_RANKS * (LONG + GUARD));
+        for (int i = 0; i < 2; i++)
+            world->vector[p][i] = shared(4 * VECTOR);
         for (size_t i = 0; i < KERNEL_CONTROL_BYTES / 4; i++)
             ((uint32_t *)world->window[p])[i] = (uint32_t)-7; /* numbers wrap */
     }
@@ -56,6 +59,8 @@ static void end(void)
         munmap(world->window[p], kernel_window_bytes(ranks) + 1);
         munmap(world->bulk[p], kernel_bulk_bytes(ranks) + 1);
         munmap(world->received[p], KERNEL_RANKS * (LONG + GUARD) + 1);
+        for (int i = 0; i < 2; i++)
+            munmap(world->vector[p][i], 4 * VECTOR + 1);
     }
     munmap(world, sizeof *world + 1);
 }
@@ -121,6 +126,7 @@ static bool run_one(int rank, unsigned number)
 {
     const struct operation o = operation_of(number);
     size_t words = o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)ranks : o.count;
+    int32_t *in = world->vector[rank][0], *out = world->vector[rank][1];
     struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort},
                                  .in = in + o.shift,
                                  .count = o.count,
@@ -141,10 +147,14 @@ static bool run_one(int rank, unsigned number)
     }
     for (size_t i = 0; i < words + 4; i++)
         in[o.shift + i] = value(rank, i, number);
-    memset(out, 0x5a, sizeof out);
+    memset(out, 0x5a, 4 * VECTOR);
     int32_t *to =
         o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
     what.out = to;
+    what.invites = number / 3 % 4;
+    what.sure = (number + (unsigned)rank) % 2;
+    for (int p = 0; p < ranks; p++)
+        what.invite[p] = (number / 3 + (unsigned)(rank + p)) % 4 ? KERNEL_INVITE_ADDRESS | (uintptr_t)to : 0;
     for (unsigned block = 0; block < o.blocks; block++)
         threads_run(o.kernel, &what, o.threads, (struct cuda_index){o.blocks, 1, 1}, (struct cuda_index){block, 0, 0});
     for (size_t i = 0; i < o.count + 4; i++) {

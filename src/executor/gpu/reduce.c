@@ -15,6 +15,21 @@ static uint32_t everybody(const struct gpu *gpu)
     return (1u << gpu->nranks) - 1;
 }
 
+/* Results of a long vector go straight to `out` of ranks whose peers have mapped it. A call's is alive until it is
+ * over; a graph's may be gone, and who stores there finds that out. */
+static void invite(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+{
+    uint64_t from = gpu->plan.forms.invite_from;
+    if (plan->launch.kernel != KERNEL_REDUCE_BULK || !from || plan->bytes < from)
+        return;
+    what->invites = what->takes | what->gives;
+    what->sure = !gpu->order.capturing;
+    what->mappings = scratch_mappings(gpu);
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        if (what->takes >> peer & 1)
+            what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes);
+}
+
 static tutti_result_t launch(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                              CUstream stream)
 {
@@ -31,6 +46,7 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
     steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
     if (plan->way == WAY_PEER_LOAD)
         return peer_reduce_issue(gpu, call, plan, &what, stream);
+    invite(gpu, call, plan, &what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, everybody(gpu)) : TUTTI_SUCCESS;
     return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, call->type, &what.team, stream) : result;
 }

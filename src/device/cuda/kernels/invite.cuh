@@ -14,19 +14,15 @@
  *                     <------------ the head, fence, last chunk's number
  *   acknowledges it   ------------>
  *
- * What a graph invites to may have been freed and be other memory by now, of which the sender hears later than the
- * graph runs. What it has mapped is then the old one, which nobody has: the token is not there, and does not come. All
- * goes through slots then, once more.
+ * Where the token is not there, and does not come, all goes through slots, once more.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_INVITE_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_INVITE_CUH
 
+#include <invitation.cuh>
 #include <stream.cuh>
 
-#define INVITE_HEAD     128        /* bytes of a stripe that are stored last, a whole line; the token is in them */
-#define INVITE_LEAST    256        /* of a stripe */
-#define INVITE_ANSWER   100000     /* ns in which a sender that has seen an invitation says so, and a token comes */
-#define INVITE_STORE_NS 1000000000 /* in which one that has said so has stored a stripe */
+#define INVITE_HEAD 128 /* bytes of a stripe that are stored last, a whole line; the token is in them */
 
 enum invite_way { INVITE_OPEN, INVITE_SLOTS, INVITE_STRAIGHT, INVITE_GIVEN_UP };
 
@@ -44,19 +40,10 @@ DEVICE struct packet *invite_place(const struct stream &s)
     return &window_of(*s.team, sender)->plain_invited[s.stripe][receiver][(s.number + 1) % LL_SLOTS];
 }
 
-/* No two messages under way have the same. */
 DEVICE uint64_t invite_token(const struct stream &s)
 {
     const bool out = s.direction == STREAM_OUT;
-    const uint64_t from = (uint64_t)(out ? s.team->rank : s.peer), to = (uint64_t)(out ? s.peer : s.team->rank);
-    const uint64_t x =
-        ((uint64_t)(s.number + 1) << 32 | (uint64_t)s.stripe << 16 | from << 8 | to) * 0x9e3779b97f4a7c15;
-    return x ^ x >> 29;
-}
-
-DEVICE uint64_t *invite_token_at(unsigned char *user)
-{
-    return (uint64_t *)(((uintptr_t)user + 7) & ~(uintptr_t)7);
+    return invite_token_of(s.number + 1, s.stripe, out ? s.team->rank : s.peer, out ? s.peer : s.team->rank);
 }
 
 /* ---- one thread of either end ---- */
@@ -87,14 +74,8 @@ DEVICE bool invite_look(const struct stream &s, uint64_t *invitation)
 /* Where the stripe may be stored, if the token is there; NULL: through slots. */
 DEVICE unsigned char *invite_target(const struct kernel_exchange &what, const struct stream &s, uint64_t invitation)
 {
-    uint64_t at = 0;
-    if (invitation & KERNEL_INVITE_ADDRESS)
-        at = invitation & ~KERNEL_INVITE_ADDRESS;
-    else if (invitation && what.mappings)
-        at = kernel_invite_address(invitation, load_word(&what.mappings->at[s.peer][kernel_invite_place(invitation)]));
-    if (!at)
-        return NULL;
-    return (unsigned char *)at + (s.user - (const unsigned char *)what.send[s.peer]);
+    unsigned char *at = invite_reach(invitation, what.mappings, s.peer);
+    return at ? at + (s.user - (const unsigned char *)what.send[s.peer]) : NULL;
 }
 
 /* What says that this message goes straight: never 0. */

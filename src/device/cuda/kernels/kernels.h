@@ -26,9 +26,10 @@
 #define KERNEL_BULK_DEPTH    4                   /* slots of a channel, which hold successive chunks; 2 or more */
 #define KERNEL_BULK_BYTES    ((uint64_t)1 << 20) /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST    ((uint64_t)8 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_CHUNKS   16                  /* into which a stripe is cut, if they are between these two */
+#define KERNEL_BULK_CHUNKS   8                   /* into which a stripe is cut, if they are between these two */
+#define KERNEL_BULK_FEW      4 /* where they would be fewer, and results go straight, they may be half as long */
 #define KERNEL_PEER_THREADS  512
-#define KERNEL_CONTROL_BYTES ((uint64_t)96 << 10) /* the words of a window */
+#define KERNEL_CONTROL_BYTES ((uint64_t)112 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER                                                                                             \
     (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10) /* of a short message for each of its stripes */
@@ -80,6 +81,15 @@ struct kernel_team {
 };
 
 /*
+ * Where the buffers that peers offer are mapped: at[peer][offer] is 0 or kernel_mapping(). And what the kernels of this
+ * rank have counted of messages' stripes whose receivers were asked: stored where they are wanted, or through slots.
+ */
+struct kernel_mappings {
+    uint64_t at[KERNEL_RANKS][KERNEL_OFFERS];
+    uint32_t straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS], slots[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
+};
+
+/*
  * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements.
  * KERNEL_REDUCE_OWN (of bulk kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()),
  * at its place in out; the rest of out is not touched. out may be in (the own block of in, for a reduce-scatter), and
@@ -87,7 +97,9 @@ struct kernel_team {
  * that get this one's results, and whose results it gets (of the kernel one: contributions). part[p]: which of the
  * `parts` parts of the vector rank p owns, -1: none. premul: each contribution is first multiplied by one element, at
  * *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for small vectors (one,
- * two) count bytes in 32 bits.
+ * two) count bytes in 32 bits. invites (of the bulk kernels; the same on all ranks): results may go straight to `out`;
+ * invite[p]: how rank p reaches that, kernel_invite_*(), or 0; sure: it is this `out` that rank p reaches so, and none
+ * that was there before; mappings: of peers' buffers, in device memory; NULL: none is mapped.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -102,6 +114,9 @@ struct kernel_reduce {
     const void *scalar_at;
     uint64_t chunk;   /* bytes of a bulk kernel's chunks; 0: by the vector's length */
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
+    bool invites, sure;
+    uint64_t invite[KERNEL_RANKS];
+    struct kernel_mappings *mappings;
 };
 
 /*
@@ -116,15 +131,6 @@ struct kernel_peer {
 
 /* Ways of a message: a flag in every word, in every line of 128 bytes, behind every chunk of plain data. */
 enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
-
-/*
- * Where the buffers that peers offer are mapped: at[peer][offer] is 0 or kernel_mapping(). And what the kernels of this
- * rank have counted of stripes that their receivers were asked about: stored where they are wanted, or through slots.
- */
-struct kernel_mappings {
-    uint64_t at[KERNEL_RANKS][KERNEL_OFFERS];
-    uint32_t straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS], slots[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
-};
 
 /*
  * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then
@@ -251,8 +257,10 @@ KERNEL_SHARED bool kernel_exchange_invites(const struct kernel_exchange *what, u
 /*
  * An invitation: an address that the sender's GPU reaches as it is, with the uppermost bit; or, with the next one,
  * which offer of the receiver's (9 bits), the low bits of its number, and how far behind its base the message begins
- * (39 bits). An offer's place may be another's by the time: its number tells.
+ * (39 bits). An offer's place may be another's by the time: its number tells. What a reduction
+ * invites to is a multiple of 16: the lowest bit says then that no token is to be looked for.
  */
+#define KERNEL_INVITE_SURE    ((uint64_t)1)
 #define KERNEL_INVITE_ADDRESS ((uint64_t)1 << 63)
 #define KERNEL_INVITE_OFFER   ((uint64_t)1 << 62)
 #define KERNEL_INVITE_BYTES   ((uint64_t)1 << 39)

@@ -8,13 +8,19 @@
  * A channel (one stage of one rank to the next stage of another, one stripe) has KERNEL_BULK_DEPTH slots. A chunk is
  * announced by a flag behind a fence, and its slot may be filled again when it has been acknowledged. A stage waits
  * only for a stage before it at the same chunk, and for one behind it at an earlier chunk, so somebody can always go
- * on. A block ends when all that it sent has been acknowledged, because the next launch may cut the scratch in another
- * way.
+ * on. A block ends when all that it sent to slots has been acknowledged, because the next launch may cut the scratch in
+ * another way.
+ *
+ * A rank invites owners to its own `out` when it begins (invitation.cuh): to store results straight there, and to
+ * announce the last chunk alone. If a token is needed it lies where the owner's results begin, and comes there when
+ * what lies there, in a reduction in place, has been pushed. An owner that cannot reach the memory, or sees no token
+ * when contributions have come, sends through slots.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 
 #include <element.cuh>
+#include <invitation.cuh>
 #include <ll.cuh>
 #include <stages.cuh>
 
@@ -34,6 +40,9 @@ struct bulk_end {
     unsigned char *there[BULK_FAMILIES];                   /* slot 0 in its scratch, for this rank's chunks */
     unsigned char *here[BULK_FAMILIES];                    /* slot 0 in this rank's scratch, for its chunks */
     uint32_t sent[BULK_FAMILIES], received[BULK_FAMILIES]; /* numbers of the last chunk before this launch */
+    unsigned char *straight; /* where it has invited this rank's results to; NULL: they go to slots */
+    unsigned char *to[2];    /* where this rank's results go, of even and of odd chunks */
+    bool comes;              /* its results come straight */
 };
 
 /* In shared memory: registers are few. */
@@ -46,8 +55,9 @@ struct bulk_shape {
 
 template <class E> struct bulk_run {
     const struct kernel_team &team;
+    const struct kernel_reduce &what;
     const arithmetic<E> &a;
-    const struct bulk_shape &s;
+    struct bulk_shape &s;
 };
 
 /* By thread 0. */
@@ -57,10 +67,9 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
     const struct span mine = span_part(part, blockIdx.x, gridDim.x);
     const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
     const uint64_t wanted = round_up_16((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
-    s->chunk = least(what.chunk                   ? round_up_16(what.chunk)
-                     : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST
-                                                  : wanted,
-                     room);
+    const bool few = what.invites && length < KERNEL_BULK_FEW * KERNEL_BULK_LEAST;
+    const uint64_t smallest = few ? KERNEL_BULK_LEAST / 2 : KERNEL_BULK_LEAST;
+    s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < smallest ? smallest : wanted, room);
     s->slot = (uint64_t)(n - 1) * KERNEL_BULK_BYTES;
     s->steps = (uint32_t)((length + s->chunk - 1) / s->chunk);
     s->stripe = blockIdx.x;
@@ -91,6 +100,8 @@ DEVICE void bulk_find(struct bulk_end *end, const struct kernel_reduce &what, ui
     end->in = (const unsigned char *)what.in + (scatter ? bytes * (uint64_t)p : 0) + begin;
     end->out = (unsigned char *)what.out + begin;
     end->length = least(first + stripe.end, bytes) - begin;
+    end->straight = NULL;
+    end->comes = false;
     for (int family = 0; family < BULK_FAMILIES; family++) {
         end->sent[family] = mine->bulk_sent[family][blockIdx.x][p];
         end->received[family] = mine->bulk_received[family][blockIdx.x][p];
@@ -123,19 +134,182 @@ template <class E> DEVICE bool bulk_has_come(const bulk_run<E> &r, int family, i
     return wait_ack(arrived, number, r.team.abort, p) && reached(load_acquire(arrived), number);
 }
 
+/* ---- invitations, by the lane of rank p ---- */
+
+/* The number of the first chunk of results from one rank to another, which both know, says which launch it is. */
+template <class E> DEVICE uint32_t bulk_first_to(const bulk_run<E> &r, int p)
+{
+    return r.s.end[p].sent[RESULTS] + 1;
+}
+
+template <class E> DEVICE uint32_t bulk_first_from(const bulk_run<E> &r, int p)
+{
+    return r.s.end[p].received[RESULTS] + 1;
+}
+
+template <class E> DEVICE uint64_t bulk_token_to(const bulk_run<E> &r, int p)
+{
+    return ~invite_token_of(bulk_first_to(r, p), r.s.stripe, r.team.rank, p); /* none of a message's */
+}
+
+template <class E> DEVICE uint64_t bulk_token_from(const bulk_run<E> &r, int p)
+{
+    return ~invite_token_of(bulk_first_from(r, p), r.s.stripe, p, r.team.rank);
+}
+
+/* What says that this launch's results go straight: never 0, and not what the launch before was told. */
+DEVICE uint32_t bulk_straight_word(uint32_t first)
+{
+    return first << 1 | 1;
+}
+
+DEVICE struct packet *bulk_invited(const struct kernel_team &team, int to, int from, uint32_t stripe, uint32_t first)
+{
+    return &window_of(team, to)->bulk_invited[stripe][from][first % LL_SLOTS];
+}
+
+/* To this rank's `out`. */
+template <class E> DEVICE uint64_t bulk_invitation(const bulk_run<E> &r, int p)
+{
+    const uint64_t invitation = r.s.end[p].length >= INVITE_LEAST ? r.what.invite[p] : 0;
+    return invitation % VECTOR_BYTES ? 0 : invitation | (invitation && r.what.sure ? KERNEL_INVITE_SURE : 0);
+}
+
+template <class E> DEVICE void bulk_invite(const bulk_run<E> &r, int p)
+{
+    const uint32_t first = bulk_first_from(r, p);
+    ll_put(bulk_invited(r.team, p, r.team.rank, r.s.stripe, first), first, bulk_invitation(r, p));
+}
+
+/* The first chunk of its contribution has been read. A fence follows, and its flag. */
+template <class E> DEVICE void bulk_show(const bulk_run<E> &r, int p)
+{
+    if (bulk_invitation(r, p) && !r.what.sure)
+        store_word(invite_token_at(r.s.end[p].out), bulk_token_from(r, p));
+}
+
+/* What it invites to, as this rank reaches it; NULL: nothing. False: given up. */
+template <class E> DEVICE bool bulk_hear_invitation(const bulk_run<E> &r, int p, unsigned char **to, bool *sure)
+{
+    const uint32_t first = bulk_first_to(r, p);
+    uint64_t invitation = 0;
+    const bool good =
+        ll_get(bulk_invited(r.team, r.team.rank, p, r.s.stripe, first), first, r.team.abort, p, &invitation);
+    *sure = invitation & KERNEL_INVITE_SURE;
+    *to = good ? invite_reach(invitation & ~KERNEL_INVITE_SURE, r.what.mappings, p) : NULL;
+    if (*to)
+        *to += r.s.end[r.team.rank].out - (const unsigned char *)r.what.out;
+    return good;
+}
+
+/* Before the first chunk is reduced: where results go. Its contribution has come when this returns, and it hears what
+ * comes of its invitation before it gets results. False: given up. */
+template <class E> DEVICE bool bulk_accept(const bulk_run<E> &r, int p)
+{
+    unsigned char *to;
+    bool sure;
+    if (!bulk_hear_invitation(r, p, &to, &sure) || !bulk_has_come(r, CONTRIBUTIONS, p, 1))
+        return false;
+    if (to && (!aligned(to, VECTOR_BYTES) || (!sure && load_word(invite_token_at(to)) != bulk_token_to(r, p))))
+        to = NULL;
+    r.s.end[p].straight = to;
+    store_flag(&window_of(r.team, p)->bulk_straight[r.s.stripe][r.team.rank],
+               to ? bulk_straight_word(bulk_first_to(r, p)) : 0);
+    return true;
+}
+
+template <class E> DEVICE uint32_t bulk_straight_of(const bulk_run<E> &r, int p)
+{
+    return load_relaxed(&window_of(r.team, r.team.rank)->bulk_straight[r.s.stripe][p]);
+}
+
+template <class E> DEVICE bool bulk_says_straight(const bulk_run<E> &r, int p)
+{
+    return bulk_straight_of(r, p) == bulk_straight_word(bulk_first_from(r, p));
+}
+
+/* Waits until its first result is there, or it has said that they all go straight. False: given up. */
+template <class E> DEVICE bool bulk_hear(const bulk_run<E> &r, int p)
+{
+    const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[RESULTS][r.s.stripe][p];
+    const uint32_t first = bulk_first_from(r, p);
+    struct waiting w = {r.team.abort, 0};
+    uint32_t straight, number;
+    do { /* both are on their way at once */
+        straight = bulk_straight_of(r, p);
+        number = load_ack(arrived);
+    } while (straight != bulk_straight_word(first) && !reached(number, first) && wait_on(&w, p));
+    if (straight != bulk_straight_word(first)) {
+        if (!reached(number, first))
+            return false;
+        load_acquire(arrived); /* what it said comes before what it sent */
+        straight = bulk_straight_of(r, p);
+    }
+    r.s.end[p].comes = straight == bulk_straight_word(first);
+    return true;
+}
+
+/*
+ * The reduction has been given up, and users' memory may be others' soon. This rank stores no more; who has not begun
+ * to store in its own memory shall not, and who has is waited for.
+ */
+template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
+{
+    struct bulk_end &end = r.s.end[p];
+    struct window *to = window_of(r.team, p);
+    const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[RESULTS][r.s.stripe][p];
+    const uint32_t last = end.received[RESULTS] + r.s.steps;
+    uint64_t until = clock_of_gpu() + INVITE_ANSWER;
+    if (end.straight) {
+        fence_all();
+        store_flag(&to->bulk_straight[r.s.stripe][r.team.rank], 0);
+    }
+    if (!has(r.s.takes, p) || !bulk_invitation(r, p) || reached(load_acquire(arrived), last))
+        return;
+    if (!r.what.sure)
+        store_word(invite_token_at(end.out), ~bulk_token_from(r, p));
+    ll_put(bulk_invited(r.team, p, r.team.rank, r.s.stripe, bulk_first_from(r, p)), bulk_first_from(r, p), 0);
+    while (!bulk_says_straight(r, p) && clock_of_gpu() < until)
+        pause_spin();
+    until = clock_of_gpu() + INVITE_STORE_NS;
+    while (bulk_says_straight(r, p) && !reached(load_acquire(arrived), last) && clock_of_gpu() < until)
+        pause_spin();
+}
+
+/* ---- what stages wait for, and tell ---- */
+
+/* Chunk t of its results. */
+template <class E> DEVICE bool bulk_takes(const bulk_run<E> &r, uint32_t t, int p)
+{
+    if (t == 0 && r.what.invites && !bulk_hear(r, p))
+        return false;
+    if (!r.s.end[p].comes)
+        return bulk_has_come(r, RESULTS, p, t + 1);
+    return t + 1 < r.s.steps || bulk_has_come(r, RESULTS, p, r.s.steps);
+}
+
+/* Room for chunk t of results to it. Workers are done with chunk t - 2, and look where chunk t - 1 goes. */
+template <class E> DEVICE bool bulk_gives(const bulk_run<E> &r, uint32_t t, int p)
+{
+    struct bulk_end &end = r.s.end[p];
+    if (t == 0 && r.what.invites && !bulk_accept(r, p))
+        return false;
+    end.to[t % 2] = end.straight ? end.straight + t * r.s.chunk : end.there[RESULTS] + t % KERNEL_BULK_DEPTH * r.s.slot;
+    return end.straight || bulk_has_read(r, RESULTS, p, t + 1, KERNEL_BULK_DEPTH);
+}
+
 /* May a stage begin with chunk t, as far as rank p is concerned? Waits. False: given up. */
 template <class E> DEVICE bool bulk_ready(const bulk_run<E> &r, int stage, uint32_t t, int p)
 {
-    bool good = true;
-    if (stage == BULK_PUSH)
+    if (stage == BULK_PUSH) {
+        if (t == 0 && r.what.invites && has(r.s.takes, p))
+            bulk_invite(r, p);
         return !has(r.s.others, p) || bulk_has_read(r, CONTRIBUTIONS, p, t + 1, KERNEL_BULK_DEPTH);
+    }
     if (stage == BULK_COPY)
-        return !has(r.s.takes, p) || bulk_has_come(r, RESULTS, p, t + 1);
-    if (has(r.s.others, p))
-        good = bulk_has_come(r, CONTRIBUTIONS, p, t + 1);
-    if (good && has(r.s.gives, p))
-        good = bulk_has_read(r, RESULTS, p, t + 1, KERNEL_BULK_DEPTH);
-    return good;
+        return !has(r.s.takes, p) || bulk_takes(r, t, p);
+    return (!has(r.s.gives, p) || bulk_gives(r, t, p)) &&
+           (!has(r.s.others, p) || bulk_has_come(r, CONTRIBUTIONS, p, t + 1));
 }
 
 /* Tells rank p that a stage has finished with chunk t. The fence covers what all threads stored: a barrier was between.
@@ -146,16 +320,28 @@ template <class E> DEVICE void bulk_announce(const bulk_run<E> &r, int stage, ui
     const int me = r.team.rank;
     if (stage == BULK_REDUCE && has(r.s.others, p))
         store_ack(&to->bulk_acked[CONTRIBUTIONS][r.s.stripe][me], r.s.end[p].received[CONTRIBUTIONS] + t + 1);
-    if (stage == BULK_COPY && has(r.s.takes, p))
+    if (stage == BULK_COPY && has(r.s.takes, p) && (!r.s.end[p].comes || t + 1 == r.s.steps))
         store_ack(&to->bulk_acked[RESULTS][r.s.stripe][me], r.s.end[p].received[RESULTS] + t + 1);
     const int family = stage == BULK_PUSH ? CONTRIBUTIONS : RESULTS;
     if (stage == BULK_COPY || !has(stage == BULK_PUSH ? r.s.others : r.s.gives, p))
         return;
+    if (stage == BULK_REDUCE && r.s.end[p].straight && t + 1 < r.s.steps)
+        return;
+    if (stage == BULK_PUSH && t == 0 && r.what.invites && has(r.s.takes, p))
+        bulk_show(r, p);
     fence_all();
     store_flag(&to->bulk_arrived[family][r.s.stripe][me], r.s.end[p].sent[family] + t + 1);
 }
 
-/* Waits until all has been read, and keeps the numbers. */
+/* Only where messages' are, too. */
+template <class E> DEVICE void bulk_count(const bulk_run<E> &r, int p)
+{
+    struct kernel_mappings *to = r.what.mappings;
+    if (to && r.s.stripe < KERNEL_EXCHANGE_MOST)
+        ++(r.s.end[p].straight ? to->straight : to->slots)[r.s.stripe][p];
+}
+
+/* Waits until all slots have been read, and keeps the numbers. */
 template <class E> DEVICE void bulk_close(const bulk_run<E> &r, int stage, int p)
 {
     struct window *mine = window_of(r.team, r.team.rank);
@@ -168,7 +354,9 @@ template <class E> DEVICE void bulk_close(const bulk_run<E> &r, int stage, int p
         mine->bulk_received[CONTRIBUTIONS][stripe][p] = r.s.end[p].received[CONTRIBUTIONS] + steps;
     if (stage == BULK_REDUCE && has(r.s.gives, p)) {
         mine->bulk_sent[RESULTS][stripe][p] = r.s.end[p].sent[RESULTS] + steps;
-        bulk_has_read(r, RESULTS, p, steps, 0);
+        bulk_count(r, p);
+        if (!r.s.end[p].straight)
+            bulk_has_read(r, RESULTS, p, steps, 0);
     }
     if (stage == BULK_COPY && has(r.s.takes, p))
         mine->bulk_received[RESULTS][stripe][p] = r.s.end[p].received[RESULTS] + steps;
@@ -196,7 +384,7 @@ DEVICE struct bulk_way bulk_way_of(const struct bulk_shape &s, int stage, int p,
     struct bulk_way w;
     w.from = stage == BULK_PUSH ? s.end[p].in + chunk : s.end[p].here[RESULTS] + slot;
     w.to = stage == BULK_PUSH ? s.end[p].there[CONTRIBUTIONS] + slot : s.end[p].out + chunk;
-    w.bytes = bulk_bytes(s, p, t);
+    w.bytes = stage == BULK_COPY && s.end[p].comes ? 0 : bulk_bytes(s, p, t);
     return w;
 }
 
@@ -311,8 +499,13 @@ DEVICE void bulk_vectors(const bulk_run<E> &r, uint32_t t, uint32_t turn, uint64
     ROLLED for (uint32_t k = 0; k < others; k++)
     {
         const int p = bulk_peer(r.team, (turn + k) % others);
-        if (has(r.s.gives, p))
-            store_tile<WHOLE ? U : 1>(r.s.end[p].there[RESULTS] + t % KERNEL_BULK_DEPTH * r.s.slot + at, x[0]);
+        if (!has(r.s.gives, p))
+            continue;
+        unsigned char *to = r.s.end[p].to[t % 2] + at;
+        if (WHOLE)
+            store_tile<U>(to, x[0]);
+        else
+            store_vector(to, x[0][0], left);
     }
 }
 
@@ -386,7 +579,7 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
     const uint64_t bytes = what.count * E::BYTES;
     const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.parts);
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const bulk_run<E> r = {what.team, a, s};
+    const bulk_run<E> r = {what.team, what, a, s};
     const bulk_work<E> work = {r};
     if (threadIdx.x == 0)
         bulk_cut(&s, what, part);
@@ -395,7 +588,9 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
     barrier();
     if (s.steps == 0)
         return;
-    stages_run(work, &state, s.takes ? 3 : 2);
+    const bool good = stages_run(work, &state, s.takes ? 3 : 2);
+    if (what.invites && barrier_or(!good))
+        EACH_RANK(p, what.team.nranks) bulk_revoke(r, p);
 }
 
 #endif

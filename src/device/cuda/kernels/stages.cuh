@@ -146,15 +146,16 @@ template <class W> DEVICE bool stage_step(const W &work, int stage, uint32_t t)
     return true;
 }
 
-template <class W> DEVICE void stages_in_turn(const W &work, int stages)
+template <class W> DEVICE bool stages_in_turn(const W &work, int stages)
 {
     for (uint32_t t = 0; t < work.steps() + (uint32_t)stages - 1; t++)
         for (int stage = 0; stage < stages; stage++)
             if (t >= (uint32_t)stage && !stage_step(work, stage, t - (uint32_t)stage))
-                return;
+                return false;
     for (int stage = 0; stage < stages; stage++)
         for (int p = 0; p < work.ranks(); p++)
             work.close(stage, p);
+    return true;
 }
 
 /*
@@ -171,13 +172,10 @@ template <class W> DEVICE bool stage_run(const W &work, struct stages_state *sta
     return stage_work(work, state, s);
 }
 
-/* W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */
-template <class W> DEVICE void stages_run(const W &work, struct stages_state *state, int stages)
+/* W: steps(), ranks(), weight(), ready(), work(), announce(), close(). False: this thread's stage was given up. */
+template <class W> DEVICE bool stages_run(const W &work, struct stages_state *state, int stages)
 {
-    if (ALONE)
-        stages_in_turn(work, stages);
-    else
-        stage_run(work, state, stage_of(work, stages));
+    return ALONE ? stages_in_turn(work, stages) : stage_run(work, state, stage_of(work, stages));
 }
 
 #endif

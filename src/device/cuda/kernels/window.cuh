@@ -44,6 +44,9 @@ struct alignas(256) window {
     /* of invite.cuh: what receivers write, and what senders have made of it */
     struct packet plain_invited[KERNEL_EXCHANGE_MOST][KERNEL_RANKS][LL_SLOTS];
     uint32_t plain_straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
+    /* of reduce_bulk.cuh: the same of results */
+    struct packet bulk_invited[KERNEL_STRIPES][KERNEL_RANKS][LL_SLOTS];
+    stripe_words bulk_straight;
 };
 
 /* Behind the words: for every source its small messages, then for every source its lines, then for every source its
