@@ -94,6 +94,21 @@ struct gpu *idle_visit(const struct gpu *gpu, int rank)
     return found;
 }
 
+struct gpu *idle_find(bool (*says)(const struct gpu *gpu))
+{
+    struct gpu *found = NULL;
+    pthread_mutex_lock(&lock);
+    list_each(node, &gpus)
+    {
+        struct gpu *other = list_entry(node, struct gpu, idle);
+        found = !found && says(other) ? other : found;
+    }
+    if (found)
+        found->visitors++;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 void idle_go(struct gpu *visited)
 {
     pthread_mutex_lock(&lock);

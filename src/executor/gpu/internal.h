@@ -130,7 +130,8 @@ struct gpu_scratch {
     CUdeviceptr sealed;                 /* the window that these were of */
     struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted;
+    pthread_mutex_t posting; /* of bulk, by who calls, or waits in a call of another communicator */
+    _Atomic bool bulk_posted;
     uint32_t bulk_taken; /* ranks whose bulk this one has reached */
 };
 
@@ -203,7 +204,7 @@ struct gpu {
     struct gpu_departs departs;
 
     struct list idle; /* in the process's list of executors */
-    int visitors;     /* peers that issue on this executor's streams; guarded by that list's lock */
+    int visitors;     /* others that act on this executor; guarded by that list's lock */
 
     struct thread helper, importer;
     _Atomic bool stop, importer_stops;
@@ -469,6 +470,8 @@ bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *a
 /* The executor of another rank of the communicator that lives in this process; it stays until idle_go(). NULL: there is
  * none. */
 struct gpu *idle_visit(const struct gpu *gpu, int rank);
+/* One of this process, of any communicator, of which that is true; asked under the lock of their list. */
+struct gpu *idle_find(bool (*says)(const struct gpu *gpu));
 void idle_go(struct gpu *visited);
 
 /* helper.c: the thread that acts on news of peers */

@@ -407,6 +407,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     list_init(&gpu->offers.old);
     list_init(&gpu->symmetric.memories);
     list_init(&gpu->idle);
+    pthread_mutex_init(&gpu->scratch.posting, NULL);
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
     pthread_mutex_init(&gpu->symmetric.lock, NULL);
@@ -462,6 +463,7 @@ void gpu_close(struct gpu *gpu)
         cuda_device_release(gpu->device);
     }
     workers_leave();
+    pthread_mutex_destroy(&gpu->scratch.posting);
     pthread_mutex_destroy(&gpu->offers.lock);
     pthread_mutex_destroy(&gpu->offers.offering);
     symmetric_close_all(gpu);

@@ -170,11 +170,9 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
     return result;
 }
 
-tutti_result_t scratch_post_bulk(struct gpu *gpu)
+static tutti_result_t post_bulk(struct gpu *gpu)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    if (gpu->scratch.bulk_posted || gpu->nranks == 1)
-        return TUTTI_SUCCESS;
     tutti_result_t result = TUTTI_SUCCESS;
     if (!gpu->scratch.bulk)
         result = allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->scratch.bulk);
@@ -188,6 +186,18 @@ tutti_result_t scratch_post_bulk(struct gpu *gpu)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t scratch_post_bulk(struct gpu *gpu)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (gpu->scratch.bulk_posted || gpu->nranks == 1)
+        return result;
+    pthread_mutex_lock(&gpu->scratch.posting);
+    if (!gpu->scratch.bulk_posted)
+        result = post_bulk(gpu);
+    pthread_mutex_unlock(&gpu->scratch.posting);
+    return result;
+}
+
 tutti_result_t scratch_stand_in(struct gpu *gpu)
 {
     return gpu->scratch.stand_in
@@ -195,7 +205,32 @@ tutti_result_t scratch_stand_in(struct gpu *gpu)
                : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
 }
 
-/* Peers post theirs when they come to the same call. */
+static bool is_waited_for(const struct gpu *gpu)
+{
+    bool any = false;
+    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
+        any |= rank != gpu->rank && atomic_load(&gpu->mailbox->rank[rank].has_bulk);
+    return any && !gpu->scratch.bulk_posted && !atomic_load(&gpu->team->failed);
+}
+
+/*
+ * Ranks may use two communicators in opposite orders: who waits for a peer's bulk in one call may be waited for by that
+ * peer in a call of the other communicator, to which this thread has yet to come.
+ */
+static void post_for_others(void)
+{
+    struct gpu *other;
+    while ((other = idle_find(is_waited_for))) {
+        cuda_enter(other->device);
+        tutti_result_t result = scratch_post_bulk(other);
+        cuda_leave();
+        if (result != TUTTI_SUCCESS)
+            team_fail(other->team, result, other->rank, error_last()); /* peers wait for what is not there */
+        idle_go(other);
+    }
+}
+
+/* Peers post theirs when they come to the same call, or wait in another. */
 static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
 {
     _Atomic uint32_t *has = &gpu->mailbox->rank[rank].has_bulk;
@@ -205,6 +240,7 @@ static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
             result = gpu_needs(gpu, 1u << rank);
         if (result != TUTTI_SUCCESS)
             return result;
+        post_for_others();
         futex_wait(has, 0, 1000);
     }
     return TUTTI_SUCCESS;
