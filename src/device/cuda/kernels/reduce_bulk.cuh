@@ -281,10 +281,11 @@ template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
 /* Chunk t of its results. */
 template <class E> DEVICE bool bulk_takes(const bulk_run<E> &r, uint32_t t, int p)
 {
-    if (t == 0 && r.what.invites && !bulk_hear(r, p))
+    const bool hears = t == 0 && r.what.invites;
+    if (hears && !bulk_hear(r, p))
         return false;
     if (!r.s.end[p].comes)
-        return bulk_has_come(r, RESULTS, p, t + 1);
+        return hears || bulk_has_come(r, RESULTS, p, t + 1);
     return t + 1 < r.s.steps || bulk_has_come(r, RESULTS, p, r.s.steps);
 }
 
@@ -292,8 +293,6 @@ template <class E> DEVICE bool bulk_takes(const bulk_run<E> &r, uint32_t t, int 
 template <class E> DEVICE bool bulk_gives(const bulk_run<E> &r, uint32_t t, int p)
 {
     struct bulk_end &end = r.s.end[p];
-    if (t == 0 && r.what.invites && !bulk_accept(r, p))
-        return false;
     end.to[t % 2] = end.straight ? end.straight + t * r.s.chunk : end.there[RESULTS] + t % KERNEL_BULK_DEPTH * r.s.slot;
     return end.straight || bulk_has_read(r, RESULTS, p, t + 1, KERNEL_BULK_DEPTH);
 }
@@ -301,15 +300,17 @@ template <class E> DEVICE bool bulk_gives(const bulk_run<E> &r, uint32_t t, int 
 /* May a stage begin with chunk t, as far as rank p is concerned? Waits. False: given up. */
 template <class E> DEVICE bool bulk_ready(const bulk_run<E> &r, int stage, uint32_t t, int p)
 {
+    const bool first = t == 0 && r.what.invites, gives = has(r.s.gives, p), takes = has(r.s.takes, p);
     if (stage == BULK_PUSH) {
-        if (t == 0 && r.what.invites && has(r.s.takes, p))
+        if (first && takes)
             bulk_invite(r, p);
         return !has(r.s.others, p) || bulk_has_read(r, CONTRIBUTIONS, p, t + 1, KERNEL_BULK_DEPTH);
     }
     if (stage == BULK_COPY)
-        return !has(r.s.takes, p) || bulk_takes(r, t, p);
-    return (!has(r.s.gives, p) || bulk_gives(r, t, p)) &&
-           (!has(r.s.others, p) || bulk_has_come(r, CONTRIBUTIONS, p, t + 1));
+        return !takes || bulk_takes(r, t, p);
+    if (first && gives ? !bulk_accept(r, p) : has(r.s.others, p) && !bulk_has_come(r, CONTRIBUTIONS, p, t + 1))
+        return false;
+    return !gives || bulk_gives(r, t, p);
 }
 
 /* Tells rank p that a stage has finished with chunk t. The fence covers what all threads stored: a barrier was between.
