@@ -78,15 +78,14 @@ bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *a
     return any;
 }
 
-struct gpu *idle_visit(const struct gpu *gpu, int rank)
+struct gpu *idle_visit(bool (*says)(const struct gpu *gpu, const void *argument), const void *argument)
 {
     struct gpu *found = NULL;
     pthread_mutex_lock(&lock);
     list_each(node, &gpus)
     {
         struct gpu *other = list_entry(node, struct gpu, idle);
-        if (other->mailbox && other->rank == rank && other->team->id == gpu->team->id)
-            found = other;
+        found = !found && says(other, argument) ? other : found;
     }
     if (found)
         found->visitors++;
@@ -94,19 +93,21 @@ struct gpu *idle_visit(const struct gpu *gpu, int rank)
     return found;
 }
 
-struct gpu *idle_find(bool (*says)(const struct gpu *gpu))
+struct member {
+    uint64_t team;
+    int rank;
+};
+
+static bool is_member(const struct gpu *gpu, const void *argument)
 {
-    struct gpu *found = NULL;
-    pthread_mutex_lock(&lock);
-    list_each(node, &gpus)
-    {
-        struct gpu *other = list_entry(node, struct gpu, idle);
-        found = !found && says(other) ? other : found;
-    }
-    if (found)
-        found->visitors++;
-    pthread_mutex_unlock(&lock);
-    return found;
+    const struct member *member = argument;
+    return gpu->mailbox && gpu->rank == member->rank && gpu->team->id == member->team;
+}
+
+struct gpu *idle_visit_rank(const struct gpu *gpu, int rank)
+{
+    struct member member = {gpu->team->id, rank};
+    return idle_visit(is_member, &member);
 }
 
 void idle_go(struct gpu *visited)

@@ -467,11 +467,11 @@ struct idle_view {
 struct idle_view idle_look(void);
 /* Asks all executors of this process, under the lock of their list. */
 bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *argument);
-/* The executor of another rank of the communicator that lives in this process; it stays until idle_go(). NULL: there is
- * none. */
-struct gpu *idle_visit(const struct gpu *gpu, int rank);
-/* One of this process, of any communicator, of which that is true; asked under the lock of their list. */
-struct gpu *idle_find(bool (*says)(const struct gpu *gpu));
+/* An executor of this process of which that is true, asked under the lock of their list; it stays until idle_go().
+ * NULL: there is none. */
+struct gpu *idle_visit(bool (*says)(const struct gpu *gpu, const void *argument), const void *argument);
+/* That of another rank of the communicator. */
+struct gpu *idle_visit_rank(const struct gpu *gpu, int rank);
 void idle_go(struct gpu *visited);
 
 /* helper.c: the thread that acts on news of peers */

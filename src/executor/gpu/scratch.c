@@ -205,8 +205,9 @@ tutti_result_t scratch_stand_in(struct gpu *gpu)
                : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
 }
 
-static bool is_waited_for(const struct gpu *gpu)
+static bool is_waited_for(const struct gpu *gpu, const void *unused)
 {
+    (void)unused;
     bool any = false;
     for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
         any |= rank != gpu->rank && atomic_load(&gpu->mailbox->rank[rank].has_bulk);
@@ -220,7 +221,7 @@ static bool is_waited_for(const struct gpu *gpu)
 static void post_for_others(void)
 {
     struct gpu *other;
-    while ((other = idle_find(is_waited_for))) {
+    while ((other = idle_visit(is_waited_for, NULL))) {
         cuda_enter(other->device);
         tutti_result_t result = scratch_post_bulk(other);
         cuda_leave();

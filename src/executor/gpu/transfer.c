@@ -113,7 +113,7 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
  * a queue. */
 static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post)
 {
-    struct gpu *peer = idle_visit(gpu, transfer->peer);
+    struct gpu *peer = idle_visit_rank(gpu, transfer->peer);
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
     cuda_enter(peer->device);

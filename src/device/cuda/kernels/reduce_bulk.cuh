@@ -334,7 +334,7 @@ template <class E> DEVICE void bulk_announce(const bulk_run<E> &r, int stage, ui
     store_flag(&to->bulk_arrived[family][r.s.stripe][me], r.s.end[p].sent[family] + t + 1);
 }
 
-/* Only where messages' are, too. */
+/* As far as there is room: messages have fewer stripes. */
 template <class E> DEVICE void bulk_count(const bulk_run<E> &r, int p)
 {
     struct kernel_mappings *to = r.what.mappings;
