@@ -306,20 +306,26 @@ static void other_end_calls(void)
     forget(recv);
 }
 
-/* Memory that no peer can map. */
-static void out_of_reach(void)
+static void goes_through_slots(uint32_t *recv)
 {
-    CUdeviceptr base = 0;
     begin();
-    DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
-    map_piece(cu, rank, base, PIECE, false);
-    uint32_t *send = memory((size_t)nranks * WORDS), *recv = (uint32_t *)(uintptr_t)(base + offset - 4);
+    uint32_t *send = memory((size_t)nranks * WORDS);
     CUgraphExec exec = capture(whole, send, recv, WORDS);
     for (unsigned round = 0; round < 5; round++)
         replay(exec, whole, send, recv, WORDS, round);
     DONE(cu->GraphExecDestroy(exec));
     end(false, true);
     forget(send);
+}
+
+/* Memory that no peer can map. */
+static void out_of_reach(void)
+{
+    CUdeviceptr base = 0;
+    DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
+    map_piece(cu, rank, base, PIECE, false);
+    goes_through_slots((uint32_t *)(uintptr_t)(base + offset - 4));
+    goes_through_slots((uint32_t *)(uintptr_t)(base + 48)); /* as results must be: aligned to 16 */
     DONE(cu->MemUnmap(base, PIECE));
     DONE(cu->MemAddressFree(base, PIECE));
 }
@@ -327,15 +333,9 @@ static void out_of_reach(void)
 /* Results are stored in whole vectors. */
 static void misaligned(void)
 {
-    begin();
-    uint32_t *send = memory((size_t)nranks * WORDS), *recv = memory((size_t)nranks * WORDS + 1) + 1;
-    CUgraphExec exec = capture(whole, send, recv, WORDS);
-    for (unsigned round = 0; round < 5; round++)
-        replay(exec, whole, send, recv, WORDS, round);
-    DONE(cu->GraphExecDestroy(exec));
-    end(false, true);
-    forget(send);
-    forget(recv - 1);
+    uint32_t *recv = memory((size_t)nranks * WORDS + 1);
+    goes_through_slots(recv + 1);
+    forget(recv);
 }
 
 /* Other memory at the address that a graph holds, as of programs that sleep: at once, when peers have the old memory
@@ -546,10 +546,7 @@ int main(int argc, char **argv)
     log_open("info");
     gpu_select(atoi(local_rank));
     OK(cuda_driver(&cu));
-    tutti_config_t config = gpu_config();
-    OK(tutti_comm_init_from_env(&world, &config));
-    OK(tutti_comm_rank(world, &rank));
-    OK(tutti_comm_count(world, &nranks));
+    gpu_join(&world, &rank, &nranks);
     DONE(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
     run_case(name);
     DONE(cu->StreamDestroy(stream));

@@ -20,6 +20,14 @@ void require(bool right, const char *what)
     exit(1);
 }
 
+void gpu_join(tutti_comm_t *comm, int *rank, int *nranks)
+{
+    tutti_config_t config = gpu_config();
+    OK(tutti_comm_init_from_env(comm, &config));
+    OK(tutti_comm_rank(*comm, rank));
+    OK(tutti_comm_count(*comm, nranks));
+}
+
 static void remove_log(void)
 {
     unlink(log_file);

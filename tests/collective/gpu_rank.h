@@ -12,6 +12,9 @@ void require(bool right, const char *what);
 #define OK(call)   require((call) == TUTTI_SUCCESS, #call)
 #define DONE(call) require((call) == CUDA_SUCCESS, #call)
 
+/* Joins the job, on the device that is current. */
+void gpu_join(tutti_comm_t *comm, int *rank, int *nranks);
+
 /* The log goes to a file from here on, as far as `level` (of TUTTI_DEBUG) lets it. */
 void log_open(const char *level);
 /* Lines of it so far that say so. last: where the last one goes, NULL: nowhere. */

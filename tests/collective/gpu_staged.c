@@ -223,10 +223,7 @@ int main(int argc, char **argv)
     if (!local_rank)
         return 2;
     gpu_select(device_of(local_rank));
-    tutti_config_t config = gpu_config();
-    OK(tutti_comm_init_from_env(&comm, &config));
-    OK(tutti_comm_rank(comm, &rank));
-    OK(tutti_comm_count(comm, &nranks));
+    gpu_join(&comm, &rank, &nranks);
     if (refuses)
         refuse_a_relay();
     else

@@ -193,10 +193,7 @@ int main(int argc, char **argv)
     sealed = strcmp(name, "sealed") == 0;
     gpu_select(atoi(local_rank));
     OK(cuda_driver(&cu));
-    tutti_config_t config = gpu_config();
-    OK(tutti_comm_init_from_env(&comm, &config));
-    OK(tutti_comm_rank(comm, &rank));
-    OK(tutti_comm_count(comm, &nranks));
+    gpu_join(&comm, &rank, &nranks);
     if (strcmp(name, "gone") == 0) {
         gone();
         return 0;
