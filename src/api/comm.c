@@ -197,7 +197,7 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
     if (result != TUTTI_SUCCESS)
         return result;
     result = child ? check_excluded(comm, excluded, count) : error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
-    team_end_calls(comm->team); /* or members might wait there for this rank, and this rank here for them */
+    comm_end_calls(comm); /* or members might wait there for this rank, and this rank here for them */
     making_shrink(&making, comm, excluded, count, config, result);
     return making_go(&making, child);
 }

@@ -154,6 +154,14 @@ tutti_result_t comm_failure(struct tutti_comm *comm)
     return team_report(comm->team);
 }
 
+void comm_end_calls(struct tutti_comm *comm)
+{
+    if (comm->executor->uses_team)
+        comm->executor->ops.end_calls(comm->executor);
+    else
+        team_end_calls(comm->team);
+}
+
 tutti_result_t comm_finalize(struct tutti_comm *comm)
 {
     comm_join_wait(comm);
@@ -163,7 +171,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     atomic_store(&comm->team->ending,
                  comm_device(comm) == TUTTI_HOST); /* which issues for what it has been called for */
     tutti_result_t result = comm_wait(comm, true);
-    team_end_calls(comm->team);
+    comm_end_calls(comm);
     atomic_store(&comm->state, COMM_FINALIZED);
     return result;
 }

@@ -179,6 +179,8 @@ tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_co
  * never received. */
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
+/* The user issues nothing more: peers of a failed communicator hear so. */
+void comm_end_calls(struct tutti_comm *comm);
 /* The team is whole: aborts are to find it. An error if one came before. */
 tutti_result_t comm_publish_team(struct tutti_comm *comm);
 /* Gives up. Then, if it `waits`, nothing of the user's is touched any more; else comm_finalize or another abort waits.

@@ -109,6 +109,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .wait_given_up = ops->wait_given_up ? ops->wait_given_up : nothing,
                 .hear = ops->hear ? ops->hear : nothing,
                 .goes_on = ops->goes_on ? ops->goes_on : no_goes_on,
+                .end_calls = ops->end_calls ? ops->end_calls : nothing,
                 .memory = ops->memory ? ops->memory : no_memory,
                 .close = ops->close ? ops->close : nothing},
         .device = device,

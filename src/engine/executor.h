@@ -81,6 +81,13 @@ struct executor_ops {
     /* May a collective be issued though the team has failed? Default: no. */
     bool (*goes_on)(struct executor *executor);
 
+    /*
+     * The user issues nothing more. Where the communicator has failed peers
+     * are to hear so, when all that was issued has ended. Asked of executors
+     * that use the team; of others the team says it. Default: nothing.
+     */
+    void (*end_calls)(struct executor *executor);
+
     /* Bytes that the executor holds. Default: none. */
     void (*memory)(struct executor *executor, size_t *device_bytes, size_t *host_bytes);
 

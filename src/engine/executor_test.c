@@ -41,6 +41,7 @@ static void has_nothing_else_to_do(void **state)
     assert_false(none.ops.any_thread(&none, NULL));
     assert_false(none.ops.give_up(&none));
     assert_false(none.ops.goes_on(&none));
+    none.ops.end_calls(&none);
     none.ops.memory(&none, &device, &host);
     assert_true(!device && !host);
     none.ops.wait_given_up(&none);

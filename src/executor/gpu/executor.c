@@ -108,6 +108,11 @@ static bool staged_goes_on(struct executor *executor)
     return gpu_failure(gpu_of(executor)) == TUTTI_SUCCESS;
 }
 
+static void staged_no_more(struct executor *executor)
+{
+    staged_end_calls(gpu_of(executor)->staged);
+}
+
 /* Nothing is prepared, nothing is given up but with the team, and each call is issued by its own thread. */
 static const struct executor_ops staged_ops = {.name = "staged",
                                                .issue = issue,
@@ -116,6 +121,7 @@ static const struct executor_ops staged_ops = {.name = "staged",
                                                .wait = wait,
                                                .hear = hear,
                                                .goes_on = staged_goes_on,
+                                               .end_calls = staged_no_more,
                                                .memory = memory,
                                                .close = close_gpu};
 
