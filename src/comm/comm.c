@@ -133,7 +133,8 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
 
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 {
-    tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
+    uint64_t issued = atomic_load_explicit(&comm->team->issued, memory_order_relaxed);
+    tutti_result_t result = comm->executor->uses_team ? TUTTI_SUCCESS : team_wait(comm->team, issued);
     tutti_result_t executed =
         comm->executor->ops.wait(comm->executor); /* also after a failure: nothing is touched later */
     result = result == TUTTI_SUCCESS ? executed : result;

@@ -5,6 +5,9 @@
  * TUTTI_EMULATED_BLOCK=1, one process a rank: tutti run -n 3 -- gpu_staged. On real GPUs, too, also one for all ranks.
  *
  * gpu_staged refused: a rank whose call is refused stands in nobody's way. With TUTTI_ALGO=ring.
+ *
+ * gpu_staged gone HOW CHANNELS: what a rank has finished before it aborts, or is gone in another way, ends well on the
+ * others. Likewise, with TUTTI_STAGE_SLICE=64K.
  */
 #include "gpu_rank.h"
 
@@ -16,6 +19,7 @@
 #include <unistd.h>
 
 #define MOST   100000 /* words of a block: many slices of TUTTI_STAGE_SLICE=64K */
+#define SLICE  16384  /* words of a slice */
 #define ROUNDS 3      /* a first launch, a slice's second use, a change of the stream */
 
 static tutti_comm_t comm;
@@ -154,12 +158,17 @@ static int device_of(const char *local_rank)
     return atoi(local_rank) % count;
 }
 
-static void wait_everywhere(void)
+static void make_other_stream(void)
 {
     CUstream made;
-    make_memory();
     DONE(cu->StreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0));
     other = (tutti_stream_t)made;
+}
+
+static void wait_everywhere(void)
+{
+    make_memory();
+    make_other_stream();
     for (unsigned round = 0; round < ROUNDS; round++) {
         tutti_stream_t stream = round % 2 ? other : NULL;
         for (size_t words = 10; words <= MOST; words *= 100) {
@@ -169,7 +178,7 @@ static void wait_everywhere(void)
         }
         pile_up(round);
     }
-    DONE(cu->StreamDestroy(made));
+    DONE(cu->StreamDestroy((CUstream)other));
     free(in_here);
     free(out_here);
 }
@@ -184,8 +193,8 @@ static void await_failure(void)
 }
 
 /*
- * Rank 0 finishes a broadcast and aborts. Rank 1, by which it would go on to rank 2, has not called it yet: its call is
- * refused, and it waits for rank 2 elsewhere. Rank 2 must not wait for rank 1 for ever.
+ * Rank 0 finishes a broadcast and aborts. Rank 1, by which it would go on to rank 2, has not called it yet: another
+ * call of it is refused, and it waits for rank 2 elsewhere. Rank 2 must not wait for rank 1 for ever.
  */
 static void refuse_a_relay(void)
 {
@@ -200,8 +209,9 @@ static void refuse_a_relay(void)
     OK(tutti_comm_synchronize(comm));
     if (rank == 1)
         await_failure();
-    tutti_result_t result = tutti_broadcast(word, word, 1, TUTTI_UINT32, 0, comm, NULL);
-    require((result == TUTTI_SUCCESS) == (rank != 1), "a broadcast");
+    tutti_result_t result = rank == 1 ? tutti_send(word, 1, TUTTI_UINT32, 2, comm, NULL)
+                                      : tutti_broadcast(word, word, 1, TUTTI_UINT32, 0, comm, NULL);
+    require((result == TUTTI_SUCCESS) == (rank != 1), "a call");
     if (rank == 2)
         OK(tutti_send(word_here, 1, TUTTI_UINT32, 0, talk, NULL));
     if (rank == 0)
@@ -216,14 +226,104 @@ static void refuse_a_relay(void)
     OK(tutti_comm_destroy(talk));
 }
 
+/* The other stream waits until the word is stored. */
+static _Atomic uint32_t *hold_stream(void)
+{
+    void *word = NULL;
+    CUdeviceptr address = 0;
+    DONE(cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(word, 0, 64);
+    DONE(cu->MemHostGetDevicePointer(&address, word, 0));
+    DONE(cu->StreamWaitValue32((CUstream)other, address, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    return word;
+}
+
+static bool is(const char *how, const char *one)
+{
+    return strcmp(how, one) == 0;
+}
+
+static void end_rank_0(const char *how)
+{
+    OK(tutti_comm_synchronize(comm));
+    usleep(200000); /* in which rank 2 has called what it calls before */
+    if (is(how, "exits"))
+        exit(0);
+    if (is(how, "dies"))
+        _exit(0);
+    OK(is(how, "closes") ? tutti_comm_destroy(comm) : tutti_comm_abort(comm));
+}
+
+/* A slice a channel; then a word, which takes one channel. */
+static void pass_broadcasts_on(size_t words)
+{
+    OK(tutti_broadcast(rank == 0 ? in : out, out, words - 1, TUTTI_UINT32, 0, comm, other));
+    OK(tutti_broadcast((rank == 0 ? in : out) + words - 1, out + words - 1, 1, TUTTI_UINT32, 0, comm, other));
+}
+
+/* What follows needs rank 0: the failure is told, once the rest has been told to be over. */
+static void require_failure(bool told)
+{
+    tutti_result_t result = tutti_comm_synchronize(comm);
+    require(told || result == TUTTI_SUCCESS, "the end of the broadcasts");
+    result = told ? result : tutti_comm_synchronize(comm);
+    require(result == TUTTI_REMOTE_ERROR, "a failure");
+    require(strstr(tutti_get_last_error(comm), "aborted by rank 0") != NULL, "its cause");
+    require(tutti_barrier(comm, other) != TUTTI_SUCCESS, "no more calls");
+}
+
+/*
+ * Broadcasts by way of ranks 1 and 2. Rank 1 cannot end before rank 2 has begun. Rank 0 can, and is gone before: rank
+ * 2's stream has not come to them, or (late) it has not called them. "followed": by another one, which rank 0 does not
+ * call.
+ */
+static void outlive_rank_0(const char *how, size_t words)
+{
+    bool aborts = strncmp(how, "aborts", 6) == 0, late = is(how, "aborts late"), followed = is(how, "aborts followed");
+    make_memory();
+    make_other_stream();
+    fill(words, 1);
+    OK(tutti_barrier(comm, other));
+    OK(tutti_comm_synchronize(comm));
+    _Atomic uint32_t *go = rank == 2 && !late ? hold_stream() : NULL;
+    if (rank != 2 || !late)
+        pass_broadcasts_on(words);
+    if (rank == 0) {
+        end_rank_0(how);
+        return;
+    }
+    if (followed)
+        OK(tutti_broadcast(in, in, 1, TUTTI_UINT32, 0, comm, other));
+    if (aborts)
+        await_failure();
+    usleep(aborts ? 50000 : 500000); /* in which the broadcasts might be given up */
+    if (rank == 2 && late)
+        pass_broadcasts_on(words);
+    if (go)
+        *go = 1;
+    DONE(cu->StreamSynchronize((CUstream)other));
+    copy(out_here, out, words);
+    for (size_t i = 0; i < words; i++)
+        require_word(out_here[i], value(0, i, 1), "broadcast", i, 1);
+    if (aborts)
+        require_failure(followed);
+    else
+        OK(tutti_comm_synchronize(comm));
+    OK(tutti_comm_abort(comm));
+}
+
 int main(int argc, char **argv)
 {
     const char *local_rank = getenv("TUTTI_LOCAL_RANK");
-    bool refuses = argc > 1 && strcmp(argv[1], "refused") == 0;
+    bool refuses = argc > 1 && is(argv[1], "refused"), gone = argc > 3 && is(argv[1], "gone");
     if (!local_rank)
         return 2;
     gpu_select(device_of(local_rank));
     gpu_join(&comm, &rank, &nranks);
+    if (gone) {
+        outlive_rank_0(argv[2], strtoul(argv[3], NULL, 10) * SLICE + 1);
+        return 0;
+    }
     if (refuses)
         refuse_a_relay();
     else

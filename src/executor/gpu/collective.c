@@ -156,10 +156,10 @@ static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstre
 tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream)
 {
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
-        return gpu_failure(gpu);
+        return gpu_refuses(gpu, true);
     cuda_enter(gpu->device);
     record_call(gpu, call);
-    tutti_result_t result = order_begin(gpu, stream);
+    tutti_result_t result = order_begin(gpu, stream, call->coll != COLL_ALLTOALLV);
     if (result == TUTTI_SUCCESS) {
         step_collective(gpu, call);
         result = gpu->staged ? staged_collective(gpu->staged, call, order_staged(gpu), stream)
@@ -203,7 +203,7 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(gpu->device);
     record_p2p(gpu, items, count);
-    tutti_result_t result = order_begin(gpu, stream);
+    tutti_result_t result = order_begin(gpu, stream, false);
     if (result == TUTTI_SUCCESS) {
         step_p2p(gpu, items, count);
         if (gpu->staged)

@@ -102,10 +102,10 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .memory = memory,
                                             .close = close_gpu};
 
-/* Asked where the team has failed: gpu_failure() tells peers that this rank calls no more. */
+/* Asked where the team has failed: else peers hear that this rank calls no more. */
 static bool staged_goes_on(struct executor *executor)
 {
-    return gpu_failure(gpu_of(executor)) == TUTTI_SUCCESS;
+    return gpu_refuses(gpu_of(executor), true) == TUTTI_SUCCESS;
 }
 
 static void staged_no_more(struct executor *executor)
@@ -113,12 +113,20 @@ static void staged_no_more(struct executor *executor)
     staged_end_calls(gpu_of(executor)->staged);
 }
 
-/* Nothing is prepared, nothing is given up but with the team, and each call is issued by its own thread. */
+/* The team fails next; its channels' teams would go on with what has begun. */
+static bool staged_give_up(struct executor *executor)
+{
+    staged_stop(gpu_of(executor)->staged);
+    return false;
+}
+
+/* Nothing is prepared, and each call is issued by its own thread. */
 static const struct executor_ops staged_ops = {.name = "staged",
                                                .issue = issue,
                                                .messages = messages,
                                                .follow = follow,
                                                .wait = wait,
+                                               .give_up = staged_give_up,
                                                .hear = hear,
                                                .goes_on = staged_goes_on,
                                                .end_calls = staged_no_more,

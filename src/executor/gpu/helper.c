@@ -65,6 +65,11 @@ tutti_result_t gpu_failure(struct gpu *gpu)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t gpu_refuses(struct gpu *gpu, bool collective)
+{
+    return collective && gpu->staged && staged_takes(gpu->staged) ? TUTTI_SUCCESS : gpu_failure(gpu);
+}
+
 tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result)
 {
     tutti_result_t failure = TUTTI_SUCCESS;

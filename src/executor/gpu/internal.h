@@ -248,7 +248,7 @@ tutti_result_t gpu_synchronize(struct gpu *gpu);
 void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes);
 
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
-tutti_result_t order_begin(struct gpu *gpu, CUstream stream);
+tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective);
 tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued);
 /* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel.
  */
@@ -482,6 +482,8 @@ void helper_stop(struct gpu *gpu);
 void helper_look_again(struct gpu *gpu);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t gpu_failure(struct gpu *gpu);
+/* Likewise, of a call: where all is staged some collectives may still be issued. */
+tutti_result_t gpu_refuses(struct gpu *gpu, bool collective);
 /* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little
  * later. Success stays. */
 tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result);

@@ -40,14 +40,23 @@ static uint32_t next_ticket(struct gpu *gpu)
     return ticket;
 }
 
-tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
+/* Peers wait for what does not come. */
+static tutti_result_t fail(struct gpu *gpu, tutti_result_t result)
+{
+    result = team_fail(gpu->team, result, gpu->rank, error_last());
+    if (gpu->staged)
+        staged_end_calls(gpu->staged);
+    return result;
+}
+
+tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed))
         import_close_old(gpu); /* in a pause that is too short for another thread to find it */
     scratch_sweep(gpu);
     idle_disturb();
-    tutti_result_t result = gpu_failure(gpu);
+    tutti_result_t result = gpu_refuses(gpu, collective);
     if (result != TUTTI_SUCCESS) {
         idle_settle();
         return result;
@@ -63,7 +72,7 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
     if (result == TUTTI_SUCCESS)
         result = graphs_begin(gpu, stream);
     if (result != TUTTI_SUCCESS) {
-        team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
+        fail(gpu, result);
         idle_settle();
     }
     return result;
@@ -85,9 +94,7 @@ tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t bef
     if (result == TUTTI_SUCCESS)
         result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->messages.mark, 0), "ordering the streams of a group");
     cuda_leave();
-    return result == TUTTI_SUCCESS
-               ? result
-               : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
+    return result == TUTTI_SUCCESS ? result : fail(gpu, result);
 }
 
 tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
@@ -145,7 +152,7 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
     bool refused = issued != TUTTI_SUCCESS &&
                    atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
-        team_fail(gpu->team, result, gpu->rank, error_last());
+        fail(gpu, result);
     idle_settle();
     helper_look_again(gpu);
     return result;
@@ -190,6 +197,14 @@ static tutti_result_t wait_for_last(struct gpu *gpu)
     return result;
 }
 
+/* Staged work may have ended well though the communicator has failed; else peers hear that this rank calls no more. */
+static tutti_result_t outcome(struct gpu *gpu)
+{
+    if (!gpu->staged)
+        return gpu_hear_failure(gpu);
+    return staged_ended_well(gpu->staged) ? TUTTI_SUCCESS : gpu_failure(gpu);
+}
+
 tutti_result_t gpu_synchronize(struct gpu *gpu)
 {
     cuda_enter(gpu->device);
@@ -201,7 +216,7 @@ tutti_result_t gpu_synchronize(struct gpu *gpu)
     if (result == TUTTI_SUCCESS)
         depart_settle(gpu);
     else /* peers wait for what this GPU will not do any more */
-        team_fail(gpu->team, result, gpu->rank, error_last());
-    tutti_result_t failure = gpu_hear_failure(gpu);
+        fail(gpu, result);
+    tutti_result_t failure = outcome(gpu);
     return failure == TUTTI_SUCCESS ? result : failure;
 }

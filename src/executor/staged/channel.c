@@ -18,15 +18,15 @@
 
 /* ---- Failure ---- */
 
-/* Operations of one team say nothing of those of the other: all end. */
-static void hear_all(struct team *team, const struct team *failed)
+/* Which operations of one team still end says nothing of those of the other: its own peers tell it that. */
+static void hear_cause(struct team *team, const struct team *failed)
 {
     struct wire_abort news = team_news(failed);
-    news.finished = 0;
+    news.finished = UINT32_MAX;
     team_hear(team, &news);
 }
 
-/* The communicator's team tells: what channels wait for will not come. Any thread, any lock. */
+/* The communicator's team tells. Any thread, any lock. */
 static void spread_failure(void *context)
 {
     struct staged *staged = context;
@@ -34,7 +34,19 @@ static void spread_failure(void *context)
     if (!atomic_load_explicit(&team->failed, memory_order_acquire))
         return;
     for (int i = 1; i < staged->channels; i++)
-        hear_all(staged->channel[i].team, team);
+        hear_cause(staged->channel[i].team, team);
+}
+
+void channels_stop(struct staged *staged)
+{
+    for (int i = 0; i < staged->channels; i++)
+        team_stop(staged->channel[i].team);
+}
+
+bool channels_begin(const struct staged *staged, const struct job *job)
+{
+    return !atomic_load_explicit(&staged->team->failed, memory_order_acquire) ||
+           (!job->items && team_takes_collective(staged->team));
 }
 
 void channel_fail(struct channel *channel, tutti_result_t result)
@@ -42,9 +54,10 @@ void channel_fail(struct channel *channel, tutti_result_t result)
     struct staged *staged = channel->staged;
     struct team *team = channel->team;
     if (team != staged->team && atomic_load_explicit(&team->failed, memory_order_acquire))
-        hear_all(staged->team, team);
+        hear_cause(staged->team, team);
     else
         team_fail(staged->team, result, staged->team->rank, error_last());
+    channels_stop(staged); /* the other parts of the job end, too: peers may come to none of it any more */
     team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */
     if (staged->copies)
         return;
@@ -73,22 +86,34 @@ static tutti_result_t take_scalar(struct channel *channel, struct call *call)
     return result;
 }
 
+/* Of a job that fails before the user's stream has come to it: what came before still ends as it can. */
+static void await_turn(struct staged *staged, const struct job *job)
+{
+    pthread_mutex_lock(&staged->lock);
+    while (staged->jobs.next != &job->node)
+        pthread_cond_wait(&staged->channel[0].news, &staged->lock);
+    pthread_mutex_unlock(&staged->lock);
+}
+
 /* The user's stream has come to the job, or never will: the other channels have their turn. */
 static tutti_result_t begin_job(struct channel *first, struct job *job)
 {
     struct staged *staged = first->staged;
-    tutti_result_t result = team_failure(staged->team);
+    tutti_result_t result = channels_begin(staged, job) ? TUTTI_SUCCESS : team_failure(staged->team);
     if (result == TUTTI_SUCCESS)
-        result = staged->copies ? courier_meet(first)
+        result = staged->copies ? courier_meet(first, job)
                                 : cuda_check(staged->cu->EventSynchronize(job->ready), "waiting for the user's stream");
     if (result == TUTTI_SUCCESS && job->call.scalar_at)
         result = take_scalar(first, &job->call);
-    if (result != TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS) {
+        await_turn(staged, job);
         channel_fail(first, result);
+    }
     pthread_mutex_lock(&staged->lock);
     for (int i = 1; i < staged->channels; i++)
-        if (job->channels >> i & 1)
+        if (job->channels >> i & 1 && result == TUTTI_SUCCESS)
             channel_give(&staged->channel[i], job);
+    job->left = result == TUTTI_SUCCESS ? job->left : 1; /* the first channel itself */
     pthread_mutex_unlock(&staged->lock);
     return result;
 }
@@ -97,7 +122,7 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
 static bool run_part(struct channel *channel, struct job *job)
 {
     channel->job = job->sequence;
-    tutti_result_t result = channel->index ? team_failure(channel->staged->team) : begin_job(channel, job);
+    tutti_result_t result = channel->index ? TUTTI_SUCCESS : begin_job(channel, job);
     if (result == TUTTI_SUCCESS)
         result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
     if (result == TUTTI_SUCCESS && channel->index)
@@ -107,16 +132,17 @@ static bool run_part(struct channel *channel, struct job *job)
     return result != TUTTI_SUCCESS;
 }
 
-/* Under the lock, by the thread that calls for the communicator's team, when it has nothing else to do. The other
- * channels' teams have heard that nothing of theirs ends well. False: there is nothing to say. */
+/* Under the lock, by the first channel's thread, when no channel has anything else to do. False: there is nothing to
+ * say. */
 static bool say_no_more(struct channel *channel)
 {
     struct staged *staged = channel->staged;
-    if (channel->index || !staged->refuses)
+    if (channel->index || !staged->refuses || !list_empty(&staged->jobs))
         return false;
     staged->refuses = false;
     pthread_mutex_unlock(&staged->lock);
-    team_end_calls(staged->team);
+    for (int i = 0; i < staged->channels; i++)
+        team_end_calls(staged->channel[i].team);
     pthread_mutex_lock(&staged->lock);
     return true;
 }

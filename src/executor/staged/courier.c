@@ -113,20 +113,23 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
 
 /* ---- Orders ---- */
 
-/* The GPU has failed; or the communicator, and a kernel that may be copying does not answer. */
-static tutti_result_t is_hopeless(const struct staged *staged, bool copies, uint64_t *deadline)
+/* The GPU has failed; or the communicator, and a kernel that may be copying does not answer, or the stream has not come
+ * to what may not begin any more. meets: the job; NULL: it is a copy that is waited for. */
+static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, uint64_t *deadline)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
     tutti_result_t failure = team_failure(staged->team);
     if (lost)
         return cuda_check((CUresult)lost, "staging by a kernel");
+    if (meets)
+        return channels_begin(staged, meets) ? TUTTI_SUCCESS : failure;
     if (failure != TUTTI_SUCCESS && !*deadline)
-        *deadline = clock_deadline_ms(copies ? PATIENCE_MS : 0);
+        *deadline = clock_deadline_ms(PATIENCE_MS);
     return failure != TUTTI_SUCCESS && clock_passed(*deadline) ? failure : TUTTI_SUCCESS;
 }
 
 static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_copy *slot, uint32_t number,
-                                     bool copies)
+                                     const struct job *meets)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     uint64_t deadline = 0;
@@ -138,14 +141,14 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
         }
         if ((look - LOOKS) % SLOW_LOOKS == 0)
             doubt(staged);
-        result = is_hopeless(staged, copies, &deadline);
+        result = is_hopeless(staged, meets, &deadline);
         usleep(PAUSE_US);
     }
     return result;
 }
 
 /* One order, and its end. */
-static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from, size_t bytes)
+static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from, size_t bytes, const struct job *meets)
 {
     struct staged *staged = channel->staged;
     struct kernel_copy *slot = &staged->copies[channel->index];
@@ -157,12 +160,12 @@ static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from,
     slot->bytes = bytes;
     __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELEASE);
-    return wait_for_order(staged, slot, number, bytes > 0);
+    return wait_for_order(staged, slot, number, meets);
 }
 
-tutti_result_t courier_meet(struct channel *channel)
+tutti_result_t courier_meet(struct channel *channel, const struct job *job)
 {
-    return order(channel, 0, 0, 0);
+    return order(channel, 0, 0, 0, job);
 }
 
 static bool is_pinned(const struct staged *staged, const char *host)
@@ -183,7 +186,7 @@ static tutti_result_t bounce(struct channel *channel, char *gpu, char *host, siz
         uint64_t there = (uintptr_t)gpu + at;
         if (to_gpu)
             memcpy(between, host + at, some);
-        result = order(channel, to_gpu ? there : address, to_gpu ? address : there, some);
+        result = order(channel, to_gpu ? there : address, to_gpu ? address : there, some, NULL);
         if (result == TUTTI_SUCCESS && !to_gpu)
             memcpy(host + at, between, some);
     }
@@ -195,5 +198,5 @@ tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size
     uint64_t there = (uintptr_t)gpu, here = (uintptr_t)host;
     if (!is_pinned(channel->staged, host))
         return bounce(channel, gpu, host, bytes, to_gpu);
-    return order(channel, to_gpu ? there : here, to_gpu ? here : there, bytes);
+    return order(channel, to_gpu ? there : here, to_gpu ? here : there, bytes, NULL);
 }

@@ -78,7 +78,9 @@ struct staged {
     pthread_mutex_t lock;
     struct list jobs; /* all that are not complete, in the order of issue */
     uint32_t issued;
-    bool refuses; /* the communicator has failed, and no job comes any more: peers are to hear so */
+    uint32_t told; /* jobs whose end the user has waited for */
+    bool broken;   /* a job has failed */
+    bool refuses;  /* the communicator has failed, and no job comes any more: peers are to hear so */
 };
 
 /* A collective, or the sends and receives of a group. */
@@ -122,6 +124,11 @@ void channels_close(struct staged *staged);
 void channel_give(struct channel *channel, struct job *job);
 /* Fails the communicator and ends what the channel has under way. */
 void channel_fail(struct channel *channel, tutti_result_t result);
+/* This rank gives up: nothing goes on but what it has finished on all channels. */
+void channels_stop(struct staged *staged);
+/* May the job begin? Of a communicator that has failed those may of which who gave up had finished the first slice:
+ * they fail by another one, or end well. */
+bool channels_begin(const struct staged *staged, const struct job *job);
 
 /* slice.c: collectives */
 void slice_cut(const struct staged *staged, struct job *job);
@@ -135,8 +142,8 @@ tutti_result_t courier_open(struct staged *staged);
 void courier_close(struct staged *staged);
 /* What waits for the job in the user's stream. */
 tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream);
-/* Waits until the user's stream has come to the channel's job, or the communicator has failed. */
-tutti_result_t courier_meet(struct channel *channel);
+/* Waits until the user's stream has come to the job, or the communicator has failed and the job may not begin. */
+tutti_result_t courier_meet(struct channel *channel, const struct job *job);
 /* As slice_copy(); it is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 /* Of a channel's own streams: there are none where there is a courier. */

@@ -48,6 +48,7 @@ static void end_job(struct staged *staged, struct job *job)
     tutti_result_t result = job->failed || staged->copies ? TUTTI_SUCCESS : write_word(staged, job);
     if (result != TUTTI_SUCCESS)
         team_fail(staged->team, result, staged->team->rank, error_last());
+    staged->broken |= result != TUTTI_SUCCESS || job->failed;
     if (job->ticket)
         atomic_store(staged->done + 1,
                      job->ticket); /* before the courier ends: who waits for it may come behind that */
@@ -69,6 +70,7 @@ void job_left(struct staged *staged, struct job *job, bool failed)
             break;
         list_remove(&first->node);
         end_job(staged, first);
+        pthread_cond_signal(&staged->channel[0].news);
     }
 }
 
@@ -196,6 +198,25 @@ void staged_end_calls(struct staged *staged)
     staged->refuses = true;
     pthread_cond_signal(&staged->channel[0].news);
     pthread_mutex_unlock(&staged->lock);
+}
+
+bool staged_takes(const struct staged *staged)
+{
+    return team_takes_collective(staged->team);
+}
+
+void staged_stop(struct staged *staged)
+{
+    channels_stop(staged);
+}
+
+bool staged_ended_well(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->lock);
+    bool well = !staged->broken && staged->told != staged->issued;
+    pthread_mutex_unlock(&staged->lock);
+    staged->told = staged->issued;
+    return well;
 }
 
 bool staged_tells(const struct staged *staged)

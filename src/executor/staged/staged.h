@@ -27,6 +27,14 @@ bool staged_tells(const struct staged *staged);
  * ended. They would wait for this rank in what another one had finished, while this rank may wait for them elsewhere.
  */
 void staged_end_calls(struct staged *staged);
+/* May a collective be issued though the communicator has failed? Peers may need it; whether it ends well is found out
+ * later. */
+bool staged_takes(const struct staged *staged);
+/* The communicator is about to be failed by this rank's user: nothing of its own goes on. */
+void staged_stop(struct staged *staged);
+/* Whatever became of the communicator: has all that was issued, and is over, ended well? True but once, as of
+ * team_wait(). */
+bool staged_ended_well(struct staged *staged);
 /* A word of pinned memory for the caller's own use, 0 at first. */
 const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device);
 size_t staged_memory(const struct staged *staged);
