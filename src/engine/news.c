@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit),
-                  void *context)
+void team_on_news(struct team *team, void (*news)(void *context),
+                  bool (*excuses)(void *context, const struct wire_abort *news), void *context)
 {
     pthread_mutex_lock(&team->news_lock);
     team->news = news;
@@ -23,17 +23,17 @@ void team_tell_news(struct team *team)
 }
 
 /* Operations on host memory need everybody. */
-static bool is_excused(struct team *team, int culprit)
+static bool is_excused(struct team *team, const struct wire_abort *news)
 {
     pthread_mutex_lock(&team->news_lock);
-    bool excused = team->excuses && team->excuses(team->news_context, culprit);
+    bool excused = team->excuses && team->excuses(team->news_context, news);
     pthread_mutex_unlock(&team->news_lock);
     return excused && atomic_load(&team->issued) == atomic_load(&team->completed);
 }
 
 bool team_excuses(struct team *team, const struct wire_abort *news)
 {
-    if (!is_excused(team, news->culprit))
+    if (!is_excused(team, news))
         return false;
     if (atomic_load(&team->excused))
         return true;

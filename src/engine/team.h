@@ -202,7 +202,7 @@ struct team {
     /* who wants to hear of lost peers and of the failure */
     pthread_mutex_t news_lock;
     void (*news)(void *context);
-    bool (*excuses)(void *context, int culprit);
+    bool (*excuses)(void *context, const struct wire_abort *news);
     void *news_context;
     _Atomic bool excused; /* nothing of the host's begins any more, because of this: */
     int excused_culprit;
@@ -374,10 +374,10 @@ tutti_result_t failure_here(tutti_result_t there);
 tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq);
 
 /* `news` is called, by any thread and under any lock, when a peer's process is lost or the team fails. NULL: no longer;
- * when this returns it is not being called. `excuses` (or NULL): does a peer's failure, of which that rank is to blame,
- * leave what this rank has issued alone? */
-void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit),
-                  void *context);
+ * when this returns it is not being called. `excuses` (or NULL): does that failure of a peer's leave what this rank has
+ * issued alone? */
+void team_on_news(struct team *team, void (*news)(void *context),
+                  bool (*excuses)(void *context, const struct wire_abort *news), void *context);
 void team_tell_news(struct team *team);
 /* A peer's team has failed. Is this one excused from failing for that? Then the host begins nothing any more. */
 bool team_excuses(struct team *team, const struct wire_abort *news);

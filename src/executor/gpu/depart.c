@@ -39,15 +39,36 @@ bool depart_any(const struct gpu *gpu)
     return any;
 }
 
-bool depart_excuses(void *argument, int culprit)
+static void note_gone(struct gpu *gpu, int rank)
 {
-    const struct gpu *gpu = argument;
-    bool any = false;
-    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++) {
+    if (!atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
+        mailbox_ring_others(gpu->mailbox, gpu->nranks, -1); /* but nobody */
+}
+
+/* Has a team failed of nothing else than that a rank takes part no more? That a process is gone may be heard from a
+ * peer before it is seen here. */
+static bool is_departure(struct gpu *gpu, const struct wire_abort *news, struct departure *who)
+{
+    bool is = news->cause != WIRE_CAUSE_ERROR && news->culprit != gpu->rank;
+    if (news->culprit < 0 || news->culprit >= gpu->nranks)
+        return false;
+    if (is)
+        note_gone(gpu, news->culprit);
+    depart_has(gpu, news->culprit, who);
+    for (int rank = 0; rank < gpu->nranks && !is; rank++) {
         const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
-        any = any || (atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == culprit);
+        is = atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == news->culprit;
+        if (is)
+            depart_has(gpu, rank, who);
     }
-    return any;
+    return is;
+}
+
+bool depart_excuses(void *argument, const struct wire_abort *news)
+{
+    struct gpu *gpu = argument;
+    struct departure who;
+    return gpu->mailbox && is_departure(gpu, news, &who);
 }
 
 static void describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
@@ -64,9 +85,28 @@ static void describe(const struct gpu *gpu, struct departure who, char *out, siz
 /* ---- Parting ---- */
 
 /* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
-static void part(struct gpu *gpu, struct departure who)
+static void tell(struct gpu *gpu, struct departure who)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    mine->limit = atomic_load(gpu->order.over);
+    mine->culprit = who.culprit;
+    mine->cause = (uint32_t)who.cause;
+    atomic_store_explicit(&mine->left, 1, memory_order_release);
+    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+}
+
+bool depart_follow(struct gpu *gpu)
+{
+    struct departure who;
+    if (!is_departure(gpu, &gpu->team->cause, &who))
+        return false;
+    if (!atomic_exchange(&gpu->departs.parted, true))
+        tell(gpu, who);
+    return true;
+}
+
+static void part(struct gpu *gpu, struct departure who)
+{
     char sentence[160];
     if (atomic_exchange(&gpu->departs.parted, true)) {
         unsigned turn = 0;
@@ -74,11 +114,7 @@ static void part(struct gpu *gpu, struct departure who)
             backoff(&turn);
         return;
     }
-    mine->limit = atomic_load(gpu->order.over);
-    mine->culprit = who.culprit;
-    mine->cause = (uint32_t)who.cause;
-    atomic_store_explicit(&mine->left, 1, memory_order_release);
-    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+    tell(gpu, who);
     describe(gpu, who, sentence, sizeof sentence);
     team_fail(gpu->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
 }
@@ -107,9 +143,8 @@ void depart_settle(struct gpu *gpu)
 static void spread_losses(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
-        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire) &&
-            !atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
-            mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire))
+            note_gone(gpu, rank);
 }
 
 /* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */

@@ -38,7 +38,7 @@ void gpu_tell_failure(struct gpu *gpu)
 {
     struct mailbox *mailbox = gpu->mailbox;
     uint32_t none = 0;
-    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) ||
+    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) || depart_follow(gpu) ||
         !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
         return;
     mailbox->failure.news = team_news(gpu->team);

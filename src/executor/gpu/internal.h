@@ -286,8 +286,10 @@ void depart_notice(struct gpu *gpu);
 tutti_result_t depart_refuse(struct gpu *gpu, struct departure who);
 /* Nothing is left of what came before a refused call: the team fails. */
 void depart_settle(struct gpu *gpu);
-/* A team's failure is known of by the mailbox: it is for this executor to say what fails here. */
-bool depart_excuses(void *gpu, int culprit);
+/* A peer's team has failed because a rank takes part no more: it is for this executor to say what fails here. */
+bool depart_excuses(void *gpu, const struct wire_abort *news);
+/* This rank's team has, on the host: then this rank departs, too, as peers may be excused. False: of something else. */
+bool depart_follow(struct gpu *gpu);
 /* From now on the end of the process waits, for a bounded time, for what this rank's GPU still does for peers. */
 void depart_at_exit(void);
 
