@@ -243,7 +243,7 @@ static bool is(const char *how, const char *one)
     return strcmp(how, one) == 0;
 }
 
-static void end_rank_0(const char *how)
+static void end_rank_0(const char *how, tutti_comm_t talk)
 {
     OK(tutti_comm_synchronize(comm));
     usleep(200000); /* in which rank 2 has called what it calls before */
@@ -252,6 +252,8 @@ static void end_rank_0(const char *how)
     if (is(how, "dies"))
         _exit(0);
     OK(is(how, "closes") ? tutti_comm_destroy(comm) : tutti_comm_abort(comm));
+    OK(tutti_barrier(talk, NULL));
+    OK(tutti_comm_synchronize(talk));
 }
 
 /* A slice a channel; then a word, which takes one channel. */
@@ -280,6 +282,10 @@ static void require_failure(bool told)
 static void outlive_rank_0(const char *how, size_t words)
 {
     bool aborts = strncmp(how, "aborts", 6) == 0, late = is(how, "aborts late"), followed = is(how, "aborts followed");
+    tutti_config_t host = TUTTI_CONFIG_INITIALIZER;
+    tutti_comm_t talk; /* of those that end together */
+    host.device = TUTTI_HOST;
+    OK(tutti_comm_split(comm, rank == 0 && (is(how, "exits") || is(how, "dies")), rank, &talk, &host));
     make_memory();
     make_other_stream();
     fill(words, 1);
@@ -289,7 +295,7 @@ static void outlive_rank_0(const char *how, size_t words)
     if (rank != 2 || !late)
         pass_broadcasts_on(words);
     if (rank == 0) {
-        end_rank_0(how);
+        end_rank_0(how, talk);
         return;
     }
     if (followed)
@@ -309,6 +315,8 @@ static void outlive_rank_0(const char *how, size_t words)
         require_failure(followed);
     else
         OK(tutti_comm_synchronize(comm));
+    OK(tutti_barrier(talk, NULL));
+    OK(tutti_comm_synchronize(talk));
     OK(tutti_comm_abort(comm));
 }
 

@@ -333,8 +333,10 @@ void channels_close(struct staged *staged)
     team_on_news(staged->team, NULL, NULL, NULL);
     for (int i = 0; i < ENGINE_MOST; i++) {
         struct channel *channel = &staged->channel[i];
-        if (channel->index && channel->team)
+        if (channel->index && channel->team) {
+            team_report(channel->team); /* what peers still need is with them before this process may end */
             team_close(channel->team);
+        }
         engine_release(channel->engine);
         destroy_streams(channel);
         pthread_cond_destroy(&channel->news);
