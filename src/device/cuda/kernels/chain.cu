@@ -61,12 +61,12 @@ DEVICE struct chain_run chain_run_of(const struct kernel_chain &what)
                           root && what.in == what.out ? NULL : (unsigned char *)what.out + mine.begin,
                           mine.end - mine.begin,
                           0,
-                          KERNEL_BULK_BYTES / halves & ~(uint64_t)127,
+                          KERNEL_BULK_BYTES / halves & ~(KERNEL_LINE - 1),
                           0,
                           blockIdx.x,
                           what.next[part],
                           what.source[part]};
-    const uint64_t wanted = round_up_16(r.length / CHAIN_STEPS),
+    const uint64_t wanted = round_up_line(r.length / CHAIN_STEPS),
                    fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
     r.chunk = least(wanted < fewest ? fewest : wanted, r.room);
     r.steps = (uint32_t)((r.length + r.chunk - 1) / r.chunk);

@@ -17,8 +17,9 @@
 #define KERNEL_SHARED static inline
 #endif
 
-#define KERNEL_RANKS         8  /* most ranks of a team */
-#define KERNEL_STRIPES       64 /* most stripes of a message or a vector; most blocks of a launch */
+#define KERNEL_RANKS         8               /* most ranks of a team */
+#define KERNEL_STRIPES       64              /* most stripes of a message or a vector; most blocks of a launch */
+#define KERNEL_LINE          ((uint64_t)128) /* bytes that a link carries at once */
 #define KERNEL_LL_BYTES      2048
 #define KERNEL_LL_HALF       256 /* threads for a stripe of a small reduction */
 #define KERNEL_LL_THREADS    512 /* of a block, which has two of them */
@@ -313,7 +314,8 @@ KERNEL_SHARED uint32_t kernel_exchange_own(const struct kernel_exchange *what, u
 /* Bytes of the chunks of such a message, the same for all its stripes. */
 KERNEL_SHARED uint64_t kernel_plain_chunk(uint64_t bytes, int nranks)
 {
-    const uint64_t wanted = (bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS) + 15) & ~(uint64_t)15;
+    const uint64_t even = bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS),
+                   wanted = (even + KERNEL_LINE - 1) & ~(KERNEL_LINE - 1);
     const uint64_t chunk = wanted < KERNEL_PLAIN_LEAST ? KERNEL_PLAIN_LEAST : wanted, slot = kernel_plain_slot(nranks);
     return chunk < slot ? chunk : slot;
 }

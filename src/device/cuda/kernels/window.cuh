@@ -73,6 +73,8 @@ DEVICE struct window *window_of(const struct kernel_team &team, int rank)
     return (struct window *)team.window[rank];
 }
 
+#define SPAN_LINES 16 /* a part has so many or more where it begins with one */
+
 /* A part of a vector, in bytes. */
 struct span {
     uint64_t begin, end;
@@ -83,15 +85,23 @@ DEVICE uint64_t round_up_16(uint64_t bytes)
     return (bytes + 15) & ~(uint64_t)15;
 }
 
+/* As links carry data. */
+DEVICE uint64_t round_up_line(uint64_t bytes)
+{
+    return (bytes + KERNEL_LINE - 1) & ~(KERNEL_LINE - 1);
+}
+
 DEVICE uint64_t least(uint64_t x, uint64_t y)
 {
     return x < y ? x : y;
 }
 
-/* Part `index` of `parts` of the first `bytes` bytes; boundaries are multiples of 16, the last parts may be empty. */
+/* Part `index` of `parts` of the first `bytes` bytes; the last parts may be empty. Boundaries are multiples of 16 and,
+ * of parts that are long, of a line: what is stored across two goes over a link as two. */
 DEVICE struct span span_part(uint64_t bytes, uint32_t index, uint32_t parts)
 {
-    const uint64_t each = round_up_16((bytes + parts - 1) / parts);
+    const uint64_t even = (bytes + parts - 1) / parts,
+                   each = even < SPAN_LINES * KERNEL_LINE ? round_up_16(even) : round_up_line(even);
     struct span s;
     s.begin = least(each * index, bytes);
     s.end = least(s.begin + each, bytes);
