@@ -15,12 +15,18 @@ static uint32_t everybody(const struct gpu *gpu)
     return (1u << gpu->nranks) - 1;
 }
 
-/* Results of a long vector go straight to `out` of ranks whose peers have mapped it. A call's is alive until it is
- * over; a graph's may be gone, and who stores there finds that out. */
-static void invite(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+/* Not those of two ranks, which are there 7 to 9 % sooner through slots (docs/notebook/gpu.md). */
+static bool invites(const struct gpu *gpu, const struct plan *plan)
 {
     uint64_t from = gpu->plan.forms.invite_from;
-    if (plan->launch.kernel != KERNEL_REDUCE_BULK || !from || plan->bytes < from)
+    return gpu->nranks > 2 && plan->launch.kernel == KERNEL_REDUCE_BULK && from && plan->bytes >= from;
+}
+
+/* Results of a long vector go straight to `out` of three ranks or more whose peers have mapped it. A call's is alive
+ * until it is over; a graph's may be gone, and who stores there finds that out. */
+static void invite(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+{
+    if (!invites(gpu, plan))
         return;
     what->invites = what->takes | what->gives;
     what->sure = !gpu->order.capturing;
