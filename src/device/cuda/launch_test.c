@@ -204,6 +204,13 @@ static void test_broadcasts(void **state)
     assert_int_equal(launch.blocks, 64);
 }
 
+static void test_chunks_begin_with_lines(void **state)
+{
+    for (uint64_t bytes = 1; bytes < (uint64_t)1 << 33; bytes = bytes * 3 + 7)
+        for (int n = 2; n <= KERNEL_RANKS; n++)
+            assert_int_equal(kernel_plain_chunk(bytes, n) % KERNEL_LINE, 0);
+}
+
 static void test_sizes(void **state)
 {
     assert_int_equal(kernel_bulk_bytes(1), 0);
@@ -227,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_stripes_of_messages),
         cmocka_unit_test(test_ways_of_messages),
         cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_chunks_begin_with_lines),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
