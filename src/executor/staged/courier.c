@@ -7,7 +7,6 @@
  */
 #include "executor/staged/internal.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "device/cuda/launch.h"
@@ -16,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BOUNCE      ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
-#define PATIENCE_MS 5000                /* with a kernel, when the communicator has failed */
-#define LOOKS       4000 /* at an answer, one after another; then they come slowly: the stream may be busy for long */
-#define PAUSE_US    50   /* between two that come slowly */
-#define SLOW_LOOKS  1000 /* after so many of them the driver is asked again whether the GPU still works */
+#define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
+#define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
+#define PAUSE_US   50    /* between two that come slowly */
+#define SLOW_LOOKS 1000  /* after so many of them the driver is asked again whether the GPU still works */
+#define PATIENCE   50000 /* slow looks, in 5 s or more, at a kernel of a communicator that has failed */
 
 /* ---- Does the GPU still work? ---- */
 
@@ -115,7 +114,7 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
 
 /* The GPU has failed; or the communicator, and a kernel that may be copying does not answer, or the stream has not come
  * to what may not begin any more. meets: the job; NULL: it is a copy that is waited for. */
-static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, uint64_t *deadline)
+static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
     tutti_result_t failure = team_failure(staged->team);
@@ -123,16 +122,14 @@ static tutti_result_t is_hopeless(const struct staged *staged, const struct job 
         return cuda_check((CUresult)lost, "staging by a kernel");
     if (meets)
         return channels_begin(staged, meets) ? TUTTI_SUCCESS : failure;
-    if (failure != TUTTI_SUCCESS && !*deadline)
-        *deadline = clock_deadline_ms(PATIENCE_MS);
-    return failure != TUTTI_SUCCESS && clock_passed(*deadline) ? failure : TUTTI_SUCCESS;
+    return failure != TUTTI_SUCCESS && ++*looks > PATIENCE ? failure : TUTTI_SUCCESS;
 }
 
 static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_copy *slot, uint32_t number,
                                      const struct job *meets)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    uint64_t deadline = 0;
+    unsigned failed_looks = 0;
     for (unsigned look = 0; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
          look++) {
         if (look < LOOKS) {
@@ -141,7 +138,7 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
         }
         if ((look - LOOKS) % SLOW_LOOKS == 0)
             doubt(staged);
-        result = is_hopeless(staged, meets, &deadline);
+        result = is_hopeless(staged, meets, &failed_looks);
         usleep(PAUSE_US);
     }
     return result;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a channel waits for a copy when the communicator has failed. */
+#include "executor/staged/internal.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define STILL_MS 5500 /* longer than a kernel that does not answer is waited for */
+#define SLOW_MS  300  /* after which looks come slowly */
+
+static struct kernel_copy order;
+static char gpu[64], host[64];
+static _Atomic bool went_on;
+
+static void stand_still(int number)
+{
+    (void)number;
+    usleep(STILL_MS * 1000);
+    atomic_store(&went_on, true);
+}
+
+static void *copy(void *argument)
+{
+    static tutti_result_t result;
+    result = courier_copy(argument, gpu, host, sizeof host, true);
+    return &result;
+}
+
+/* The machine stood still, or gave the waiting thread no turn, and the kernel has had none since either. */
+static void standing_still_is_no_waiting(void **state)
+{
+    struct team *team = calloc(1, sizeof *team);
+    struct staged *staged = calloc(1, sizeof *staged);
+    struct channel *channel = &staged->channel[0];
+    struct sigaction act = {.sa_handler = stand_still};
+    pthread_t thread;
+    void *result = NULL;
+    (void)state;
+    atomic_store(&team->failed, TUTTI_REMOTE_ERROR);
+    *staged =
+        (struct staged){.team = team, .pinned = host, .slice_bytes = sizeof host, .channels = 1, .copies = &order};
+    pthread_mutex_init(&staged->doubt.lock, NULL);
+    pthread_cond_init(&staged->doubt.news, NULL);
+    *channel = (struct channel){.staged = staged, .team = team, .job = 1};
+    sigaction(SIGUSR1, &act, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, copy, channel), 0);
+    while (__atomic_load_n(&order.number, __ATOMIC_ACQUIRE) != 1)
+        usleep(1000);
+    usleep(SLOW_MS * 1000);
+    assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+    while (!atomic_load(&went_on))
+        usleep(1000);
+    usleep(SLOW_MS * 1000);
+    __atomic_store_n(&order.done, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_int_equal(*(tutti_result_t *)result, TUTTI_SUCCESS);
+    free(staged);
+    free(team);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(standing_still_is_no_waiting)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
