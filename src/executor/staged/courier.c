@@ -19,7 +19,7 @@
 #define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
 #define PAUSE_US   50    /* between two that come slowly */
 #define SLOW_LOOKS 1000  /* after so many of them the driver is asked again whether the GPU still works */
-#define PATIENCE   50000 /* slow looks, in 5 s or more, at a kernel of a communicator that has failed */
+#define PATIENCE   50000 /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
 
 /* ---- Does the GPU still work? ---- */
 

@@ -214,8 +214,8 @@ bool staged_ended_well(struct staged *staged)
 {
     pthread_mutex_lock(&staged->lock);
     bool well = !staged->broken && staged->told != staged->issued;
-    pthread_mutex_unlock(&staged->lock);
     staged->told = staged->issued;
+    pthread_mutex_unlock(&staged->lock);
     return well;
 }
 

@@ -66,7 +66,7 @@ DEVICE struct chain_run chain_run_of(const struct kernel_chain &what)
                           blockIdx.x,
                           what.next[part],
                           what.source[part]};
-    const uint64_t wanted = round_up_line(r.length / CHAIN_STEPS),
+    const uint64_t wanted = kernel_whole_lines(r.length / CHAIN_STEPS),
                    fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
     r.chunk = least(wanted < fewest ? fewest : wanted, r.room);
     r.steps = (uint32_t)((r.length + r.chunk - 1) / r.chunk);

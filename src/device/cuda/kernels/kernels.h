@@ -203,6 +203,12 @@ struct kernel_courier {
     X(TUTTI_FLOAT8_E4M3, f8e4m3)                                                                                       \
     X(TUTTI_FLOAT8_E5M2, f8e5m2)
 
+/* As links carry data. */
+KERNEL_SHARED uint64_t kernel_whole_lines(uint64_t bytes)
+{
+    return (bytes + KERNEL_LINE - 1) & ~(KERNEL_LINE - 1);
+}
+
 /* Bytes of each rank's part of a vector; the last parts may be shorter, or empty. Rank p's begins at p times as many.
  */
 KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
@@ -314,8 +320,7 @@ KERNEL_SHARED uint32_t kernel_exchange_own(const struct kernel_exchange *what, u
 /* Bytes of the chunks of such a message, the same for all its stripes. */
 KERNEL_SHARED uint64_t kernel_plain_chunk(uint64_t bytes, int nranks)
 {
-    const uint64_t even = bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS),
-                   wanted = (even + KERNEL_LINE - 1) & ~(KERNEL_LINE - 1);
+    const uint64_t wanted = kernel_whole_lines(bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS));
     const uint64_t chunk = wanted < KERNEL_PLAIN_LEAST ? KERNEL_PLAIN_LEAST : wanted, slot = kernel_plain_slot(nranks);
     return chunk < slot ? chunk : slot;
 }

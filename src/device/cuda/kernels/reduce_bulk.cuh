@@ -66,7 +66,7 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
     const int n = what.team.nranks, me = what.team.rank;
     const struct span mine = span_part(part, blockIdx.x, gridDim.x);
     const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(KERNEL_LINE - 1);
-    const uint64_t wanted = round_up_line((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
+    const uint64_t wanted = kernel_whole_lines((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
     const bool few = what.invites && length < KERNEL_BULK_FEW * KERNEL_BULK_LEAST;
     const uint64_t smallest = few ? KERNEL_BULK_LEAST / 2 : KERNEL_BULK_LEAST;
     s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < smallest ? smallest : wanted, room);

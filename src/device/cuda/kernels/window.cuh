@@ -85,12 +85,6 @@ DEVICE uint64_t round_up_16(uint64_t bytes)
     return (bytes + 15) & ~(uint64_t)15;
 }
 
-/* As links carry data. */
-DEVICE uint64_t round_up_line(uint64_t bytes)
-{
-    return (bytes + KERNEL_LINE - 1) & ~(KERNEL_LINE - 1);
-}
-
 DEVICE uint64_t least(uint64_t x, uint64_t y)
 {
     return x < y ? x : y;
@@ -101,7 +95,7 @@ DEVICE uint64_t least(uint64_t x, uint64_t y)
 DEVICE struct span span_part(uint64_t bytes, uint32_t index, uint32_t parts)
 {
     const uint64_t even = (bytes + parts - 1) / parts,
-                   each = even < SPAN_LINES * KERNEL_LINE ? round_up_16(even) : round_up_line(even);
+                   each = even < SPAN_LINES * KERNEL_LINE ? round_up_16(even) : kernel_whole_lines(even);
     struct span s;
     s.begin = least(each * index, bytes);
     s.end = least(s.begin + each, bytes);
