@@ -13,9 +13,20 @@
 
 #define KEPT_ITEMS 4 /* an operation of so many is kept for the next one */
 
+/* Of one that a thread posts messages to, under the engine's lock. */
+struct flow {
+    bool open;          /* from p2p_open() to p2p_close() */
+    bool started, over; /* the operation */
+    bool idle;          /* the thread waits: nothing more has come to hand */
+    int posted;         /* messages that have not been taken back */
+    uint64_t position;
+    _Atomic bool ended; /* some messages have, which the thread has not taken back */
+};
+
 struct p2p {
     struct transfers all;
     int first; /* none before it is pending */
+    struct flow flow;
     struct transfer item[];
 };
 
@@ -63,6 +74,7 @@ static struct p2p *p2p_new(struct team *team, int count)
     if (!p2p)
         return NULL;
     p2p->first = 0;
+    p2p->flow = (struct flow){0};
     transfers_begin(&p2p->all);
     return p2p;
 }
@@ -105,15 +117,15 @@ static inline void record(struct team *team, const struct p2p_item *item, size_t
 }
 
 /* What the queue knows of them. */
-static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, size_t bytes)
+static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, int count, size_t bytes)
 {
     op->kind = OP_P2P;
     op->p2p = p2p;
     op->call.count = items[0].count;
     op->call.type = items[0].type;
-    op->call.root = p2p->all.count == 1 ? items[0].peer : -1;
+    op->call.root = count == 1 ? items[0].peer : -1;
     op->call.op = -1;
-    op->wire_kind = p2p->all.count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
+    op->wire_kind = count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
     op->bytes = bytes;
 }
 
@@ -156,7 +168,7 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
         return true;
     }
     op_clear(op);
-    describe(op, p2p, item, length);
+    describe(op, p2p, item, 1, length);
     op->started = true;
     op->seq = ++team->p2p_seq;
     op->trace = trace_op_begin(team->trace, op->seq, WIRE_RECV, (int)item->type, -1, item->peer, item->count, length);
@@ -214,12 +226,12 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
     if (!p2p)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     size_t bytes = 0;
-    p2p->all.count = count;
+    p2p->all.count = p2p->all.pending = count;
     for (int i = 0; i < count; i++) {
         fill(team, p2p, i, &items[i]);
         bytes += items[i].count * type_size(items[i].type);
     }
-    describe(op, p2p, items, bytes);
+    describe(op, p2p, items, count, bytes);
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
 }
@@ -243,27 +255,139 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
     return issue(team, items, count, stream);
 }
 
+/* Under the engine's lock. */
+static tutti_result_t post(struct team *team, struct transfer *item)
+{
+    struct link *link;
+    tutti_result_t result = team_link(team, item->peer, &link);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    calls_message(team, item->peer, item->sends);
+    transfer_post(item, link);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Messages that come to hand one after another ---- */
+
+tutti_result_t p2p_open(struct team *team, const struct p2p_item *whole, int items, size_t bytes, int places,
+                        struct p2p **out)
+{
+    struct op *op;
+    tutti_result_t result = team_place(team, false, &op);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    struct p2p *p2p = p2p_new(team, places);
+    if (!p2p)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", items);
+    p2p->all.count = places;
+    for (int i = 0; i < places; i++)
+        p2p->item[i] = (struct transfer){.of = NULL};
+    p2p->flow.open = true;
+    p2p->flow.position = atomic_load(&team->issued);
+    describe(op, p2p, whole, items, bytes);
+    team_begin(team, op, NULL);
+    *out = p2p;
+    return TUTTI_SUCCESS;
+}
+
+void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_item *item)
+{
+    struct flow *flow = &p2p->flow;
+    lock_take(&team->engine->lock);
+    if (!flow->over) {
+        fill(team, p2p, place, item);
+        flow->posted++;
+        p2p->all.pending++;
+    }
+    tutti_result_t result = flow->started && !flow->over ? post(team, &p2p->item[place]) : TUTTI_SUCCESS;
+    if (result != TUTTI_SUCCESS)
+        transfers_note(&p2p->all, item->peer, result);
+    engine_met(team->engine);
+    lock_release(&team->engine->lock);
+}
+
+static bool has_ended(const struct p2p *p2p)
+{
+    return p2p->flow.posted > p2p->all.pending;
+}
+
+int p2p_take_ended(struct team *team, struct p2p *p2p, int *ended)
+{
+    int count = 0;
+    lock_take(&team->engine->lock);
+    for (int i = 0; i < p2p->all.count && has_ended(p2p); i++) {
+        struct transfer *item = &p2p->item[i];
+        if (!item->of || !item->link || item->pending)
+            continue;
+        item->of = NULL;
+        p2p->flow.posted--;
+        ended[count++] = i;
+    }
+    p2p->flow.idle = false;
+    atomic_store_explicit(&p2p->flow.ended, false, memory_order_relaxed);
+    lock_release(&team->engine->lock);
+    return count;
+}
+
+tutti_result_t p2p_await(struct team *team, struct p2p *p2p)
+{
+    lock_take(&team->engine->lock);
+    p2p->flow.idle = true;
+    lock_release(&team->engine->lock);
+    return team_wait_or(team, p2p->flow.position + 1, &p2p->flow.ended);
+}
+
+void p2p_close(struct team *team, struct p2p *p2p)
+{
+    uint64_t position = p2p->flow.position;
+    lock_take(&team->engine->lock);
+    bool over = p2p->flow.over;
+    p2p->flow.open = false;
+    lock_release(&team->engine->lock);
+    if (over)
+        p2p_free(p2p);
+    else
+        team_wait(team, position + 1);
+}
+
+/* ---- Under the team's and the engine's locks ---- */
+
 /* Receives first: then a fast peer, or this rank itself, finds them posted. */
 static tutti_result_t post_all(struct team *team, struct p2p *p2p, bool sends)
 {
     for (struct transfer *item = p2p->item; item < p2p->item + p2p->all.count; item++) {
-        struct link *link;
-        if (item->sends != sends)
-            continue;
-        tutti_result_t result = team_link(team, item->peer, &link);
+        tutti_result_t result = item->of && item->sends == sends ? post(team, item) : TUTTI_SUCCESS;
         if (result != TUTTI_SUCCESS)
             return team_fail(team, result, item->peer, error_last());
-        calls_message(team, item->peer, sends);
-        transfer_post(item, link);
     }
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t p2p_start(struct team *team, struct op *op)
 {
-    op->p2p->all.pending = op->p2p->all.count;
+    op->p2p->flow.started = true;
     tutti_result_t result = post_all(team, op->p2p, false);
     return result == TUTTI_SUCCESS ? post_all(team, op->p2p, true) : result;
+}
+
+/* Its thread could post what this rank's peers wait for: nobody keeps it from that. */
+static bool is_busy(const struct p2p *p2p)
+{
+    return p2p->flow.open && (!p2p->flow.idle || has_ended(p2p) || !p2p->all.pending);
+}
+
+static uint32_t number_of(const struct transfer *item)
+{
+    return item->sends ? item->send.tag.seq : item->recv.tag.seq;
+}
+
+static void wait_for_first(struct op *op)
+{
+    struct p2p *p2p = op->p2p;
+    p2p->first = p2p->flow.open ? 0 : p2p->first;
+    while (!p2p->item[p2p->first].pending)
+        p2p->first++;
+    op_waits(op, p2p->item[p2p->first].peer, number_of(&p2p->item[p2p->first]), 0);
 }
 
 tutti_result_t p2p_step(struct team *team, struct op *op)
@@ -271,30 +395,35 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
     struct p2p *p2p = op->p2p;
     if (p2p->all.result != TUTTI_SUCCESS)
         return transfers_fail(team, &p2p->all);
-    if (!p2p->all.pending)
+    if (!p2p->all.pending && !p2p->flow.open)
         return TUTTI_SUCCESS;
-    while (!p2p->item[p2p->first].pending)
-        p2p->first++;
-    op_waits(op, p2p->item[p2p->first].peer, 0, 0);
+    if (p2p->flow.open && has_ended(p2p))
+        atomic_store_explicit(&p2p->flow.ended, true, memory_order_release);
+    if (is_busy(p2p))
+        op_waits(op, -1, 0, 0);
+    else
+        wait_for_first(op);
     return TUTTI_IN_PROGRESS;
 }
 
 bool p2p_may_move(const struct op *op)
 {
-    return op->p2p->all.result != TUTTI_SUCCESS || !op->p2p->all.pending;
+    const struct p2p *p2p = op->p2p;
+    bool news = p2p->flow.open ? p2p->flow.idle && has_ended(p2p) : !p2p->all.pending;
+    return p2p->all.result != TUTTI_SUCCESS || news;
 }
 
 bool p2p_waits(const struct op *op)
 {
     const struct p2p *p2p = op->p2p;
-    return p2p->all.pending && p2p->item[p2p->first].pending;
+    return p2p->all.pending && p2p->item[p2p->first].pending && !is_busy(p2p);
 }
 
 void p2p_describe(const struct op *op, struct wire_message *head)
 {
     const struct transfer *item = &op->p2p->item[op->p2p->first];
     head->tag.slice = WIRE_TAG_P2P;
-    head->tag.round = item->sends ? item->send.tag.seq : item->recv.tag.seq;
+    head->tag.round = number_of(item);
     head->flags = !item->sends;
     head->call = item->sends ? item->send.call : item->recv.call;
 }
@@ -303,6 +432,8 @@ void p2p_end(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
     transfers_cancel(p2p->item, p2p->all.count);
-    p2p_keep(team, p2p);
+    p2p->flow.over = true;
+    if (!p2p->flow.open) /* else its thread still has it */
+        p2p_keep(team, p2p);
     op->p2p = NULL;
 }

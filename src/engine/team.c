@@ -55,13 +55,18 @@ void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
     atomic_store_explicit(&team->issued, position + 1, memory_order_release);
 }
 
-void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
+void team_begin(struct team *team, struct op *op, struct tutti_stream *stream)
 {
     op->seq = op->kind == OP_P2P ? ++team->p2p_seq : team_next_seq(team);
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root,
                                op->call.count, op->bytes);
     team_enqueue(team, op, stream);
     team_progress(team);
+}
+
+void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
+{
+    team_begin(team, op, stream);
     if (atomic_load_explicit(&team->completed, memory_order_relaxed) != op->position + 1)
         engine_notice(team->engine);
 }
@@ -346,14 +351,20 @@ static bool worth_a_look(const struct team *team, unsigned spins)
                atomic_load_explicit(&team->awaited_value, memory_order_relaxed);
 }
 
-/* Waits, progressing, until `position` operations have completed or it is time. */
-static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
+static bool goes_on(const struct team *team, uint64_t position, const _Atomic bool *enough)
+{
+    return atomic_load_explicit(&team->completed, memory_order_acquire) < position &&
+           !(enough && atomic_load_explicit(enough, memory_order_acquire));
+}
+
+/* Waits, progressing, until `position` operations have completed, it is enough, or it is time. */
+static void wait_until(struct team *team, uint64_t position, const _Atomic bool *enough, uint64_t deadline)
 {
     struct engine *engine = team->engine;
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
     unsigned spins = 0;
     bool watched = false;
-    while (atomic_load_explicit(&team->completed, memory_order_acquire) < position) {
+    while (goes_on(team, position, enough)) {
         if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
             give_up = 0;
@@ -398,10 +409,17 @@ static tutti_result_t refuse(struct team *team)
     return team_report(team);
 }
 
+tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough)
+{
+    wait_until(team, position, enough, UINT64_MAX);
+    return atomic_load_explicit(&team->completed, memory_order_acquire) < position ? TUTTI_SUCCESS
+                                                                                   : team_wait(team, position);
+}
+
 tutti_result_t team_wait(struct team *team, uint64_t position)
 {
     if (atomic_load_explicit(&team->completed, memory_order_acquire) < position)
-        wait_until(team, position, UINT64_MAX);
+        wait_until(team, position, NULL, UINT64_MAX);
     bool heard = atomic_load_explicit(&team->told, memory_order_relaxed) >= position;
     if (!heard)
         atomic_store_explicit(&team->told, position, memory_order_relaxed);
@@ -418,7 +436,7 @@ static void wait_for_room(struct team *team, uint64_t position)
     uint64_t completed;
     while (position - (completed = atomic_load(&team->completed)) >= team->queue.limit) {
         bool is_long = team->queue.limit >= LONG_QUEUE;
-        wait_until(team, completed + 1, clock_deadline_ms(is_long ? LONG_PATIENCE_MS : PATIENCE_MS));
+        wait_until(team, completed + 1, NULL, clock_deadline_ms(is_long ? LONG_PATIENCE_MS : PATIENCE_MS));
         if (atomic_load(&team->completed) == completed)
             team->queue.limit += is_long ? LONG_QUEUE / 256 : team->queue.limit;
     }

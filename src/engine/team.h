@@ -269,7 +269,8 @@ static inline uint32_t team_next_seq(struct team *team)
 }
 /* Enqueues one that has a number and is in the black box; nobody runs it before. */
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream);
-/* Numbers, enqueues and begins it, without waiting. */
+/* Numbers, enqueues and begins it, without waiting; and sees that it goes on if nobody waits. */
+void team_begin(struct team *team, struct op *op, struct tutti_stream *stream);
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
 /* Runs what can be run now, for about a millisecond at most: then it has paused, and who called sees to other things
@@ -320,6 +321,8 @@ void team_watch(struct team *team, const struct op *op, uint64_t now);
  * had completed before is not reported as failed, but once: who waits again for the same hears of a failure behind it
  * too. */
 tutti_result_t team_wait(struct team *team, uint64_t position);
+/* The same, but ends well as soon as `enough`, too. */
+tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough);
 
 /* calls.c: everything issued has ended: has any peer been in other calls, as far as that can be seen? At the `end`
  * also: what has come and was never received? */

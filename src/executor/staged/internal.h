@@ -15,22 +15,13 @@
 #define SLICES 3 /* of a channel: one is copied from the GPU, one is with the team, one is copied to the GPU */
 
 struct job;
-struct work;
 
-/* A part of a message that lies in host memory. */
-struct piece {
-    struct p2p_item item;
-    char *gpu;
-    void *owned; /* pageable memory, where pinned memory was too little; else NULL */
-};
-
+/* Of a collective. Messages lie in the memory of all three as they need it. */
 struct slice {
     char *memory, *out; /* pinned; where its output lies in it */
     CUevent copied_in, copied_out;
-    uint64_t position;   /* in the team's queue */
-    size_t from, count;  /* of a collective: elements of each block */
-    struct piece *piece; /* of messages */
-    int pieces;
+    uint64_t position;  /* in the team's queue */
+    size_t from, count; /* elements of each block */
 };
 
 /* A thread, a team and an engine of its own: channels do not wait for one another. */
@@ -43,7 +34,6 @@ struct channel {
     CUevent finished; /* behind its last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
-    struct work *work;     /* of the job, while it is one of messages */
     struct list jobs;      /* by job->turn[index] */
     pthread_cond_t news;
     struct thread thread;
@@ -99,16 +89,6 @@ struct job {
     CUevent ready;   /* the user's stream has come to it; NULL: there is a courier */
 };
 
-/* How slices of one kind of job are cut and carried. */
-struct stages {
-    /* *more: there was one. */
-    tutti_result_t (*take)(struct channel *channel, const struct job *job, size_t step, struct slice *slice,
-                           bool *more);
-    tutti_result_t (*copy_in)(struct channel *channel, const struct job *job, struct slice *slice);
-    tutti_result_t (*issue)(struct channel *channel, const struct job *job, struct slice *slice);
-    tutti_result_t (*copy_out)(struct channel *channel, const struct job *job, struct slice *slice);
-};
-
 /* staged.c */
 /* Under the lock: one channel is through with it. Those that are complete end, in order. */
 void job_left(struct staged *staged, struct job *job, bool failed);
@@ -133,7 +113,6 @@ bool channels_begin(const struct staged *staged, const struct job *job);
 /* slice.c: collectives */
 void slice_cut(const struct staged *staged, struct job *job);
 tutti_result_t slice_run(struct channel *channel, const struct job *job);
-tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how);
 /* Copies between the GPU and host memory on one of the channel's streams. */
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 

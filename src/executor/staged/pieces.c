@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends and receives in pieces, which both ends cut alike and deal to the channels alike. A slice holds a piece to and
- * from every rank with which messages are left, for any of them may wait for it: what pinned memory does not hold of
- * that lies in pageable memory. Pieces between two ranks go in the order of the messages.
+ * Sends and receives in pieces, which both ends cut alike and deal to the channels alike. The messages to a rank, or
+ * from one, are a direction, with memory of its own: its pieces go in order and wait for no other direction, for a peer
+ * may take what it is sent only when it has sent something itself, or got something from elsewhere.
  */
 #include "executor/staged/internal.h"
 
@@ -13,15 +13,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL  65536 /* a message up to this does not wake another channel */
-#define SPREAD 4     /* ranks: with so many or more, a slice holds a piece to and one from so many */
+#define SMALL  65536 /* a message up to this wakes no other thread */
+#define SPREAD 4     /* ranks: pinned memory is enough for the directions with so many */
+#define DEPTH  32    /* pieces of a direction that are under way, if they are small */
+
+enum place_state { PLACE_FREE, PLACE_COPYING, PLACE_POSTED };
+
+/* Host memory for a piece that is under way. */
+struct place {
+    enum place_state state;
+    const struct direction *of;
+    char *host, *gpu;
+    size_t bytes;
+};
+
+struct direction {
+    bool sends, pageable;
+    int peer;
+    int item, last; /* that the next piece is of, and the last one; -1: none is left */
+    size_t next;    /* that piece */
+    size_t left;    /* pieces that have had no place yet */
+    size_t room;    /* of a place: the largest piece */
+    char *memory;
+    struct place *place; /* taken in turn */
+    size_t places, turn;
+};
 
 /* What one channel has to do of a job. */
 struct work {
-    size_t *next;           /* by item: its piece that comes next on this channel */
-    size_t *turn;           /* by peer and direction: bytes of the present slice */
-    struct p2p_item *items; /* of the slice that is being issued */
-    struct piece *pieces;
+    struct channel *channel;
+    const struct job *job;
+    size_t left, bytes; /* pieces that are not over; of all */
+    int *after;         /* by item: the next one of its direction; -1 */
+    struct direction *direction;
+    int directions, places;
+    struct place *place;
+    void *pageable;
+    struct p2p *p2p; /* a message lies in the place of its number */
+    int *ended;
 };
 
 static size_t piece_bytes(const struct staged *staged)
@@ -62,153 +91,258 @@ uint32_t pieces_channels(const struct staged *staged, const struct p2p_item *ite
     return channels;
 }
 
-/* ---- The stages of a slice ---- */
-
-/* Memory for a piece: pinned, or of its own. */
-static char *find_place(const struct staged *staged, struct slice *slice, size_t *used, size_t bytes, void **owned)
+/* Of an item: the first piece that is this channel's, and how many are. */
+static size_t first_piece(const struct channel *channel, const struct p2p_item *item)
 {
-    size_t padded = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    char *place = slice->memory + *used;
-    *owned = NULL;
-    if (padded > staged->slice_bytes - *used)
-        return *owned = malloc(padded);
-    *used += padded;
+    size_t channels = (size_t)channel->staged->channels;
+    return ((size_t)channel->index + channels - first_channel(channel->staged, item)) % channels;
+}
+
+static size_t own_pieces(const struct channel *channel, const struct p2p_item *item)
+{
+    size_t pieces = item_pieces(channel->staged, item), first = first_piece(channel, item),
+           channels = (size_t)channel->staged->channels;
+    return first < pieces ? (pieces - first + channels - 1) / channels : 0;
+}
+
+/* ---- Directions, and memory for them ---- */
+
+static void begin_item(const struct work *work, struct direction *direction, int item)
+{
+    direction->item = item;
+    direction->next = item < 0 ? 0 : first_piece(work->channel, &work->job->items[item]);
+}
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+static void add_item(struct work *work, struct direction *direction, int i)
+{
+    const struct p2p_item *item = &work->job->items[i];
+    size_t bytes = item_bytes(item), most = piece_bytes(work->channel->staged), largest = bytes < most ? bytes : most,
+           pieces = own_pieces(work->channel, item);
+    if (direction->left)
+        work->after[direction->last] = i;
+    else
+        begin_item(work, direction, i);
+    direction->last = i;
+    direction->room = direction->room > padded(largest) ? direction->room : padded(largest);
+    direction->left += pieces;
+    work->left += pieces;
+    work->bytes += pieces * largest;
+}
+
+/* number: by peer and way, 0: it has none yet. */
+static void sort_items(struct work *work, int *number)
+{
+    for (int i = 0; i < work->job->count; i++) {
+        const struct p2p_item *item = &work->job->items[i];
+        int *mine = &number[2 * item->peer + item->sends];
+        work->after[i] = -1;
+        if (!own_pieces(work->channel, item))
+            continue;
+        if (!*mine) {
+            *mine = ++work->directions;
+            work->direction[*mine - 1].peer = item->peer;
+            work->direction[*mine - 1].sends = item->sends;
+        }
+        add_item(work, &work->direction[*mine - 1], i);
+    }
+}
+
+/* Every direction has a place; those that found pinned memory share the rest of that. Returns the bytes that did not
+ * fit. */
+static size_t count_places(struct work *work)
+{
+    const struct staged *staged = work->channel->staged;
+    size_t pinned = SLICES * staged->slice_bytes, most = SLICES * padded(piece_bytes(staged)), missing = 0;
+    for (size_t depth = 0; depth < DEPTH; depth++) {
+        for (int i = 0; i < work->directions; i++) {
+            struct direction *direction = &work->direction[i];
+            bool fits = direction->room <= pinned,
+                 wants = direction->left > depth && direction->room * (depth + 1) <= most && !direction->pageable;
+            if (depth && !(wants && fits))
+                continue;
+            direction->pageable |= !fits;
+            pinned -= fits ? direction->room : 0;
+            missing += fits ? 0 : direction->room;
+            direction->places++;
+            work->places++;
+        }
+    }
+    return missing;
+}
+
+static tutti_result_t no_memory(const struct job *job)
+{
+    return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
+}
+
+static tutti_result_t find_places(struct work *work)
+{
+    size_t missing = count_places(work);
+    char *pinned = work->channel->slice[0].memory, *pageable = missing ? malloc(missing) : NULL;
+    work->pageable = pageable;
+    work->place = calloc((size_t)work->places, sizeof *work->place);
+    work->ended = calloc((size_t)work->places, sizeof *work->ended);
+    if (!work->place || !work->ended || (missing && !pageable))
+        return no_memory(work->job);
+    struct place *place = work->place;
+    for (int i = 0; i < work->directions; i++) {
+        struct direction *direction = &work->direction[i];
+        char **memory = direction->pageable ? &pageable : &pinned;
+        direction->place = place;
+        for (size_t k = 0; k < direction->places; k++, *memory += direction->room)
+            *place++ = (struct place){.of = direction, .host = *memory};
+    }
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t set_out(struct work *work)
+{
+    size_t count = (size_t)work->job->count;
+    int *number = calloc(2 * (size_t)work->channel->staged->team->nranks, sizeof *number);
+    work->after = calloc(count, sizeof *work->after);
+    work->direction = calloc(count, sizeof *work->direction);
+    bool have = number && work->after && work->direction;
+    if (have)
+        sort_items(work, number);
+    free(number);
+    if (!have)
+        return no_memory(work->job);
+    return work->left ? find_places(work) : TUTTI_SUCCESS;
+}
+
+/* ---- The way of a piece ---- */
+
+static void post(struct work *work, struct place *place)
+{
+    const struct p2p_item item = {place->of->sends, place->of->peer, place->host, place->bytes, TUTTI_UINT8};
+    place->state = PLACE_POSTED;
+    p2p_post(work->channel->team, work->p2p, (int)(place - work->place), &item);
+}
+
+/* What is to be sent has come from the GPU; or what was received has come to it, or what was sent has left. */
+static void go_on(struct work *work, struct place *place)
+{
+    if (place->of->sends && place->state == PLACE_COPYING) {
+        post(work, place);
+        return;
+    }
+    place->state = PLACE_FREE;
+    work->left--;
+}
+
+static tutti_result_t copy(struct work *work, struct place *place)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    place->state = PLACE_COPYING;
+    if (place->bytes > SMALL)
+        engine_notice(work->channel->team->engine); /* what is posted goes on while this thread waits for the copy */
+    if (place->bytes)
+        result = slice_copy(work->channel, place->gpu, place->host, place->bytes, !place->of->sends);
+    if (result == TUTTI_SUCCESS && work->channel->staged->copies)
+        go_on(work, place);
+    return result;
+}
+
+/* Without a courier: copies are in streams. */
+static tutti_result_t await_copies(struct work *work)
+{
+    const struct channel *channel = work->channel;
+    tutti_result_t result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "waiting for copies");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies");
+    for (int i = 0; i < work->places && result == TUTTI_SUCCESS; i++)
+        if (work->place[i].state == PLACE_COPYING)
+            go_on(work, &work->place[i]);
+    return result;
+}
+
+/* The place of the next piece. NULL: none is left, or all places are taken. */
+static struct place *take_place(const struct work *work, struct direction *direction)
+{
+    const struct staged *staged = work->channel->staged;
+    struct place *place = &direction->place[direction->turn % direction->places];
+    if (!direction->left || place->state != PLACE_FREE)
+        return NULL;
+    const struct p2p_item *item = &work->job->items[direction->item];
+    size_t each = piece_bytes(staged), from = direction->next * each, rest = item_bytes(item) - from;
+    place->gpu = (char *)item->data + from;
+    place->bytes = rest < each ? rest : each;
+    direction->turn++;
+    direction->left--;
+    direction->next += (size_t)staged->channels;
+    if (direction->next >= item_pieces(staged, item))
+        begin_item(work, direction, work->after[direction->item]);
     return place;
 }
 
-/*
- * What one slice holds of the messages from one rank to another depends on these messages alone: both ends must have
- * the same in their slices, or each may wait in one slice for what the other has in its next.
- */
-static bool has_turn(const struct work *work, const struct p2p_item *item, size_t bytes, size_t each)
+static tutti_result_t begin_pieces(struct work *work, struct direction *direction, bool *moved)
 {
-    size_t *turn = &work->turn[2 * item->peer + item->sends];
-    bool fits = *turn + bytes <= each;
-    *turn = fits ? *turn + bytes : 2 * each; /* and nothing that comes after it */
-    return fits;
-}
-
-static tutti_result_t take_pieces(struct channel *channel, const struct job *job, struct work *work,
-                                  struct slice *slice)
-{
-    const struct staged *staged = channel->staged;
-    size_t used = 0, each = piece_bytes(staged);
-    slice->pieces = 0;
-    memset(work->turn, 0, 2 * (size_t)staged->team->nranks * sizeof *work->turn);
-    for (int i = 0; i < job->count; i++) {
-        const struct p2p_item *item = &job->items[i];
-        size_t pieces = item_pieces(staged, item), from = work->next[i] * each, left = item_bytes(item) - from,
-               bytes = left < each ? left : each;
-        if (work->next[i] >= pieces || !has_turn(work, item, bytes, each))
-            continue;
-        struct piece *piece = &slice->piece[slice->pieces];
-        *piece = (struct piece){.item = {item->sends, item->peer, NULL, bytes, TUTTI_UINT8},
-                                .gpu = (char *)item->data + from};
-        piece->item.data = find_place(staged, slice, &used, bytes, &piece->owned);
-        if (!piece->item.data)
-            return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of sends and receives", bytes);
-        slice->pieces++;
-        work->next[i] += (size_t)staged->channels;
-        if (work->next[i] < pieces)
-            has_turn(work, item, 2 * each, each); /* later messages wait for the rest of this one */
+    struct place *place;
+    tutti_result_t result = TUTTI_SUCCESS;
+    while (result == TUTTI_SUCCESS && (place = take_place(work, direction)) != NULL) {
+        *moved = true;
+        if (direction->sends)
+            result = copy(work, place);
+        else
+            post(work, place);
     }
-    return TUTTI_SUCCESS;
+    return result;
 }
 
-static tutti_result_t copy_pieces(struct channel *channel, const struct slice *slice, bool to_gpu)
+/* All that can be done now. Receives first: peers find them posted. */
+static tutti_result_t take_turn(struct work *work, bool *moved)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int i = 0; i < slice->pieces && result == TUTTI_SUCCESS; i++) {
-        const struct piece *piece = &slice->piece[i];
-        if (piece->item.sends != to_gpu && piece->item.count)
-            result = slice_copy(channel, piece->gpu, piece->item.data, piece->item.count, to_gpu);
+    int ended = p2p_take_ended(work->channel->team, work->p2p, work->ended);
+    *moved = ended > 0;
+    for (int i = 0; i < ended && result == TUTTI_SUCCESS; i++) {
+        struct place *place = &work->place[work->ended[i]];
+        if (place->of->sends)
+            go_on(work, place);
+        else
+            result = copy(work, place);
     }
-    return result;
+    for (int sends = 0; sends < 2; sends++)
+        for (int i = 0; i < work->directions && result == TUTTI_SUCCESS; i++)
+            if (work->direction[i].sends == sends)
+                result = begin_pieces(work, &work->direction[i], moved);
+    return result == TUTTI_SUCCESS && *moved && !work->channel->staged->copies ? await_copies(work) : result;
 }
 
-static void free_owned(struct slice *slice)
+static tutti_result_t carry(struct work *work)
 {
-    for (int i = 0; i < slice->pieces; i++)
-        free(slice->piece[i].owned);
-    slice->pieces = 0;
-}
-
-static tutti_result_t take(struct channel *channel, const struct job *job, size_t step, struct slice *slice, bool *more)
-{
-    (void)step;
-    tutti_result_t result = take_pieces(channel, job, channel->work, slice);
-    *more = slice->pieces > 0;
-    return result;
-}
-
-static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
-{
-    (void)job;
-    return copy_pieces(channel, slice, false);
-}
-
-static tutti_result_t issue(struct channel *channel, const struct job *job, struct slice *slice)
-{
-    (void)job;
-    for (int i = 0; i < slice->pieces; i++)
-        channel->work->items[i] = slice->piece[i].item;
-    return p2p_issue(channel->team, channel->work->items, slice->pieces, NULL);
-}
-
-static tutti_result_t copy_out(struct channel *channel, const struct job *job, struct slice *slice)
-{
-    (void)job;
-    const struct staged *staged = channel->staged;
-    bool owns = false;
-    tutti_result_t result = copy_pieces(channel, slice, true);
-    for (int i = 0; i < slice->pieces; i++)
-        owns |= slice->piece[i].owned != NULL;
-    if (result == TUTTI_SUCCESS && owns && !staged->copies)
-        result = cuda_check(staged->cu->StreamSynchronize(channel->out), "waiting for copies from pageable memory");
+    struct team *team = work->channel->team;
+    tutti_result_t result = work->channel->staged->copies ? TUTTI_SUCCESS : await_copies(work); /* of a job before */
+    bool moved = true;
     if (result == TUTTI_SUCCESS)
-        free_owned(slice);
-    return result;
-}
-
-/* ---- A job ---- */
-
-static tutti_result_t set_out(struct channel *channel, const struct job *job, struct work *work)
-{
-    const struct staged *staged = channel->staged;
-    size_t count = (size_t)job->count, channels = (size_t)staged->channels;
-    *work = (struct work){.next = calloc(count, sizeof *work->next),
-                          .turn = calloc(2 * (size_t)staged->team->nranks, sizeof *work->turn),
-                          .items = calloc(count, sizeof *work->items),
-                          .pieces = calloc(SLICES * count, sizeof *work->pieces)};
-    if (!work->next || !work->turn || !work->items || !work->pieces)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
-    for (int i = 0; i < job->count; i++)
-        work->next[i] = ((size_t)channel->index + channels - first_channel(staged, &job->items[i])) % channels;
-    for (int i = 0; i < SLICES; i++) {
-        channel->slice[i].piece = work->pieces + (size_t)i * count;
-        channel->slice[i].pieces = 0;
+        result = p2p_open(team, work->job->items, work->job->count, work->bytes, work->places, &work->p2p);
+    while (result == TUTTI_SUCCESS && work->left) {
+        result = take_turn(work, &moved);
+        if (result == TUTTI_SUCCESS && !moved)
+            result = p2p_await(team, work->p2p);
     }
-    channel->work = work;
-    return TUTTI_SUCCESS;
+    return result;
 }
 
 tutti_result_t pieces_run(struct channel *channel, const struct job *job)
 {
-    static const struct stages stages = {take, copy_in, issue, copy_out};
-    struct work work;
-    tutti_result_t result = set_out(channel, job, &work);
-    if (result == TUTTI_SUCCESS)
-        result = slice_pipeline(channel, job, &stages);
+    struct work work = {.channel = channel, .job = job};
+    tutti_result_t result = set_out(&work);
+    if (result == TUTTI_SUCCESS && work.left)
+        result = carry(&work);
     if (result != TUTTI_SUCCESS)
         channel_fail(channel, result); /* nothing reads or writes what is freed here after this */
-    for (int i = 0; i < SLICES; i++) {
-        free_owned(&channel->slice[i]);
-        channel->slice[i].piece = NULL;
-    }
-    channel->work = NULL;
-    free(work.next);
-    free(work.turn);
-    free(work.items);
-    free(work.pieces);
+    if (work.p2p)
+        p2p_close(channel->team, work.p2p);
+    free(work.after);
+    free(work.direction);
+    free(work.place);
+    free(work.ended);
+    free(work.pageable);
     return result;
 }

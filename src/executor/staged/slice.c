@@ -77,17 +77,19 @@ void slice_cut(const struct staged *staged, struct job *job)
     job->channels = job->slices < channels ? (1u << job->slices) - 1 : (1u << channels) - 1;
 }
 
-static tutti_result_t take(struct channel *channel, const struct job *job, size_t step, struct slice *slice, bool *more)
+/* False: there is none. */
+static bool take(const struct channel *channel, const struct job *job, size_t step, struct slice *slice)
 {
     size_t index = step * (size_t)channel->staged->channels + (size_t)channel->index;
-    size_t left = index < job->slices ? job->call.count - index * job->each : 0;
-    *more = index < job->slices;
+    if (index >= job->slices)
+        return false;
+    size_t left = job->call.count - index * job->each;
     slice->from = index * job->each;
     slice->count = left < job->each ? left : job->each;
     slice->out = slice->memory;
     if (!in_place(job->call.coll))
         slice->out += layout_of(channel->staged, &job->call).in * slice->count * type_size(job->call.type);
-    return TUTTI_SUCCESS;
+    return true;
 }
 
 /* ---- The stages of a slice ---- */
@@ -139,8 +141,7 @@ static tutti_result_t copy_out(struct channel *channel, const struct job *job, s
 
 /* The slice's memory is free again when its last copy to the GPU has been made: the stream waits for that, not the
  * thread. */
-static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice,
-                            const struct stages *how)
+static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice)
 {
     const struct staged *staged = channel->staged;
     tutti_result_t result = TUTTI_SUCCESS;
@@ -148,52 +149,44 @@ static tutti_result_t begin(struct channel *channel, const struct job *job, stru
         result =
             cuda_check(staged->cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
-        result = how->copy_in(channel, job, slice);
+        result = copy_in(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
 }
 
-static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice,
-                                   const struct stages *how)
+static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice)
 {
     const struct staged *staged = channel->staged;
     tutti_result_t result = TUTTI_SUCCESS;
     if (!staged->copies)
         result = cuda_check(staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)
-        result = how->issue(channel, job, slice);
+        result = issue(channel, job, slice);
     slice->position = atomic_load(&channel->team->issued);
     return result;
 }
 
-static tutti_result_t end(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+static tutti_result_t end(struct channel *channel, const struct job *job, struct slice *slice)
 {
     tutti_result_t result = team_wait(channel->team, slice->position);
     if (result == TUTTI_SUCCESS)
-        result = how->copy_out(channel, job, slice);
+        result = copy_out(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;
 }
 
-tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how)
+tutti_result_t slice_run(struct channel *channel, const struct job *job)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     struct slice *slice = channel->slice;
     bool more = true;
     for (size_t step = 0, slices = 0; (more || step < slices + 2) && result == TUTTI_SUCCESS; step++) {
+        more = more && take(channel, job, step, &slice[step % SLICES]);
         if (more)
-            result = how->take(channel, job, step, &slice[step % SLICES], &more);
-        if (result == TUTTI_SUCCESS && more)
-            result = begin(channel, job, &slice[step % SLICES], how);
+            result = begin(channel, job, &slice[step % SLICES]);
         slices += more;
         if (result == TUTTI_SUCCESS && step >= 1 && step - 1 < slices)
-            result = hand_to_team(channel, job, &slice[(step - 1) % SLICES], how);
+            result = hand_to_team(channel, job, &slice[(step - 1) % SLICES]);
         if (result == TUTTI_SUCCESS && step >= 2 && step - 2 < slices)
-            result = end(channel, job, &slice[(step - 2) % SLICES], how);
+            result = end(channel, job, &slice[(step - 2) % SLICES]);
     }
     return result;
-}
-
-tutti_result_t slice_run(struct channel *channel, const struct job *job)
-{
-    static const struct stages stages = {take, copy_in, issue, copy_out};
-    return slice_pipeline(channel, job, &stages);
 }
