@@ -20,9 +20,9 @@
 
 #define LONG  200000 /* words: many times what a direction has memory for */
 #define SHORT 30
-#define MANY  32   /* a group's messages of one pair that are one operation */
-#define PART  5000 /* words of one of many */
-#define EACH  9000 /* words of everyone's message to everyone */
+#define MANY  32    /* a group's messages of one pair that are one operation */
+#define PART  5000  /* words of one of many */
+#define EACH  40000 /* words of everyone's message to everyone */
 
 static tutti_comm_t comm;
 static int rank, nranks;

@@ -248,6 +248,16 @@ static tutti_result_t copy(struct work *work, struct place *place)
     return result;
 }
 
+/* What was taken first is posted first. */
+static void end_copies(struct work *work, const struct direction *direction)
+{
+    for (size_t k = 0; k < direction->places; k++) {
+        struct place *place = &direction->place[(direction->turn + k) % direction->places];
+        if (place->state == PLACE_COPYING)
+            go_on(work, place);
+    }
+}
+
 /* Without a courier: copies are in streams. */
 static tutti_result_t await_copies(struct work *work)
 {
@@ -255,9 +265,8 @@ static tutti_result_t await_copies(struct work *work)
     tutti_result_t result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "waiting for copies");
     if (result == TUTTI_SUCCESS)
         result = cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies");
-    for (int i = 0; i < work->places && result == TUTTI_SUCCESS; i++)
-        if (work->place[i].state == PLACE_COPYING)
-            go_on(work, &work->place[i]);
+    for (int i = 0; i < work->directions && result == TUTTI_SUCCESS; i++)
+        end_copies(work, &work->direction[i]);
     return result;
 }
 
