@@ -127,7 +127,7 @@ class Stuck(unittest.TestCase):
 
     def test_ring_that_is_open(self):
         ways = ({"TUTTI_COPY_FROM": "0"},
-                {"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_FROM": "1K", "TUTTI_COPY_STAGE": "64K"})
+                {"TUTTI_CTA_POLICY": "zero", "TUTTI_COPY_STAGE": "64K"})
         for way, settings in zip(("exchange", "copy"), ways):
             with Job("ring", **settings) as job:
                 right = says("behind", 2, r"is waited for by ranks? (0|0 1) in group #1 of communicator world")

@@ -178,6 +178,9 @@ int main(int argc, char **argv)
     setenv("TUTTI_COPY_FROM", "1K", 1);
     setenv("TUTTI_COPY_STAGE", "64K", 1);
     failures += try_all("copies", copies);
+    setenv("TUTTI_CTA_POLICY", "zero", 1);
+    failures += try_all("copies in pieces", copies);
+    unsetenv("TUTTI_CTA_POLICY");
     setenv("TUTTI_SHM_DISABLE", "1", 1);
     failures += try_all("staged", couriers);
     setenv("TUTTI_STAGE_KERNEL", "0", 1);

@@ -319,6 +319,7 @@ int main(int argc, char **argv)
         if (message ? variant / ALL : !all && data_hash(seed, (uint64_t)variant) % (quick ? 4 : 2))
             continue;
         int victim = (int)(data_hash(seed, (uint64_t)variant + 1000) % RANKS);
+        setenv("TUTTI_CTA_POLICY", variant % 3 ? "default" : "zero", 1); /* in pieces, if buffers are not mapped yet */
         struct family *family = family_start(RANKS, victim, variant, seed, work);
         failures += !judge(family);
         scenarios++;

@@ -536,9 +536,9 @@ static void remove_box_folder(const char *folder)
 static void try_gpus(uint64_t seed, bool quick)
 {
     static const char *const ways[][3] = {
-        {"TUTTI_COPY_FROM", "0", "0"},   {"TUTTI_COPY_FROM", "1K", "0"},
-        {"TUTTI_COPY_FROM", "1K", "1"},  {"TUTTI_CHAIN_FROM", "1", "0"}, /* the one that broadcasts */
-        {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
+        {"TUTTI_COPY_FROM", "0", "0"},   {"TUTTI_COPY_FROM", "1K", "0"},  {"TUTTI_COPY_FROM", "1K", "1"},
+        {"TUTTI_CHAIN_FROM", "1", "0"}, /* the one that broadcasts */
+        {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}, {"TUTTI_CTA_POLICY", "zero", "1"}};
     setenv("TUTTI_COPY_PROCESSES", "1", 1);
     setenv("TUTTI_COPY_STAGE", "16K", 1);
     setenv("TUTTI_STAGE_THREADS", "3", 1);

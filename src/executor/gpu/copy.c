@@ -16,6 +16,16 @@ static tutti_result_t begin(struct gpu *gpu, struct transfer *list, int *count, 
     return transfer_begin(gpu, place, stream);
 }
 
+/* With what is copied for it, from where the stream is now. */
+static tutti_result_t begin_now(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer,
+                                CUstream stream)
+{
+    tutti_result_t result = begin(gpu, list, count, transfer, stream);
+    if (result == TUTTI_SUCCESS)
+        result = side_mark(gpu, stream);
+    return result == TUTTI_SUCCESS ? transfer_copy(gpu, &list[*count - 1]) : result;
+}
+
 /*
  * Pieces of all messages, one a peer and way at most, in turn: none of them waits for the end of another. What is sent
  * comes first, and then what is received: where streams share a hardware queue, in which a waiting one holds up the
@@ -42,27 +52,45 @@ static tutti_result_t end_all(struct gpu *gpu, const struct transfer *list, int 
     return result;
 }
 
-/* One message from `from` and one to `to`, of those that go this way. `after`: the last one sent; NULL: no matter. */
-static tutti_result_t begin_pair(struct gpu *gpu, const struct kernel_exchange *what, const uint32_t *ways, int from,
-                                 int to, const struct transfer **after, struct transfer *list, int *count,
-                                 CUstream stream)
+/* The last one is left to the kernel: nothing of it is under way. */
+static bool leave_last(struct copies *copies, uint32_t *way)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (ways[1] >> from & 1)
-        result =
-            begin(gpu, list, count,
-                  (struct transfer){.peer = from, .memory = what->recv[from], .bytes = what->recv_bytes[from]}, stream);
-    if (result != TUTTI_SUCCESS || !(ways[0] >> to & 1))
-        return result;
-    result = begin(gpu, list, count,
-                   (struct transfer){.peer = to,
-                                     .sends = true,
-                                     .memory = (char *)(uintptr_t)what->send[to],
-                                     .bytes = what->send_bytes[to],
-                                     .after = after ? *after : NULL},
-                   stream);
-    if (after)
-        *after = &list[*count - 1];
+    const struct transfer *last = &copies->list[copies->count - 1];
+    if (last->way != MAILBOX_STAGED || !last->by_kernel)
+        return false;
+    *way &= ~(1u << last->peer);
+    copies->count--;
+    return true;
+}
+
+static tutti_result_t begin_recv(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, int from,
+                                 struct copies *copies, CUstream stream)
+{
+    if (!(*way >> from & 1))
+        return TUTTI_SUCCESS;
+    struct transfer transfer = {
+        .peer = from, .by_kernel = !gpu->plan.facts.zero, .memory = what->recv[from], .bytes = what->recv_bytes[from]};
+    tutti_result_t result = begin(gpu, copies->list, &copies->count, transfer, stream);
+    if (result == TUTTI_SUCCESS)
+        leave_last(copies, way);
+    return result;
+}
+
+/* `after`: the last one sent; NULL: no matter. */
+static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, int to,
+                                 const struct transfer **after, struct copies *copies, CUstream stream)
+{
+    if (!(*way >> to & 1))
+        return TUTTI_SUCCESS;
+    struct transfer transfer = {.peer = to,
+                                .sends = true,
+                                .by_kernel = !gpu->plan.facts.zero,
+                                .memory = (char *)(uintptr_t)what->send[to],
+                                .bytes = what->send_bytes[to],
+                                .after = after ? *after : NULL};
+    tutti_result_t result = begin(gpu, copies->list, &copies->count, transfer, stream);
+    if (result == TUTTI_SUCCESS && !leave_last(copies, way) && after)
+        *after = &copies->list[copies->count - 1];
     return result;
 }
 
@@ -76,29 +104,40 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
 }
 
 /*
- * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it.
- * `in_turn`: one after another. Otherwise two GPUs may come to push to the same one at a time, which halves the speed
- * of both, and stay so. Sends and receives of a group must not wait for one another: their peers may order them in any
- * way.
+ * In step k everybody sends to the k-th rank behind it. `in_turn`: one after another. Otherwise two GPUs may come to
+ * push to the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must not
+ * wait for one another: their peers may order them in any way.
  */
-tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs,
-                             bool in_turn, CUstream stream)
+tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], bool in_turn,
+                          CUstream stream, struct copies *copies)
 {
-    struct transfer list[2 * KERNEL_RANKS];
     const struct transfer *last = NULL;
-    const uint32_t ways[2] = {sends, recvs};
-    int count = 0, n = gpu->nranks;
+    int n = gpu->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
-    if (sends | recvs)
+    copies->count = 0;
+    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++) {
+        result = begin_recv(gpu, what, &ways[1], (gpu->rank - k + n) % n, copies, stream);
+        if (result == TUTTI_SUCCESS)
+            result = begin_send(gpu, what, &ways[0], (gpu->rank + k) % n, in_turn ? &last : NULL, copies, stream);
+    }
+    return result == TUTTI_SUCCESS && copies->count ? side_mark(gpu, stream) : result;
+}
+
+tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
+                        CUstream stream)
+{
+    if (copies->count) {
         record_copies(gpu);
-    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
-        result = begin_pair(gpu, what, ways, (gpu->rank - k + n) % n, (gpu->rank + k) % n, in_turn ? &last : NULL, list,
-                            &count, stream);
+        order_more(gpu);
+    }
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < copies->count && result == TUTTI_SUCCESS; i++)
+        result = transfer_copy(gpu, &copies->list[i]);
     if (result == TUTTI_SUCCESS)
         result = copy_own(gpu, what, stream);
     if (result == TUTTI_SUCCESS)
-        result = pass_pieces(gpu, list, count, stream);
-    return result == TUTTI_SUCCESS ? end_all(gpu, list, count, stream) : result;
+        result = pass_pieces(gpu, copies->list, copies->count, stream);
+    return result == TUTTI_SUCCESS ? end_all(gpu, copies->list, copies->count, stream) : result;
 }
 
 /*
@@ -115,7 +154,7 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
     for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece) {
         struct transfer transfer = {
             .peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece};
-        result = begin(gpu, in, &ins, transfer, stream);
+        result = begin_now(gpu, in, &ins, transfer, stream);
     }
     int next = 0;
     for (uint64_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += piece, next++) {
@@ -124,12 +163,12 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
         if (before >= 0 && result == TUTTI_SUCCESS)
             result = end_all(gpu, &in[next], 1, stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
-            result = begin(gpu, out, &outs,
-                           (struct transfer){.peer = after,
-                                             .sends = true,
-                                             .memory = (char *)(uintptr_t)from + at,
-                                             .bytes = bytes - at < piece ? bytes - at : piece},
-                           stream);
+            result = begin_now(gpu, out, &outs,
+                               (struct transfer){.peer = after,
+                                                 .sends = true,
+                                                 .memory = (char *)(uintptr_t)from + at,
+                                                 .bytes = bytes - at < piece ? bytes - at : piece},
+                               stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = pass_pieces(gpu, &out[outs - 1], 1, stream);
     }

@@ -79,22 +79,30 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }
 
+/*
+ * What copy engines carry comes behind what is in the stream before the kernel, and is waited for behind that: the
+ * kernel may wait for a peer that waits for one of the copies, as one that calls its messages one after another does.
+ */
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream,
                               bool capturing)
 {
     struct kernel_exchange small = *what;
-    uint32_t sends = 0, recvs = 0;
+    struct copies copies;
+    uint32_t ways[2] = {0, 0};
     tutti_result_t result = gpu_needs(gpu, sent_to(gpu, what));
     if (!capturing) {
-        sends = large(gpu, what->send_bytes, collective);
-        recvs = large(gpu, what->recv_bytes, collective);
+        ways[0] = large(gpu, what->send_bytes, collective);
+        ways[1] = large(gpu, what->recv_bytes, collective);
     }
-    leave_out(small.send_bytes, sends);
-    leave_out(small.recv_bytes, recvs);
+    if (result == TUTTI_SUCCESS)
+        result = copy_begin(gpu, what, ways, collective, stream, &copies);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    leave_out(small.send_bytes, ways[0]);
+    leave_out(small.recv_bytes, ways[1]);
     struct kernel_exchange *other = own_by_kernel(gpu, &small) ? what : &small;
     leave_out(other->send_bytes, 1u << gpu->rank);
     leave_out(other->recv_bytes, 1u << gpu->rank);
-    if (result == TUTTI_SUCCESS)
-        result = launch(gpu, &small, stream);
-    return result == TUTTI_SUCCESS ? copy_exchange(gpu, what, sends, recvs, collective, stream) : result;
+    result = launch(gpu, &small, stream);
+    return result == TUTTI_SUCCESS ? copy_end(gpu, what, &copies, stream) : result;
 }

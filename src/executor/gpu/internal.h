@@ -61,10 +61,18 @@ struct transfer {
     char *memory;
     uint64_t bytes;
     uint32_t number;
-    bool copies; /* this rank does the copying */
+    bool copies;    /* this rank does the copying */
+    bool by_kernel; /* it is not staged: where that were its way it is left to a kernel */
     enum mailbox_way way;
+    struct mailbox_post post;     /* of the end whose call came first */
     uint32_t piece;               /* the first one's number, of a staged message */
     const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
+};
+
+/* Messages of an exchange that copy engines carry. */
+struct copies {
+    struct transfer list[2 * KERNEL_RANKS];
+    int count;
 };
 
 struct record;    /* record.c */
@@ -377,16 +385,24 @@ tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, boo
                               bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs,
-                             bool in_turn, CUstream stream);
+/* `ways`: bits of the peers to which and from which messages are to go this way; of those that go after all, as buffers
+ * that peers have not mapped yet are left to the kernel. Nothing of them comes behind what is put into the stream from
+ * here on; what peers wait for may be. */
+tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], bool in_turn,
+                          CUstream stream, struct copies *copies);
+/* What a rank has for itself, and the stream waits for all. */
+tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
+                        CUstream stream);
 tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
                           int after, CUstream stream);
 /* Of all streams beside the user's: waits for what is in them; ends them. */
 tutti_result_t copy_drain(struct gpu *gpu);
 void copy_close(struct gpu *gpu);
 
-/* transfer.c: one message. Between the halves others may begin. */
+/* transfer.c: one message. Between the parts others may begin. Tells the peer, behind what is in the stream. */
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream);
+/* Beside the stream, from where it was marked: side_mark(). */
+tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer);
 /* The user's stream goes on when it is done. */
 tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */

@@ -123,13 +123,10 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     return result;
 }
 
-static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post,
-                                 CUstream stream)
+static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer)
 {
+    const struct mailbox_post *post = &transfer->post;
     struct mailbox_turn turn = transfer->sends ? turn_of(gpu, transfer) : post->after;
-    tutti_result_t result = side_mark(gpu, stream);
-    if (result != TUTTI_SUCCESS)
-        return result;
     if (post->way == MAILBOX_HERE && !transfer->sends && gpu->messages.pushes)
         return push_for_peer(gpu, transfer, post);
     return copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post,
@@ -280,27 +277,26 @@ static void number_pieces(struct gpu *gpu, struct transfer *transfer)
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
 }
 
-/* A receiver's pieces come in the user's stream. */
-static tutti_result_t begin_pieces(struct gpu *gpu, struct transfer *transfer, CUstream stream)
-{
-    number_pieces(gpu, transfer);
-    if (!transfer->sends)
-        return TUTTI_SUCCESS;
-    tutti_result_t result = side_mark(gpu, stream);
-    return result == TUTTI_SUCCESS ? side_branch(gpu, gpu, &gpu->messages.copy[0][transfer->peer]) : result;
-}
-
-static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const struct mailbox_post *post,
-                            CUstream stream)
+static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
-    if (transfer->way == MAILBOX_STAGED)
-        return begin_pieces(gpu, transfer, stream);
-    if (transfer->copies)
-        return copy_whole(gpu, transfer, post, stream);
+    if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel)
+        number_pieces(gpu, transfer);
+    if (transfer->way == MAILBOX_STAGED || transfer->copies)
+        return TUTTI_SUCCESS;
     if (transfer->way == MAILBOX_MAPPED)
-        offer_use(gpu, transfer->peer, (int)post->offer, transfer);
+        offer_use(gpu, transfer->peer, (int)transfer->post.offer, transfer);
     return side_write(gpu, stream, transfer->sends ? &pair->at_send : &pair->at_recv, transfer->number);
+}
+
+/* A receiver's pieces come in the user's stream. */
+tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
+{
+    if (transfer->copies)
+        return copy_whole(gpu, transfer);
+    if (transfer->way == MAILBOX_STAGED && transfer->sends)
+        return side_branch(gpu, gpu, &gpu->messages.copy[0][transfer->peer]);
+    return TUTTI_SUCCESS;
 }
 
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream)
@@ -308,7 +304,7 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     _Atomic uint32_t *count =
         transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
-    struct mailbox_post post;
+    struct mailbox_post *post = &transfer->post;
     order_more(gpu);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     atomic_store_explicit(count, transfer->number, memory_order_relaxed);
@@ -318,22 +314,24 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     let_come_first(gpu, pair, transfer);
     bool second = is_taken(pair, transfer->number);
     if (!second) {
-        result = describe(gpu, transfer, &post);
+        result = describe(gpu, transfer, post);
         if (result != TUTTI_SUCCESS)
             return result;
-        second = !come_first(pair, transfer, &post);
+        second = !come_first(pair, transfer, post);
     }
     if (second) {
-        post = pair->post[!end_of(transfer)][transfer->number % MAILBOX_POSTS];
-        result = check_lengths(gpu, transfer, post.bytes);
+        *post = pair->post[!end_of(transfer)][transfer->number % MAILBOX_POSTS];
+        result = check_lengths(gpu, transfer, post->bytes);
     }
-    transfer->way = (enum mailbox_way)post.way;
+    transfer->way = (enum mailbox_way)post->way;
     transfer->copies = second && transfer->way != MAILBOX_STAGED;
     log_trace("rank %d %s rank %d message %u, %s", gpu->rank, transfer->sends ? "sends to" : "receives from",
               transfer->peer, transfer->number,
-              transfer->way == MAILBOX_STAGED ? "through scratch" : "from buffer to buffer");
+              transfer->way != MAILBOX_STAGED ? "from buffer to buffer"
+              : transfer->by_kernel           ? "through scratch, by kernel"
+                                              : "through scratch");
     if (result == TUTTI_SUCCESS)
-        result = issue(gpu, transfer, &post, stream);
+        result = tell(gpu, transfer, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
     return result;
 }
