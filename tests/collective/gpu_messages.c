@@ -5,9 +5,11 @@
  *
  * gpu_messages many: likewise, with many of a pair; through host memory, so with TUTTI_SHM_DISABLE=1.
  * gpu_messages everyone: all to all, in memory for more ranks than pinned memory is for.
- * gpu_messages stuck: calls that do not fit. gpu_messages dies: a rank does, behind half of a group.
- * gpu_messages memory calloc:N: the N-th call for memory fails. With libinject.so, -n 2.
+ * gpu_messages orders SEED MOST: many messages that all ranks call in one order, and group as they please, up to MOST
+ * of a pair in a group. gpu_messages stuck: calls that do not fit. gpu_messages dies: a rank does, behind half of a
+ * group. gpu_messages memory calloc:N: the N-th call for memory fails. With libinject.so, -n 2.
  */
+#include "data.h"
 #include "gpu_rank.h"
 #include "inject.h"
 
@@ -18,11 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONG  200000 /* words: many times what a direction has memory for */
-#define SHORT 30
-#define MANY  32    /* a group's messages of one pair that are one operation */
-#define PART  5000  /* words of one of many */
-#define EACH  40000 /* words of everyone's message to everyone */
+#define LONG      200000 /* words: many times what a direction has memory for */
+#define SHORT     30
+#define MANY      32   /* a group's messages of one pair that are one operation */
+#define PART      5000 /* words of one of many */
+#define MESSAGES  60
+#define GPU_RANKS 8
+#define EACH      40000 /* words of everyone's message to everyone */
 
 static tutti_comm_t comm;
 static int rank, nranks;
@@ -275,6 +279,80 @@ static void tell_everyone(void)
         expect(offsets[i], EACH, i, "everyone");
 }
 
+/* ---- Any order ---- */
+
+struct message {
+    int from, to;
+    size_t words, at;
+};
+
+static void plan_messages(uint64_t seed, struct message *list)
+{
+    static const size_t lengths[] = {0, 1, 25, 300, 3000, 20000, 70000};
+    size_t at = 0;
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        struct message *message = &list[i];
+        uint64_t bits = data_hash(seed, i);
+        message->from = (int)(bits % (uint64_t)nranks);
+        message->to = (message->from + 1 + (int)(bits / 100 % (uint64_t)(nranks - 1))) % nranks;
+        message->words = lengths[bits / 10000 % 7];
+        message->at = at;
+        at += message->words;
+    }
+    room = at + 1;
+}
+
+static void call_in_groups(const struct message *list, uint64_t seed, int most)
+{
+    int called[2][GPU_RANKS] = {{0}}; /* of the group, by way and peer */
+    bool grouped = false;
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        const struct message *message = &list[i];
+        bool is_sent = message->from == rank;
+        int *of_pair = &called[is_sent][is_sent ? message->to : message->from];
+        uint64_t bits = data_hash(seed + (uint64_t)rank, i);
+        if (!is_sent && message->to != rank)
+            continue;
+        if (grouped && (*of_pair == most || bits % 4 == 0)) {
+            OK(tutti_group_end());
+            grouped = false;
+        }
+        if (!grouped && bits / 4 % 3) {
+            memset(called, 0, sizeof called);
+            OK(tutti_group_start());
+            grouped = true;
+        }
+        ++*of_pair;
+        if (is_sent)
+            sends(message->at, message->words, message->to);
+        else
+            receives(message->at, message->words, message->from);
+    }
+    if (grouped)
+        OK(tutti_group_end());
+}
+
+static void call_in_order(uint64_t seed, int most)
+{
+    struct message list[MESSAGES];
+    require(nranks > 1 && nranks <= GPU_RANKS, "some ranks");
+    plan_messages(seed, list);
+    make_memory(room);
+    for (uint64_t round = 0; round < 3; round++) {
+        clear();
+        for (int i = 0; i < MESSAGES; i++)
+            for (size_t k = 0; k < list[i].words; k++)
+                here[list[i].at + k] = value(list[i].from, list[i].to, k);
+        copy(in, here);
+        call_in_groups(list, seed + 100 * round, most);
+        finish();
+        for (int i = 0; i < MESSAGES; i++)
+            if (list[i].to == rank)
+                expect(list[i].at, list[i].words, list[i].from, "a message in order");
+        usleep(20000); /* in which peers may map the buffers */
+    }
+}
+
 /* In the later rounds peers have mapped the buffers. */
 static void keep_apart(void)
 {
@@ -299,8 +377,12 @@ int main(int argc, char **argv)
     gpu_select(atoi(local_rank));
     gpu_join(&comm, &rank, &nranks);
     bool everyone = strcmp(what, "everyone") == 0, stuck = strcmp(what, "stuck") == 0, dies = strcmp(what, "dies") == 0;
-    make_memory(everyone ? (size_t)nranks * EACH : 2 * LONG);
-    if (everyone)
+    bool ordered = argc > 3;
+    if (!ordered)
+        make_memory(everyone ? (size_t)nranks * EACH : 2 * LONG);
+    if (ordered)
+        call_in_order(strtoull(argv[2], NULL, 10), atoi(argv[3]));
+    else if (everyone)
         tell_everyone();
     else if (stuck)
         get_stuck();
@@ -312,7 +394,7 @@ int main(int argc, char **argv)
         many();
     else
         keep_apart();
-    OK(stuck || dies || argc > 2 ? tutti_comm_abort(comm) : tutti_comm_destroy(comm));
+    OK(stuck || dies || argc == 3 ? tutti_comm_abort(comm) : tutti_comm_destroy(comm));
     free(here);
     return 0;
 }
