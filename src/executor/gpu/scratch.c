@@ -85,10 +85,13 @@ static uint64_t key_of(const struct gpu *gpu, int from, int to, enum scratch_kin
                  (uint64_t)to);
 }
 
-/* While the executor is made nobody else delivers them. */
+/* While the executor is made nobody else delivers them. A peer that has died takes none: the ranks' next meeting finds
+ * that out, and nothing before it does. */
 static void deliver_now(struct gpu *gpu)
 {
-    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && offer_deliver(gpu))
+    uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
+    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && !depart_any(gpu) && !clock_passed(deadline) &&
+           offer_deliver(gpu))
         usleep(LOOK_US);
 }
 
