@@ -216,17 +216,28 @@ static __attribute__((noinline)) int pass_pair(struct team *team, const struct p
     return left;
 }
 
+/* An operation of so many items, at most `places` of them at a time. */
+static tutti_result_t make(struct team *team, int items, int places, struct op **op, struct p2p **out)
+{
+    tutti_result_t result = team_place(team, false, op);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    *out = p2p_new(team, places);
+    if (!*out)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", items);
+    (*out)->all.count = places;
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
 {
     struct op *op;
-    tutti_result_t result = team_place(team, false, &op);
+    struct p2p *p2p;
+    tutti_result_t result = make(team, count, count, &op, &p2p);
     if (result != TUTTI_SUCCESS)
         return result;
-    struct p2p *p2p = p2p_new(team, count);
-    if (!p2p)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     size_t bytes = 0;
-    p2p->all.count = p2p->all.pending = count;
+    p2p->all.pending = count;
     for (int i = 0; i < count; i++) {
         fill(team, p2p, i, &items[i]);
         bytes += items[i].count * type_size(items[i].type);
@@ -273,13 +284,10 @@ tutti_result_t p2p_open(struct team *team, const struct p2p_item *whole, int ite
                         struct p2p **out)
 {
     struct op *op;
-    tutti_result_t result = team_place(team, false, &op);
+    struct p2p *p2p;
+    tutti_result_t result = make(team, items, places, &op, &p2p);
     if (result != TUTTI_SUCCESS)
         return result;
-    struct p2p *p2p = p2p_new(team, places);
-    if (!p2p)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", items);
-    p2p->all.count = places;
     for (int i = 0; i < places; i++)
         p2p->item[i] = (struct transfer){.of = NULL};
     p2p->flow.open = true;

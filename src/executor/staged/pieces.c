@@ -30,11 +30,10 @@ struct place {
 struct direction {
     bool sends, pageable;
     int peer;
-    int item, last; /* that the next piece is of, and the last one; -1: none is left */
-    size_t next;    /* that piece */
-    size_t left;    /* pieces that have had no place yet */
-    size_t room;    /* of a place: the largest piece */
-    char *memory;
+    int item, last;      /* that the next piece is of, and the last one; -1: none is left */
+    size_t next;         /* that piece */
+    size_t left;         /* pieces that have had no place yet */
+    size_t room;         /* of a place: the largest piece */
     struct place *place; /* taken in turn */
     size_t places, turn;
 };
