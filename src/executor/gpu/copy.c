@@ -76,17 +76,30 @@ static tutti_result_t begin_recv(struct gpu *gpu, const struct kernel_exchange *
     return result;
 }
 
-/* `after`: the last one sent; NULL: no matter. */
-static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, int to,
-                                 const struct transfer **after, struct copies *copies, CUstream stream)
+static uint64_t all_bytes(const struct gpu *gpu, const uint64_t *bytes, uint32_t set)
+{
+    uint64_t sum = 0;
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        sum += set >> peer & 1 ? bytes[peer] : 0;
+    return sum;
+}
+
+/*
+ * `after`: the last one sent; NULL: no matter. In turn, copies are pushed: a rank whose host is late would have to pull
+ * what it gets besides, from ranks that push to others meanwhile. What it is too late for is the kernel's.
+ */
+static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, uint64_t sent,
+                                 int to, const struct transfer **after, struct copies *copies, CUstream stream)
 {
     if (!(*way >> to & 1))
         return TUTTI_SUCCESS;
     struct transfer transfer = {.peer = to,
                                 .sends = true,
                                 .by_kernel = !gpu->plan.facts.zero,
+                                .pushed = after && !gpu->plan.facts.zero && !gpu->here[to],
                                 .memory = (char *)(uintptr_t)what->send[to],
                                 .bytes = what->send_bytes[to],
+                                .sent = sent,
                                 .after = after ? *after : NULL};
     tutti_result_t result = begin(gpu, copies->list, &copies->count, transfer, stream);
     if (result == TUTTI_SUCCESS && !leave_last(copies, way) && after)
@@ -112,14 +125,14 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
                           CUstream stream, struct copies *copies)
 {
     const struct transfer *last = NULL;
+    uint64_t sent = all_bytes(gpu, what->send_bytes, ways[0]);
     int n = gpu->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
     copies->count = 0;
-    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++) {
+    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
         result = begin_recv(gpu, what, &ways[1], (gpu->rank - k + n) % n, copies, stream);
-        if (result == TUTTI_SUCCESS)
-            result = begin_send(gpu, what, &ways[0], (gpu->rank + k) % n, in_turn ? &last : NULL, copies, stream);
-    }
+    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
+        result = begin_send(gpu, what, &ways[0], sent, (gpu->rank + k) % n, in_turn ? &last : NULL, copies, stream);
     return result == TUTTI_SUCCESS && copies->count ? side_mark(gpu, stream) : result;
 }
 

@@ -60,9 +60,11 @@ struct transfer {
     bool sends;
     char *memory;
     uint64_t bytes;
+    uint64_t sent; /* by this rank, at the same time */
     uint32_t number;
     bool copies;    /* this rank does the copying */
     bool by_kernel; /* it is not staged: where that were its way it is left to a kernel */
+    bool pushed;    /* its sender copies it, or nobody does */
     enum mailbox_way way;
     struct mailbox_post post;     /* of the end whose call came first */
     uint32_t piece;               /* the first one's number, of a staged message */
@@ -151,6 +153,7 @@ struct gpu_messages {
     CUevent mark;                   /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
     bool pushes;                    /* within a process they push all, on the sender's GPU */
+    uint64_t wait;                  /* percent of the time of its copies that a sender waits for the receiver's call */
     size_t stage;                   /* bytes of a piece of a staged message; 0: there are none */
 };
 

@@ -376,6 +376,7 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     gpu->order.over_device = mailbox_address(gpu, gpu->order.over);
     gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
+    gpu->messages.wait = (uint64_t)param_int(PARAM_COPY_WAIT);
     gpu->plan.facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->plan.facts.zero;
     gpu->plan.facts.protocols = plan_protocols();
     result = meet(gpu, opening);

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define BYTES_PER_NS 1000         /* a copy moves 390; a sender waits as long as this many would take */
-#define LONG         (512u << 20) /* no longer than for so many */
+#define BYTES_PER_NS 390        /* of copies */
+#define LONG         (1u << 30) /* a sender waits no longer than for copies of so many bytes */
 
 static struct mailbox_pair *pair_of(const struct gpu *gpu, const struct transfer *transfer)
 {
@@ -212,6 +212,8 @@ static tutti_result_t describe(struct gpu *gpu, const struct transfer *transfer,
         return TUTTI_SUCCESS;
     }
     post->way = MAILBOX_STAGED;
+    if (transfer->sends && transfer->pushed)
+        return TUTTI_SUCCESS;
     tutti_result_t result = cuda_range_of(transfer->memory, &range);
     if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal)
         return result;
@@ -245,14 +247,15 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
 
 /*
  * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other
- * one has to push and pull, twice as long as if each pushed. So a sender lets a receiver that is near come first: for a
- * fraction of the time that the copy takes.
+ * one has to push and pull, twice as long as if each pushed. So a sender lets a receiver come first, if that comes in
+ * the time that its copies take: so hosts keep together, unless one is slower than the GPUs.
  */
 static void let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
     if (!transfer->sends || gpu->here[transfer->peer] || is_taken(pair, transfer->number))
         return;
-    uint64_t deadline = clock_ns() + (transfer->bytes < LONG ? transfer->bytes : LONG) / BYTES_PER_NS;
+    uint64_t sent = transfer->sent > transfer->bytes ? transfer->sent : transfer->bytes;
+    uint64_t deadline = clock_ns() + (sent < LONG ? sent : LONG) / BYTES_PER_NS * gpu->messages.wait / 100;
     while (!is_taken(pair, transfer->number) && !clock_passed(deadline))
         cpu_relax();
 }
@@ -327,9 +330,10 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     transfer->copies = second && transfer->way != MAILBOX_STAGED;
     log_trace("rank %d %s rank %d message %u, %s", gpu->rank, transfer->sends ? "sends to" : "receives from",
               transfer->peer, transfer->number,
-              transfer->way != MAILBOX_STAGED ? "from buffer to buffer"
-              : transfer->by_kernel           ? "through scratch, by kernel"
-                                              : "through scratch");
+              transfer->copies ? transfer->sends ? "from buffer to buffer, pushed" : "from buffer to buffer, pulled"
+              : transfer->way != MAILBOX_STAGED ? "from buffer to buffer"
+              : transfer->by_kernel             ? "through scratch, by kernel"
+                                                : "through scratch");
     if (result == TUTTI_SUCCESS)
         result = tell(gpu, transfer, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
