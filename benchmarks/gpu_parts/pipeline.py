@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """pipeline: a step of a 1F1B pipeline, a stage for each GPU, whose messages go beside its matrix products; over NCCL
 and tutti, by size of the messages and of the products, and without messages."""
-import tempfile
 
 from . import ranks
-from .run import Budget, say, size_name, table, tail
+from .run import Budget, say, size_name, table
 
 WORKER = ["-m", "gpu_parts.torch_pipeline"]
 VARIANTS = {"nccl": ("nccl", {}), "tutti": ("tutti", {}), "tutti, by kernels": ("tutti", {"TUTTI_COPY_PROCESSES": "0"})}
@@ -23,16 +22,9 @@ def add_arguments(parser):
 
 def one(options, library, extra, limit):
     """([output of each rank] or None, complaint)"""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
-        program = [*WORKER, "--side", str(options.side), "--slots", str(options.slots),
-                   "--products", *map(str, options.products), "--sizes", *map(str, options.sizes)]
-        jobs = ranks.start_torch(options, options.libraries[library], program, folder,
-                                 {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
-        ranks.wait(jobs, limit)
-        if any(job.status for job in jobs):
-            return None, (f"exit statuses {[job.status for job in jobs]}\n"
-                          + tail("".join(job.text() for job in jobs), 2500))
-        return ranks.outputs(folder, options.gpus), ""
+    program = [*WORKER, "--side", str(options.side), "--slots", str(options.slots),
+               "--products", *map(str, options.products), "--sizes", *map(str, options.sizes)]
+    return ranks.run_torch(options, library, program, limit, extra)
 
 
 def slowest(outs):
@@ -85,8 +77,6 @@ def main(options, results):
                 continue
             say(f"pipeline, round {turn + 1}: {name}")
             outs, complaint = one(options, library, extra, limit)
-            if outs and library == "tutti" and "tutti communicators 0" in outs[0]["served"]:
-                complaint = "nothing proves that tutti served it: " + outs[0]["served"]
             if outs:
                 rounds.setdefault(name, []).append(slowest(outs))
                 results.data["found"][name] = least(rounds[name])

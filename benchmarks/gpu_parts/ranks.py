@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 import time
 
 from held_port import hold_port
@@ -47,6 +48,20 @@ def start_torch(options, library, program, folder=None, extra=None, preload=True
             env["LD_PRELOAD"] = os.path.join(library, "libnccl.so.2")
         jobs.append(run.Job([sys.executable, *program, *(["--folder", folder] if folder else [])], env))
     return jobs
+
+
+def run_torch(options, library, program, limit, extra=None):
+    """Such a program over the library of that name, to its end: ([output of each rank] or None, complaint)"""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
+        jobs = start_torch(options, options.libraries[library], program, folder,
+                           {**(extra or {}), "TUTTI_TRACE_DIR": trace}, library == "tutti")
+        wait(jobs, limit)
+        if any(job.status for job in jobs):
+            return None, (f"exit statuses {[job.status for job in jobs]}\n"
+                          + run.tail("".join(job.text() for job in jobs), 2500))
+        outs = outputs(folder, options.gpus)
+    unproved = library == "tutti" and "tutti communicators 0" in outs[0]["served"]
+    return outs, "nothing proves that tutti served it: " + outs[0]["served"] if unproved else ""
 
 
 def wait(jobs, limit, grace=20.0, every=None):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In place of our programs on PyTorch: leaves what torch_layers.py, torch_pipeline.py or torch_beside.py would, sooner
-over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit status 3; absent: a way that this library lacks."""
+over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit status 3; absent: a way that this library lacks;
+foreign: tutti has served nobody."""
 import argparse
 import json
 import os
@@ -15,7 +16,7 @@ for name in ("batches", "sizes", "products", "rates"):
     parser.add_argument("--" + name, nargs="*", default=[])
 options = parser.parse_known_args()[0]
 us = (2.0 if here else 3.0) + rank
-out = {"served": f"served: tutti communicators {int(here)}; ncclAllReduce from x"}
+out = {"served": f"served: tutti communicators {int(here and mode != 'foreign')}; ncclAllReduce from x"}
 if options.what == "layers":
     for way in options.ways:
         out[way] = {"layers": {key: us for key in options.batches}, "graph": {key: us for key in options.sizes},

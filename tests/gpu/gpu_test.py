@@ -475,10 +475,11 @@ class Programs(unittest.TestCase):
         self.assertEqual(found["nccl"], {"3": {"0": 9.0, "4194304": 13.0}})
         self.assertRegex(out, r"\| 3 +\| 4 MiB +\| 900 +\| 1300 +\| 1200 .*\| 1.083")
         self.assertIn("## A pipeline", self.part("report")[1])
-        os.environ["FAKE"] = "fail"
-        status, _, err = self.with_fake(pipeline, "--quick")
-        self.assertEqual(status, 1)
-        self.assertIn("exit statuses [3, 3]", err)
+        for mode, words in (("foreign", "nothing proves that tutti served it"), ("fail", "exit statuses [3, 3]")):
+            os.environ["FAKE"] = mode
+            status, _, err = self.with_fake(pipeline, "--quick")
+            self.assertEqual(status, 1)
+            self.assertIn(words, err)
 
     def test_beside(self):
         status, out, err = self.with_fake(beside, "--rates", "25", "100")
