@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of our programs on PyTorch: leaves what torch_layers.py, torch_pipeline.py or torch_beside.py would, sooner
-over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit status 3; absent: a way that this library lacks;
-foreign: tutti has served nobody."""
+"""In place of our programs on PyTorch: leaves what torch_layers.py, torch_pipeline.py, torch_late.py or torch_beside.py
+would, sooner over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit status 3; absent: a way that this
+library lacks; foreign: tutti has served nobody."""
 import argparse
 import json
 import os
@@ -9,10 +9,10 @@ import sys
 
 here, mode, rank = "LD_PRELOAD" in os.environ, os.environ.get("FAKE", ""), int(os.environ["RANK"])
 parser = argparse.ArgumentParser()
-parser.add_argument("what", choices=("layers", "pipeline", "beside"))
+parser.add_argument("what", choices=("layers", "pipeline", "late", "beside"))
 parser.add_argument("--folder")
 parser.add_argument("--ways", nargs="*", default=[])
-for name in ("batches", "sizes", "products", "rates"):
+for name in ("batches", "sizes", "products", "rates", "rows"):
     parser.add_argument("--" + name, nargs="*", default=[])
 options = parser.parse_known_args()[0]
 us = (2.0 if here else 3.0) + rank
@@ -26,6 +26,9 @@ if options.what == "layers":
 elif options.what == "pipeline":
     out["steps"] = {count: {"0": 9.0, **{key: 9.0 + us for key in options.sizes}}
                     for count in options.products}
+elif options.what == "late":
+    out["calls"] = {row: {"in step": [900 * us, 100 * us, 200 * us], "late": [300 * us] * 3, "nap": 110 * us}
+                    for row in options.rows}
 else:
     turn = {"alone": 1.0, "beside": 1 + us / 100, "call": 2.0, "outlasted": 5.0, "moved": 100.0, "GHz alone": 1.8,
             "GHz": 1.75}

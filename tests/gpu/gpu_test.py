@@ -25,8 +25,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, cutting, exercise, kill, layers, limits, perf, pipeline,  # noqa: E402
-                       plugin, ranks, report, run, sanitize, speed, suite, values)
+from gpu_parts import (apps, beside, check, cutting, exercise, kill, late, layers, limits, perf,  # noqa: E402
+                       pipeline, plugin, ranks, report, run, sanitize, speed, suite, values)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -381,7 +381,7 @@ class Programs(unittest.TestCase):
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
-        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, layers, pipeline, apps")
+        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, late, layers, pipeline, apps")
 
     def test_apps_at_once(self):
         """Quick: a program runs over both libraries at the same time; otherwise in turns."""
@@ -488,6 +488,25 @@ class Programs(unittest.TestCase):
                          [(25.0, 100.0), (100.0, 100.0)])
         self.assertRegex(out, r"\| nccl +\| 25 +\| 100 +\| 4.00 +\| 2.86 +\| 1.14 +\| 0.0400")
         self.assertIn("by the clock", self.part("report")[1])
+
+    def test_late(self):
+        """The worst rank's median counts; quick: messages of 256 MiB alone."""
+        status, out, err = self.with_fake(late)
+        self.assertEqual(status, 0, err)
+        found = self.load("late")["summary"]
+        self.assertEqual(found["nccl"]["ring:67108864"], {"in step": 800.0, "late": 1200.0})
+        self.assertRegex(out, r"\| allgather in place, 1 GiB +\| 800 +\| 600 +\| 1.33 +\| 1200 +\| 900 +\| 1.33 +\|")
+        self.assertIn("## A host that comes late", self.part("report")[1])
+        self.assertRegex(late.show({"tutti": found["tutti"]}), r"\| alltoall, 256 MiB +\| - +\| 600 +\| - +\| - ")
+        for mode, words in (("foreign", "nothing proves that tutti served it"), ("fail", "exit statuses [3, 3]")):
+            os.environ["FAKE"] = mode
+            status, out, err = self.with_fake(late, "--quick")
+            self.assertEqual((status, self.load("late")["complete"]), (1, False))
+            self.assertIn(words, err)
+            self.assertEqual("send/recv ring, 256 MiB" in out, mode == "foreign")
+            self.assertNotIn("send/recv ring, 64 MiB", out)
+        for wrong in ("ring", "ring:x", "circle:4"):
+            self.assertEqual(self.with_fake(late, "--rows", wrong)[0], 2)
 
     def test_plugin(self):
         """Connections are cut from outside, where that is permitted."""
