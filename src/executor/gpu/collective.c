@@ -130,8 +130,9 @@ static void describe(const struct gpu *gpu, const struct call *call, const struc
 static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const struct flow *flow, CUstream stream)
 {
     struct kernel_exchange what;
+    bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
     describe(gpu, call, flow, &what);
-    return exchange_issue(gpu, &what, true, stream, gpu->order.capturing);
+    return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->order.capturing);
 }
 
 static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
@@ -209,7 +210,7 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
         if (gpu->staged)
             result = staged_p2p(gpu->staged, items, count, order_staged(gpu), stream);
         while (!gpu->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
-            result = exchange_issue(gpu, &what, false, stream, gpu->order.capturing);
+            result = exchange_issue(gpu, &what, EXCHANGE_GROUP, stream, gpu->order.capturing);
         result = order_end(gpu, stream, result);
     }
     record_returned(gpu, result);

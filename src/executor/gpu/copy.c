@@ -117,11 +117,11 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
 }
 
 /*
- * In step k everybody sends to the k-th rank behind it. `in_turn`: one after another. Otherwise two GPUs may come to
- * push to the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must not
- * wait for one another: their peers may order them in any way.
+ * In step k everybody sends to the k-th rank behind it; of a collective one after another. Otherwise two GPUs may come
+ * to push to the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must
+ * not wait for one another: their peers may order them in any way.
  */
-tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], bool in_turn,
+tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies)
 {
     const struct transfer *last = NULL;
@@ -129,11 +129,28 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
     int n = gpu->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
     copies->count = 0;
+    copies->kind = kind;
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
         result = begin_recv(gpu, what, &ways[1], (gpu->rank - k + n) % n, copies, stream);
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
-        result = begin_send(gpu, what, &ways[0], sent, (gpu->rank + k) % n, in_turn ? &last : NULL, copies, stream);
+        result = begin_send(gpu, what, &ways[0], sent, (gpu->rank + k) % n, kind == EXCHANGE_GROUP ? NULL : &last,
+                            copies, stream);
     return result == TUTTI_SUCCESS && copies->count ? side_mark(gpu, stream) : result;
+}
+
+/* Pauses between copies are what turns cost. Where none ends before all have come, all are waited for first. */
+static tutti_result_t copy_all(struct gpu *gpu, const struct copies *copies)
+{
+    const struct transfer *pushes[KERNEL_RANKS];
+    int count = 0;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < copies->count && result == TUTTI_SUCCESS; i++) {
+        if (copies->kind == EXCHANGE_ALL && transfer_is_push(&copies->list[i]))
+            pushes[count++] = &copies->list[i];
+        else
+            result = transfer_copy(gpu, &copies->list[i]);
+    }
+    return result == TUTTI_SUCCESS && count ? transfer_push_all(gpu, pushes, count) : result;
 }
 
 tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
@@ -143,9 +160,7 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
         record_copies(gpu);
         order_more(gpu);
     }
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (int i = 0; i < copies->count && result == TUTTI_SUCCESS; i++)
-        result = transfer_copy(gpu, &copies->list[i]);
+    tutti_result_t result = copy_all(gpu, copies);
     if (result == TUTTI_SUCCESS)
         result = copy_own(gpu, what, stream);
     if (result == TUTTI_SUCCESS)

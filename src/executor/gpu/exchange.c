@@ -83,7 +83,7 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
  * What copy engines carry comes behind what is in the stream before the kernel, and is waited for behind that: the
  * kernel may wait for a peer that waits for one of the copies, as one that calls its messages one after another does.
  */
-tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream,
+tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,
                               bool capturing)
 {
     struct kernel_exchange small = *what;
@@ -91,11 +91,11 @@ tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, boo
     uint32_t ways[2] = {0, 0};
     tutti_result_t result = gpu_needs(gpu, sent_to(gpu, what));
     if (!capturing) {
-        ways[0] = large(gpu, what->send_bytes, collective);
-        ways[1] = large(gpu, what->recv_bytes, collective);
+        ways[0] = large(gpu, what->send_bytes, kind != EXCHANGE_GROUP);
+        ways[1] = large(gpu, what->recv_bytes, kind != EXCHANGE_GROUP);
     }
     if (result == TUTTI_SUCCESS)
-        result = copy_begin(gpu, what, ways, collective, stream, &copies);
+        result = copy_begin(gpu, what, ways, kind, stream, &copies);
     if (result != TUTTI_SUCCESS)
         return result;
     leave_out(small.send_bytes, ways[0]);

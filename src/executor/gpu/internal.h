@@ -71,10 +71,14 @@ struct transfer {
     const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
+/* Of a group: none waits for another. Of a collective: they may. Of one that none ends before all have come to it. */
+enum exchange { EXCHANGE_GROUP, EXCHANGE_COLLECTIVE, EXCHANGE_ALL };
+
 /* Messages of an exchange that copy engines carry. */
 struct copies {
     struct transfer list[2 * KERNEL_RANKS];
     int count;
+    enum exchange kind;
 };
 
 struct record;    /* record.c */
@@ -382,16 +386,15 @@ tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                  const struct kernel_reduce *reduce, CUstream stream);
 
-/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A
- * collective's may wait for one another. */
-tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream,
+/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. */
+tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,
                               bool capturing);
 
 /* copy.c: large messages, by copy engine */
 /* `ways`: bits of the peers to which and from which messages are to go this way; of those that go after all, as buffers
  * that peers have not mapped yet are left to the kernel. Nothing of them comes behind what is put into the stream from
  * here on; what peers wait for may be. */
-tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], bool in_turn,
+tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies);
 /* What a rank has for itself, and the stream waits for all. */
 tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
@@ -406,6 +409,9 @@ void copy_close(struct gpu *gpu);
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream);
 /* Beside the stream, from where it was marked: side_mark(). */
 tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer);
+/* Some that this rank copies to other processes: one behind another, when all of their receivers have come. */
+bool transfer_is_push(const struct transfer *transfer);
+tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count);
 /* The user's stream goes on when it is done. */
 tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */

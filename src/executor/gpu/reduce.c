@@ -81,7 +81,7 @@ static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, con
             what.recv_bytes[rank] = length[rank];
         }
     }
-    return exchange_issue(gpu, &what, true, stream, false);
+    return exchange_issue(gpu, &what, EXCHANGE_ALL, stream, false);
 }
 
 tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,

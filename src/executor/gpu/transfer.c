@@ -133,6 +133,48 @@ static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfe
                    &turn);
 }
 
+bool transfer_is_push(const struct transfer *transfer)
+{
+    return transfer->way == MAILBOX_MAPPED && transfer->sends && transfer->copies;
+}
+
+/* Says that there will be copies; before: what was said of the ones before. */
+static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const *list, int count, uint32_t *before)
+{
+    for (int i = 0; i < count; i++)
+        before[i] = atomic_exchange(&pair_of(gpu, list[i])->pushing, list[i]->number);
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        result = still_wanted(gpu, list[i]->peer);
+    return result;
+}
+
+static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct transfer *const *list, int count)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        result = side_wait(gpu, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        result = copy_mapped(gpu, side, list[i], &list[i]->post);
+    return result;
+}
+
+tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count)
+{
+    CUstream *side = &gpu->messages.copy[0][list[0]->peer];
+    uint32_t before[KERNEL_RANKS];
+    tutti_result_t result = say_pushing(gpu, list, count, before);
+    if (result == TUTTI_SUCCESS)
+        result = side_branch(gpu, gpu, side);
+    if (result == TUTTI_SUCCESS)
+        result = push_all(gpu, *side, list, count);
+    for (int i = 0; i < count && result != TUTTI_SUCCESS; i++) /* nothing will tell of them */
+        atomic_store(&pair_of(gpu, list[i])->pushing, before[i]);
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        result = side_write(gpu, *side, &pair_of(gpu, list[i])->pushed, list[i]->number);
+    return result;
+}
+
 static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
 {
     return (uint32_t)((bytes + gpu->messages.stage - 1) / gpu->messages.stage);
@@ -248,7 +290,8 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
 /*
  * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other
  * one has to push and pull, twice as long as if each pushed. So a sender lets a receiver come first, if that comes in
- * the time that its copies take: so hosts keep together, unless one is slower than the GPUs.
+ * twice the time that its copies take, which may be half of the operation: so hosts keep together, unless one is slower
+ * than the GPUs.
  */
 static void let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
