@@ -21,6 +21,8 @@ WAYS = (
     Way("threads", "threads", (*CORE, "hypercube"), "-b 1K -e 64M -f 16".split() + SHORT),
     Way("processes, all types and operators", "processes", perf.REDUCING,
         "-b 8 -e 4M -f 64 -d all -o all -n 1 -w 0 -c 1".split()),
+    Way("processes, read where it lies", "processes", ("reduce_scatter",),
+        "-b 4M -e 64M -f 16 -d all -o all -n 3 -w 2 -c 1".split(), {"TUTTI_READ_FROM": "1M"}),
     Way("processes, in a graph, registered", "processes", CORE, "-b 64 -e 64M -f 64 -n 3 -w 1 -c 1 -G 3 -R 1".split()),
     Way("registered", "gpus", CORE, "-b 1K -e 64M -f 64 -R 1".split() + SHORT),
     Way("misaligned", "gpus", CORE, "-b 1K -e 16M -f 128 -u 1".split() + SHORT),

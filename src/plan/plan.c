@@ -21,6 +21,7 @@
 #define SYMMETRIC_BLOCKS 32 /* of those in symmetric memory */
 #define SCATTER_BLOCKS   48 /* and of reduce-scatters there: 64 are 6 % faster */
 #define MANY_BLOCKS      64 /* of plain data, of three ranks or more */
+#define READ_BLOCKS      24 /* of what is read: 16 are as fast, but not where it is pushed for once, or divided */
 
 enum { ANYWHERE = 0 };
 
@@ -73,6 +74,7 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
     out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
+    out->read_from = (uint64_t)param_int(PARAM_READ_FROM);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
     out->chain_chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK);
     out->chain_piece = (uint64_t)param_int(PARAM_CHAIN_PIECE);
@@ -209,6 +211,8 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
     case KERNEL_REDUCE_PEER:
         return !facts->symmetric ? 0 : allreduce ? SYMMETRIC_BLOCKS : SCATTER_BLOCKS;
     case KERNEL_REDUCE_BULK:
+        if (plan->reads)
+            return READ_BLOCKS;
         return many && !facts->in_host ? MANY_BLOCKS : 0;
     default:
         return 0;
@@ -222,6 +226,15 @@ static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct 
     if (blocks < facts->room.least)
         blocks = facts->room.least;
     plan->launch.blocks = blocks < most ? blocks : most;
+}
+
+/* Those that one rank alone wants, in memory that is alive until the call is over, of ranks that map one another's. */
+static bool reads(const struct plan_rules *rules, const struct plan_facts *facts, enum kernel_id kernel,
+                  const struct plan *plan, bool capturing)
+{
+    bool stay = plan->mode == KERNEL_REDUCE_OWN || plan->mode == KERNEL_REDUCE_SCATTER;
+    return kernel == KERNEL_REDUCE_BULK && stay && !capturing && facts->nranks > 1 && rules->read_from &&
+           plan->given >= rules->read_from && plan_forms(rules, facts).invite_from;
 }
 
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
@@ -256,6 +269,7 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
     const struct plan_row *row = choose(rules, coll, facts_of(rules, facts, bytes, capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
+    plan.reads = reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
     plan.needs_bulk =

@@ -52,6 +52,7 @@ struct plan_rules {
     uint64_t copy_from; /* bytes of a message; 0: none is copied */
     uint64_t plain_from, lines_from, lines_to, invite_from;
     uint64_t bulk_chunk, chain_chunk, chain_piece;
+    uint64_t read_from; /* of a rank's input; 0: none is read */
 };
 
 /* How messages go, by length: struct kernel_exchange has the last four. */
@@ -66,6 +67,7 @@ struct plan {
     enum kernel_mode mode;       /* of a reduction */
     struct kernel_launch launch; /* kernel and grid; blocks 0: these follow from the messages, or there is no kernel */
     uint64_t chunk;              /* bytes that are passed on at a time; 0: the kernel's own number */
+    bool reads;                  /* contributions are read where they lie, if all ranks reach them */
     bool needs_bulk;             /* the larger scratch of all who take part */
 };
 

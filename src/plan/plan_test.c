@@ -89,8 +89,8 @@ static void test_reductions(void **state)
     assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
     assert_int_equal(plan_call(&rules, &more, COLL_REDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
     /* three ranks or more have more in flight by more blocks */
-    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 64 * M, false).launch.blocks, 64);
-    assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE_SCATTER, 64 * M, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 64 * M, true).launch.blocks, 64);
+    assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE_SCATTER, 64 * M, true).launch.blocks, 32);
     /* as much work as with a vector of all blocks */
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).given, M);
@@ -116,6 +116,9 @@ static void test_pairs(void **state)
 
 static void test_results_by_copy_engines(void **state)
 {
+    expect(&apart, COLL_ALLREDUCE, 192 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    set("TUTTI_GATHER_FROM", "128M");
     expect(&apart, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 128 * M, false).mode, KERNEL_REDUCE_OWN);
     expect(&apart, COLL_ALLREDUCE, 128 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
@@ -129,6 +132,35 @@ static void test_results_by_copy_engines(void **state)
     expect(&other, COLL_ALLREDUCE, 144 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
     other.copies = false;
     expect(&other, COLL_ALLREDUCE, 144 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    set("TUTTI_GATHER_FROM", NULL);
+}
+
+static void expect_reads(const struct plan_facts *facts, enum coll coll, uint64_t bytes, bool capturing, bool reads)
+{
+    struct plan plan = plan_call(&rules, facts, coll, bytes, capturing);
+    assert_int_equal(plan.reads, reads);
+    assert_true(!reads || plan.launch.blocks == 24);
+}
+
+static void test_contributions_that_are_read(void **state)
+{
+    uint64_t part = 64 * M / (uint64_t)apart.nranks;
+    expect_reads(&apart, COLL_REDUCE_SCATTER, part - 1, false, false);
+    expect_reads(&apart, COLL_REDUCE_SCATTER, part, false, true);
+    expect_reads(&apart, COLL_REDUCE_SCATTER, part, true, false); /* a graph's memory may be gone */
+    expect_reads(&apart, COLL_ALLREDUCE, 192 * M, false, true);
+    expect_reads(&apart, COLL_ALLREDUCE, 192 * M - 1, false, false); /* its kernel carries results, too */
+    expect_reads(&apart, COLL_REDUCE, 192 * M, false, false);
+    expect_reads(&in_host, COLL_REDUCE_SCATTER, 256 * M, false, false);
+    struct plan_facts other = apart;
+    other.copies = false; /* nobody maps anybody's memory */
+    expect_reads(&other, COLL_REDUCE_SCATTER, 256 * M, false, false);
+    other = apart;
+    other.room = kernel_room(132, 0, 8);
+    assert_int_equal(plan_call(&rules, &other, COLL_REDUCE_SCATTER, 256 * M, false).launch.blocks, 8);
+    set("TUTTI_READ_FROM", "0");
+    expect_reads(&apart, COLL_REDUCE_SCATTER, 256 * M, false, false);
+    set("TUTTI_READ_FROM", NULL);
 }
 
 static void test_memory_where_it_lies(void **state)
@@ -155,7 +187,7 @@ static void test_memory_where_it_lies(void **state)
     symmetric.nranks = 2; /* loads are as fast as stores then, but for what copy engines carry */
     expect(&symmetric, COLL_ALLREDUCE, 64 * M, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
     expect(&symmetric, COLL_ALLREDUCE, 64 * M + 1, true, WAY_BULK, KERNEL_REDUCE_BULK);
-    expect(&symmetric, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    expect(&symmetric, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
     expect(&symmetric, COLL_REDUCE_SCATTER, 1024 * M, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
 }
 
@@ -343,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_results_by_copy_engines),
+        cmocka_unit_test(test_contributions_that_are_read),
         cmocka_unit_test(test_memory_where_it_lies),
         cmocka_unit_test(test_windows_in_host_memory),
         cmocka_unit_test(test_broadcasts),

@@ -35,8 +35,8 @@ static void count_ways(unsigned long long *straight, unsigned long long *slots)
     char line[400];
     int lines = logged(" stored ", line, sizeof line);
     require(lines > 0 && sscanf(strstr(line, " stored "),
-                                " stored %llu stripes of messages where peers want them, and %llu in slots", straight,
-                                slots) == 2,
+                                " stored %llu stripes of messages and results where peers want them, and %llu in slots",
+                                straight, slots) == 2,
             "a line on the ways of messages");
 }
 

@@ -45,6 +45,10 @@ static const struct way {
      SMALL "TUTTI_INVITE_FROM=2K TUTTI_COPY_FROM=256K TUTTI_LINES_TO=0 "
            "TUTTI_BULK_FROM=2K TUTTI_REDUCE_LINES_TO=0 TUTTI_GATHER_FROM=1T",
      false},
+    {"read",
+     SMALL "TUTTI_READ_FROM=2K TUTTI_INVITE_FROM=2K TUTTI_COPY_FROM=8K TUTTI_BULK_FROM=2K TUTTI_REDUCE_LINES_TO=0 "
+           "TUTTI_GATHER_FROM=4K TUTTI_PEER_MOST=0",
+     false},
     {"zero", SMALL "TUTTI_CTA_POLICY=zero", false},
     {"no-peers", SMALL "TUTTI_P2P_DISABLE=1", false},
     {"unreachable", SMALL "TUTTI_EMULATED_P2P=0", false},

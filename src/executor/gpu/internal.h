@@ -110,6 +110,7 @@ struct gpu_plan {
     struct plan_rules rules;               /* and these */
     struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
     struct plan_forms forms;               /* of messages */
+    uint32_t reads;                        /* launches whose contributions are read: their last number */
     struct way_flows flows;                /* what this rank does in each collective, as it was last carried out */
 };
 

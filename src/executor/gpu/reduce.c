@@ -36,6 +36,19 @@ static void invite(struct gpu *gpu, const struct call *call, const struct plan *
             what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes);
 }
 
+/* Shows `in` to the owners of its parts. A call's is alive until it is over, and they have read it. */
+static void show(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+{
+    if (!plan->reads)
+        return;
+    gpu->plan.reads = gpu->plan.reads == UINT32_MAX ? 1 : gpu->plan.reads + 1;
+    what->reads = gpu->plan.reads;
+    what->mappings = scratch_mappings(gpu);
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        if (peer != gpu->rank)
+            what->invite[peer] = offer_invite(gpu, peer, call->in, plan->given);
+}
+
 static tutti_result_t launch(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                              CUstream stream)
 {
@@ -53,6 +66,7 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
     if (plan->way == WAY_PEER_LOAD)
         return peer_reduce_issue(gpu, call, plan, &what, stream);
     invite(gpu, call, plan, &what);
+    show(gpu, call, plan, &what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, everybody(gpu)) : TUTTI_SUCCESS;
     return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, call->type, &what.team, stream) : result;
 }

@@ -83,6 +83,17 @@ static uint64_t sum(uint32_t counts[][KERNEL_RANKS])
     return all;
 }
 
+static void log_counts(const struct gpu *gpu, struct kernel_mappings *counts)
+{
+    unsigned long long straight = sum(counts->straight), slots = sum(counts->slots);
+    if (straight + slots)
+        log_info("rank %d stored %llu stripes of messages and results where peers want them, and %llu in slots",
+                 gpu->rank, straight, slots);
+    if (counts->read[0] + counts->read[1])
+        log_info("rank %d read %u large reductions where they were, and had %u pushed", gpu->rank, counts->read[1],
+                 counts->read[0]);
+}
+
 void tell_close(struct gpu *gpu)
 {
     static const size_t begin = offsetof(struct kernel_mappings, straight);
@@ -91,9 +102,8 @@ void tell_close(struct gpu *gpu)
     if (mappings && log_level() >= LOG_INFO &&
         gpu->cu->MemcpyAsync(device_address(&counts) + begin, device_address(mappings) + begin, sizeof counts - begin,
                              gpu->graphs.sounded) == CUDA_SUCCESS &&
-        gpu->cu->StreamSynchronize(gpu->graphs.sounded) == CUDA_SUCCESS && sum(counts.straight) + sum(counts.slots))
-        log_info("rank %d stored %llu stripes of messages where peers want them, and %llu in slots", gpu->rank,
-                 (unsigned long long)sum(counts.straight), (unsigned long long)sum(counts.slots));
+        gpu->cu->StreamSynchronize(gpu->graphs.sounded) == CUDA_SUCCESS)
+        log_counts(gpu, &counts);
     side_end(gpu, gpu->offers.teller);
     gpu->offers.teller = NULL;
 }

@@ -52,6 +52,12 @@ DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
         x[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
 }
 
+DEVICE void load_once(const unsigned char *at, uint64_t *x)
+{
+    x[0] = ((const uint64_t *)at)[0];
+    x[1] = ((const uint64_t *)at)[1];
+}
+
 DEVICE void load_ahead(const unsigned char *at)
 {
     (void)at;

@@ -14,7 +14,7 @@
 /* T in W: sums and products wrap, so W is unsigned, and comparing casts back. */
 template <class T, class W> struct integer_element {
     typedef W wide;
-    enum { BYTES = sizeof(T) };
+    enum { BYTES = sizeof(T), PAIRED = false, REAL = false };
     static __device__ W widen(uint64_t bits)
     {
         return (W)(T)bits;
@@ -73,8 +73,16 @@ DEVICE int64_t order_key(double x)
     return bits ^ (bits < 0 ? 0x7fffffffffffffff : 0);
 }
 
+/* Two results at once, the first in the low bits, where processors convert so. */
+DEVICE uint32_t pair_of(uint32_t pair, float low, float high, uint32_t nan)
+{
+    pair = low != low ? (pair & 0xffff0000u) | nan : pair;
+    return high != high ? (pair & 0xffffu) | nan << 16 : pair;
+}
+
 template <class W> struct real_arithmetic {
     typedef W wide;
+    enum { PAIRED = false, REAL = true };
     static __device__ W sum(W x, W y)
     {
         return x + y;
@@ -136,7 +144,11 @@ template <> struct element<TUTTI_FLOAT64> : real_arithmetic<double> {
 };
 
 template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
-    enum { BYTES = 2 };
+    enum { BYTES = 2, PAIRED = true };
+    static __device__ uint32_t narrow_pair(float low, float high)
+    {
+        return pair_of(half_pair(low, high), low, high, 0x7e00u);
+    }
     static __device__ float widen(uint64_t bits)
     {
         return float_of_half((uint32_t)bits & 0xffff);
@@ -148,7 +160,11 @@ template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
 };
 
 template <> struct element<TUTTI_BFLOAT16> : real_arithmetic<float> {
-    enum { BYTES = 2 };
+    enum { BYTES = 2, PAIRED = true };
+    static __device__ uint32_t narrow_pair(float low, float high)
+    {
+        return pair_of(bfloat_pair(low, high), low, high, 0x7fc0u);
+    }
     static __device__ float widen(uint64_t bits)
     {
         return float_of_bits((uint32_t)bits << 16);
@@ -205,7 +221,17 @@ template <class E, int UNITS> DEVICE void parts_narrow(uint64_t *unit, const par
     }
 }
 
-#define EACH_PART(statement) UNROLL for (int i = 0; i < parts<E, UNITS>::COUNT; i++) statement
+/* The same, for whom instructions are dearer than registers. */
+template <class E, int UNITS> DEVICE void parts_narrow_by_pairs(uint64_t *unit, const parts<E, UNITS> &x)
+{
+    if constexpr (E::PAIRED) {
+        UNROLL for (int u = 0; u < UNITS; u++) unit[u] = (uint64_t)E::narrow_pair(x.of[4 * u + 2], x.of[4 * u + 3])
+                                                             << 32 |
+                                                         E::narrow_pair(x.of[4 * u], x.of[4 * u + 1]);
+    } else {
+        parts_narrow(unit, x);
+    }
+}
 
 /* x = x op unit. All threads of all blocks take the same branch. */
 #define ABSORB(operation) EACH_PART(x.of[i] = E::operation(x.of[i], E::widen(part_bits<E>(unit, i)));)

@@ -83,11 +83,13 @@ struct kernel_team {
 
 /*
  * Where the buffers that peers offer are mapped: at[peer][offer] is 0 or kernel_mapping(). And what the kernels of this
- * rank have counted of messages' stripes whose receivers were asked: stored where they are wanted, or through slots.
+ * rank have counted of stripes of messages, and of results, whose receivers were asked: stored where they are wanted,
+ * or through slots. And of reductions that might be read: [1] were, [0] not.
  */
 struct kernel_mappings {
     uint64_t at[KERNEL_RANKS][KERNEL_OFFERS];
     uint32_t straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS], slots[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
+    uint32_t read[2];
 };
 
 /*
@@ -100,7 +102,9 @@ struct kernel_mappings {
  * *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for small vectors (one,
  * two) count bytes in 32 bits. invites (of the bulk kernels; the same on all ranks): results may go straight to `out`;
  * invite[p]: how rank p reaches that, kernel_invite_*(), or 0; sure: it is this `out` that rank p reaches so, and none
- * that was there before; mappings: of peers' buffers, in device memory; NULL: none is mapped.
+ * that was there before; mappings: of peers' buffers, in device memory; NULL: none is mapped. reads (of the bulk
+ * kernels, where results stay with their owners; the same on all ranks): 0, or the number of the launch among those
+ * that have one, from 1 on: contributions are read where they are, if all ranks reach them: invite[p] is then of `in`.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -116,6 +120,7 @@ struct kernel_reduce {
     uint64_t chunk;   /* bytes of a bulk kernel's chunks; 0: by the vector's length */
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
     bool invites, sure;
+    uint32_t reads;
     uint64_t invite[KERNEL_RANKS];
     struct kernel_mappings *mappings;
 };

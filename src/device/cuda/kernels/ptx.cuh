@@ -40,6 +40,12 @@ DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
                  : "memory");
 }
 
+/* Two words that nobody here will want again. */
+DEVICE void load_once(const unsigned char *at, uint64_t *x)
+{
+    asm volatile("ld.global.L1::no_allocate.v2.u64 {%0, %1}, [%2];" : "=l"(x[0]), "=l"(x[1]) : "l"(at) : "memory");
+}
+
 /* Begins to load what will be loaded again, from the nearest cache then. */
 DEVICE void load_ahead(const unsigned char *at)
 {
@@ -225,5 +231,22 @@ DEVICE uint32_t half_of_float(float x)
     asm("{.reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h;}" : "=r"(bits) : "f"(x));
     return bits;
 }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define PAIRS_CONVERT /* at once; not for a NaN */
+DEVICE uint32_t half_pair(float low, float high)
+{
+    uint32_t bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
+DEVICE uint32_t bfloat_pair(float low, float high)
+{
+    uint32_t bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+#endif
 
 #endif

@@ -22,6 +22,7 @@
 #include <element.cuh>
 #include <invitation.cuh>
 #include <ll.cuh>
+#include <reduce_read.cuh>
 #include <stages.cuh>
 
 #define CONTRIBUTIONS 0
@@ -577,6 +578,8 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
 {
     __shared__ struct bulk_shape s;
     __shared__ struct stages_state state;
+    if (what.reads && reduce_read<E>(what))
+        return;
     const uint64_t bytes = what.count * E::BYTES;
     const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.parts);
     const arithmetic<E> a = arithmetic_of<E>(what);

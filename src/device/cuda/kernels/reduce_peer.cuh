@@ -71,20 +71,29 @@ DEVICE bool peer_meet(const struct kernel_peer &peers, uint64_t scalar, uint64_t
     return !barrier_or(!good);
 }
 
-/* Behind a barrier. */
-DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
+/*
+ * Behind a barrier. Tells the others that this block is done with their memory, and waits for the same of them. Who
+ * gives up then takes the word back: others may still read what is not the contribution for long. They look at the word
+ * behind all that they have read.
+ */
+template <stripe_words window::*DONE> DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
 {
-    struct window *mine = window_of(team, team.rank);
+    const int me = team.rank;
+    bool good = true;
     EACH_RANK(p, team.nranks)
     {
-        if (p == team.rank) {
-            mine->peer_number[blockIdx.x] = number;
+        if (p == me)
             continue;
-        }
         fence_all();
-        store_flag(&window_of(team, p)->peer_done[blockIdx.x][team.rank], number);
-        wait_flag(&mine->peer_done[blockIdx.x][p], number, team.abort, p);
+        store_flag(&(window_of(team, p)->*DONE)[blockIdx.x][me], number);
     }
+    EACH_RANK(p, team.nranks)
+    if (p != me)
+        good = good && wait_flag(&(window_of(team, me)->*DONE)[blockIdx.x][p], number, team.abort, p);
+    if (!barrier_or(!good))
+        return;
+    EACH_RANK(p, team.nranks) if (p != me) store_flag(&(window_of(team, p)->*DONE)[blockIdx.x][me], number - 1);
+    fence_all();
 }
 
 /*
@@ -211,7 +220,9 @@ template <class E> DEVICE void reduce_peer(const struct kernel_peer &peers)
     mine.end += part.begin;
     peer_span(r, mine);
     barrier();
-    peer_part(what.team, number);
+    if (threadIdx.x == 0)
+        window->peer_number[blockIdx.x] = number;
+    peer_part<&window::peer_done>(what.team, number);
 }
 
 #define PEER_KERNELS(type, name)                                                                                       \

@@ -98,4 +98,16 @@ DEVICE uint32_t narrow_bfloat(float value)
     return value != value ? 0x7fc0u : (x + 0x7fffu + ((x >> 16) & 1)) >> 16;
 }
 
+#ifndef PAIRS_CONVERT
+DEVICE uint32_t half_pair(float low, float high)
+{
+    return half_of_float(low) | half_of_float(high) << 16;
+}
+
+DEVICE uint32_t bfloat_pair(float low, float high)
+{
+    return narrow_bfloat(low) | narrow_bfloat(high) << 16;
+}
+#endif
+
 #endif

@@ -14,12 +14,16 @@
 #define LL_SLOTS      2
 #define LINES_PACKETS (KERNEL_LINES_SLOT / 16)
 #define PEER_WORDS    3 /* where in and out are, the scalar */
+#define READ_WORDS    3 /* below */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
 struct alignas(16) packet {
     uint64_t half[2];
 };
+
+/* What ranks tell one another that read contributions: where `in` is, the scalar, whether they reach all. */
+enum read_word { READ_PLACE, READ_SCALAR, READ_REACHES };
 
 typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
 
@@ -41,6 +45,9 @@ struct alignas(256) window {
     uint32_t peer_number[KERNEL_STRIPES];
     struct packet peer_meet[KERNEL_STRIPES][KERNEL_RANKS][PEER_WORDS];
     stripe_words peer_done;
+    /* of reduce_read.cuh */
+    struct packet read_words[LL_SLOTS][KERNEL_RANKS][READ_WORDS];
+    stripe_words read_done;
     /* of invite.cuh: what receivers write, and what senders have made of it */
     struct packet plain_invited[KERNEL_EXCHANGE_MOST][KERNEL_RANKS][LL_SLOTS];
     uint32_t plain_straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
