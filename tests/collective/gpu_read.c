@@ -3,6 +3,7 @@
  * Reductions whose contributions are read where they lie: all types and operations, in place, at odd places and of odd
  * lengths, in buffers that peers have mapped by then. On the stand-in driver.
  * gpu_read: ends with an error unless nearly all were read. gpu_read pushed: in memory that peers cannot map none is.
+ * gpu_read fresh: peers map buffers while kernels look whether they have.
  */
 #include "data.h"
 #include "gpu_piece.h"
@@ -19,6 +20,7 @@
 #define ROOM  ((MOST + 16) * 8)
 #define RANKS 8
 #define PIECE ((size_t)4 << 20)
+#define FRESH 60
 #define NAPS  20 /* rounds in which peers map */
 
 static tutti_comm_t comm;
@@ -138,11 +140,25 @@ static void make_memory(bool apart, void **at)
     *at = (void *)(uintptr_t)base;
 }
 
+static void reduce_in_fresh_memory(void)
+{
+    for (uint64_t round = 0; round < FRESH; round++) {
+        void *found = NULL, *old = in;
+        make_memory(false, &found);
+        in = found;
+        for (uint64_t i = 0; i < 4; i++) {
+            struct reduction what = {TUTTI_INT32, TUTTI_SUM, true, false, MOST, 0, 4 * round + i};
+            reduce(&what);
+        }
+        OK(tutti_device_mem_free(old));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *local_rank = getenv("TUTTI_LOCAL_RANK");
     void *found[2] = {NULL, NULL};
-    bool pushed = argc > 1 && strcmp(argv[1], "pushed") == 0;
+    bool pushed = argc > 1 && strcmp(argv[1], "pushed") == 0, fresh = argc > 1 && strcmp(argv[1], "fresh") == 0;
     if (!local_rank)
         return 2;
     log_open("info");
@@ -162,11 +178,17 @@ int main(int argc, char **argv)
         reduce(&what);
         usleep(10000);
     }
-    reduce_all();
+    if (fresh)
+        reduce_in_fresh_memory();
+    else
+        reduce_all();
     reduce_nothing(TUTTI_BFLOAT16, 0xffff, 0x7fc0);
     reduce_nothing(TUTTI_FLOAT16, 0xffff, 0x7e00);
     OK(tutti_comm_destroy(comm));
-    require(pushed ? counted("read") == 0 && counted("pushed") > 0 : counted("read") > 10 * counted("pushed"),
+    unsigned read = counted("read"), others = counted("pushed");
+    require(fresh    ? read && others
+            : pushed ? !read && others
+                     : read > 10 * others,
             "contributions are read where they can be, and nowhere else");
     free(here);
     return 0;

@@ -5,8 +5,9 @@
  * four times as many processors of the GPU.
  *
  * Block 0 shows each rank where `in` is, and says, when it has heard of all, whether it reaches all of it. All blocks
- * look at these words and come to the same answer: to read; or to push, as one rank or more has not mapped everything.
- * Places take turns: who writes one has begun the launch after the one that read it last.
+ * look at these words, and at where block 0 has found what was shown, and come to the same answer: to read; or to push,
+ * as one rank or more has not mapped everything. Places take turns: who writes one has begun the launch after the one
+ * that read it last.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_READ_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_READ_CUH
@@ -23,7 +24,24 @@ DEVICE struct packet *read_place(const struct kernel_reduce &what, int to, int f
     return window_of(what.team, to)->read_words[what.reads % LL_SLOTS][from];
 }
 
-/* Where the others' `in` is; NULL where it is not mapped. False: given up. */
+/* Rank p's `in`, and its scalar; NULL: it is not mapped. Block 0 looks for all, as it may be withdrawn meanwhile: what
+ * was found stays mapped until the launch is over. False: given up. */
+DEVICE bool read_find_of(const struct kernel_reduce &what, int p, uint64_t *found, uint64_t *scalar)
+{
+    struct packet *place = read_place(what, what.team.rank, p);
+    uint64_t shown;
+    if (!ll_get(place + READ_SCALAR, what.reads, what.team.abort, p, scalar))
+        return false;
+    if (blockIdx.x)
+        return ll_get(place + READ_FOUND, what.reads, what.team.abort, p, found);
+    if (!ll_get(place + READ_PLACE, what.reads, what.team.abort, p, &shown))
+        return false;
+    *found = (uint64_t)(uintptr_t)invite_reach(shown, what.mappings, p);
+    ll_put(place + READ_FOUND, what.reads, *found);
+    return true;
+}
+
+/* Of all ranks. False: given up. */
 DEVICE bool read_find(const struct kernel_reduce &what, uint64_t scalar, struct peer_places *at)
 {
     const struct kernel_team &team = what.team;
@@ -38,12 +56,9 @@ DEVICE bool read_find(const struct kernel_reduce &what, uint64_t scalar, struct 
     }
     EACH_RANK(p, team.nranks)
     {
-        const struct packet *place = read_place(what, me, p);
-        uint64_t shown = 0, theirs = scalar;
-        if (p != me)
-            good = good && ll_get(place + READ_PLACE, what.reads, team.abort, p, &shown) &&
-                   ll_get(place + READ_SCALAR, what.reads, team.abort, p, &theirs);
-        at->in[p] = p == me ? (const unsigned char *)what.in : invite_reach(shown, what.mappings, p);
+        uint64_t found = (uint64_t)(uintptr_t)what.in, theirs = scalar;
+        good = good && (p == me || read_find_of(what, p, &found, &theirs));
+        at->in[p] = (const unsigned char *)(uintptr_t)found;
         at->out[p] = (unsigned char *)what.out; /* one's own alone is looked at */
         at->scalar[p] = theirs;
     }

@@ -14,7 +14,7 @@
 #define LL_SLOTS      2
 #define LINES_PACKETS (KERNEL_LINES_SLOT / 16)
 #define PEER_WORDS    3 /* where in and out are, the scalar */
-#define READ_WORDS    3 /* below */
+#define READ_WORDS    4 /* below */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
@@ -22,8 +22,9 @@ struct alignas(16) packet {
     uint64_t half[2];
 };
 
-/* What ranks tell one another that read contributions: where `in` is, the scalar, whether they reach all. */
-enum read_word { READ_PLACE, READ_SCALAR, READ_REACHES };
+/* What ranks tell one another that read contributions: where `in` is, the scalar, whether they reach all. And what
+ * block 0 tells the others of a rank: where it has found that `in`. */
+enum read_word { READ_PLACE, READ_SCALAR, READ_REACHES, READ_FOUND };
 
 typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
 
