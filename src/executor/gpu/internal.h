@@ -171,9 +171,9 @@ struct gpu_offers {
     pthread_mutex_t lock;        /* guards descriptors under way, old imports, and what imports become old */
     struct list passed_fds, old; /* old: what is to be closed when nothing is under way */
     _Atomic bool any_old;
-    uint32_t invited[KERNEL_RANKS];              /* how many of each peer's */
-    pthread_mutex_t telling;                     /* guards what follows */
-    uint32_t told[KERNEL_RANKS][MAILBOX_OFFERS]; /* numbers of offers that kernels know; 0: none */
+    uint32_t invited[KERNEL_RANKS];                      /* how many of each peer's */
+    pthread_mutex_t telling;                             /* guards what follows */
+    _Atomic uint32_t told[KERNEL_RANKS][MAILBOX_OFFERS]; /* numbers of offers that kernels know; 0: none */
     CUstream teller;
 };
 

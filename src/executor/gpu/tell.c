@@ -31,7 +31,7 @@ void tell_mapping(struct gpu *gpu, int peer, int offer)
 {
     const struct mailbox_offer *place = &gpu->mailbox->offer[peer][gpu->rank][offer];
     uint32_t wanted = atomic_load_explicit(&place->invited, memory_order_acquire);
-    uint32_t *told = &gpu->offers.told[peer][offer];
+    _Atomic uint32_t *told = &gpu->offers.told[peer][offer];
     if (!wanted || *told == wanted || !gpu->cu->StreamWriteValue64 || !scratch_mappings(gpu))
         return;
     pthread_mutex_lock(&gpu->offers.telling);
@@ -50,7 +50,7 @@ void tell_mapping(struct gpu *gpu, int peer, int offer)
 void tell_no_more(struct gpu *gpu, int peer, int offer, uint32_t number)
 {
     pthread_mutex_lock(&gpu->offers.telling);
-    uint32_t *told = &gpu->offers.told[peer][offer];
+    _Atomic uint32_t *told = &gpu->offers.told[peer][offer];
     if (*told && (!number || *told == number)) {
         write_word(gpu, peer, offer, 0);
         *told = 0;
