@@ -6,15 +6,13 @@ All products are queued first, in front of most of the communication,
 so that nothing the host does for the latter delays a product.
 """
 import argparse
-import json
-import os
 import statistics
 import time
 
 import torch
 import torch.distributed as dist
 
-from gpu_parts import proof
+from gpu_parts import torch_rank
 
 MIB = 1 << 20
 PACED = 64 * MIB  # bytes of a message of a ring that keeps to a rate
@@ -155,19 +153,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rates", type=float, nargs="*", default=[], help="GB/s out of each GPU")
     options = parser.parse_args()
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    torch_rank.join()
     bench, out = Bench(options), {}
     bench.run(50, bench.allreduce, 8)
     bench.run(50, bench.ring, 8)
     for name in ("ring", "allreduce"):
         bench.measure(name, out)
     bench.rates(out)
-    out["served"] = proof.line()
-    with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
-        json.dump(out, file)
-    dist.destroy_process_group()
+    torch_rank.leave(options.folder, out)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@ It spins for less than a call takes, so its stream has work all the time; but it
 others' do.
 """
 import argparse
-import json
-import os
 import statistics
 import time
 
 import torch
 import torch.distributed as dist
 
-from gpu_parts import proof
+from gpu_parts import torch_rank
 
 LATE = 1  # the rank whose host is late
 WARM_UP = 6  # calls
@@ -85,15 +83,9 @@ def main():
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    torch_rank.join()
     bench = Bench(options)
-    out = {"calls": {row: bench.measure(row) for row in options.rows}}
-    out["served"] = proof.line()
-    with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
-        json.dump(out, file)
-    dist.destroy_process_group()
+    torch_rank.leave(options.folder, {"calls": {row: bench.measure(row) for row in options.rows}})
 
 
 if __name__ == "__main__":

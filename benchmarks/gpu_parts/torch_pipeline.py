@@ -7,14 +7,12 @@ A slot begins when the messages of the slot before have come, as what it compute
 each message those of this slot are under way meanwhile.
 """
 import argparse
-import json
-import os
 import statistics
 
 import torch
 import torch.distributed as dist
 
-from gpu_parts import proof
+from gpu_parts import torch_rank
 
 TURNS = 5
 
@@ -84,16 +82,10 @@ def main():
     parser.add_argument("--products", type=int, nargs="+", default=[6])
     parser.add_argument("--sizes", type=int, nargs="+", required=True)
     options = parser.parse_args()
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    torch_rank.join()
     stage = Stage(options)
     stage.step(2, max(options.sizes))
-    out = {"steps": stage.measure()}
-    out["served"] = proof.line()
-    with open(os.path.join(options.folder, f"out.{rank}.json"), "w", encoding="utf-8") as file:
-        json.dump(out, file)
-    dist.destroy_process_group()
+    torch_rank.leave(options.folder, {"steps": stage.measure()})
 
 
 if __name__ == "__main__":
