@@ -41,7 +41,7 @@ static void show(struct gpu *gpu, const struct call *call, const struct plan *pl
 {
     if (!plan->reads)
         return;
-    gpu->plan.reads = gpu->plan.reads == UINT32_MAX ? 1 : gpu->plan.reads + 1;
+    gpu->plan.reads = gpu->plan.reads == UINT32_MAX ? 2 : gpu->plan.reads + 1; /* odd and even ones take turns */
     what->reads = gpu->plan.reads;
     what->mappings = scratch_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
