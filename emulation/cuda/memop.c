@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define YIELDS     200
+#define YIELDS     16
 #define SLEEP_NS   20000
 #define SLEEP_MOST 1000000
 #define BATCH_MOST 256

@@ -146,14 +146,18 @@ DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
 
 #define TURNS_TO_LOOK 16 /* no memory is farther than other memory here, and turns last long */
 
-/* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. */
-DEVICE void pause_spin()
+#define YIELDS     16
+#define PAUSE_MOST 500 /* us */
+
+/* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. And
+ * many that wait take the processors from the one that they wait for. Pauses stay a small part of the whole. */
+DEVICE void pause_spin(uint32_t turn)
 {
-    static thread_local unsigned turn;
-    if (++turn % 32)
+    const uint32_t more = turn < YIELDS ? 0 : 4 * (turn - YIELDS + 1);
+    if (!more)
         sched_yield();
     else
-        usleep(20);
+        usleep(more < PAUSE_MOST ? more : PAUSE_MOST);
 }
 
 struct format_half;

@@ -18,7 +18,7 @@ DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier 
                          uint32_t last)
 {
     turn->quit = 0;
-    for (;;) {
+    for (uint32_t looks = 0;; looks++) {
         bool mine = load_acquire(&order->job) == what.job;
         turn->number = load_acquire(&order->number);
         if (mine && turn->number != last && load_acquire(&order->job) == what.job)
@@ -26,7 +26,7 @@ DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier 
         turn->quit = reached(load_acquire(what.over), what.job);
         if (turn->quit)
             return;
-        pause_spin();
+        pause_spin(looks);
     }
     turn->to = *(const volatile uint64_t *)&order->to;
     turn->from = *(const volatile uint64_t *)&order->from;

@@ -141,18 +141,19 @@ DEVICE enum invite_way invite_hear(const struct stream &s)
 DEVICE void invite_revoke(const struct kernel_exchange &what, const struct stream &s)
 {
     const struct window *mine = window_of(*s.team, s.team->rank);
+    uint32_t turn = 0;
     uint64_t until = clock_of_gpu() + INVITE_ANSWER;
     if (!invite_of(what, s))
         return;
     store_word(invite_token_at(s.user), ~invite_token(s));
     ll_put(invite_place(s), s.number + 1, 0);
     while (invite_hear(s) == INVITE_SLOTS && clock_of_gpu() < until)
-        pause_spin();
+        pause_spin(turn++);
     if (invite_hear(s) == INVITE_SLOTS)
         return;
     until = clock_of_gpu() + INVITE_STORE_NS;
     while (!reached(load_acquire(&mine->plain_arrived[s.stripe][s.peer]), s.number + 1) && clock_of_gpu() < until)
-        pause_spin();
+        pause_spin(turn++);
 }
 
 /* Behind all that the half has stored: as if all chunks had gone through slots. */

@@ -212,8 +212,8 @@ DEVICE bool warp_any(bool yes)
 
 #define TURNS_TO_LOOK 512 /* how often, until it is time for a look at host memory, which takes about a microsecond */
 
-/* Between two looks at a word that another GPU writes. */
-DEVICE void pause_spin()
+/* Between two looks at a word that another GPU writes; `turn`: how many were in vain before. */
+DEVICE void pause_spin(uint32_t turn)
 {
 }
 

@@ -250,16 +250,15 @@ template <class E> DEVICE bool bulk_hear(const bulk_run<E> &r, int p)
     return true;
 }
 
-/*
- * The reduction has been given up, and users' memory may be others' soon. This rank stores no more; who has not begun
- * to store in its own memory shall not, and who has is waited for.
- */
+/* The reduction has been given up, and users' memory may be others' soon. This rank stores no more; who has not begun
+ * to store in its own memory shall not, and who has is waited for. */
 template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
 {
     struct bulk_end &end = r.s.end[p];
     struct window *to = window_of(r.team, p);
     const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[RESULTS][r.s.stripe][p];
     const uint32_t last = end.received[RESULTS] + r.s.steps;
+    uint32_t turn = 0;
     uint64_t until = clock_of_gpu() + INVITE_ANSWER;
     if (end.straight) {
         fence_all();
@@ -271,10 +270,10 @@ template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
         store_word(invite_token_at(end.out), ~bulk_token_from(r, p));
     ll_put(bulk_invited(r.team, p, r.team.rank, r.s.stripe, bulk_first_from(r, p)), bulk_first_from(r, p), 0);
     while (!bulk_says_straight(r, p) && clock_of_gpu() < until)
-        pause_spin();
+        pause_spin(turn++);
     until = clock_of_gpu() + INVITE_STORE_NS;
     while (bulk_says_straight(r, p) && !reached(load_acquire(arrived), last) && clock_of_gpu() < until)
-        pause_spin();
+        pause_spin(turn++);
 }
 
 /* ---- what stages wait for, and tell ---- */

@@ -20,7 +20,7 @@ DEVICE bool has(uint32_t ranks, int p)
 /* After a look in vain: is it time to hear what the host wants? */
 DEVICE bool wait_pause(struct waiting *w)
 {
-    pause_spin();
+    pause_spin(w->turns);
     return ++w->turns % TURNS_TO_LOOK == 0 && w->abort;
 }
 
