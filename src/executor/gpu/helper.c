@@ -111,19 +111,22 @@ static void *helper(void *argument)
     struct gpu *gpu = argument;
     _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
     struct depart_watch watch = {0};
+    struct mixing_watch mixing = {0};
     uint64_t pause = LOOK_US, deadline = 0;
     for (;;) {
         uint32_t news = atomic_load(bell);
         if (atomic_load(&gpu->stop)) /* looked at behind the bell, so that no sleep misses it */
             return NULL;
         gpu_hear_failure(gpu);
-        uint64_t soon = depart_look(gpu, &watch);
+        uint64_t soon = depart_look(gpu, &watch),
+                 then = atomic_load(&gpu->team->failed) ? 0 : mixing_look(gpu, &mixing);
         bool failed = atomic_load(&gpu->team->failed);
         if (failed)
             give_up(gpu, &deadline);
         bool left = !failed && offer_deliver(gpu);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         uint64_t nap = failed ? AGAIN_US : left ? pause : IDLE_US;
+        nap = then && then < nap ? then : nap;
         futex_wait(bell, news, soon && soon < nap ? soon : nap);
     }
 }

@@ -96,6 +96,13 @@ struct departure {
     enum mailbox_cause cause;
 };
 
+/* Who looks for ranks that call what this one replays. */
+struct mixing_watch {
+    uint32_t suspects; /* of the last look: bits of ranks; kernels were asked then */
+    uint32_t over[KERNEL_RANKS];
+    unsigned looks[KERNEL_RANKS]; /* in a row, that found the same */
+};
+
 /* What somebody knows who looks again and again at what this rank waits for. */
 struct depart_watch {
     uint64_t from;             /* of step_first() */
@@ -313,6 +320,9 @@ void depart_at_exit(void);
 tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream);
 tutti_result_t graphs_end(struct gpu *gpu, CUstream stream);
 void graphs_close(struct gpu *gpu);
+
+/* mixing.c: ranks that replay what others call, where that cannot go well: then the team fails. As depart_look(). */
+uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch);
 
 /* record.c: what the black box shows of this rank */
 /* The executor is made. Whatever fails here leaves the executor without records. */

@@ -59,6 +59,8 @@ struct mailbox_pair {
     /* numbers of pieces of staged messages */
     _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
+    /* to the last piece of a staged message the [0] sender's, [1] receiver's stream has come */
+    _Alignas(CACHE_LINE) _Atomic uint32_t at_pieces[2];
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
     _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
     /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`,
@@ -89,6 +91,7 @@ struct mailbox_step {
         expects;         /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
     uint32_t collective; /* 0: messages */
     uint32_t kernel;     /* a kernel comes last, which can be asked whether it waits */
+    uint32_t reads;      /* ticket of its launch that reads contributions where they lie; 0: it has none */
     uint32_t whole;      /* 0: its call failed half way */
 };
 

@@ -139,7 +139,8 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
     tutti_result_t result = issued;
     CUresult ended = CUDA_SUCCESS;
     if (gpu->order.capturing) {
-        atomic_store_explicit(&gpu->order.captured, true, memory_order_relaxed);
+        if (!atomic_exchange(&gpu->order.captured, true) && gpu->mailbox)
+            mailbox_ring(gpu->mailbox, gpu->rank); /* from now on the helper looks now and then */
     } else {
         bool whole = issued == TUTTI_SUCCESS, kernel = gpu->order.told != 0;
         ended = end_by_ticket(gpu, stream, whole);

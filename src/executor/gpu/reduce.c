@@ -68,7 +68,11 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
     invite(gpu, call, plan, &what);
     show(gpu, call, plan, &what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, everybody(gpu)) : TUTTI_SUCCESS;
-    return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, call->type, &what.team, stream) : result;
+    if (result == TUTTI_SUCCESS)
+        result = order_launch(gpu, &plan->launch, call->type, &what.team, stream);
+    if (plan->reads)
+        gpu->step.reads = gpu->order.told;
+    return result;
 }
 
 /* Each owner's part of `out` to who gets its results. */

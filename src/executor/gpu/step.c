@@ -22,6 +22,7 @@ static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
 static void say(struct gpu *gpu, uint32_t involves, uint32_t expects)
 {
     uint32_t others = everybody(gpu) & ~(1u << gpu->rank);
+    gpu->step.reads = 0;
     gpu->step.involves = involves & others;
     gpu->step.expects = expects & others;
 }

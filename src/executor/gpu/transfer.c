@@ -326,8 +326,11 @@ static void number_pieces(struct gpu *gpu, struct transfer *transfer)
 static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
-    if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel)
+    if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel) {
         number_pieces(gpu, transfer);
+        return side_write(gpu, stream, &pair->at_pieces[end_of(transfer)],
+                          transfer->piece + pieces(gpu, transfer->bytes) - 1);
+    }
     if (transfer->way == MAILBOX_STAGED || transfer->copies)
         return TUTTI_SUCCESS;
     if (transfer->way == MAILBOX_MAPPED)

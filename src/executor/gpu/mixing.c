@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one rank replays from a graph and another one calls. Where both take the same kernel that goes well. What copy
+ * engines carry, and a reduction that reads, needs the same call of its peer: there the peer's kernel, which the graph
+ * has launched, waits for the caller, and the caller for a call that would come behind that kernel. Nothing ends that,
+ * so the rank that replays looks for it, and all fail with a sentence. The host alone takes part, as in helper.c.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+
+#include <stdio.h>
+
+#define LOOK_US 500000 /* between two looks */
+/* Looks at the same: a single one puts together what was seen one after another. More where others are in between,
+ * whose copies may be under way: each counts for one of these. */
+#define ENOUGH 21
+#define DIRECT 7
+
+static bool is_behind(const _Atomic uint32_t *word, uint32_t number)
+{
+    return (int32_t)(number - atomic_load_explicit(word, memory_order_acquire)) > 0;
+}
+
+/* Has that end's stream come to a message of which nothing is done? It was the first one, so the other one copies. */
+static bool is_undone(const struct mailbox_pair *pair, int end)
+{
+    uint32_t number = atomic_load_explicit(end ? &pair->at_recv : &pair->at_send, memory_order_acquire);
+    return is_behind(&pair->pushed, number) && is_behind(&pair->pulled, number);
+}
+
+static bool is_staged(const struct mailbox_pair *pair, int end)
+{
+    return is_behind(&pair->arrived, atomic_load_explicit(&pair->at_pieces[end], memory_order_acquire));
+}
+
+static bool was_called(const struct mailbox_pair *pair, int end)
+{
+    uint32_t number = atomic_load_explicit(end ? &pair->at_send : &pair->at_recv, memory_order_acquire);
+    return !is_behind(&pair->called[end], number);
+}
+
+/* Does a rank's stream wait for another one's? */
+static bool stream_waits(const struct gpu *gpu, int rank, int other)
+{
+    const struct mailbox_pair *to = &gpu->mailbox->pair[rank][other], *from = &gpu->mailbox->pair[other][rank];
+    return is_undone(to, 0) || is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
+}
+
+/* Likewise, for this rank's, which has not called the message or has a graph in front of it. */
+static bool is_held(const struct gpu *gpu, int rank, bool graph)
+{
+    const struct mailbox_pair *in = &gpu->mailbox->pair[rank][gpu->rank], *out = &gpu->mailbox->pair[gpu->rank][rank];
+    return graph ? stream_waits(gpu, rank, gpu->rank)
+                 : (is_undone(in, 0) && !was_called(in, 1)) || (is_undone(out, 1) && !was_called(out, 0));
+}
+
+/* These ranks, and all whose streams wait for them. */
+static uint32_t all_behind(const struct gpu *gpu, uint32_t ranks)
+{
+    uint32_t before;
+    do {
+        before = ranks;
+        for (int rank = 0; rank < gpu->nranks; rank++)
+            for (int other = 0; other < gpu->nranks && rank != gpu->rank; other++)
+                if ((ranks >> other & 1) && stream_waits(gpu, rank, other))
+                    ranks |= 1u << rank;
+    } while (ranks != before);
+    return ranks;
+}
+
+static bool has_begun(const struct mailbox_rank *rank, uint32_t ticket)
+{
+    return atomic_load_explicit(&rank->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
+}
+
+/* Is the launch that it is at, of a call, a reduction that reads? Its kernel alone knows whom it waits for. */
+static bool kernel_reads(const struct mailbox_rank *theirs)
+{
+    uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);
+    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    bool reads = false;
+    for (uint64_t back = 1; back <= issued && back <= MAILBOX_STEPS; back++) {
+        const struct mailbox_step *step = &theirs->step[(issued - back) % MAILBOX_STEPS];
+        if ((int32_t)(over - step->ticket) >= 0)
+            break;
+        reads = reads || (step->reads && (int32_t)(step->reads - over) > 0 && has_begun(theirs, step->reads));
+    }
+    return reads;
+}
+
+/* A kernel of this rank that waits is a graph's if no call's has begun and is not over. */
+static bool replays(const struct gpu *gpu)
+{
+    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire), last = atomic_load(&gpu->order.ticket);
+    bool called = !gpu->kernels.times && !order_idle(gpu); /* or so it may be */
+    for (uint32_t ticket = over + 1; (int32_t)(last - ticket) >= 0 && !called; ticket++)
+        called = has_begun(mine, ticket);
+    return !called;
+}
+
+/* Ranks that wait for this one: by their streams, [1] by kernels. */
+static void find_suspects(const struct gpu *gpu, uint32_t suspects[2])
+{
+    bool graph = replays(gpu);
+    suspects[0] = suspects[1] = 0;
+    for (int rank = 0; rank < gpu->nranks; rank++) {
+        if (rank == gpu->rank)
+            continue;
+        suspects[0] |= is_held(gpu, rank, graph) ? 1u << rank : 0;
+        suspects[1] |= graph && kernel_reads(&gpu->mailbox->rank[rank]) ? 1u << rank : 0;
+    }
+}
+
+/* Are these where they were at the last look? */
+static bool stand_still(const struct gpu *gpu, const struct mixing_watch *watch, uint32_t ranks)
+{
+    bool still = true;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        still = still && (!(ranks >> rank & 1) || watch->over[rank] == atomic_load(&gpu->mailbox->rank[rank].over));
+    return still;
+}
+
+/* What this look counts for: have both been waiting since the last one? waits: for whom this rank's kernel does. */
+static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch, int rank, uint32_t waits,
+                        const uint32_t suspects[2])
+{
+    uint32_t it = 1u << rank, behind = suspects[0] & it ? all_behind(gpu, it) : 0;
+    bool reads = (suspects[1] & it) && (mailbox_answer(&gpu->mailbox->rank[rank]) >> gpu->rank & 1);
+    bool direct = (waits & it) && ((suspects[0] & it) || reads);
+    if (!(watch->suspects & it) || !stand_still(gpu, watch, 1u << gpu->rank | it | behind))
+        return 0;
+    return direct ? DIRECT : waits & behind ? 1 : 0;
+}
+
+static void refuse(struct gpu *gpu, int rank)
+{
+    char sentence[240];
+    snprintf(sentence, sizeof sentence,
+             "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. What is longer "
+             "than TUTTI_COPY_FROM, TUTTI_GATHER_FROM or TUTTI_READ_FROM all its ranks call, or all replay",
+             gpu->rank, rank);
+    team_fail(gpu->team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
+}
+
+/* For the next look. */
+static void ask(struct gpu *gpu, struct mixing_watch *watch, const uint32_t suspects[2])
+{
+    watch->suspects = suspects[0] | suspects[1];
+    for (int rank = 0; rank < gpu->nranks; rank++) {
+        watch->over[rank] = atomic_load(&gpu->mailbox->rank[rank].over);
+        if ((suspects[1] >> rank & 1) || (watch->suspects && rank == gpu->rank))
+            mailbox_ask(&gpu->mailbox->rank[rank]);
+    }
+}
+
+uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
+{
+    uint32_t suspects[2], waits = mailbox_answer(&gpu->mailbox->rank[gpu->rank]);
+    if (!atomic_load_explicit(&gpu->order.captured, memory_order_relaxed) || !param_int(PARAM_GRAPH_MIXING))
+        return 0;
+    find_suspects(gpu, suspects);
+    for (int rank = 0; rank < gpu->nranks; rank++) {
+        unsigned counts = look_at(gpu, watch, rank, waits, suspects);
+        watch->looks[rank] = counts ? watch->looks[rank] + counts : 0;
+        if (watch->looks[rank] >= ENOUGH) {
+            refuse(gpu, rank);
+            return 0;
+        }
+    }
+    ask(gpu, watch, suspects);
+    return LOOK_US;
+}
