@@ -90,7 +90,7 @@ static void test_reader_beside_writer_thread(void **state)
     pthread_t thread;
     atomic_store(&stop, false);
     assert_int_equal(pthread_create(&thread, NULL, write_on, trace_comm_open(trace, 1, "w", 0, 1, 1)), 0);
-    check_snapshots(trace_path(trace), getenv("TUTTI_TEST_QUICK") ? 60 : 300);
+    check_snapshots(trace_path(trace), getenv("TUTTI_TEST_QUICK") ? 30 : 300);
     atomic_store(&stop, true);
     pthread_join(thread, NULL);
     trace_close(trace, false);
@@ -106,7 +106,7 @@ static void test_reader_beside_writer_process(void **state)
         atomic_store(&stop, false);
         write_on(comm);
     }
-    check_snapshots(trace_path(trace), getenv("TUTTI_TEST_QUICK") ? 60 : 300);
+    check_snapshots(trace_path(trace), getenv("TUTTI_TEST_QUICK") ? 30 : 300);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     check_snapshots(trace_path(trace), 1);
