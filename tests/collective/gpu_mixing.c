@@ -84,18 +84,22 @@ static void meet(void)
     OK(tutti_comm_synchronize(world));
 }
 
+/* The last rank replays each time, or once and then calls, or replays and calls what comes behind that at once. */
+enum how { EACH, ONCE, QUEUED, HOWS };
+
 /* Until buffers are mapped kernels carry all: that is right, but copies that follow are numbered in different ways. */
-static void is_refused(const char *name, void (*issue)(void), bool again)
+static void is_refused(const char *name, void (*issue)(void), enum how how)
 {
     char expected[100];
     tutti_result_t result = TUTTI_SUCCESS;
     OK(tutti_comm_split(world, 0, rank, &comm, NULL));
     CUgraphExec exec = capture(issue);
     for (int round = 0; round < ROUNDS && result == TUTTI_SUCCESS; round++) {
-        if (rank == nranks - 1 && (again || round == 0))
-            DONE(cu->GraphLaunch(exec, stream));
-        else
-            issue();
+        for (int i = 0; i < (how == QUEUED ? 3 : 1); i++)
+            if (rank == nranks - 1 && i == 0 && (how != ONCE || round == 0))
+                DONE(cu->GraphLaunch(exec, stream));
+            else
+                issue();
         DONE(cu->StreamSynchronize(stream)); /* over, or given up */
         result = tutti_comm_synchronize(comm);
         usleep(NAP);
@@ -125,9 +129,9 @@ static const struct {
 static void are_refused(const char *which)
 {
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        for (int again = 0; again < 2; again++)
+        for (int how = 0; how < HOWS; how++)
             if (nranks >= operations[i].least && (!which || strcmp(which, operations[i].name) == 0))
-                is_refused(operations[i].name, operations[i].issue, again);
+                is_refused(operations[i].name, operations[i].issue, (enum how)how);
 }
 
 /* In a ring of messages no copy begins before buffers are mapped, but for those that are staged. */
@@ -140,7 +144,7 @@ static void staged(void)
         map_piece(cu, rank, base + i * PIECE, PIECE, false);
     in = (uint32_t *)(uintptr_t)base;
     out = (uint32_t *)(uintptr_t)(base + PIECE);
-    is_refused("messages", pass_on, true);
+    is_refused("messages", pass_on, EACH);
     in = shared_in;
     out = shared_out;
     for (unsigned i = 0; i < 2; i++)

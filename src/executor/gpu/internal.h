@@ -96,6 +96,8 @@ struct departure {
     enum mailbox_cause cause;
 };
 
+#define MIXING_MESSAGES (2 * MAILBOX_POSTS)
+
 /* Who looks for ranks that call what this one replays. */
 struct mixing_watch {
     uint32_t suspects; /* of the last look: bits of ranks; kernels were asked then */
@@ -162,6 +164,8 @@ struct gpu_scratch {
 struct gpu_messages {
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS],
         received_pieces[KERNEL_RANKS];
+    /* of the operations in which the latest were called, [0] of those sent, the first ticket; by number */
+    _Atomic uint32_t first[2][KERNEL_RANKS][MIXING_MESSAGES];
     CUevent mark;                   /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
     bool pushes;                    /* within a process they push all, on the sender's GPU */

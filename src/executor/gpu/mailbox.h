@@ -59,6 +59,8 @@ struct mailbox_pair {
     /* numbers of pieces of staged messages */
     _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
+    /* of who copies: the [0] sender's, [1] receiver's stream has come to it, since some rank has captured something */
+    _Alignas(CACHE_LINE) _Atomic uint32_t at_copy[2];
     /* to the last piece of a staged message the [0] sender's, [1] receiver's stream has come */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_pieces[2];
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
@@ -137,6 +139,7 @@ struct mailbox_failure {
 
 struct mailbox {
     struct mailbox_failure failure;
+    _Atomic uint32_t captured; /* some rank has captured an operation */
     struct mailbox_rank rank[KERNEL_RANKS];
     struct mailbox_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
     _Atomic uint32_t offers[KERNEL_RANKS][KERNEL_RANKS];  /* of these, the places that were ever used. Hosts alone look

@@ -23,10 +23,18 @@ static bool is_behind(const _Atomic uint32_t *word, uint32_t number)
     return (int32_t)(number - atomic_load_explicit(word, memory_order_acquire)) > 0;
 }
 
-/* Has that end's stream come to a message of which nothing is done? It was the first one, so the other one copies. */
+/* The last message to which that end's stream has come. */
+static uint32_t last_of(const struct mailbox_pair *pair, int end)
+{
+    uint32_t first = atomic_load_explicit(end ? &pair->at_recv : &pair->at_send, memory_order_acquire);
+    uint32_t second = atomic_load_explicit(&pair->at_copy[end], memory_order_acquire);
+    return (int32_t)(second - first) > 0 ? second : first;
+}
+
+/* Is it not done? Then the stream waits for the other end's, or for a copy. */
 static bool is_undone(const struct mailbox_pair *pair, int end)
 {
-    uint32_t number = atomic_load_explicit(end ? &pair->at_recv : &pair->at_send, memory_order_acquire);
+    uint32_t number = last_of(pair, end);
     return is_behind(&pair->pushed, number) && is_behind(&pair->pulled, number);
 }
 
@@ -35,10 +43,13 @@ static bool is_staged(const struct mailbox_pair *pair, int end)
     return is_behind(&pair->arrived, atomic_load_explicit(&pair->at_pieces[end], memory_order_acquire));
 }
 
-static bool was_called(const struct mailbox_pair *pair, int end)
+/* Has this rank called its end of it, in no operation behind the launch that its GPU is at? */
+static bool has_come(const struct gpu *gpu, const struct mailbox_pair *pair, int rank, int end, uint32_t at)
 {
-    uint32_t number = atomic_load_explicit(end ? &pair->at_send : &pair->at_recv, memory_order_acquire);
-    return !is_behind(&pair->called[end], number);
+    uint32_t number = last_of(pair, !end);
+    const _Atomic uint32_t *first = &gpu->messages.first[end][rank][number % MIXING_MESSAGES];
+    return !is_behind(&pair->called[end], number) &&
+           (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - at) <= 0;
 }
 
 /* Does a rank's stream wait for another one's? */
@@ -48,12 +59,14 @@ static bool stream_waits(const struct gpu *gpu, int rank, int other)
     return is_undone(to, 0) || is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
 }
 
-/* Likewise, for this rank's, which has not called the message or has a graph in front of it. */
-static bool is_held(const struct gpu *gpu, int rank, bool graph)
+/* Likewise, for this rank's, which is at a launch in front of it, or will call it behind that; and where no call's has
+ * begun, at a graph's. */
+static bool is_held(const struct gpu *gpu, int rank, uint32_t at, bool graph)
 {
     const struct mailbox_pair *in = &gpu->mailbox->pair[rank][gpu->rank], *out = &gpu->mailbox->pair[gpu->rank][rank];
-    return graph ? stream_waits(gpu, rank, gpu->rank)
-                 : (is_undone(in, 0) && !was_called(in, 1)) || (is_undone(out, 1) && !was_called(out, 0));
+    return (is_undone(in, 0) && !has_come(gpu, in, rank, 1, at)) ||
+           (is_undone(out, 1) && !has_come(gpu, out, rank, 0, at)) ||
+           (graph && (is_staged(in, 0) || is_staged(out, 1)));
 }
 
 /* These ranks, and all whose streams wait for them. */
@@ -90,26 +103,33 @@ static bool kernel_reads(const struct mailbox_rank *theirs)
     return reads;
 }
 
-/* A kernel of this rank that waits is a graph's if no call's has begun and is not over. */
-static bool replays(const struct gpu *gpu)
+/* The launch of a call that has begun and is not over. Otherwise a kernel that waits is a graph's, behind the last one
+ * that is over. Where no times are kept the GPU may be at any. */
+static uint32_t launch_at(const struct gpu *gpu, bool *graph)
 {
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire), last = atomic_load(&gpu->order.ticket);
-    bool called = !gpu->kernels.times && !order_idle(gpu); /* or so it may be */
-    for (uint32_t ticket = over + 1; (int32_t)(last - ticket) >= 0 && !called; ticket++)
-        called = has_begun(mine, ticket);
-    return !called;
+    *graph = gpu->kernels.times || order_idle(gpu);
+    if (!*graph)
+        return last;
+    for (uint32_t ticket = over + 1; (int32_t)(last - ticket) >= 0; ticket++)
+        if (has_begun(mine, ticket)) {
+            *graph = false;
+            return ticket;
+        }
+    return over;
 }
 
 /* Ranks that wait for this one: by their streams, [1] by kernels. */
 static void find_suspects(const struct gpu *gpu, uint32_t suspects[2])
 {
-    bool graph = replays(gpu);
+    bool graph;
+    uint32_t at = launch_at(gpu, &graph);
     suspects[0] = suspects[1] = 0;
     for (int rank = 0; rank < gpu->nranks; rank++) {
         if (rank == gpu->rank)
             continue;
-        suspects[0] |= is_held(gpu, rank, graph) ? 1u << rank : 0;
+        suspects[0] |= is_held(gpu, rank, at, graph) ? 1u << rank : 0;
         suspects[1] |= graph && kernel_reads(&gpu->mailbox->rank[rank]) ? 1u << rank : 0;
     }
 }

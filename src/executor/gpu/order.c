@@ -139,8 +139,10 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
     tutti_result_t result = issued;
     CUresult ended = CUDA_SUCCESS;
     if (gpu->order.capturing) {
-        if (!atomic_exchange(&gpu->order.captured, true) && gpu->mailbox)
+        if (!atomic_exchange(&gpu->order.captured, true) && gpu->mailbox) {
+            atomic_store(&gpu->mailbox->captured, 1);
             mailbox_ring(gpu->mailbox, gpu->rank); /* from now on the helper looks now and then */
+        }
     } else {
         bool whole = issued == TUTTI_SUCCESS, kernel = gpu->order.told != 0;
         ended = end_by_ticket(gpu, stream, whole);

@@ -83,6 +83,15 @@ static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const st
     return gpu_copy(gpu, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
 }
 
+/* Says that this rank's stream, behind which `side` is, has come to a message that this rank copies: for mixing.c. */
+static tutti_result_t tell_coming(struct gpu *owner, CUstream side, struct mailbox_pair *pair,
+                                  const struct transfer *transfer)
+{
+    return atomic_load_explicit(&owner->mailbox->captured, memory_order_relaxed)
+               ? side_write(owner, side, &pair->at_copy[end_of(transfer)], transfer->number)
+               : TUTTI_SUCCESS;
+}
+
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
 static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
                               const struct transfer *transfer, const struct mailbox_post *post,
@@ -95,6 +104,8 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
     tutti_result_t result = still_wanted(gpu, transfer->peer);
     if (result == TUTTI_SUCCESS)
         result = side_branch(gpu, owner, side);
+    if (result == TUTTI_SUCCESS)
+        result = tell_coming(owner, *side, pair, transfer);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
@@ -152,6 +163,8 @@ static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const 
 static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct transfer *const *list, int count)
 {
     tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        result = tell_coming(gpu, side, pair_of(gpu, list[i]), list[i]);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = side_wait(gpu, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
@@ -357,6 +370,8 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     order_more(gpu);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     atomic_store_explicit(count, transfer->number, memory_order_relaxed);
+    atomic_store_explicit(&gpu->messages.first[end_of(transfer)][transfer->peer][transfer->number % MIXING_MESSAGES],
+                          gpu->order.tickets + 1, memory_order_relaxed);
     tutti_result_t result = wait_for_place(gpu, pair, transfer);
     if (result != TUTTI_SUCCESS)
         return result;
