@@ -209,8 +209,10 @@ static void look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const s
     bool gone, waits = kernel_waits(gpu, &gone, &awaited);
     if (watch->ticket != ticket)
         watch->looks = 0;
-    else if (gone || (rank >= 0 && (waits || !step->kernel)))
+    else if (clock_passed(watch->due) && (gone || (rank >= 0 && (waits || !step->kernel)))) {
         watch->looks++;
+        watch->due = clock_deadline_ms(LOOK_US / 1000); /* every call wakes the helper while a rank is gone */
+    }
     watch->ticket = ticket;
     if (never || watch->looks >= PATIENCE)
         part(gpu, rank >= 0 ? missing : awaited);

@@ -103,6 +103,7 @@ struct mixing_watch {
     uint32_t suspects; /* of the last look: bits of ranks; kernels were asked then */
     uint32_t over[KERNEL_RANKS];
     unsigned looks[KERNEL_RANKS]; /* in a row, that found the same */
+    uint64_t due;                 /* the next look */
 };
 
 /* What somebody knows who looks again and again at what this rank waits for. */
@@ -110,6 +111,7 @@ struct depart_watch {
     uint64_t from;             /* of step_first() */
     uint32_t ticket;           /* of the step that is being watched */
     unsigned looks;            /* in vain */
+    uint64_t due;              /* the next one that counts */
     uint64_t deadline, latest; /* of one that leaves; 0: not set */
 };
 

@@ -59,7 +59,8 @@ struct mailbox_pair {
     /* numbers of pieces of staged messages */
     _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
-    /* of who copies: the [0] sender's, [1] receiver's stream has come to it, since some rank has captured something */
+    /* of who copies: the [0] sender's, [1] receiver's stream has come to it; this and the next since some rank has
+     * captured something */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_copy[2];
     /* to the last piece of a staged message the [0] sender's, [1] receiver's stream has come */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_pieces[2];

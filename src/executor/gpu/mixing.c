@@ -7,12 +7,13 @@
  */
 #include "executor/gpu/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 
 #include <stdio.h>
 
-#define LOOK_US 500000 /* between two looks */
+#define LOOK_MS 500 /* between two looks, whatever the helper is woken for meanwhile */
 /* Looks at the same: a single one puts together what was seen one after another. More where others are in between,
  * whose copies may be under way: each counts for one of these. */
 #define ENOUGH 21
@@ -158,10 +159,11 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
 static void refuse(struct gpu *gpu, int rank)
 {
     char sentence[240];
-    snprintf(sentence, sizeof sentence,
-             "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. What is longer "
-             "than TUTTI_COPY_FROM, TUTTI_GATHER_FROM or TUTTI_READ_FROM all its ranks call, or all replay",
-             gpu->rank, rank);
+    snprintf(
+        sentence, sizeof sentence,
+        "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. All ranks must call, "
+        "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM or TUTTI_READ_FROM",
+        gpu->rank, rank);
     team_fail(gpu->team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }
 
@@ -181,6 +183,9 @@ uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
     uint32_t suspects[2], waits = mailbox_answer(&gpu->mailbox->rank[gpu->rank]);
     if (!atomic_load_explicit(&gpu->order.captured, memory_order_relaxed) || !param_int(PARAM_GRAPH_MIXING))
         return 0;
+    if (!clock_passed(watch->due))
+        return 1000 * (uint64_t)clock_left_ms(watch->due) + 1;
+    watch->due = clock_deadline_ms(LOOK_MS);
     find_suspects(gpu, suspects);
     for (int rank = 0; rank < gpu->nranks; rank++) {
         unsigned counts = look_at(gpu, watch, rank, waits, suspects);
@@ -191,5 +196,5 @@ uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
         }
     }
     ask(gpu, watch, suspects);
-    return LOOK_US;
+    return 1000 * LOOK_MS;
 }

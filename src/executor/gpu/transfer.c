@@ -83,13 +83,13 @@ static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const st
     return gpu_copy(gpu, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
 }
 
-/* Says that this rank's stream, behind which `side` is, has come to a message that this rank copies: for mixing.c. */
-static tutti_result_t tell_coming(struct gpu *owner, CUstream side, struct mailbox_pair *pair,
-                                  const struct transfer *transfer)
+/* Says to which message, or piece, this rank's stream has come, where no peer's stream waits for that word: mixing.c
+ * looks at it. `stream` is that one or behind it. */
+static tutti_result_t tell_coming(const struct gpu *owner, CUstream stream, const _Atomic uint32_t *word,
+                                  uint32_t number)
 {
-    return atomic_load_explicit(&owner->mailbox->captured, memory_order_relaxed)
-               ? side_write(owner, side, &pair->at_copy[end_of(transfer)], transfer->number)
-               : TUTTI_SUCCESS;
+    bool mixing = atomic_load_explicit(&owner->mailbox->captured, memory_order_relaxed);
+    return mixing ? side_write(owner, stream, word, number) : TUTTI_SUCCESS;
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
@@ -105,7 +105,7 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
     if (result == TUTTI_SUCCESS)
         result = side_branch(gpu, owner, side);
     if (result == TUTTI_SUCCESS)
-        result = tell_coming(owner, *side, pair, transfer);
+        result = tell_coming(owner, *side, &pair->at_copy[end_of(transfer)], transfer->number);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
@@ -164,7 +164,7 @@ static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct tran
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = tell_coming(gpu, side, pair_of(gpu, list[i]), list[i]);
+        result = tell_coming(gpu, side, &pair_of(gpu, list[i])->at_copy[0], list[i]->number);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = side_wait(gpu, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
@@ -341,8 +341,8 @@ static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, CUstream 
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel) {
         number_pieces(gpu, transfer);
-        return side_write(gpu, stream, &pair->at_pieces[end_of(transfer)],
-                          transfer->piece + pieces(gpu, transfer->bytes) - 1);
+        return tell_coming(gpu, stream, &pair->at_pieces[end_of(transfer)],
+                           transfer->piece + pieces(gpu, transfer->bytes) - 1);
     }
     if (transfer->way == MAILBOX_STAGED || transfer->copies)
         return TUTTI_SUCCESS;
