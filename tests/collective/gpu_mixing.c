@@ -170,22 +170,18 @@ static void expect(int from, size_t at, int round, const char *what)
         require(out[i] == (uint32_t)(from + 1) * 1000003u + (uint32_t)round * 70001u + (uint32_t)(at + i), what);
 }
 
-static void to_last(void)
+static void to_last_from(int from)
 {
     int last = nranks - 1;
     if (rank == last)
-        OK(tutti_recv(out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream));
-    else if (rank == 0)
+        OK(tutti_recv(out, WORDS, TUTTI_UINT32, from, comm, (tutti_stream_t)stream));
+    else if (rank == from)
         OK(tutti_send(in, WORDS, TUTTI_UINT32, last, comm, (tutti_stream_t)stream));
 }
 
 static void from_middle(void)
 {
-    int last = nranks - 1;
-    if (rank == last)
-        OK(tutti_recv(out, WORDS, TUTTI_UINT32, 1, comm, (tutti_stream_t)stream));
-    else if (rank == 1)
-        OK(tutti_send(in, WORDS, TUTTI_UINT32, last, comm, (tutti_stream_t)stream));
+    to_last_from(1);
 }
 
 /* Rank 0 calls a message to the last rank, whose graph's kernel still waits for rank 1; and all wait long for a rank.
@@ -195,7 +191,7 @@ static void late(void)
     OK(tutti_comm_split(world, 0, rank, &comm, NULL));
     CUgraphExec ring = capture(pass_on), pair = rank == 0 ? NULL : capture(from_middle);
     for (int round = 0; round < ROUNDS; round++) { /* until buffers are mapped */
-        to_last();
+        to_last_from(0);
         OK(tutti_comm_synchronize(comm));
         usleep(NAP);
     }
@@ -207,7 +203,7 @@ static void late(void)
         DONE(cu->GraphLaunch(pair, stream));
     if (rank == nranks - 1)
         expect(1, 0, 1, "what the middle rank has sent in a graph");
-    to_last();
+    to_last_from(0);
     if (rank == nranks - 1)
         expect(0, 0, 1, "what rank 0 has sent meanwhile");
     for (int who = 0; who < nranks; who++) {

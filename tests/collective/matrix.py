@@ -204,7 +204,8 @@ def main():
         return gpu_main(tutti, matrix, sys.argv[4])
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
     failures, runs, seed = 0, 0, 0
-    for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 5] if quick else [1, 2, 3, 4, 5, 8, 9, 16]):
+    for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 5] if quick else
+                  [1, 2, 3, 4, 5, 6, 7, 8, 9, 16] if full else [1, 2, 3, 4, 5, 8, 9, 16]):
         stride = 1 if full else (16 if quick else 12) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
         began = time.time()
         for choice in [{}, *choices(tutti)]:
