@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FEW    100
 #define WORDS  60000
 #define PIECE  (2u << 20)
 #define ROUNDS 30
@@ -227,6 +228,44 @@ static void late(void)
     OK(tutti_comm_destroy(comm));
 }
 
+static void nap(void *unused)
+{
+    (void)unused;
+    usleep(300000);
+}
+
+static void few_words(void)
+{
+    OK(tutti_broadcast(in, out, FEW, TUTTI_UINT32, nranks - 1, comm, (tutti_stream_t)stream));
+}
+
+/* The last rank has replayed what the others have called, so it has called less, and is gone before they take what it
+ * has sent at last. */
+static void leaves(void)
+{
+    OK(tutti_comm_split(world, 0, rank, &comm, NULL));
+    CUgraphExec exec = capture(few_words);
+    fill(1);
+    meet();
+    for (int round = 0; round < ROUNDS; round++) {
+        if (rank == nranks - 1)
+            DONE(cu->GraphLaunch(exec, stream));
+        else
+            few_words();
+        DONE(cu->StreamSynchronize(stream));
+    }
+    fill(2);
+    meet();
+    if (rank != nranks - 1)
+        DONE(cu->LaunchHostFunc(stream, nap, NULL));
+    few_words();
+    OK(tutti_comm_synchronize(comm));
+    for (uint32_t i = 0; i < FEW; i++)
+        require(out[i] == (uint32_t)nranks * 1000003u + 2 * 70001u + i, "what a rank that is gone has sent");
+    OK(tutti_comm_destroy(comm));
+    DONE(cu->GraphExecDestroy(exec));
+}
+
 int main(int argc, char **argv)
 {
     const char *local_rank = getenv("TUTTI_LOCAL_RANK"), *what = argc > 1 ? argv[1] : "";
@@ -243,6 +282,8 @@ int main(int argc, char **argv)
     out = found[1];
     if (strcmp(what, "late") == 0)
         late();
+    else if (strcmp(what, "leaves") == 0)
+        leaves();
     else if (strcmp(what, "staged") == 0)
         staged();
     else

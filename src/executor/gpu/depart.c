@@ -205,7 +205,9 @@ static void look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const s
     struct departure missing, awaited;
     uint32_t ticket = step ? step->ticket : 0;
     int rank = step ? find_missing(gpu, step, &missing) : -1;
-    bool never = rank >= 0 && (!step->whole || ((step->expects >> rank & 1) && !step_is_met(gpu, step, rank)));
+    bool counts = !atomic_load(&gpu->mailbox->captured); /* else some may have replayed what this rank has called */
+    bool never =
+        rank >= 0 && (!step->whole || (counts && (step->expects >> rank & 1) && !step_is_met(gpu, step, rank)));
     bool gone, waits = kernel_waits(gpu, &gone, &awaited);
     if (watch->ticket != ticket)
         watch->looks = 0;
