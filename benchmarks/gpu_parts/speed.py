@@ -40,7 +40,7 @@ def cases(options):
         found.update({name + IN_GRAPH: (program, GRAPH) for program, name in NAMES.items()})
     if options.quick:
         found = {name: found[name] for name in found
-                 if name in ("allreduce" + IN_GRAPH, *NAMES.values()) and name != "reduce"}
+                 if name in ("allreduce" + IN_GRAPH, *NAMES.values())}
     return {name: case for name, case in found.items()
             if not options.only or any(name.startswith(word) for word in options.only)}
 

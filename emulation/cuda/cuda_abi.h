@@ -474,6 +474,9 @@ typedef struct CUmemAccessDesc_st {
 typedef union CUlaunchAttributeValue_union {
     char pad[64];
     int cooperative;
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
     int priority;
 } CUlaunchAttributeValue;
 typedef struct CUlaunchAttribute_st {

@@ -166,6 +166,7 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image);
 CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values);
 CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image);
 CUresult cuModuleUnload(CUmodule module);
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared);
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address);
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *list, void **data, CUdeviceptr address);

@@ -7,6 +7,7 @@
 
 struct kernel_grid {
     unsigned grid[3], block[3], shared;
+    unsigned cluster; /* blocks that begin together; 0: each when there is room */
 };
 
 #define KERNEL_PARAMS_MOST 4

@@ -2,7 +2,7 @@
 /*
  * Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait
  * for one another. A device runs as many at a time as it has processors; blocks begin in the order in which kernels do,
- * as on GPUs.
+ * as on GPUs, those of a cluster together.
  */
 #include "module.h"
 #include "pool.h"
@@ -13,6 +13,7 @@
 
 #define BLOCKS_MOST  4096
 #define THREADS_MOST 1024
+#define CLUSTER_MOST 8
 #define ALIGNMENT    16u
 #define EXTRA_MOST   8
 
@@ -28,6 +29,7 @@ struct block {
     struct pool_task task;
     struct launch *launch;
     unsigned at[3];
+    int together; /* it and those behind it that begin with it */
     struct block *next;
 };
 
@@ -84,19 +86,25 @@ static void block_over(struct launch *launch)
 }
 
 /* Lock held. */
+static void begin_block(struct processors *device)
+{
+    struct block *block = device->head;
+    struct launch *launch = block->launch;
+    device->head = block->next;
+    if (pool_start(&block->task, 1, sizeof block->task)) {
+        device->busy++;
+    } else {
+        context_fail(launch->context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        block_over(launch);
+    }
+}
+
+/* Lock held. */
 static void begin_blocks(struct processors *device)
 {
-    while (device->head && device->busy < config_get()->processors) {
-        struct block *block = device->head;
-        struct launch *launch = block->launch;
-        device->head = block->next;
-        if (pool_start(&block->task, 1, sizeof block->task)) {
-            device->busy++;
-        } else {
-            context_fail(launch->context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-            block_over(launch);
-        }
-    }
+    while (device->head && device->busy + device->head->together <= config_get()->processors)
+        for (int left = device->head->together; left; left--)
+            begin_block(device);
 }
 
 static void run_block(struct pool_task *task)
@@ -134,7 +142,9 @@ static size_t block_count(const struct kernel_grid *grid)
 
 static void place(struct block *block, size_t i, const struct kernel_grid *grid, struct launch *launch)
 {
-    *block = (struct block){.task = {.run = run_block}, .launch = launch};
+    const size_t cluster = grid->cluster ? grid->cluster : 1;
+    *block =
+        (struct block){.task = {.run = run_block}, .launch = launch, .together = i % cluster == 0 ? (int)cluster : 1};
     block->at[0] = (unsigned)(i % grid->grid[0]);
     block->at[1] = (unsigned)(i / grid->grid[0] % grid->grid[1]);
     block->at[2] = (unsigned)(i / grid->grid[0] / grid->grid[1]);
@@ -226,7 +236,7 @@ CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
     return take_params(&work->kernel, p->kernelParams, p->extra);
 }
 
-static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *params, CUstream handle)
+static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *params, unsigned cluster, CUstream handle)
 {
     CUstream stream;
     struct work work;
@@ -236,8 +246,10 @@ static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *params, CUstream handle)
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
         result = launch_make(params, &work);
-    if (!result)
+    if (!result) {
+        work.kernel.grid.cluster = cluster;
         result = stream_submit(stream, &work, NULL);
+    }
     state_unlock();
     return result;
 }
@@ -247,7 +259,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 {
     CALL(CALL_CONTEXT);
     CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, extra, NULL, NULL};
-    return launch(&all, stream);
+    return launch(&all, 0, stream);
 }
 
 /* Cooperative or not: all blocks run at once here. */
@@ -256,19 +268,46 @@ EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy
 {
     CALL(CALL_CONTEXT);
     CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, NULL, NULL, NULL};
-    return launch(&all, stream);
+    return launch(&all, 0, stream);
+}
+
+/* Along x alone; 0: there are none. */
+static CUresult cluster_of(const CUlaunchConfig *c, unsigned *cluster)
+{
+    *cluster = 0;
+    if (!c || (c->numAttrs && !c->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < c->numAttrs; i++) {
+        const CUlaunchAttributeValue *value = &c->attrs[i].value;
+        if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            continue;
+        *cluster = value->clusterDim.x;
+        if (!*cluster || *cluster > CLUSTER_MOST || c->gridDimX % *cluster || value->clusterDim.y != 1 ||
+            value->clusterDim.z != 1 || (int)*cluster > config_get()->processors)
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config)
+{
+    unsigned cluster;
+    CALL(CALL_CONTEXT);
+    CUresult result = clusters && function ? cluster_of(config, &cluster) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *clusters = config_get()->processors / (int)(cluster ? cluster : 1);
+    return result;
 }
 
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
 {
+    unsigned cluster;
     CALL(CALL_CONTEXT);
-    if (!c || (c->numAttrs && !c->attrs))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < c->numAttrs; i++)
-        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-            return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = cluster_of(c, &cluster);
+    if (result)
+        return result;
     CUDA_KERNEL_NODE_PARAMS all = {
         f,      c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
         params, extra,       NULL,        NULL};
-    return launch(&all, c->hStream);
+    return launch(&all, cluster, c->hStream);
 }

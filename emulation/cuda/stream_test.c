@@ -259,6 +259,18 @@ static void test_kernels(void **state)
     OK(cuLaunchKernelEx(&config, store, params, NULL));
     OK(cuCtxSynchronize());
     assert_int_equal(((uint32_t *)AT(words))[1], 4);
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value = {.clusterDim = {4, 1, 1}}};
+    int clusters;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    FAILS(cuLaunchKernelEx(&config, store, params, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE); /* of two blocks */
+    config.gridDimX = 8;
+    OK(cuLaunchKernelEx(&config, store, params, NULL));
+    OK(cuOccupancyMaxActiveClusters(&clusters, store, &config));
+    assert_int_equal(clusters, 33);
+    FAILS(cuOccupancyMaxActiveClusters(NULL, store, &config), CUDA_ERROR_INVALID_VALUE);
+    cluster.value.clusterDim.x = 16;
+    FAILS(cuLaunchKernelEx(&config, store, params, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     FAILS(cuLaunchKernel(store, 0, 1, 1, 1, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuLaunchKernel(store, 1, 1, 1, 2048, 1, 1, 0, NULL, params, NULL), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);

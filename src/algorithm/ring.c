@@ -16,9 +16,19 @@ static int twice_around(const struct shape *shape)
     return shape->nranks > 1 ? 2 * (shape->nranks - 1) : 1;
 }
 
+static int once_more_around(const struct shape *shape)
+{
+    return shape->nranks;
+}
+
 static int three(const struct shape *shape)
 {
     return 3;
+}
+
+static int all_actions(const struct shape *shape)
+{
+    return 2 * shape->nranks + 1;
 }
 
 /* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block
@@ -75,6 +85,24 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 2;
 }
 
+/* The reduce-scatter, whose results go to all at once. */
+static int ring_copy_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (n == 1 || round < n - 1) {
+        count = reduce_scatter_round(shape, me, round, actions);
+        if (n == 1 || round == n - 2)
+            actions[count - 1].dst_block = me;
+        return count;
+    }
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, out(me), run(me, 1));
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
 /* The rank at distance d from the root sends in round d what it got in round d - 1. */
 static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
@@ -90,21 +118,21 @@ static int broadcast_round(const struct shape *shape, int me, int round, struct 
 
 static int reduce_scratch(const struct shape *shape, int rank)
 {
-    int distance = wrap(rank - shape->root, shape->nranks);
+    int distance = wrap(shape->root - rank, shape->nranks);
     return distance > 0 && distance < shape->nranks - 1;
 }
 
 /* The farthest begins; the rank at distance d receives in round n - 2 - d and sends in the next. */
 static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, distance = wrap(me - shape->root, n), count = 0;
+    int n = shape->nranks, distance = wrap(shape->root - me, n), count = 0;
     if (n == 1)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance > 0 && round == n - 1 - distance)
-        actions[count++] = act_send(wrap(me - 1, n), distance == n - 1 ? in(0) : scratch(0), run(0, 1));
+        actions[count++] = act_send(wrap(me + 1, n), distance == n - 1 ? in(0) : scratch(0), run(0, 1));
     if (round == n - 2 - distance)
         actions[count++] =
-            act_recv_reduce(wrap(me + 1, n), in(0), distance == 0 ? out(0) : scratch(0), run(0, 1), distance == 0);
+            act_recv_reduce(wrap(me - 1, n), in(0), distance == 0 ? out(0) : scratch(0), run(0, 1), distance == 0);
     return count;
 }
 
@@ -143,6 +171,11 @@ static struct cost_terms reduce_scatter_cost(const struct shape *shape)
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
 }
 
+static struct cost_terms ring_copy_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks, 2 * (shape->nranks - 1.0), 2 * others(shape), others(shape));
+}
+
 /* A chain: long for one slice, but each rank is busy in only two rounds of it. */
 static struct cost_terms chain_cost(const struct shape *shape, bool reduces)
 {
@@ -170,7 +203,13 @@ ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, once_around,
     ALGORITHM(symbol, name, COLL_BIT(BROADCAST), flags, once_around, one, no_scratch, three, broadcast_round,          \
               broadcast_cost)
 CHAIN(ring_broadcast, "ring", 0)
+CHAIN(ring_lines_broadcast, "ring-lines", ALGORITHM_GPU)
 CHAIN(chain_broadcast, "chain", ALGORITHM_GPU)
 CHAIN(copy_chain_broadcast, "copy-chain", ALGORITHM_GPU)
-ALGORITHM(ring_reduce, "ring", COLL_BIT(REDUCE), 0, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)
+ALGORITHM(ring_copy_allreduce, "ring-copy", COLL_BIT(ALLREDUCE), ALGORITHM_GPU, once_more_around, nranks,
+          reduce_scatter_scratch, all_actions, ring_copy_round, ring_copy_cost)
+#define TO_ROOT(symbol, name, flags)                                                                                   \
+    ALGORITHM(symbol, name, COLL_BIT(REDUCE), flags, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)
+TO_ROOT(ring_reduce, "ring", 0)
+TO_ROOT(ring_lines_reduce, "ring-lines", ALGORITHM_GPU)
 ALGORITHM(ring_scan, "ring", COLL_BIT(SCAN), 0, once_around, one, no_scratch, three, scan_round, scan_cost)

@@ -24,7 +24,8 @@
     ROW(one_shot_lines_allreduce) ROW(one_shot_lines_reduce)                                                           \
     ROW(chain_broadcast) ROW(copy_chain_broadcast) ROW(exchange_broadcast) ROW(exchange_allgather)                     \
     ROW(exchange_alltoall) ROW(exchange_gather) ROW(exchange_scatter) ROW(exchange_barrier) ROW(copy_broadcast)        \
-    ROW(copy_allgather) ROW(copy_alltoall) ROW(copy_gather) ROW(copy_scatter)
+    ROW(copy_allgather) ROW(copy_alltoall) ROW(copy_gather) ROW(copy_scatter) ROW(ring_copy_allreduce)                 \
+    ROW(ring_lines_reduce) ROW(ring_lines_broadcast)
 /* clang-format on */
 
 #define DECLARE_ROW(symbol) extern const struct algorithm algorithm_##symbol;

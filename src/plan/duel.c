@@ -48,9 +48,10 @@ static const struct plan_row *row_of(enum param_id id)
 
 static enum coll coll_of(const struct plan_row *row)
 {
-    static const enum coll of[] = {
-        [REDUCING] = COLL_ALLREDUCE,  [WHOLE] = COLL_ALLREDUCE,     [UNROOTED] = COLL_ALLREDUCE,
-        [ALLREDUCE] = COLL_ALLREDUCE, [BROADCAST] = COLL_BROADCAST, [ANY] = COLL_ALLTOALL};
+    static const enum coll of[] = {[REDUCING] = COLL_ALLREDUCE,     [WHOLE] = COLL_ALLREDUCE,
+                                   [UNROOTED] = COLL_ALLREDUCE,     [ROOTED] = COLL_REDUCE,
+                                   [SCATTER] = COLL_REDUCE_SCATTER, [ALLREDUCE] = COLL_ALLREDUCE,
+                                   [BROADCAST] = COLL_BROADCAST,    [ANY] = COLL_ALLTOALL};
     return of[row->collectives];
 }
 

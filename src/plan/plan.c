@@ -21,6 +21,8 @@
 #define SYMMETRIC_BLOCKS 32 /* of those in symmetric memory */
 #define SCATTER_BLOCKS   48 /* and of reduce-scatters there: 64 are 6 % faster */
 #define MANY_BLOCKS      64 /* of plain data, of three ranks or more */
+#define RING_BLOCKS      32 /* of what goes round in long chunks: 24 are as fast, but in long reduce-scatters */
+#define RING_LINES       24 /* in lines: 16 are 5 % slower, 32 as fast */
 #define READ_BLOCKS      24 /* of what is read: 16 are as fast, but not where it is pushed for once, or divided */
 
 enum { ANYWHERE = 0 };
@@ -156,7 +158,8 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
-           (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0);
+           (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0) |
+           (facts->narrow ? 0 : PLAN_WIDE);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -168,6 +171,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
         return coll == COLL_ALLREDUCE || coll == COLL_REDUCE;
     case UNROOTED:
         return coll == COLL_ALLREDUCE || coll == COLL_REDUCE_SCATTER;
+    case ROOTED:
+        return coll == COLL_REDUCE;
     case ALLREDUCE:
         return coll == COLL_ALLREDUCE;
     case SCATTER:
@@ -192,10 +197,17 @@ static const struct plan_row *choose(const struct plan_rules *rules, enum coll c
     return &plan_table[i]; /* the last one is for all that is left */
 }
 
+bool plan_goes_round(enum way way)
+{
+    return way == WAY_RING || way == WAY_RING_LINES || way == WAY_RING_COPY;
+}
+
 static enum kernel_mode mode_of(enum way way, enum coll coll)
 {
-    if (way == WAY_BULK_COPY)
+    if (way == WAY_BULK_COPY || way == WAY_RING_COPY)
         return KERNEL_REDUCE_OWN;
+    if (coll == COLL_BROADCAST)
+        return KERNEL_BROADCAST;
     return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
 }
 
@@ -205,6 +217,8 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
     const bool many = facts->nranks > 2, allreduce = plan->mode == KERNEL_ALLREDUCE;
     switch (plan->launch.kernel) {
     case KERNEL_REDUCE_LINES:
+        if (plan_goes_round(plan->way))
+            return RING_LINES;
         if (allreduce)
             return LINES_BLOCKS;
         return many && plan->mode == KERNEL_REDUCE && plan->given >= ROOTED_LONG ? ROOTED_BLOCKS : 0;
@@ -214,6 +228,8 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
         if (plan->reads)
             return READ_BLOCKS;
         return many && !facts->in_host ? MANY_BLOCKS : 0;
+    case KERNEL_REDUCE_RING:
+        return RING_BLOCKS;
     default:
         return 0;
     }
@@ -240,7 +256,7 @@ static bool reads(const struct plan_rules *rules, const struct plan_facts *facts
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
 static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct plan *plan)
 {
-    bool all = kernel == KERNEL_REDUCE_PEER || kernel == KERNEL_REDUCE_LINES ||
+    bool all = kernel == KERNEL_REDUCE_PEER || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_RING ||
                (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
     plan->launch.kernel = kernel;
     if (kernel == KERNEL_CHAIN)
@@ -272,8 +288,8 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     plan.reads = reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
-    plan.needs_bulk =
-        row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES || row->kernel == KERNEL_CHAIN;
+    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES ||
+                      row->kernel == KERNEL_REDUCE_RING || row->kernel == KERNEL_CHAIN;
     return plan;
 }
 
@@ -282,6 +298,7 @@ const char *plan_kernel_name(enum kernel_id kernel)
     static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",       [KERNEL_CHAIN] = "chain",
                                         [KERNEL_COURIER] = "courier",         [KERNEL_REDUCE_ONE] = "reduce_one",
                                         [KERNEL_REDUCE_TWO] = "reduce_two",   [KERNEL_REDUCE_BULK] = "reduce_bulk",
-                                        [KERNEL_REDUCE_PEER] = "reduce_peer", [KERNEL_REDUCE_LINES] = "reduce_lines"};
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer", [KERNEL_REDUCE_LINES] = "reduce_lines",
+                                        [KERNEL_REDUCE_RING] = "reduce_ring"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

@@ -23,6 +23,7 @@ enum plan_fact {
     PLAN_LINES = 256,     /* links carry lines of 128 bytes as a whole, and there is more than one rank */
     PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
     PLAN_MANY = 1024,     /* three ranks or more */
+    PLAN_WIDE = 2048,     /* elements have 4 bytes or more: partial sums are no rounder than sums */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */
@@ -35,6 +36,7 @@ struct plan_facts {
     unsigned protocols;      /* of messages by kernel: bits of enum kernel_form */
     struct kernel_room room; /* that kernels have on all GPUs */
     bool symmetric;          /* what is read and written is symmetric memory */
+    bool narrow;             /* elements have fewer than 4 bytes: they are summed in more */
 };
 
 #define WAY(...) +1
@@ -80,6 +82,9 @@ unsigned plan_protocols(void);
 struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes,
                       bool capturing);
 struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts);
+
+/* Do chunks go from rank to rank? */
+bool plan_goes_round(enum way way);
 
 /* The name of a kernel, for people. */
 const char *plan_kernel_name(enum kernel_id kernel);

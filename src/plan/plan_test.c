@@ -16,9 +16,17 @@
 #define M ((uint64_t)1 << 20)
 
 static struct plan_rules rules;
-/* Four GPUs of four processes, or of one; two of two; windows in host memory. */
+/* Four GPUs of four processes, in calls of floats or of halves, or of one process; two of two; windows in host memory.
+ */
 static const struct plan_facts apart = {
     .nranks = 4, .copies = true, .apart = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
+static const struct plan_facts narrow = {.nranks = 4,
+                                         .copies = true,
+                                         .apart = true,
+                                         .lines = true,
+                                         .protocols = 7,
+                                         .room = {0, KERNEL_STRIPES},
+                                         .narrow = true};
 static const struct plan_facts together = {
     .nranks = 4, .copies = true, .loads = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
 static const struct plan_facts pair = {
@@ -43,8 +51,8 @@ static void expect(const struct plan_facts *facts, enum coll coll, uint64_t byte
     assert_string_equal(way_name(plan.way)->text, way_name(way)->text);
     assert_string_equal(plan_kernel_name(plan.launch.kernel), plan_kernel_name(kernel));
     assert_int_equal(plan.bytes, bytes);
-    assert_int_equal(plan.needs_bulk,
-                     kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_CHAIN);
+    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES ||
+                                          kernel == KERNEL_REDUCE_RING || kernel == KERNEL_CHAIN);
     assert_true(plan.launch.blocks > 0 || kernel == KERNEL_EXCHANGE || kernel == KERNEL_NONE);
 }
 
@@ -53,19 +61,19 @@ static void test_reductions(void **state)
     expect(&apart, COLL_ALLREDUCE, 0, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K + 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
-    expect(&apart, COLL_REDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
-    expect(&apart, COLL_REDUCE, 256 * K + 1, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&narrow, COLL_REDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&narrow, COLL_REDUCE, 256 * K + 1, true, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&apart, COLL_ALLREDUCE, 4 * M - 1, true, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&apart, COLL_ALLREDUCE, 4 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&apart, COLL_REDUCE_SCATTER, M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&apart, COLL_REDUCE_SCATTER, M, false, WAY_BULK, KERNEL_REDUCE_BULK);
-    expect(&apart, COLL_REDUCE, 32 * M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
-    expect(&apart, COLL_REDUCE, 32 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&narrow, COLL_REDUCE, 32 * M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&narrow, COLL_REDUCE, 32 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K + 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
     set("TUTTI_REDUCE_LINES_TO", "0");
-    expect(&apart, COLL_REDUCE, 512 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
-    expect(&apart, COLL_REDUCE, 512 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&narrow, COLL_REDUCE, 512 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&narrow, COLL_REDUCE, 512 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     set("TUTTI_REDUCE_LINES_TO", NULL);
@@ -79,8 +87,9 @@ static void test_reductions(void **state)
     /* long allreduces in lines need fewer blocks, unless the user wants more */
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M - 16, false).launch.blocks, 32);
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 2 * M, true).launch.blocks, 24);
-    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M - 16, false).launch.blocks, 32);
-    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 16);
+    assert_int_equal(plan_call(&rules, &narrow, COLL_REDUCE, 4 * M - 16, false).launch.blocks, 32);
+    assert_int_equal(plan_call(&rules, &narrow, COLL_REDUCE, 4 * M, false).launch.blocks, 16);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 4 * M, false).launch.blocks, 24);
     assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE, 4 * M, false).launch.blocks, 32);
     struct plan_facts more = apart;
     more.room.least = 28;
@@ -89,7 +98,7 @@ static void test_reductions(void **state)
     assert_int_equal(plan_call(&rules, &more, COLL_ALLREDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
     assert_int_equal(plan_call(&rules, &more, COLL_REDUCE, 3 * M, false).launch.blocks, KERNEL_LINES_BLOCKS);
     /* three ranks or more have more in flight by more blocks */
-    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 64 * M, true).launch.blocks, 64);
+    assert_int_equal(plan_call(&rules, &narrow, COLL_REDUCE_SCATTER, 64 * M, true).launch.blocks, 64);
     assert_int_equal(plan_call(&rules, &pair, COLL_REDUCE_SCATTER, 64 * M, true).launch.blocks, 32);
     /* as much work as with a vector of all blocks */
     assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE_SCATTER, 256 * K, false).launch.blocks, 32);
@@ -114,19 +123,42 @@ static void test_pairs(void **state)
     expect(&without, COLL_ALLREDUCE, 256 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
 }
 
+/* Three ranks or more; elements whose partial sums lose nothing. */
+static void test_rings(void **state)
+{
+    struct plan_facts without = apart;
+    without.lines = false;
+    expect(&apart, COLL_REDUCE, 128 * K - 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&apart, COLL_REDUCE, 128 * K, true, WAY_RING_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE, 96 * M - 1, false, WAY_RING_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE, 96 * M, false, WAY_RING, KERNEL_REDUCE_RING);
+    assert_int_equal(plan_call(&rules, &apart, COLL_REDUCE, 96 * M, false).launch.blocks, 32);
+    expect(&without, COLL_REDUCE, 96 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&without, COLL_REDUCE, 96 * M, false, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&pair, COLL_REDUCE, 128 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&narrow, COLL_REDUCE, 128 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&in_host, COLL_REDUCE, 128 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_REDUCE_SCATTER, 16 * M - 1, true, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_REDUCE_SCATTER, 16 * M, true, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&narrow, COLL_REDUCE_SCATTER, 16 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_ALLREDUCE, 192 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
+    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 192 * M, false).mode, KERNEL_REDUCE_OWN);
+    expect(&apart, COLL_ALLREDUCE, 192 * M, true, WAY_BULK, KERNEL_REDUCE_BULK); /* copy engines are not captured */
+}
+
 static void test_results_by_copy_engines(void **state)
 {
-    expect(&apart, COLL_ALLREDUCE, 192 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
-    expect(&apart, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    expect(&narrow, COLL_ALLREDUCE, 192 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&narrow, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
     set("TUTTI_GATHER_FROM", "128M");
-    expect(&apart, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
-    assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 128 * M, false).mode, KERNEL_REDUCE_OWN);
+    expect(&narrow, COLL_ALLREDUCE, 128 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    assert_int_equal(plan_call(&rules, &narrow, COLL_ALLREDUCE, 128 * M, false).mode, KERNEL_REDUCE_OWN);
     expect(&apart, COLL_ALLREDUCE, 128 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
-    expect(&apart, COLL_REDUCE, 128 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
     struct plan_facts other = apart;
     other.apart = false; /* some share a process */
     expect(&other, COLL_ALLREDUCE, 128 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
-    other = apart;
+    other = narrow;
     other.nranks = 6; /* parts of less than 24 MiB are not copied */
     expect(&other, COLL_ALLREDUCE, 144 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&other, COLL_ALLREDUCE, 144 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
@@ -145,21 +177,22 @@ static void expect_reads(const struct plan_facts *facts, enum coll coll, uint64_
 static void test_contributions_that_are_read(void **state)
 {
     uint64_t part = 64 * M / (uint64_t)apart.nranks;
-    expect_reads(&apart, COLL_REDUCE_SCATTER, part - 1, false, false);
-    expect_reads(&apart, COLL_REDUCE_SCATTER, part, false, true);
-    expect_reads(&apart, COLL_REDUCE_SCATTER, part, true, false); /* a graph's memory may be gone */
-    expect_reads(&apart, COLL_ALLREDUCE, 192 * M, false, true);
-    expect_reads(&apart, COLL_ALLREDUCE, 192 * M - 1, false, false); /* its kernel carries results, too */
-    expect_reads(&apart, COLL_REDUCE, 192 * M, false, false);
+    expect_reads(&narrow, COLL_REDUCE_SCATTER, part - 1, false, false);
+    expect_reads(&narrow, COLL_REDUCE_SCATTER, part, false, true);
+    expect_reads(&narrow, COLL_REDUCE_SCATTER, part, true, false); /* a graph's memory may be gone */
+    expect_reads(&narrow, COLL_ALLREDUCE, 192 * M, false, true);
+    expect_reads(&narrow, COLL_ALLREDUCE, 192 * M - 1, false, false); /* its kernel carries results, too */
+    expect_reads(&narrow, COLL_REDUCE, 192 * M, false, false);
+    expect_reads(&pair, COLL_REDUCE_SCATTER, 32 * M, false, true);
     expect_reads(&in_host, COLL_REDUCE_SCATTER, 256 * M, false, false);
-    struct plan_facts other = apart;
+    struct plan_facts other = narrow;
     other.copies = false; /* nobody maps anybody's memory */
     expect_reads(&other, COLL_REDUCE_SCATTER, 256 * M, false, false);
-    other = apart;
+    other = narrow;
     other.room = kernel_room(132, 0, 8);
     assert_int_equal(plan_call(&rules, &other, COLL_REDUCE_SCATTER, 256 * M, false).launch.blocks, 8);
     set("TUTTI_READ_FROM", "0");
-    expect_reads(&apart, COLL_REDUCE_SCATTER, 256 * M, false, false);
+    expect_reads(&narrow, COLL_REDUCE_SCATTER, 256 * M, false, false);
     set("TUTTI_READ_FROM", NULL);
 }
 
@@ -205,17 +238,23 @@ static void test_windows_in_host_memory(void **state)
 
 static void test_broadcasts(void **state)
 {
-    struct plan_facts zero = apart;
+    struct plan_facts zero = apart, without = apart;
+    without.lines = false;
     expect(&pair, COLL_BROADCAST, 64 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
-    expect(&apart, COLL_BROADCAST, 512 * K - 1, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
-    expect(&apart, COLL_BROADCAST, 512 * K, false, WAY_FAN, KERNEL_CHAIN);
-    expect(&apart, COLL_BROADCAST, 32 * M, true, WAY_FAN, KERNEL_CHAIN);
-    expect(&apart, COLL_BROADCAST, 32 * M + 1, true, WAY_CHAIN, KERNEL_CHAIN);
-    assert_int_equal(plan_call(&rules, &apart, COLL_BROADCAST, M, false).chunk, 64 * K);
+    expect(&apart, COLL_BROADCAST, 128 * K - 1, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
+    expect(&apart, COLL_BROADCAST, 128 * K, true, WAY_RING_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_BROADCAST, 96 * M - 1, false, WAY_RING_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_BROADCAST, 96 * M, true, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&narrow, COLL_BROADCAST, 96 * M, true, WAY_RING, KERNEL_REDUCE_RING); /* nothing is summed */
+    expect(&without, COLL_BROADCAST, 512 * K - 1, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
+    expect(&without, COLL_BROADCAST, 512 * K, false, WAY_FAN, KERNEL_CHAIN);
+    expect(&without, COLL_BROADCAST, 32 * M, true, WAY_FAN, KERNEL_CHAIN);
+    expect(&without, COLL_BROADCAST, 32 * M + 1, true, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&in_host, COLL_BROADCAST, 32 * M + 1, true, WAY_CHAIN, KERNEL_CHAIN);
+    assert_int_equal(plan_call(&rules, &without, COLL_BROADCAST, M, false).chunk, 64 * K);
     set("TUTTI_CHAIN_COPY_FROM", "1");
-    expect(&apart, COLL_BROADCAST, 512 * K - 1, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
-    expect(&apart, COLL_BROADCAST, 512 * K, false, WAY_COPY_CHAIN, KERNEL_NONE);
-    expect(&apart, COLL_BROADCAST, 512 * K, true, WAY_FAN, KERNEL_CHAIN);
+    expect(&apart, COLL_BROADCAST, 1, false, WAY_COPY_CHAIN, KERNEL_NONE);
+    expect(&apart, COLL_BROADCAST, 512 * K, true, WAY_RING_LINES, KERNEL_REDUCE_LINES);
     assert_int_equal(plan_call(&rules, &apart, COLL_BROADCAST, 24 * M, false).chunk, M);
     assert_int_equal(plan_call(&rules, &apart, COLL_BROADCAST, 48 * M + 24, false).chunk, 2 * M + 4 * K);
     set("TUTTI_CHAIN_COPY_FROM", NULL);
@@ -358,11 +397,17 @@ static void test_duels_follow_from_rows(void **state)
     expect_ways(PARAM_BULK_FROM, &apart, 4 * M, WAY_LINES, WAY_BULK);
     expect_ways(PARAM_BULK_FROM, &pair, 4 * M, WAY_LINES, WAY_LINES);
     expect_ways(PARAM_REDUCE_LINES_TO, &together, 4 * M, WAY_PEER_LOAD, WAY_PEER_LOAD);
-    expect_ways(PARAM_GATHER_FROM, &apart, 256 * M, WAY_BULK, WAY_BULK_COPY);
+    expect_ways(PARAM_RING_COPY_FROM, &apart, 256 * M, WAY_BULK_COPY, WAY_RING_COPY);
+    expect_ways(PARAM_GATHER_FROM, &narrow, 256 * M, WAY_BULK, WAY_BULK_COPY);
+    expect_ways(PARAM_RING_FROM, &apart, 64 * M, WAY_BULK, WAY_RING);
+    expect_ways(PARAM_RING_LINES_TO, &apart, 64 * M, WAY_RING_LINES, WAY_RING);
+    expect_ways(PARAM_RING_LINES_FROM, &apart, 256 * K, WAY_TWO_SHOT, WAY_RING_LINES);
+    struct plan_facts without = apart;
+    without.lines = false;
     expect_ways(PARAM_GATHER_FROM, &apart, 64 * M, WAY_BULK, WAY_BULK); /* parts are too short to be copied */
-    expect_ways(PARAM_CHAIN_FROM, &apart, 256 * K, WAY_EXCHANGE, WAY_FAN);
-    expect_ways(PARAM_CHAIN_FAN, &apart, 64 * K, WAY_FAN, WAY_CHAIN); /* with chains from 1 byte on */
-    expect_ways(PARAM_CHAIN_COPY_FROM, &apart, 64 * M, WAY_CHAIN, WAY_COPY_CHAIN);
+    expect_ways(PARAM_CHAIN_FROM, &without, 256 * K, WAY_EXCHANGE, WAY_FAN);
+    expect_ways(PARAM_CHAIN_FAN, &without, 64 * K, WAY_FAN, WAY_RING); /* with chains from 1 byte on */
+    expect_ways(PARAM_CHAIN_COPY_FROM, &apart, 64 * M, WAY_RING_LINES, WAY_COPY_CHAIN);
     assert_string_equal(duel_of(PARAM_CHAIN_FAN).with, "TUTTI_CHAIN_FROM=1");
     assert_string_equal(duel_of(PARAM_CHAIN_FROM).with, "");
     assert_string_equal(duel_of(PARAM_CHAIN_FAN).collectives[0], "broadcast");
@@ -374,6 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_rings),
         cmocka_unit_test(test_results_by_copy_engines),
         cmocka_unit_test(test_contributions_that_are_read),
         cmocka_unit_test(test_memory_where_it_lies),

@@ -15,6 +15,22 @@ void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, st
     }
 }
 
+static int8_t only(uint32_t ranks)
+{
+    return ranks ? (int8_t)__builtin_ctz(ranks) : -1;
+}
+
+void steps_ring(const struct flow *flow, int rank, struct kernel_reduce *what)
+{
+    what->ring = true;
+    what->wants = flow->result;
+    what->before = only(flow->from ? flow->from : flow->takes);
+    what->next = only(flow->to ? flow->to : flow->gives);
+    what->parts = flow->blocks;
+    for (int owner = 0; owner < KERNEL_RANKS; owner++)
+        what->part[owner] = flow->blocks == 1 ? (owner == rank ? 0 : -1) : owner < flow->blocks ? (int8_t)owner : -1;
+}
+
 void steps_chain(const struct flow *flow, struct kernel_chain *what)
 {
     what->parts = flow->blocks;

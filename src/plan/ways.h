@@ -16,7 +16,10 @@ enum way {
     WAY_BULK,           /* as WAY_TWO_SHOT, through larger scratch */
     WAY_BULK_COPY,      /* the same, results by copy engines */
     WAY_PEER_LOAD,      /* the same, from and to users' memory */
-    WAY_CHAIN,          /* broadcasts: from rank to rank */
+    WAY_RING,           /* reductions and broadcasts: from rank to rank */
+    WAY_RING_LINES,     /* the same, in lines of 128 bytes */
+    WAY_RING_COPY,      /* the same of an allreduce, results by copy engines */
+    WAY_CHAIN,          /* broadcasts: from rank to rank, in long chunks */
     WAY_COPY_CHAIN,     /* the same by copy engines */
     WAY_FAN,            /* broadcasts: to all through one */
     WAY_COUNT

@@ -144,8 +144,8 @@ class Tune(unittest.TestCase):
 
     @unittest.skipIf(QUICK, "short")
     def test_large(self):
-        out, _ = self.tune("--quick", "-n", "3", "-e", "4M", "--only", "TUTTI_CHAIN_FAN,CHAIN_COPY_FROM")
-        self.assertEqual(re.findall(r"(?m)^    -> TUTTI_(\w+)", out), ["CHAIN_FAN", "CHAIN_COPY_FROM"])
+        out, _ = self.tune("--quick", "-n", "3", "-e", "4M", "--only", "TUTTI_RING_LINES_FROM,CHAIN_COPY_FROM")
+        self.assertEqual(re.findall(r"(?m)^    -> TUTTI_(\w+)", out), ["RING_LINES_FROM", "CHAIN_COPY_FROM"])
 
     @unittest.skipIf(QUICK, "short")
     def test_both_kinds_and_rounds(self):

@@ -16,7 +16,8 @@ TUTTI = DRIVER = ""
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 RANKS, ROOT = 3, 1
 DEADLINE = 50  # seconds
-SCRATCH = {"TUTTI_PEER_MOST": "0"}  # the ranks are of one process: nothing is reduced where it lies
+# the ranks are of one process: nothing is reduced where it lies
+SCRATCH = {"TUTTI_PEER_MOST": "0", "TUTTI_RING_LINES_FROM": "1T"}
 WORDS = {"TUTTI_REDUCE_LINES_TO": "0", **SCRATCH}
 LINES = {"TUTTI_REDUCE_LINES_FROM": "1", "TUTTI_REDUCE_LINES_TO": "1M", **SCRATCH}
 WAYS = [  # way, collectives, bytes, settings, and ranks if these are not RANKS
@@ -27,10 +28,14 @@ WAYS = [  # way, collectives, bytes, settings, and ranks if these are not RANKS
     ("lines", "allreduce reduce reduce_scatter", "192K", LINES),
     ("one-shot-lines", "allreduce reduce", "192K", SCRATCH, 2),
     ("bulk", "allreduce reduce reduce_scatter", "1536K", WORDS),
-    ("bulk-copy", "allreduce", "1536K", {"TUTTI_GATHER_FROM": "1M", "TUTTI_COPY_FROM": "1K", **SCRATCH}),
+    ("bulk-copy", "allreduce", "1536K", {"TUTTI_GATHER_FROM": "1M", "TUTTI_COPY_FROM": "1K", **WORDS}, 2),
     ("peer-load", "allreduce reduce reduce_scatter", "1536K", {}),
-    ("fan", "broadcast", "768K", {}),
-    ("chain", "broadcast", "768K", {"TUTTI_CHAIN_FAN": "1"}),
+    ("ring", "reduce reduce_scatter broadcast", "1536K", {"TUTTI_RING_FROM": "1", "TUTTI_RING_LINES_TO": "1",
+                                                          "TUTTI_CHAIN_FAN": "1", "TUTTI_PEER_MOST": "0"}),
+    ("ring-lines", "reduce broadcast", "192K", {}),
+    ("ring-copy", "allreduce", "1536K", {"TUTTI_RING_COPY_FROM": "1M", "TUTTI_COPY_FROM": "1K", **SCRATCH}),
+    ("fan", "broadcast", "768K", SCRATCH),
+    ("chain", "broadcast", "768K", {"TUTTI_CHAIN_FAN": "1", "TUTTI_P2P_DISABLE": "1"}),
     ("copy-chain", "broadcast", "768K", {"TUTTI_CHAIN_COPY_FROM": "512K", "TUTTI_COPY_FROM": "1K"}),
 ]
 
@@ -44,8 +49,8 @@ def chosen(collective, size, settings, ranks):
     """The way that tutti schedule names for the call. Ranks share a process;
     of a reduce-scatter a call's count is that of a block."""
     size = int(size[:-1]) * 1024 // (ranks if collective == "reduce_scatter" else 1)
-    text = tutti("schedule", collective, "--plan", str(size), "--where", "process", "-n", str(ranks),
-                 "--quiet", **settings)
+    where = "host" if "TUTTI_P2P_DISABLE" in settings else "process"
+    text = tutti("schedule", collective, "--plan", str(size), "--where", where, "-n", str(ranks), "--quiet", **settings)
     return re.search(r": ([\w-]+)", text).group(1)
 
 

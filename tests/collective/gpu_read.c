@@ -3,7 +3,8 @@
  * Reductions whose contributions are read where they lie: all types and operations, in place, at odd places and of odd
  * lengths, in buffers that peers have mapped by then. On the stand-in driver.
  * gpu_read: ends with an error unless nearly all were read. gpu_read pushed: in memory that peers cannot map none is.
- * gpu_read fresh: peers map buffers while kernels look whether they have.
+ * gpu_read fresh: peers map buffers while kernels look whether they have. gpu_read ring: contributions go from rank to
+ * rank, but those of narrow elements, and those of rooted reductions, too.
  */
 #include "data.h"
 #include "gpu_piece.h"
@@ -22,6 +23,7 @@
 #define PIECE ((size_t)4 << 20)
 #define FRESH 60
 #define NAPS  20 /* rounds in which peers map */
+#define WIDE  4  /* bytes of elements from which on they go round */
 
 static tutti_comm_t comm;
 static int rank, nranks;
@@ -34,6 +36,8 @@ struct reduction {
     bool scatter, in_place;
     size_t count, shift; /* elements of a vector, or of a block of it; in front of it */
     uint64_t seed;
+    bool rooted;
+    int root;
 };
 
 static void copy(void *to, const void *from, size_t bytes)
@@ -63,8 +67,9 @@ static void issue(const struct reduction *what, const unsigned char *from, unsig
     uint64_t scalar = data_scalar(what->type, rank);
     if (what->op == DATA_PREMUL)
         OK(tutti_op_create_premul_sum(&op, &scalar, what->type, comm));
-    OK(what->scatter ? tutti_reduce_scatter(from, to, what->count, what->type, op, comm, NULL)
-                     : tutti_allreduce(from, to, what->count, what->type, op, comm, NULL));
+    OK(what->rooted    ? tutti_reduce(from, to, what->count, what->type, op, what->root, comm, NULL)
+       : what->scatter ? tutti_reduce_scatter(from, to, what->count, what->type, op, comm, NULL)
+                       : tutti_allreduce(from, to, what->count, what->type, op, comm, NULL));
     if (what->op == DATA_PREMUL)
         OK(tutti_op_destroy(op, comm));
     OK(tutti_comm_synchronize(comm));
@@ -77,6 +82,8 @@ static void reduce(const struct reduction *what)
     unsigned char *from = in + what->shift * size, *to = what->in_place ? from + mine * size : out + what->shift * size;
     put(what, in);
     issue(what, from, to);
+    if (what->rooted && what->root != rank)
+        return;
     copy(here, to, what->count * size);
     data_result(&table, what->type, what->op, nranks, what->seed);
     for (size_t i = 0; i < what->count; i++) {
@@ -84,8 +91,11 @@ static void reduce(const struct reduction *what)
         if (data_same(here + i * size, want, what->type, what->op == TUTTI_AVG))
             continue;
         fprintf(stderr, "rank %d: %s of %s, %s, %zu elements behind %zu%s: element %zu is wrong\n", rank,
-                data_op_name(what->op), data_type_name(what->type), what->scatter ? "scattered" : "of all", what->count,
-                what->shift, what->in_place ? ", in place" : "", i);
+                data_op_name(what->op), data_type_name(what->type),
+                what->rooted    ? "to a root"
+                : what->scatter ? "scattered"
+                                : "of all",
+                what->count, what->shift, what->in_place ? ", in place" : "", i);
         exit(1);
     }
 }
@@ -101,6 +111,42 @@ static void reduce_all(void)
                                          seed % 4 ? 0 : seed % 16, seed};
                 reduce(&what);
             }
+}
+
+/* Rooted ones, of which some are narrow, too, and broadcasts. */
+static void reduce_to_roots(void)
+{
+    uint64_t seed = 1000;
+    for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
+        for (int op = 0; op <= DATA_PREMUL; op++, seed++) {
+            struct reduction what = {.type = (tutti_type_t)type,
+                                     .op = op,
+                                     .rooted = true,
+                                     .root = (int)(seed % (uint64_t)nranks),
+                                     .in_place = seed % 2,
+                                     .count = MOST - seed % 7,
+                                     .shift = seed % 4 ? 0 : seed % 16,
+                                     .seed = seed};
+            reduce(&what);
+        }
+}
+
+static void broadcast(void)
+{
+    for (int root = 0; root < nranks; root++)
+        for (size_t shift = 0; shift < 24; shift += 5) {
+            const size_t bytes = ROOM - 100 - 3 * shift;
+            for (size_t i = 0; i < bytes; i++)
+                here[i] = (unsigned char)(i * 7 + (size_t)root * 31 + shift);
+            if (rank == root)
+                copy(in + shift, here, bytes);
+            OK(tutti_broadcast(in + shift, shift % 2 ? in + shift : out + 2 * shift, bytes, TUTTI_UINT8, root, comm,
+                               NULL));
+            OK(tutti_comm_synchronize(comm));
+            unsigned char *found = here + bytes;
+            copy(found, shift % 2 ? in + shift : out + 2 * shift, bytes);
+            require(memcmp(found, here, bytes) == 0, "a broadcast");
+        }
 }
 
 /* A sum that is no number has the bits of the type's own, beside a neighbour that is one. */
@@ -158,7 +204,8 @@ int main(int argc, char **argv)
 {
     const char *local_rank = getenv("TUTTI_LOCAL_RANK");
     void *found[2] = {NULL, NULL};
-    bool pushed = argc > 1 && strcmp(argv[1], "pushed") == 0, fresh = argc > 1 && strcmp(argv[1], "fresh") == 0;
+    bool pushed = argc > 1 && strcmp(argv[1], "pushed") == 0, fresh = argc > 1 && strcmp(argv[1], "fresh") == 0,
+         ring = argc > 1 && strncmp(argv[1], "ring", 4) == 0;
     if (!local_rank)
         return 2;
     log_open("info");
@@ -182,12 +229,19 @@ int main(int argc, char **argv)
         reduce_in_fresh_memory();
     else
         reduce_all();
+    if (ring) {
+        reduce_to_roots();
+        broadcast();
+    }
     reduce_nothing(TUTTI_BFLOAT16, 0xffff, 0x7fc0);
     reduce_nothing(TUTTI_FLOAT16, 0xffff, 0x7e00);
     OK(tutti_comm_destroy(comm));
-    unsigned read = counted("read"), others = counted("pushed");
+    unsigned read = counted("read"), others = counted("pushed"), narrow = 2; /* that which is no number */
+    for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
+        narrow += data_size((tutti_type_t)type) < WIDE ? 4 * (DATA_PREMUL + 1) : 0;
     require(fresh    ? read && others
             : pushed ? !read && others
+            : ring   ? narrow && read <= narrow && read > narrow / 2
                      : read > 10 * others,
             "contributions are read where they can be, and nowhere else");
     free(here);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The broadcast kernel on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among
+/* Broadcasts by kernels on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among
  * reductions. */
 #include "cuda/kernels/follow.h"
 #include "cuda/kernels/draw.h"
@@ -50,8 +50,10 @@ static void make_broadcast(struct broadcast *b, struct job *job)
     const int root = (int)below((unsigned)team.n), fan = (int)below(2), in_place = (int)below(2);
     const uint64_t chunks[] = {0, 16, 100, 4096, (uint64_t)1 << 40}, chunk = chunks[below(5)];
     const size_t bytes = b->bytes = chunk == 16 || chunk == 100 ? below(30000) : random_bytes_of_broadcast(blocks);
+    static const char *const kernels[] = {"tutti_chain", "tutti_reduce_ring_float", "tutti_reduce_lines_float"};
+    const unsigned kernel = team.n > 2 ? below(3) : 0;
     *job =
-        (struct job){.kernel = cuda_kernel_find("tutti_chain"), .each_block_its_thread = blocks < 5 && below(8) == 0};
+        (struct job){.kernel = cuda_kernel_find(kernels[kernel]), .each_block_its_thread = blocks < 5 && below(8) == 0};
     for (int p = 0; p < team.n; p++) {
         for (int end = 0; end < 2; end++) {
             b->memory[p][end] = allocate(bytes + 16 + GUARD);
@@ -61,7 +63,18 @@ static void make_broadcast(struct broadcast *b, struct job *job)
         b->out[p] = in_place ? in : b->memory[p][1] + random_shift();
         if (p == root)
             b->in = in;
-        job->grid[p] = (struct cuda_index){blocks, 1, 1};
+        job->grid[p] =
+            (struct cuda_index){kernel == 2 && blocks > KERNEL_LINES_BLOCKS ? KERNEL_LINES_BLOCKS : blocks, 1, 1};
+        if (kernel) {
+            job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),
+                                                           .in = p == root || in_place ? in : NULL,
+                                                           .out = b->out[p],
+                                                           .count = bytes,
+                                                           .mode = KERNEL_BROADCAST,
+                                                           .chunk = chunk};
+            follow_ring(kernel == 1 ? KERNEL_REDUCE_RING : KERNEL_REDUCE_LINES, root, &job->params[p].reduce);
+            continue;
+        }
         job->params[p].chain = (struct kernel_chain){.team = team_of(&team, p),
                                                      .in = p == root || in_place ? in : NULL,
                                                      .out = b->out[p],

@@ -23,6 +23,7 @@ __thread bool cuda_kernel_has_waited;
     RUN(tutti_reduce_one_##name, kernel_reduce)                                                                        \
     RUN(tutti_reduce_two_##name, kernel_reduce)                                                                        \
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
+    RUN(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     RUN(tutti_reduce_peer_##name, kernel_peer)
 RUN(tutti_chain, kernel_chain)
@@ -36,6 +37,7 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_one_##name, kernel_reduce)                                                                        \
     ROW(tutti_reduce_two_##name, kernel_reduce)                                                                        \
     ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
+    ROW(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     ROW(tutti_reduce_peer_##name, kernel_peer)
 static const struct cuda_kernel kernels[] = {ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(

@@ -4,6 +4,7 @@
 #define TUTTI_EMULATION_CUDA_KERNELS_DRAW_H
 
 #include "base/random.h"
+#include "device/cuda/kernels/kernels.h"
 #include "device/type.h"
 
 #include <stdbool.h>
@@ -45,6 +46,24 @@ static inline void random_fill(tutti_type_t type, unsigned char *p, size_t count
         if (bits >> 62)
             bits = one[type] ^ (bits & near_one[type]);
         memcpy(p + i * size, &bits, size);
+    }
+}
+
+static inline size_t random_bytes_of_message(void)
+{
+    switch (below(quick() ? 4 : 6)) {
+    case 0:
+        return 0;
+    case 1:
+        return below(20);
+    case 2:
+        return KERNEL_LL_BYTES * (1 + below(3)) - 1 + below(3);
+    case 3:
+        return below(9000);
+    case 4:
+        return below(400000);
+    default:
+        return below(40000);
     }
 }
 

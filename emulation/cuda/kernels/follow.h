@@ -19,6 +19,8 @@ static inline enum way follow_way(enum kernel_id kernel, enum kernel_mode mode)
 
 static inline enum coll follow_coll(enum kernel_mode mode)
 {
+    if (mode == KERNEL_BROADCAST)
+        return COLL_BROADCAST;
     return mode == KERNEL_REDUCE ? COLL_REDUCE : mode == KERNEL_REDUCE_SCATTER ? COLL_REDUCE_SCATTER : COLL_ALLREDUCE;
 }
 
@@ -33,6 +35,30 @@ static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_
     if (!found)
         abort();
     steps_reduce(&found->flow, kernel, what->team.nranks, what);
+}
+
+/* The same of what goes round, of kernels that can. */
+static inline void follow_ring(enum kernel_id kernel, int root, struct kernel_reduce *what)
+{
+    struct way_flows flows = {0};
+    enum kernel_mode mode = (enum kernel_mode)what->mode;
+    enum way way = kernel == KERNEL_REDUCE_LINES ? WAY_RING_LINES
+                   : mode == KERNEL_REDUCE_OWN   ? WAY_RING_COPY
+                                                 : WAY_RING;
+    const struct way_flow *found = way_find(&flows, way, follow_coll(mode), root, what->team.rank, what->team.nranks);
+    if (!found)
+        abort();
+    steps_ring(&found->flow, what->team.rank, what);
+}
+
+/* The kernel that can do the same as this one, but from rank to rank; KERNEL_NONE: there is none. */
+static inline enum kernel_id follow_ring_kernel(enum kernel_id kernel, enum kernel_mode mode, int nranks)
+{
+    if (nranks < 3)
+        return KERNEL_NONE;
+    if (kernel == KERNEL_REDUCE_BULK)
+        return mode == KERNEL_ALLREDUCE ? KERNEL_NONE : KERNEL_REDUCE_RING;
+    return kernel == KERNEL_REDUCE_LINES && mode == KERNEL_REDUCE ? KERNEL_REDUCE_LINES : KERNEL_NONE;
 }
 
 static inline void follow_chain(enum way way, int root, struct kernel_chain *what)

@@ -19,6 +19,7 @@
 #define SCALAR    5 /* operators beyond tutti's own: sums premultiplied by an immediate scalar, by one in memory */
 #define SCALAR_AT 6
 #define OPS       7
+#define FAMILIES  (KERNEL_REDUCE_RING - KERNEL_REDUCE_ONE) /* of which some have a twin that goes round */
 
 struct exchange;
 
@@ -28,7 +29,7 @@ struct trial {
     enum kernel_mode mode;
     tutti_type_t type;
     int op, root;
-    bool in_place;
+    bool in_place, ring;
     size_t count;
     unsigned blocks, stripes;
     unsigned char *memory[KERNEL_RANKS][2], *in[KERNEL_RANKS], *out[KERNEL_RANKS], *want[KERNEL_RANKS];
@@ -77,8 +78,8 @@ static void make_buffers(struct trial *t, int p)
     random_fill(t->type, (unsigned char *)&t->scalar[p], 1);
 }
 
-/* What one block of everybody's input becomes. */
-static void reference(const struct trial *t, unsigned char *out, size_t first)
+/* What one block of everybody's input becomes, of rank `owner`: what goes round begins behind that. */
+static void reference(const struct trial *t, unsigned char *out, size_t first, int owner)
 {
     const size_t size = type_size(t->type);
     const void *src[KERNEL_RANKS];
@@ -90,8 +91,9 @@ static void reference(const struct trial *t, unsigned char *out, size_t first)
                                         t->op < SCALAR ? NULL : &t->scalar[p]),
                          TUTTI_SUCCESS);
         reduction_prepare(&r, prepared[p], t->in[p] + first * size, t->count);
-        src[p] = prepared[p];
     }
+    for (int p = 0; p < team.n; p++)
+        src[p] = prepared[t->ring ? (owner + 1 + p) % team.n : p];
     reduction_apply(&r, out, src, team.n, t->count);
     if (reduction_needs_finish(&r))
         reduction_finish(&r, out, out, t->count);
@@ -104,9 +106,10 @@ static void expect_own_parts(struct trial *t)
 {
     const uint64_t bytes = t->count * type_size(t->type), part = kernel_part_bytes(bytes, team.n);
     unsigned char *all = allocate(bytes);
-    reference(t, all, 0);
     for (int p = 0; p < team.n; p++) {
         const uint64_t from = part * (uint64_t)p;
+        if (p == 0 || t->ring)
+            reference(t, all, 0, p);
         memcpy(t->want[p], t->out[p], bytes);
         if (from < bytes)
             memcpy(t->want[p] + from, all + from, bytes - from < part ? bytes - from : part);
@@ -123,19 +126,19 @@ static void make_expectations(struct trial *t)
     const size_t bytes = t->count * type_size(t->type);
     for (int p = 0; p < team.n; p++)
         if (t->mode == KERNEL_REDUCE_SCATTER)
-            reference(t, t->want[p], t->count * (size_t)p);
+            reference(t, t->want[p], t->count * (size_t)p, p);
         else if (!wants(t, p))
             memcpy(t->want[p], t->out[p], bytes);
         else if (p == 0 || t->mode == KERNEL_REDUCE)
-            reference(t, t->want[p], 0);
+            reference(t, t->want[p], 0, p);
         else
             memcpy(t->want[p], t->want[0], bytes);
 }
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange",   "chain",       "courier",     "reduce_one",
-                                           "reduce_two", "reduce_bulk", "reduce_peer", "reduce_lines"};
+    static const char *const families[] = {"exchange",    "chain",       "courier",      "reduce_one", "reduce_two",
+                                           "reduce_bulk", "reduce_peer", "reduce_lines", "reduce_ring"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel],
              type_name(type));
@@ -158,7 +161,7 @@ static void make_job(const struct trial *t, struct job *job)
         (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
     assert_int_equal(job->kernel->size,
                      t->kernel == KERNEL_REDUCE_PEER ? sizeof(struct kernel_peer) : sizeof(struct kernel_reduce));
-    const bool invites = below(4);
+    const bool invites = below(4) && !t->ring;
     for (int p = 0; p < team.n; p++) {
         job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
         job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),
@@ -171,7 +174,10 @@ static void make_job(const struct trial *t, struct job *job)
                                                        .premul = t->op >= SCALAR,
                                                        .scalar = t->op == SCALAR ? t->scalar[p] : 0,
                                                        .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
-        follow_reduce(t->kernel, t->root, &job->params[p].reduce);
+        if (t->ring)
+            follow_ring(t->kernel, t->root, &job->params[p].reduce);
+        else
+            follow_reduce(t->kernel, t->root, &job->params[p].reduce);
         job->params[p].reduce.invites = invites;
         job->params[p].reduce.sure = below(2);
         for (int q = 0; q < team.n; q++)
@@ -219,6 +225,9 @@ static void add(struct trial t)
 {
     struct trial *kept = &trials[pending];
     *kept = t;
+    const enum kernel_id ring = follow_ring_kernel(t.kernel, t.mode, team.n);
+    kept->ring = ring != KERNEL_NONE && type_size(t.type) >= 4 && below(2);
+    kept->kernel = kept->ring ? ring : t.kernel;
     for (int p = 0; p < team.n; p++)
         make_buffers(kept, p);
     make_expectations(kept);
@@ -263,7 +272,7 @@ static void test_everything(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-            for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_REDUCE_RING; kernel++)
                 if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
                     each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
         each_type_and_op(KERNEL_REDUCE_BULK, KERNEL_REDUCE_OWN);
@@ -279,7 +288,7 @@ static void test_many_in_a_row(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < (quick() ? 100 : 500); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
-            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES));
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
                 kernel = KERNEL_REDUCE_ONE;
             add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
@@ -332,7 +341,7 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)),
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES)),
                               .type = TUTTI_INT32,
                               .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
@@ -376,24 +385,6 @@ struct exchange {
     unsigned char *sent[KERNEL_RANKS][KERNEL_RANKS], *received[KERNEL_RANKS][KERNEL_RANKS];
     size_t bytes[KERNEL_RANKS][KERNEL_RANKS];
 };
-
-static size_t random_bytes_of_message(void)
-{
-    switch (below(quick() ? 4 : 6)) {
-    case 0:
-        return 0;
-    case 1:
-        return below(20);
-    case 2:
-        return KERNEL_LL_BYTES * (1 + below(3)) - 1 + below(3);
-    case 3:
-        return below(9000);
-    case 4:
-        return below(400000);
-    default:
-        return below(40000);
-    }
-}
 
 /* A chunk of plain data, several of them, more than a stripe has slots: for each of so many stripes. */
 static size_t long_message(void)
@@ -567,7 +558,11 @@ static void test_abort(void **state)
             else
                 job.params[0].reduce = (struct kernel_reduce){
                     .team = team_of(&team, 0), .in = buffer[0], .out = buffer[1], .count = 30000, .mode = mode};
-            if (kernel == KERNEL_CHAIN)
+            if (kernel == KERNEL_REDUCE_RING) { /* each rank gets its own; as the root */
+                if (mode == KERNEL_ALLREDUCE)
+                    job.params[0].reduce.mode = KERNEL_REDUCE_OWN;
+                follow_ring((enum kernel_id)kernel, 0, &job.params[0].reduce);
+            } else if (kernel == KERNEL_CHAIN)
                 follow_chain(mode == 2 ? WAY_FAN : WAY_CHAIN, mode, &job.params[0].chain);
             else if (kernel != KERNEL_EXCHANGE)
                 follow_reduce((enum kernel_id)kernel, 0, &job.params[0].reduce);

@@ -70,7 +70,7 @@ struct operation {
     threads_kernel *kernel;
     int mode, root;
     size_t count, shift; /* shift: words by which buffers are not aligned */
-    bool in_place;
+    bool in_place, ring;
     unsigned blocks, threads, stripes;
     uint64_t chunk;
 };
@@ -95,6 +95,14 @@ static struct operation operation_of(unsigned number)
         o.threads = THREADS_LL * (o.stripes > o.blocks ? 2 : 1);
         o.count %= number % 2 ? 20 : 3000;
     }
+    bool bulk = o.kernel == threads_reduce_bulk_int32, lines = o.kernel == threads_reduce_lines_int32;
+    if (ranks > 2 && (bulk || lines) && bits / 65536 % 4 == 0)
+        o.mode = KERNEL_BROADCAST;
+    o.ring = o.mode == KERNEL_BROADCAST || (bits / 32768 % 2 && (bulk || lines) &&
+                                            follow_ring_kernel(bulk ? KERNEL_REDUCE_BULK : KERNEL_REDUCE_LINES,
+                                                               (enum kernel_mode)o.mode, ranks) != KERNEL_NONE);
+    if (o.ring && bulk)
+        o.kernel = threads_reduce_ring_int32;
     return o;
 }
 
@@ -118,7 +126,10 @@ static bool wanted(const struct operation *o, int rank, size_t i, unsigned numbe
     if (i >= o->count || (o->mode == KERNEL_REDUCE && o->root != rank) ||
         (o->mode == KERNEL_REDUCE_OWN && i / part != (size_t)rank))
         return false;
-    *want = sum(o->mode == KERNEL_REDUCE_SCATTER ? i + o->count * (size_t)rank : i, number);
+    if (o->mode == KERNEL_BROADCAST)
+        *want = value(o->root, i, number);
+    else
+        *want = sum(o->mode == KERNEL_REDUCE_SCATTER ? i + o->count * (size_t)rank : i, number);
     return true;
 }
 
@@ -129,7 +140,7 @@ static bool run_one(int rank, unsigned number)
     int32_t *in = world->vector[rank][0], *out = world->vector[rank][1];
     struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort},
                                  .in = in + o.shift,
-                                 .count = o.count,
+                                 .count = o.mode == KERNEL_BROADCAST ? 4 * o.count : o.count,
                                  .mode = o.mode,
                                  .op = TUTTI_SUM,
                                  .chunk = o.chunk,
@@ -140,7 +151,10 @@ static bool run_one(int rank, unsigned number)
                             : two   ? KERNEL_REDUCE_TWO
                             : lines ? KERNEL_REDUCE_LINES
                                     : KERNEL_REDUCE_BULK;
-    follow_reduce(kernel, o.root, &what);
+    if (o.ring)
+        follow_ring(kernel, o.root, &what);
+    else
+        follow_reduce(kernel, o.root, &what);
     for (int p = 0; p < ranks; p++) {
         what.team.window[p] = world->window[p];
         what.team.bulk[p] = world->bulk[p];
@@ -151,7 +165,7 @@ static bool run_one(int rank, unsigned number)
     int32_t *to =
         o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
     what.out = to;
-    what.invites = number / 3 % 4;
+    what.invites = number / 3 % 4 && !o.ring;
     what.sure = (number + (unsigned)rank) % 2;
     for (int p = 0; p < ranks; p++)
         what.invite[p] = (number / 3 + (unsigned)(rank + p)) % 4 ? KERNEL_INVITE_ADDRESS | (uintptr_t)to : 0;

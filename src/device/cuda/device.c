@@ -107,6 +107,7 @@ static void describe(const struct cuda_driver *driver, struct cuda_device *devic
     CUuuid uuid;
     CUdevice handle = device->handle;
     device->sms = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    device->clusters = kernel_clusters((unsigned)device->sms, 0, 0);
     device->major = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     device->minor = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     /* Drivers since CUDA 12 have wait and write on every device; the calls are NULL before. */

@@ -4,12 +4,11 @@
 #define TUTTI_DEVICE_CUDA_DEVICE_H
 
 #include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
 
 #include <pthread.h>
 
 enum { CUDA_DEVICES = 64, CUDA_MODULES = 12 };
-
-struct kernel_launch; /* launch.h */
 
 struct cuda_device {
     int ordinal;
@@ -19,7 +18,8 @@ struct cuda_device {
     uint8_t uuid[16];
     char bus_id[16]; /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */
     char name[64];
-    bool early;             /* launches may come before their stream is over: module.c */
+    bool early; /* launches may come before their stream is over: module.c */
+    struct kernel_clusters clusters;
     bool memops;            /* streams can wait for and write words of memory */
     bool vmm;               /* memory can be made that is shared by file descriptor */
     int users;              /* acquisitions not yet released */
@@ -28,7 +28,7 @@ struct cuda_device {
     _Atomic bool loaded;    /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
     CUfunction moves[3],
-        reduce[5][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, peer, lines */
+        reduce[6][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, peer, lines, ring */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

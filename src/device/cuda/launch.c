@@ -35,14 +35,52 @@ static unsigned smaller(unsigned x, unsigned y)
     return x < y ? x : y;
 }
 
+/* More than a few blocks come in whole clusters: odd ones of one launch would leave a GPU with processors that none of
+ * another's fits on. */
+static unsigned in_clusters(unsigned blocks, unsigned most)
+{
+    const unsigned more = (blocks + KERNEL_CLUSTER - 1) / KERNEL_CLUSTER * KERNEL_CLUSTER;
+    return blocks > KERNEL_CLUSTER && more <= most ? more : blocks;
+}
+
 /* Half of the processors: a kernel that waits for a peer never keeps another one of ours away, for which that peer may
  * wait. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most)
 {
     struct kernel_room room = {least, most && most < KERNEL_STRIPES ? most : KERNEL_STRIPES};
     room.most = larger(1, smaller(room.most, processors / 2));
-    room.least = smaller(room.least, room.most);
+    if (room.most > KERNEL_CLUSTER)
+        room.most -= room.most % KERNEL_CLUSTER;
+    room.least = in_clusters(smaller(room.least, room.most), room.most);
     return room;
+}
+
+/*
+ * Any two launches of ours must fit on a GPU together (kernel_room()). Two of up to KERNEL_FEW blocks do if there is
+ * room for their clusters. A larger one comes in pairs, of which two fit by their number. What is left beside pairs,
+ * wherever they are, holds the clusters of one of few blocks if in every group of neighbouring processors one pair more
+ * is free than can be used.
+ */
+#define GROUPS_MOST 16 /* of neighbouring processors: a GPU has eight or so */
+
+struct kernel_clusters kernel_clusters(unsigned processors, unsigned pairs, unsigned larger)
+{
+    struct kernel_clusters clusters = {processors, 1, 1};
+    const unsigned few = KERNEL_FEW / KERNEL_CLUSTER;
+    if (!pairs)
+        return clusters;
+    clusters.processors = smaller(processors, 2 * pairs);
+    clusters.few = clusters.more = 2;
+    const unsigned most = kernel_room(clusters.processors, 0, 0).most;
+    if (larger >= 2 * few && pairs >= most / 2 + GROUPS_MOST + few * (KERNEL_CLUSTER / 2))
+        clusters.few = KERNEL_CLUSTER;
+    return clusters;
+}
+
+unsigned kernel_cluster_of(struct kernel_clusters clusters, unsigned blocks)
+{
+    const unsigned cluster = blocks <= KERNEL_FEW ? clusters.few : clusters.more;
+    return blocks % cluster ? 1 : cluster;
 }
 
 unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room)
@@ -62,14 +100,15 @@ static unsigned parts(size_t bytes, size_t each, unsigned most)
     size_t wanted = bytes / each + (bytes % each != 0);
     if (wanted > most)
         wanted = most;
-    return wanted ? (unsigned)wanted : 1;
+    return wanted ? in_clusters((unsigned)wanted, most) : 1;
 }
 
 /* Two stripes a block, as there are threads for; KERNEL_STRIPES of them at most. */
 static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_launch *out)
 {
-    out->stripes = parts(bytes, each, smaller(2 * most, KERNEL_STRIPES));
-    out->blocks = (out->stripes + 1) / 2;
+    const unsigned stripes = parts(bytes, each, smaller(2 * most, KERNEL_STRIPES));
+    out->blocks = in_clusters((stripes + 1) / 2, most);
+    out->stripes = out->blocks > KERNEL_CLUSTER ? 2 * out->blocks : stripes;
     out->threads = out->stripes > 1 ? KERNEL_LL_THREADS : KERNEL_LL_HALF;
 }
 
@@ -184,8 +223,9 @@ void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room roo
                    others = most > own ? most - own : 0;
     const unsigned used =
         larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
-    *out = (struct kernel_launch){
-        .kernel = KERNEL_EXCHANGE, .blocks = larger(used + own, 1), .threads = KERNEL_EXCHANGE_THREADS};
+    *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE,
+                                  .blocks = in_clusters(larger(used + own, 1), room.most),
+                                  .threads = KERNEL_EXCHANGE_THREADS};
 }
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)

@@ -7,6 +7,9 @@
 
 #include <stddef.h>
 
+#define KERNEL_CLUSTER 4  /* blocks come by so many */
+#define KERNEL_FEW     32 /* blocks of a launch whose clusters may be so large; those of more have two each */
+
 enum kernel_id {
     KERNEL_EXCHANGE,
     KERNEL_CHAIN,
@@ -16,6 +19,7 @@ enum kernel_id {
     KERNEL_REDUCE_BULK,
     KERNEL_REDUCE_PEER,
     KERNEL_REDUCE_LINES,
+    KERNEL_REDUCE_RING,
     KERNEL_COUNT,
     KERNEL_NONE = KERNEL_COUNT
 };
@@ -37,7 +41,24 @@ struct kernel_room {
     unsigned least, most;
 };
 
-/* On GPUs that have `processors`. least, most: what the user wants; 0: the library's own numbers. */
+/*
+ * Blocks of a cluster are on neighbouring processors of a GPU that can do that: they reach links up to a seventh faster
+ * there than wherever there is room. few, more: blocks of a cluster of launches of up to KERNEL_FEW blocks, and of
+ * more; 1: there are none. processors: how many can have blocks at once.
+ */
+struct kernel_clusters {
+    unsigned processors, few, more;
+};
+
+/* On a GPU with so many processors, on which so many clusters of two blocks, or so many of KERNEL_CLUSTER, can run at a
+ * time; 0: none. */
+struct kernel_clusters kernel_clusters(unsigned processors, unsigned pairs, unsigned larger);
+
+/* Blocks of a cluster of that launch. */
+unsigned kernel_cluster_of(struct kernel_clusters clusters, unsigned blocks);
+
+/* On GPUs on which so many `processors` can have blocks at once. least, most: what the user wants; 0: the library's own
+ * numbers. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
 
 /* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */

@@ -58,6 +58,8 @@ static void test_reductions_keep_within_bounds(void **state)
                 assert_int_equal(launch.kernel, kernel);
                 assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
                 assert_true(launch.stripes <= 2 * launch.blocks);
+                assert_true(launch.blocks <= KERNEL_CLUSTER || launch.blocks % KERNEL_CLUSTER == 0 ||
+                            most % KERNEL_CLUSTER);
                 assert_true(launch.blocks <= 16 || launch.blocks <= most / 2 || (shift >= 15 && launch.blocks <= 64));
             }
 }
@@ -71,12 +73,33 @@ static void test_room(void **state)
                 const struct kernel_room room = kernel_room(processors, least, most);
                 assert_true(room.most >= 1 && room.most <= KERNEL_STRIPES && room.least <= room.most);
                 assert_true(processors == 1 || 2 * room.most <= processors);
+                assert_true(room.most <= KERNEL_CLUSTER || room.most % KERNEL_CLUSTER == 0);
+                assert_true(room.least <= KERNEL_CLUSTER || room.least % KERNEL_CLUSTER == 0);
                 assert_true(!most || room.most <= most);
             }
     assert_int_equal(kernel_room(H200, 0, 0).most, KERNEL_STRIPES);
     assert_int_equal(kernel_room(H200, 32, 0).least, 32);
     assert_int_equal(kernel_room(40, 32, 0).least, 20);
     assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, kernel_room(40, 0, 0), false).blocks, 20);
+}
+
+/* As of a H100; of smaller ones; of GPUs without clusters. */
+static void test_clusters(void **state)
+{
+    struct kernel_clusters clusters = kernel_clusters(H200, 66, 31);
+    assert_int_equal(clusters.processors, H200);
+    assert_int_equal(kernel_cluster_of(clusters, 32), KERNEL_CLUSTER);
+    assert_int_equal(kernel_cluster_of(clusters, 36), 2);
+    assert_int_equal(kernel_cluster_of(clusters, 3), 1);
+    assert_int_equal(kernel_cluster_of(clusters, 2), 1); /* pairs are not for few */
+    clusters = kernel_clusters(114, 57, 26);             /* too little would be left beside a large launch */
+    assert_int_equal(kernel_cluster_of(clusters, 32), 2);
+    clusters = kernel_clusters(H200, 60, 0);
+    assert_int_equal(clusters.processors, 120);
+    assert_int_equal(kernel_cluster_of(clusters, 32), 2);
+    clusters = kernel_clusters(H200, 0, 0);
+    assert_int_equal(clusters.processors, H200);
+    assert_int_equal(kernel_cluster_of(clusters, 32), 1);
 }
 
 static void check_deal(const struct kernel_exchange *what, const struct kernel_launch *launch, bool out)
@@ -123,7 +146,7 @@ static void test_long_exchanges(void **state)
     struct kernel_launch launch;
     kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(what.out_end[1], KERNEL_EXCHANGE_MOST);
-    assert_int_equal(launch.blocks, KERNEL_EXCHANGE_MOST + 21);
+    assert_int_equal(launch.blocks, KERNEL_EXCHANGE_MOST + 24);
     kernel_choose_exchange(&what, kernel_room(40, 0, 0), false, &launch);
     assert_int_equal(launch.blocks, 20);
 }
@@ -214,7 +237,7 @@ static void test_chunks_begin_with_lines(void **state)
 static void test_sizes(void **state)
 {
     assert_int_equal(kernel_bulk_bytes(1), 0);
-    assert_true(kernel_bulk_bytes(4) <= (uint64_t)48 << 20);
+    assert_true(kernel_bulk_bytes(4) <= (uint64_t)72 << 20);
     assert_true(kernel_bulk_bytes(KERNEL_RANKS) > kernel_bulk_bytes(4));
     assert_int_equal(kernel_window_bytes(1), KERNEL_CONTROL_BYTES);
     assert_true(kernel_window_bytes(4) <= (uint64_t)11 << 20);
@@ -228,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_reductions_in_host_memory),
         cmocka_unit_test(test_reductions_keep_within_bounds),
         cmocka_unit_test(test_room),
+        cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_long_exchanges),
         cmocka_unit_test(test_exchanges_keep_within_bounds),

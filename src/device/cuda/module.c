@@ -16,7 +16,7 @@
 #define EARLY_VERSION 12030
 
 static const char *const moves[KERNEL_REDUCE_ONE] = {"tutti_exchange", "tutti_chain", "tutti_courier"};
-static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer", "lines"};
+static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer", "lines", "ring"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
 static const unsigned char no_kernels[] = "built without kernels";
@@ -92,6 +92,32 @@ static bool may_come_early(const struct cuda_driver *driver, const struct cuda_d
            ptx >= 90;
 }
 
+static CUlaunchAttribute in_clusters_of(unsigned blocks)
+{
+    return (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value = {.clusterDim = {blocks, 1, 1}}};
+}
+
+/* For how many clusters of so many blocks is there room, each block on a processor of its own? 0: it is not known. */
+static unsigned most_clusters(const struct cuda_driver *driver, const struct cuda_device *device, unsigned blocks)
+{
+    int clusters = 0;
+    CUlaunchAttribute attribute = in_clusters_of(blocks);
+    const CUlaunchConfig config = {blocks, 1, 1, KERNEL_BULK_THREADS, 1, 1, 0, NULL, &attribute, 1};
+    const CUfunction largest = device->reduce[KERNEL_REDUCE_BULK - KERNEL_REDUCE_ONE][TUTTI_FLOAT32];
+    return driver->OccupancyMaxActiveClusters(&clusters, largest, &config) == CUDA_SUCCESS && clusters > 0
+               ? (unsigned)clusters
+               : 0;
+}
+
+static void find_clusters(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    const bool able =
+        param_int(PARAM_CLUSTER) && device->major >= 9 && driver->LaunchKernelEx && driver->OccupancyMaxActiveClusters;
+    const unsigned pairs = able ? most_clusters(driver, device, 2) : 0,
+                   larger = able ? most_clusters(driver, device, KERNEL_CLUSTER) : 0;
+    device->clusters = kernel_clusters((unsigned)device->sms, pairs, larger);
+}
+
 static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
 {
     struct cuda_relaxed relaxed;
@@ -103,6 +129,7 @@ static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device 
         result = look_up_all(driver, device);
     if (result == TUTTI_SUCCESS) {
         device->early = may_come_early(driver, device);
+        find_clusters(driver, device);
         log_info("loaded the kernels on GPU %d: modules took %.1f ms, their functions %.1f", device->ordinal,
                  (double)(middle - begin) / NS_PER_MS, (double)(clock_ns() - middle) / NS_PER_MS);
         atomic_store_explicit(&device->loaded, true, memory_order_release);
@@ -142,12 +169,18 @@ static tutti_result_t choose(const struct cuda_device *device, enum kernel_id ke
 static CUresult launch(const struct cuda_driver *driver, const struct cuda_device *device, CUfunction function,
                        const struct kernel_launch *how, void *params, CUstream stream)
 {
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                               .value = {.programmaticStreamSerializationAllowed = 1}};
-    CUlaunchConfig config = {how->blocks, 1, 1, how->threads, 1, 1, 0, stream, &early, 1};
+    CUlaunchAttribute attributes[2];
+    CUlaunchConfig config = {how->blocks, 1, 1, how->threads, 1, 1, 0, stream, attributes, 0};
     void *list[] = {params};
-    return device->early ? driver->LaunchKernelEx(&config, function, list, NULL)
-                         : driver->LaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, list, NULL);
+    if (device->early)
+        attributes[config.numAttrs++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                                            .value = {.programmaticStreamSerializationAllowed = 1}};
+    const unsigned cluster = kernel_cluster_of(device->clusters, how->blocks);
+    if (cluster > 1)
+        attributes[config.numAttrs++] = in_clusters_of(cluster);
+    return config.numAttrs
+               ? driver->LaunchKernelEx(&config, function, list, NULL)
+               : driver->LaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, list, NULL);
 }
 
 tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params,

@@ -17,11 +17,13 @@ static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool
 {
     struct planned *last = &gpu->plan.planned[call->coll][capturing];
     uint64_t bytes = call->count * type_size(call->type);
-    bool symmetric = symmetric_holds(gpu, call);
-    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric) {
+    bool symmetric = symmetric_holds(gpu, call), narrow = type_size(call->type) < 4;
+    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric || last->narrow != narrow) {
         struct plan_facts facts = gpu->plan.facts;
         facts.symmetric = symmetric;
-        *last = (struct planned){true, symmetric, plan_call(&gpu->plan.rules, &facts, call->coll, bytes, capturing)};
+        facts.narrow = narrow;
+        *last = (struct planned){true, symmetric, narrow,
+                                 plan_call(&gpu->plan.rules, &facts, call->coll, bytes, capturing)};
     }
     return &last->plan;
 }
@@ -73,6 +75,20 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
     return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
+}
+
+/* From rank to rank in lines. */
+static tutti_result_t broadcast_ring(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                     const struct flow *flow, CUstream stream)
+{
+    struct kernel_reduce what = {
+        .team = gpu->kernels, .in = call->in, .out = call->out, .count = plan->bytes, .mode = KERNEL_BROADCAST};
+    steps_ring(flow, gpu->rank, &what);
+    uint32_t to = what.next < 0 ? 0 : 1u << what.next;
+    tutti_result_t result = gpu_needs(gpu, to);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
+    return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_FLOAT32, &what.team, stream) : result;
 }
 
 /* ---- Exchanges ---- */
@@ -150,6 +166,8 @@ static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstre
     case WAY_FAN:
         return chain_kernel(gpu, call, plan, flow, stream);
     default:
+        if (call->coll == COLL_BROADCAST)
+            return broadcast_ring(gpu, call, plan, flow, stream);
         return reduce_issue(gpu, call, plan, flow, stream);
     }
 }

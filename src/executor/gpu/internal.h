@@ -86,7 +86,7 @@ struct symmetric; /* symmetric.c */
 
 /* The last plan that was made. */
 struct planned {
-    bool made, symmetric;
+    bool made, symmetric, narrow;
     struct plan plan;
 };
 

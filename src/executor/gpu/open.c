@@ -288,7 +288,7 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     memcpy(mine->bus_id, gpu->device->bus_id, sizeof mine->bus_id);
     mine->descriptors = gpu->device->vmm;
     mine->blocks = gpu->plan.facts.room.most;
-    mine->processors = (uint32_t)gpu->device->sms;
+    mine->processors = gpu->device->clusters.processors;
     mine->few_queues = cuda_queues_are_few();
     mine->policy = gpu->plan.facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;

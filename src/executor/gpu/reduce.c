@@ -62,7 +62,10 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
                                  .scalar_at = call->scalar_at,
                                  .chunk = plan->chunk,
                                  .stripes = plan->launch.stripes};
-    steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
+    if (plan_goes_round(plan->way))
+        steps_ring(flow, gpu->rank, &what);
+    else
+        steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
     if (plan->way == WAY_PEER_LOAD)
         return peer_reduce_issue(gpu, call, plan, &what, stream);
     invite(gpu, call, plan, &what);
@@ -70,12 +73,12 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, everybody(gpu)) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = order_launch(gpu, &plan->launch, call->type, &what.team, stream);
-    if (plan->reads)
+    if (plan->reads || plan->way == WAY_RING_COPY)
         gpu->step.reads = gpu->order.told;
     return result;
 }
 
-/* Each owner's part of `out` to who gets its results. */
+/* Each rank's part of `out`, which it owns, to who gets its results. */
 static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                    const struct flow *flow, CUstream stream)
 {
@@ -84,7 +87,7 @@ static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, con
     char *at[KERNEL_RANKS];
     memset(&what, 0, sizeof what);
     for (int rank = 0; rank < gpu->nranks; rank++) {
-        uint64_t before = each * (uint64_t)flow->peer[rank].send.about, begin = before < bytes ? before : bytes;
+        uint64_t before = each * (uint64_t)rank, begin = before < bytes ? before : bytes;
         at[rank] = (char *)call->out + begin;
         length[rank] = bytes - begin < each ? bytes - begin : each;
     }
@@ -105,8 +108,11 @@ static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, con
 tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                             CUstream stream)
 {
-    tutti_result_t result = gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root : everybody(gpu));
+    /* of a ring whom this rank sends to: who comes before may be done and gone */
+    uint32_t next = plan_goes_round(plan->way) ? flow->to | flow->gives : 0;
+    tutti_result_t result = gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root | next : everybody(gpu));
     if (result == TUTTI_SUCCESS)
         result = launch(gpu, call, plan, flow, stream);
-    return result == TUTTI_SUCCESS && plan->way == WAY_BULK_COPY ? gather_parts(gpu, call, plan, flow, stream) : result;
+    bool gathers = plan->mode == KERNEL_REDUCE_OWN;
+    return result == TUTTI_SUCCESS && gathers ? gather_parts(gpu, call, plan, flow, stream) : result;
 }

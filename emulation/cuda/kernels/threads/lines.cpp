@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for reductions in lines, of blocks of several warps. */
-#include <reduce_lines.cuh>
+#include <lines_kernel.cuh>
 
 extern "C" void threads_reduce_lines_int32(const void *what)
 {

@@ -24,13 +24,14 @@
 #define KERNEL_LL_HALF       256 /* threads for a stripe of a small reduction */
 #define KERNEL_LL_THREADS    512 /* of a block, which has two of them */
 #define KERNEL_BULK_THREADS  512
-#define KERNEL_BULK_DEPTH    4                   /* slots of a channel, which hold successive chunks; 2 or more */
-#define KERNEL_BULK_BYTES    ((uint64_t)1 << 20) /* of one source in one slot, shared by the blocks of a launch */
-#define KERNEL_BULK_LEAST    ((uint64_t)8 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_CHUNKS   8                   /* into which a stripe is cut, if they are between these two */
+#define KERNEL_BULK_DEPTH    4                    /* slots of a channel, which hold successive chunks; 2 or more */
+#define KERNEL_BULK_BYTES    ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
+#define KERNEL_RING_BYTES    ((uint64_t)16 << 20) /* of the slots of reductions that go round */
+#define KERNEL_BULK_LEAST    ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_BULK_CHUNKS   8                    /* into which a stripe is cut, if they are between these two */
 #define KERNEL_BULK_FEW      4 /* where they would be fewer, and results go straight, they may be half as long */
 #define KERNEL_PEER_THREADS  512
-#define KERNEL_CONTROL_BYTES ((uint64_t)112 << 10) /* the words of a window */
+#define KERNEL_CONTROL_BYTES ((uint64_t)120 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER                                                                                             \
     (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10) /* of a short message for each of its stripes */
@@ -41,6 +42,7 @@
 #define KERNEL_LINES_MOST       16                    /* stripes of it */
 #define KERNEL_LINES_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_LINES_SLOT       ((uint64_t)16 << 10)  /* for each of these */
+#define KERNEL_RING_LINES_DEPTH 8                     /* of what goes round */
 #define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
 #define KERNEL_LINES_WORKERS    512                   /* most warps of one */
 #define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
@@ -62,7 +64,7 @@
 #define KERNEL_OVER    1
 #define KERNEL_WAITS   2
 
-enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN };
+enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN, KERNEL_BROADCAST };
 
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before
@@ -105,6 +107,9 @@ struct kernel_mappings {
  * that was there before; mappings: of peers' buffers, in device memory; NULL: none is mapped. reads (of the bulk
  * kernels, where results stay with their owners; the same on all ranks): 0, or the number of the launch among those
  * that have one, from 1 on: contributions are read where they are, if all ranks reach them: invite[p] is then of `in`.
+ * ring (of KERNEL_BROADCAST; of the bulk kernels, and those of lines for KERNEL_REDUCE): chunks come from rank `before`
+ * (-1: none do) and go to `next` (-1), the ranks on both sides of this one; part[p] is then p, of n parts, or 0 of this
+ * rank alone, of one. KERNEL_BROADCAST: `count` bytes, whatever the type.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -119,7 +124,8 @@ struct kernel_reduce {
     const void *scalar_at;
     uint64_t chunk;   /* bytes of a bulk kernel's chunks; 0: by the vector's length */
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
-    bool invites, sure;
+    bool invites, sure, ring;
+    int8_t before, next;
     uint32_t reads;
     uint64_t invite[KERNEL_RANKS];
     struct kernel_mappings *mappings;
@@ -228,10 +234,17 @@ KERNEL_SHARED uint64_t kernel_bulk_plain(int nranks)
 }
 
 /* With that of reductions in lines behind it: the same of each, and a tile of 2 KiB for each warp. */
-KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
+KERNEL_SHARED uint64_t kernel_bulk_lines(int nranks)
 {
     const uint64_t lines = (uint64_t)KERNEL_LINES_WORKERS * KERNEL_LINES_DEPTH << 11;
     return kernel_bulk_plain(nranks) + 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * lines;
+}
+
+/* And behind these what comes from the rank before, of three or more. */
+KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
+{
+    const uint64_t lines = (uint64_t)KERNEL_LINES_WORKERS * KERNEL_RING_LINES_DEPTH << 11;
+    return kernel_bulk_lines(nranks) + (nranks > 2 ? KERNEL_RING_BYTES + lines : 0);
 }
 
 /* Bytes of a slot for a chunk of plain data: long chunks take fewer fences; with many peers each link needs less in

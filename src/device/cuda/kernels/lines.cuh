@@ -183,18 +183,20 @@ DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, uns
 
 /* In step a warp stores whole lines, also those behind the chunk's end, so that nobody but who touches user's memory
  * looks where that is. */
+template <uint32_t DEPTH = KERNEL_LINES_DEPTH>
 DEVICE void tile_send(const struct packet *x, const struct lines_tile &t, uint32_t number)
 {
-    struct packet *slot = t.slot + number % KERNEL_LINES_DEPTH * LINES_PACKETS;
+    struct packet *slot = t.slot + number % DEPTH * LINES_PACKETS;
     warp_sync();
     UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
         store_halves(slot[k * WARP].half, x[k].half[0], has_flag(t, k) ? lines_flag(number) : x[k].half[1]);
 }
 
 /* The same answer in all threads of a warp. False: some line is not there yet. */
+template <uint32_t DEPTH = KERNEL_LINES_DEPTH>
 DEVICE bool tile_look(struct packet *x, const struct lines_tile &t, uint32_t number)
 {
-    const struct packet *slot = t.slot + number % KERNEL_LINES_DEPTH * LINES_PACKETS;
+    const struct packet *slot = t.slot + number % DEPTH * LINES_PACKETS;
     bool there = true;
     warp_sync(); /* or a thread might load data before another one loads their flag */
     UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) load_halves(slot[k * WARP].half, &x[k].half[0], &x[k].half[1]);
@@ -204,13 +206,14 @@ DEVICE bool tile_look(struct packet *x, const struct lines_tile &t, uint32_t num
 }
 
 /* The same, too. Rank p sends it. False: given up. */
+template <uint32_t DEPTH = KERNEL_LINES_DEPTH>
 DEVICE bool tile_wait(struct packet *x, const struct lines_tile &t, uint32_t number, const uint32_t *abort, int p)
 {
     struct waiting w = {abort, 0};
-    while (!tile_look(x, t, number))
+    while (!tile_look<DEPTH>(x, t, number))
         if (warp_any(!wait_on(&w, p)))
             return false;
-    return LINES_WHOLE || tile_look(x, t, number);
+    return LINES_WHOLE || tile_look<DEPTH>(x, t, number);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions of floats in lines. */
-#include <reduce_lines.cuh>
+#include <lines_kernel.cuh>
 
 KERNEL_FLOATS(LINES_KERNELS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions of integers in lines. */
-#include <reduce_lines.cuh>
+#include <lines_kernel.cuh>
 
 KERNEL_INTEGERS(LINES_KERNELS)

@@ -16,6 +16,7 @@
 #define PEER_WORDS    3 /* where in and out are, the scalar */
 #define READ_WORDS    4 /* below */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
+#define BULK_CHANNELS 3 /* these, and what goes round */
 
 /* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
 struct alignas(16) packet {
@@ -31,15 +32,17 @@ typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
 struct alignas(256) window {
     /* the owner's own */
     stripe_words ll_sent, ll_received, ll_implied;
-    stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
+    stripe_words bulk_sent[BULK_CHANNELS], bulk_received[BULK_CHANNELS];
     stripe_words lines_sent, lines_received;
     stripe_words plain_sent, plain_received;
     stripe_words chain_received;
     uint32_t reduce_lines_number[KERNEL_LINES_WORKERS];
+    uint32_t ring_lines_sent[KERNEL_LINES_WORKERS], ring_lines_received[KERNEL_LINES_WORKERS];
     /* written by the peer that the last index names */
     stripe_words ll_acked;
-    stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
+    stripe_words bulk_acked[BULK_CHANNELS], bulk_arrived[BULK_CHANNELS];
     stripe_words lines_acked;
+    uint32_t ring_lines_acked[KERNEL_LINES_WORKERS]; /* by the next rank */
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
     /* of reduce_peer.cuh: the owner's number, and what peers write */
@@ -66,6 +69,10 @@ typedef struct packet lines_inbox[KERNEL_LINES_MOST][KERNEL_LINES_DEPTH][LINES_P
  * it. */
 typedef struct packet reduce_lines_inbox[KERNEL_LINES_WORKERS * 2048 / KERNEL_LINES_SLOT][KERNEL_LINES_DEPTH]
                                         [LINES_PACKETS];
+
+/* And behind the slots of reductions that go round, what comes in lines from the rank before. */
+typedef struct packet ring_lines_inbox[KERNEL_LINES_WORKERS * 2048 / KERNEL_LINES_SLOT][KERNEL_RING_LINES_DEPTH]
+                                      [LINES_PACKETS];
 
 static_assert(sizeof(struct window) <= KERNEL_BLOCKS_OVER, "the words are more than their header says");
 static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");
