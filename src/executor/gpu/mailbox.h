@@ -94,7 +94,8 @@ struct mailbox_step {
         expects;         /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
     uint32_t collective; /* 0: messages */
     uint32_t kernel;     /* a kernel comes last, which can be asked whether it waits */
-    uint32_t reads;      /* ticket of its launch that reads contributions where they lie; 0: it has none */
+    uint32_t reads;      /* ticket of its launch that no graph's goes with: it reads contributions, or they go round and
+                            copy engines carry the results; 0: it has none */
     uint32_t whole;      /* 0: its call failed half way */
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one rank replays from a graph and another one calls. Where both take the same kernel that goes well. What copy
- * engines carry, and a reduction that reads, needs the same call of its peer: there the peer's kernel, which the graph
- * has launched, waits for the caller, and the caller for a call that would come behind that kernel. Nothing ends that,
- * so the rank that replays looks for it, and all fail with a sentence. The host alone takes part, as in helper.c.
+ * engines carry, and a reduction that reads or goes round before, needs the same call of its peer: there the peer's
+ * kernel, which the graph has launched, waits for the caller, and the caller for a call that would come behind that
+ * kernel. Nothing ends that, so the rank that replays looks for it, and all fail with a sentence. The host alone takes
+ * part, as in helper.c.
  */
 #include "executor/gpu/internal.h"
 
@@ -89,7 +90,7 @@ static bool has_begun(const struct mailbox_rank *rank, uint32_t ticket)
     return atomic_load_explicit(&rank->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
 }
 
-/* Is the launch that it is at, of a call, a reduction that reads? Its kernel alone knows whom it waits for. */
+/* Is the launch that it is at, of a call, such a reduction? Its kernel alone knows whom it waits for. */
 static bool kernel_reads(const struct mailbox_rank *theirs)
 {
     uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);

@@ -82,7 +82,7 @@ template <class E> DEVICE void ring_lines_store(const lines_run<E> &r, const str
     tile_deliver<true>(x, r.tile, (unsigned char *)r.what.out + s.begin, s.end - s.begin);
 }
 
-/* By one lane. Lines have been read, all lanes'. */
+/* By one lane. All lanes have made use of what they have read, so it is in their registers. */
 template <class E> DEVICE void ring_lines_ack(const lines_run<E> &r, uint32_t number)
 {
     warp_sync();
@@ -115,8 +115,6 @@ template <class E> DEVICE void ring_lines_steps(const lines_run<E> &r)
     {
         if (s.gets && !tile_wait<RING_LINES_DEPTH>(x, s.from, s.received + t + 1, r.what.team.abort, r.what.before))
             return;
-        if (s.gets && (s.received + t + 1) % (RING_LINES_DEPTH / 2) == 0)
-            ring_lines_ack(r, s.received + t + 1);
         if (loads && reduces)
             lines_prepare(r, own);
         if (loads && s.gets)
@@ -133,6 +131,8 @@ template <class E> DEVICE void ring_lines_steps(const lines_run<E> &r)
             tile_send<RING_LINES_DEPTH>(x, s.to, s.sent + t + 1);
         if (stores)
             ring_lines_store(r, x, t);
+        if (s.gets && (s.received + t + 1) % (RING_LINES_DEPTH / 2) == 0)
+            ring_lines_ack(r, s.received + t + 1);
     }
     ring_lines_close(r, s);
 }
