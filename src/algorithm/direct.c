@@ -7,16 +7,6 @@
  */
 #include "algorithm/rows.h"
 
-static int all_actions(const struct shape *shape)
-{
-    return 2 * shape->nranks + 1;
-}
-
-static int two(const struct shape *shape)
-{
-    return 2;
-}
-
 static int scratch_ranks(const struct shape *shape, int rank)
 {
     return shape->nranks;
@@ -59,18 +49,6 @@ static int spread(const struct shape *shape, int me, struct action *actions)
         int to = wrap(me + i, n), from = wrap(me - i, n);
         actions[count++] = act_send(to, in(to), run(to, 1));
         actions[count++] = act_recv(from, scratch(from), run(me, 1));
-    }
-    return count;
-}
-
-/* My block, from `mine`, to all. */
-static int share(const struct shape *shape, int me, struct place mine, struct action *actions)
-{
-    int n = shape->nranks, count = 0;
-    for (int i = 1; i < n; i++) {
-        int to = wrap(me + i, n), from = wrap(me - i, n);
-        actions[count++] = act_send(to, mine, run(me, 1));
-        actions[count++] = act_recv(from, out(from), run(from, 1));
     }
     return count;
 }

@@ -6,11 +6,6 @@
  */
 #include "algorithm/rows.h"
 
-static int two(const struct shape *shape)
-{
-    return 2;
-}
-
 static int middles(const struct shape *shape)
 {
     return shape->nranks > 1 ? shape->nranks - 1 : 1;

@@ -7,16 +7,6 @@
  */
 #include "algorithm/rows.h"
 
-static int two(const struct shape *shape)
-{
-    return 2;
-}
-
-static int all_actions(const struct shape *shape)
-{
-    return 2 * shape->nranks + 1;
-}
-
 static int spared(const struct shape *shape)
 {
     return shape->nranks > 2 ? shape->nranks - 1 : shape->nranks;

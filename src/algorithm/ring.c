@@ -26,11 +26,6 @@ static int three(const struct shape *shape)
     return 3;
 }
 
-static int all_actions(const struct shape *shape)
-{
-    return 2 * shape->nranks + 1;
-}
-
 /* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block
  * me + 1 is complete here. The second phase hands complete blocks round. */
 static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
@@ -88,18 +83,12 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
 /* The reduce-scatter, whose results go to all at once. */
 static int ring_copy_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, count = 0;
-    if (n == 1 || round < n - 1) {
-        count = reduce_scatter_round(shape, me, round, actions);
-        if (n == 1 || round == n - 2)
-            actions[count - 1].dst_block = me;
-        return count;
-    }
-    for (int i = 1; i < n; i++) {
-        int to = wrap(me + i, n), from = wrap(me - i, n);
-        actions[count++] = act_send(to, out(me), run(me, 1));
-        actions[count++] = act_recv(from, out(from), run(from, 1));
-    }
+    int n = shape->nranks;
+    if (n > 1 && round == n - 1)
+        return share(shape, me, out(me), actions);
+    int count = reduce_scatter_round(shape, me, round, actions);
+    if (round >= n - 2)
+        actions[count - 1].dst_block = me;
     return count;
 }
 

@@ -141,6 +141,18 @@ static inline int wrap(int value, int n)
     return value < 0 ? value + n : value >= n ? value - n : value;
 }
 
+/* My block, from `mine`, to all. */
+static inline int share(const struct shape *shape, int me, struct place mine, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, mine, run(me, 1));
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
 /* Least k with 2^k >= n. */
 static inline int log2_ceil(int n)
 {
@@ -167,9 +179,20 @@ static inline int zero(const struct shape *shape)
     return 0;
 }
 
+static inline int two(const struct shape *shape)
+{
+    return 2;
+}
+
 static inline int nranks(const struct shape *shape)
 {
     return shape->nranks;
+}
+
+/* Of a round in which everyone has a message from and to everyone, and something of its own. */
+static inline int all_actions(const struct shape *shape)
+{
+    return 2 * shape->nranks + 1;
 }
 
 static inline int no_scratch(const struct shape *shape, int rank)

@@ -57,9 +57,9 @@ struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned mos
 
 /*
  * Any two launches of ours must fit on a GPU together (kernel_room()). Two of up to KERNEL_FEW blocks do if there is
- * room for their clusters. A larger one comes in pairs, of which two fit by their number. What is left beside pairs,
- * wherever they are, holds the clusters of one of few blocks if in every group of neighbouring processors one pair more
- * is free than can be used.
+ * room for their clusters. A larger one comes in pairs, of which two fit by their number. Beside these, wherever they
+ * are, one of few blocks fits, too: its clusters are two pairs of one group of neighbouring processors, so of what is
+ * free each group wastes a pair at most.
  */
 #define GROUPS_MOST 16 /* of neighbouring processors: a GPU has eight or so */
 

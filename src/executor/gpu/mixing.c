@@ -159,11 +159,12 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
 
 static void refuse(struct gpu *gpu, int rank)
 {
-    char sentence[240];
+    char sentence[280];
     snprintf(
         sentence, sizeof sentence,
         "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. All ranks must call, "
-        "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM or TUTTI_READ_FROM",
+        "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM, TUTTI_RING_COPY_FROM or "
+        "TUTTI_READ_FROM",
         gpu->rank, rank);
     team_fail(gpu->team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }

@@ -201,9 +201,4 @@ DEVICE void chain(const struct kernel_chain &what)
     chain_close(&k[TELLS], r);
 }
 
-KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
-{
-    launch_begins(what.team);
-    chain(what);
-    launch_over(what.team);
-}
+LAUNCHED(KERNEL_CHAIN_THREADS, tutti_chain, kernel_chain, what.team, chain(what))

@@ -30,11 +30,7 @@ template <class E> DEVICE void reduce_lines(const struct kernel_reduce &what)
 }
 
 #define LINES_KERNELS(type, name)                                                                                      \
-    KERNEL(KERNEL_LINES_THREADS) tutti_reduce_lines_##name(PARAMETER(struct kernel_reduce) what)                       \
-    {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
-        reduce_lines<element<type>>(what);                                                                             \
-        launch_over(what.team);                                                                                        \
-    }
+    LAUNCHED(KERNEL_LINES_THREADS, tutti_reduce_lines_##name, kernel_reduce, what.team,                                \
+             reduce_lines<element<type>>(what))
 
 #endif

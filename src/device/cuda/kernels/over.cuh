@@ -42,4 +42,13 @@ DEVICE void launch_over(const struct kernel_team &team)
     store_flag((uint32_t *)team.abort + KERNEL_OVER, team.ticket);
 }
 
+/* A kernel that is given `struct parameters what`, with this team, and does this with it. */
+#define LAUNCHED(threads, symbol, parameters, team, ...)                                                               \
+    KERNEL(threads) symbol(PARAMETER(struct parameters) what)                                                          \
+    {                                                                                                                  \
+        launch_begins(team);                                                                                           \
+        __VA_ARGS__;                                                                                                   \
+        launch_over(team);                                                                                             \
+    }
+
 #endif

@@ -8,23 +8,10 @@
 #include <reduce_ll.cuh>
 
 #define REDUCE_KERNELS(type, name)                                                                                     \
-    KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                            \
-    {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
-        reduce_stripes<element<type>, false>(what);                                                                    \
-        launch_over(what.team);                                                                                        \
-    }                                                                                                                  \
-    KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                            \
-    {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
-        reduce_stripes<element<type>, true>(what);                                                                     \
-        launch_over(what.team);                                                                                        \
-    }                                                                                                                  \
-    KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                         \
-    {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
-        reduce_bulk<element<type>>(what);                                                                              \
-        launch_over(what.team);                                                                                        \
-    }
+    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_one_##name, kernel_reduce, what.team,                                     \
+             reduce_stripes<element<type>, false>(what))                                                               \
+    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_two_##name, kernel_reduce, what.team,                                     \
+             reduce_stripes<element<type>, true>(what))                                                                \
+    LAUNCHED(KERNEL_BULK_THREADS, tutti_reduce_bulk_##name, kernel_reduce, what.team, reduce_bulk<element<type>>(what))
 
 #endif

@@ -226,11 +226,7 @@ template <class E> DEVICE void reduce_peer(const struct kernel_peer &peers)
 }
 
 #define PEER_KERNELS(type, name)                                                                                       \
-    KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_peer) what)                           \
-    {                                                                                                                  \
-        launch_begins(what.reduce.team);                                                                               \
-        reduce_peer<element<type>>(what);                                                                              \
-        launch_over(what.reduce.team);                                                                                 \
-    }
+    LAUNCHED(KERNEL_PEER_THREADS, tutti_reduce_peer_##name, kernel_peer, what.reduce.team,                             \
+             reduce_peer<element<type>>(what))
 
 #endif

@@ -286,11 +286,6 @@ template <class E> DEVICE void reduce_ring(const struct kernel_reduce &what)
 }
 
 #define RING_KERNELS(type, name)                                                                                       \
-    KERNEL(KERNEL_BULK_THREADS) tutti_reduce_ring_##name(PARAMETER(struct kernel_reduce) what)                         \
-    {                                                                                                                  \
-        launch_begins(what.team);                                                                                      \
-        reduce_ring<element<type>>(what);                                                                              \
-        launch_over(what.team);                                                                                        \
-    }
+    LAUNCHED(KERNEL_BULK_THREADS, tutti_reduce_ring_##name, kernel_reduce, what.team, reduce_ring<element<type>>(what))
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Rooted reductions and broadcasts of middle length, of three ranks or more, that go from rank to rank in lines:
  * towards the root, each rank adding its own, or away from it. Every warp works by itself, with the warps of the same
- * index on the ranks before and behind, on every so-and-so-many-th tile of the vector. There are slots for
- * RING_LINES_DEPTH tiles of each; half of them are acknowledged at a time.
+ * index on the ranks before and behind; warps take tiles of the vector in turn. There are slots for RING_LINES_DEPTH
+ * tiles of each; half of them are acknowledged at a time.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_RING_LINES_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_RING_LINES_CUH
