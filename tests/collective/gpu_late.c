@@ -18,9 +18,9 @@
 #define ROUNDS 12
 #define LATE   1     /* the rank */
 #define NAP    30000 /* us */
-#define MAPPED 3     /* rounds after which all buffers are */
+#define MANY   1000  /* rounds in which peers map all buffers */
 
-static tutti_comm_t comm;
+static tutti_comm_t comm, hosts; /* of GPUs; of their hosts, which tell each other when they have called */
 static int rank, nranks;
 static const struct cuda_driver *cu;
 static uint32_t *in, *out, *here;
@@ -61,30 +61,62 @@ static int pushed(void)
     return logged(" from buffer to buffer, pushed", NULL, 0);
 }
 
-/* Hosts have met before each round, so that the others are there long before the late one. */
-static void gather(int round)
+/* The others have called before the late one does, unless they wait for it in that call. */
+static void come(bool waited)
+{
+    uint32_t word = 0;
+    if (rank == LATE && waited)
+        usleep(NAP);
+    for (int peer = 0; rank == LATE && !waited && peer < nranks; peer++)
+        if (peer != LATE)
+            OK(tutti_recv(&word, 1, TUTTI_UINT32, peer, hosts, NULL));
+    OK(tutti_comm_synchronize(hosts));
+    OK(tutti_allgather(in, out, WORDS, TUTTI_UINT32, comm, NULL));
+    if (rank != LATE && !waited)
+        OK(tutti_send(&word, 1, TUTTI_UINT32, LATE, hosts, NULL));
+    OK(tutti_comm_synchronize(hosts));
+}
+
+static void gather(int round, bool waited)
 {
     begin(round);
     OK(tutti_barrier(comm, NULL));
     OK(tutti_comm_synchronize(comm));
-    if (rank == LATE)
-        usleep(NAP);
-    OK(tutti_allgather(in, out, WORDS, TUTTI_UINT32, comm, NULL));
+    come(waited);
     OK(tutti_comm_synchronize(comm));
     copy(here, out, (size_t)nranks * WORDS);
     for (int from = 0; from < nranks; from++)
         expect(here + (size_t)from * WORDS, from, round);
 }
 
+static bool all_say(bool yes)
+{
+    uint32_t mine = yes, all = 0;
+    OK(tutti_allreduce(&mine, &all, 1, TUTTI_UINT32, TUTTI_MIN, hosts, NULL));
+    OK(tutti_comm_synchronize(hosts));
+    return all != 0;
+}
+
+/* Rounds until peers have mapped all buffers: all that is to be pushed is. Returns how many there were. */
+static int map_all(bool waited)
+{
+    bool mapped = false;
+    int round = 0;
+    for (; !mapped && round < MANY; round++) {
+        int before = pushed();
+        gather(round, waited);
+        mapped = all_say((!waited && rank != LATE) || pushed() - before == nranks - 1);
+    }
+    require(mapped, "buffers are mapped");
+    return round;
+}
+
 /* The late rank's messages are there in time for who receives, and so are the others' for one another. */
 static void gather_late(bool waited)
 {
-    int before = 0;
-    for (int round = 0; round < ROUNDS; round++) {
-        before = round == MAPPED ? pushed() : before;
-        gather(round);
-    }
-    int most = (ROUNDS - MAPPED) * (nranks - 1);
+    int first = map_all(waited), before = pushed(), most = ROUNDS * (nranks - 1);
+    for (int round = first; round < first + ROUNDS; round++)
+        gather(round, waited);
     require(pulled() == 0, "nothing is pulled");
     require(!waited || pushed() - before == most, "all is pushed");
     require(waited || rank != LATE || pushed() - before == most, "the late one's messages are pushed");
@@ -102,6 +134,7 @@ int main(int argc, char **argv)
     DONE(cu->Init(0));
     gpu_select(atoi(local_rank));
     gpu_join(&comm, &rank, &nranks);
+    OK(tutti_comm_init_from_env(&hosts, NULL));
     for (int i = 0; i < 2; i++)
         OK(tutti_device_mem_alloc(&found[i], (size_t)nranks * WORDS * sizeof *here));
     in = found[0];
@@ -110,6 +143,7 @@ int main(int argc, char **argv)
     require(here != NULL, "memory");
     gather_late(strcmp(what, "waited") == 0);
     OK(tutti_comm_destroy(comm));
+    OK(tutti_comm_destroy(hosts));
     free(here);
     return 0;
 }
