@@ -61,20 +61,25 @@ static int pushed(void)
     return logged(" from buffer to buffer, pushed", NULL, 0);
 }
 
+/* Hosts meet. */
+static bool all_say(bool yes)
+{
+    uint32_t mine = yes, all = 0;
+    OK(tutti_allreduce(&mine, &all, 1, TUTTI_UINT32, TUTTI_MIN, hosts, NULL));
+    OK(tutti_comm_synchronize(hosts));
+    return all != 0;
+}
+
 /* The others have called before the late one does, unless they wait for it in that call. */
 static void come(bool waited)
 {
-    uint32_t word = 0;
     if (rank == LATE && waited)
         usleep(NAP);
-    for (int peer = 0; rank == LATE && !waited && peer < nranks; peer++)
-        if (peer != LATE)
-            OK(tutti_recv(&word, 1, TUTTI_UINT32, peer, hosts, NULL));
-    OK(tutti_comm_synchronize(hosts));
+    if (rank == LATE && !waited)
+        all_say(true);
     OK(tutti_allgather(in, out, WORDS, TUTTI_UINT32, comm, NULL));
     if (rank != LATE && !waited)
-        OK(tutti_send(&word, 1, TUTTI_UINT32, LATE, hosts, NULL));
-    OK(tutti_comm_synchronize(hosts));
+        all_say(true);
 }
 
 static void gather(int round, bool waited)
@@ -87,14 +92,6 @@ static void gather(int round, bool waited)
     copy(here, out, (size_t)nranks * WORDS);
     for (int from = 0; from < nranks; from++)
         expect(here + (size_t)from * WORDS, from, round);
-}
-
-static bool all_say(bool yes)
-{
-    uint32_t mine = yes, all = 0;
-    OK(tutti_allreduce(&mine, &all, 1, TUTTI_UINT32, TUTTI_MIN, hosts, NULL));
-    OK(tutti_comm_synchronize(hosts));
-    return all != 0;
 }
 
 /* Rounds until peers have mapped all buffers: all that is to be pushed is. Returns how many there were. */
