@@ -41,7 +41,7 @@ static struct view_lane_sum sum_up(const struct lane_window *windows, size_t cou
         sum.windows++;
         sum.slow += windows[i].slow;
         sum.slow_cause = windows[i].slow ? windows[i].cause : sum.slow_cause;
-        sum.last = rate;
+        sum.last = rate > 0 ? rate : sum.last;
         sum.best = rate > sum.best ? rate : sum.best;
     }
     return sum;

@@ -122,11 +122,16 @@ void comm_free(struct tutti_comm *comm)
 tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)
 {
     comm->id = id;
-    tutti_result_t result = team_open(comm->engine, id, comm->settings.name, comm->settings.rank, comm->settings.nranks,
-                                      processes, comm->choices, &comm->team);
+    const struct team_config config = {.id = id,
+                                       .name = comm->settings.name,
+                                       .rank = comm->settings.rank,
+                                       .nranks = comm->settings.nranks,
+                                       .processes = processes,
+                                       .choices = comm->choices,
+                                       .timeout_ms = comm->settings.timeout_ms};
+    tutti_result_t result = team_open(comm->engine, &config, &comm->team);
     if (result != TUTTI_SUCCESS)
         return result;
-    comm->team->timeout_ms = comm->settings.timeout_ms;
     meeting_open(&comm->meeting, comm->team);
     return TUTTI_SUCCESS;
 }

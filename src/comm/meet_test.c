@@ -45,7 +45,8 @@ static int open_all(void **state)
         all[i] = *link_domain_self(engine->links);
     for (int i = 0; i < RANKS; i++) {
         ranks[i] = (struct rank){.patience_ms = 60000};
-        if (team_open(engine, ID, "met", i, RANKS, all, NULL, &ranks[i].team) != TUTTI_SUCCESS)
+        const struct team_config config = {.id = ID, .name = "met", .rank = i, .nranks = RANKS, .processes = all};
+        if (team_open(engine, &config, &ranks[i].team) != TUTTI_SUCCESS)
             return -1;
         meeting_open(&ranks[i].meeting, ranks[i].team);
     }

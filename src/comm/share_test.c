@@ -24,7 +24,8 @@ static struct tutti_comm *half_made(int rank)
     comm->id = ID;
     for (int i = 0; i < 3; i++)
         all[i] = *link_domain_self(comm->engine->links);
-    assert_int_equal(team_open(comm->engine, ID, "half", rank, 3, all, NULL, &comm->team), TUTTI_SUCCESS);
+    const struct team_config config = {.id = ID, .name = "half", .rank = rank, .nranks = 3, .processes = all};
+    assert_int_equal(team_open(comm->engine, &config, &comm->team), TUTTI_SUCCESS);
     return comm;
 }
 
@@ -78,9 +79,12 @@ static void one_rank_of_a_number_is_in_a_process_once(void **state)
     struct wire_process self = *link_domain_self(first->engine->links), all[3] = {self, self, self};
     struct team *again;
     (void)state;
-    assert_int_equal(team_open(first->engine, ID, "again", 2, 3, all, NULL, &again), TUTTI_INTERNAL_ERROR);
-    assert_int_equal(team_open(first->engine, ID, "again", 0, 2, all, NULL, &again), TUTTI_INTERNAL_ERROR);
-    assert_int_equal(team_open(first->engine, ID + (1ull << 32), "other", 2, 3, all, NULL, &again), TUTTI_SUCCESS);
+    struct team_config config = {.id = ID, .name = "again", .rank = 2, .nranks = 3, .processes = all};
+    assert_int_equal(team_open(first->engine, &config, &again), TUTTI_INTERNAL_ERROR);
+    config.rank = 0, config.nranks = 2;
+    assert_int_equal(team_open(first->engine, &config, &again), TUTTI_INTERNAL_ERROR);
+    config = (struct team_config){.id = ID + (1ull << 32), .name = "other", .rank = 2, .nranks = 3, .processes = all};
+    assert_int_equal(team_open(first->engine, &config, &again), TUTTI_SUCCESS);
     team_close(again);
     comm_free(first);
     comm_free(second);

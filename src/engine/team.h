@@ -149,10 +149,9 @@ struct team {
     int rank, nranks;
     int local_rank, local_ranks;
     uint64_t id;
-    uint64_t
-        timeout_ms;     /* silence of a peer after which operations fail; TUTTI_TIMEOUT unless set behind team_open() */
-    struct watch watch; /* under the lock */
-    struct calls calls; /* likewise */
+    uint64_t timeout_ms;          /* silence of a peer after which operations fail */
+    struct watch watch;           /* under the lock */
+    struct calls calls;           /* likewise */
     _Atomic bool ending;          /* this rank makes no more calls: it waits for those that it has made */
     bool one_process;             /* all ranks live in it */
     bool crowded;                 /* more ranks than processors here: yield, do not spin */
@@ -219,9 +218,18 @@ struct team {
  * that overlap in part are taken for apart. */
 int team_crowd(const struct wire_process *processes, int nranks, int rank, long online);
 extern const struct executor_ops host_executor_ops;
+/* What a team is to be. The engine's thread may use a team as soon as it is in the list: nothing of this is changed
+ * later. */
+struct team_config {
+    uint64_t id;
+    const char *name;
+    int rank, nranks;
+    const struct wire_process *processes; /* by rank */
+    const struct choice_table *choices;   /* or NULL */
+    uint64_t timeout_ms;                  /* 0: TUTTI_TIMEOUT */
+};
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
-tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, int rank, int nranks,
-                         const struct wire_process *processes, const struct choice_table *choices, struct team **out);
+tutti_result_t team_open(struct engine *engine, const struct team_config *config, struct team **out);
 /* No operation is running or queued. Waits for visitors, who leave since none is. */
 void team_close(struct team *team);
 /* Who came by stream_visit() leaves. */

@@ -143,30 +143,30 @@ static tutti_result_t enlist(struct team *team)
                  : TUTTI_SUCCESS;
 }
 
-tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, int rank, int nranks,
-                         const struct wire_process *processes, const struct choice_table *choices, struct team **out)
+tutti_result_t team_open(struct engine *engine, const struct team_config *config, struct team **out)
 {
     struct team *team = calloc(1, sizeof *team);
     if (!team)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
     executor_init(&team->host, &host_executor_ops, TUTTI_HOST);
     team->engine = engine;
-    team->id = id;
-    team->rank = rank;
-    team->nranks = nranks;
-    team->choices = choices;
+    team->id = config->id;
+    team->rank = config->rank;
+    team->nranks = config->nranks;
+    team->choices = config->choices;
     team->cause.culprit = team->watch.peer = -1;
     team->limit = team->quiet = UINT32_MAX;
     team->failed_from = UINT64_MAX;
-    team->timeout_ms = (uint64_t)param_int(PARAM_TIMEOUT);
+    team->timeout_ms = config->timeout_ms ? config->timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
-    tutti_result_t result = allocate(team, processes);
+    tutti_result_t result = allocate(team, config->processes);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
         result = find_levels(team);
     }
     if (result == TUTTI_SUCCESS) {
-        team->trace = trace_comm_open(engine->trace, id, name, rank, nranks, team->local_ranks);
+        team->trace =
+            trace_comm_open(engine->trace, team->id, config->name, team->rank, team->nranks, team->local_ranks);
         result = enlist(team);
     }
     if (result != TUTTI_SUCCESS) {

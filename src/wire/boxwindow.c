@@ -116,13 +116,33 @@ static void mark_slow(struct lane_window *windows, size_t count)
     double *rates = malloc((count + 1) * sizeof *rates);
     size_t known = 0;
     for (size_t i = 0; rates && i < count; i++)
-        if (windows[i].segments)
+        if (window_rate(&windows[i]) > 0)
             rates[known++] = window_rate(&windows[i]);
     if (known)
         qsort(rates, known, sizeof *rates, by_rate);
-    for (size_t i = 0; known && i < count; i++)
-        windows[i].slow = windows[i].segments && 2 * window_rate(&windows[i]) < rates[known * 9 / 10];
+    for (size_t i = 0; known && i < count; i++) {
+        double rate = window_rate(&windows[i]);
+        windows[i].slow = rate > 0 && 2 * rate < rates[known * 9 / 10];
+    }
     free(rates);
+}
+
+/* What is left before a pause, or at the end, may have landed in one moment with the window before: too short to have a
+ * rate of its own, it is part of that one. Returns how many windows there are. */
+static size_t join_short(struct lane_window *windows, size_t count)
+{
+    if (count < 2)
+        return count;
+    struct lane_window *last = &windows[count - 1], *before = &windows[count - 2];
+    if (!last->segments || !before->segments || before->end != last->begin ||
+        last->end - last->begin >= WINDOW_RESOLUTION)
+        return count;
+    before->end = last->end;
+    before->bytes += last->bytes;
+    before->segments += last->segments;
+    for (int cause = 0; cause < WINDOW_CAUSES; cause++)
+        before->time[cause] += last->time[cause];
+    return count - 1;
 }
 
 size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments, struct lane_window **out)
@@ -143,6 +163,7 @@ size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments,
         if (!free_since)
             free_since = segment->posted;
         if (segment->posted > free_since && segment->posted - free_since >= WINDOW_IDLE) {
+            count = join_short(windows, count);
             struct lane_window *pause = &windows[count++];
             *pause = (struct lane_window){.begin = free_since, .end = segment->posted};
             add_pause(&view, pause, free_since, segment);
@@ -159,6 +180,7 @@ size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments,
         if (open->segments >= segments && open->end - open->begin >= WINDOW_RESOLUTION)
             open = NULL;
     }
+    count = join_short(windows, count);
     for (size_t i = 0; i < count; i++)
         find_cause(&windows[i]);
     mark_slow(windows, count);

@@ -90,6 +90,24 @@ static void test_rate_is_the_lanes(void **state)
     }
 }
 
+/* What comes last may arrive in one moment with what was before: no window of its own, and none that is slow. */
+static void test_last_lands_in_no_time(void **state)
+{
+    for (uint64_t i = 0; i < 9; i++)
+        add(0, 1000, 1000, 1000, 1100 + (i < 8 ? i : 7) * 100);
+    assert_int_equal(look(8), 1);
+    assert_int_equal(windows[0].segments, 9);
+    assert_int_equal(windows[0].bytes, 9 * SIZE);
+    assert_int_equal(us(0, WINDOW_NETWORK), 800);
+    add(0, 5000, 1000, 5000, 5100); /* the same before a pause */
+    assert_int_equal(look(8), 3);
+    assert_true(windows[0].segments == 9 && windows[1].segments == 0 && windows[2].segments == 1);
+    assert_false(windows[0].slow || windows[2].slow);
+    add(0, 9000, 9000, 9000, 9000); /* alone, behind a pause: its rate is not known */
+    assert_int_equal(look(8), 5);
+    assert_true(window_rate(&windows[4]) == 0 && !windows[4].slow);
+}
+
 static void test_slow_network(void **state)
 {
     uint64_t at = 1000;
@@ -182,6 +200,7 @@ int main(void)
         CASE(test_nothing),
         CASE(test_a_ring_begins_in_the_middle),
         CASE(test_rate_is_the_lanes),
+        CASE(test_last_lands_in_no_time),
         CASE(test_slow_network),
         CASE(test_pauses),
         CASE(test_trickle),

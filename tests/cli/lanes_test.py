@@ -127,7 +127,7 @@ class Lanes(unittest.TestCase):
         self.assertEqual(sum(lane["time_ns"].values()), sum(one["end_ns"] - one["begin_ns"] for one in windows))
         self.assertTrue(all(one["cause"] in lane["time_ns"] for one in windows))
         self.assertLessEqual(sum(one["segments"] for one in windows) + lane["under_way"], lane["segments"])
-        carried = [one for one in windows if one["segments"]]
+        carried = [one for one in windows if one["segments"] and one["end_ns"] > one["begin_ns"]]
         best = max(one["bytes"] / (one["end_ns"] - one["begin_ns"]) for one in carried)
         self.assertAlmostEqual(lane["bandwidth"]["best_gbs"], best, places=6)
         self.assertLessEqual(lane["bandwidth"]["all_gbs"], lane["bandwidth"]["best_gbs"] + 1e-9)

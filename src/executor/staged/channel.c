@@ -215,7 +215,14 @@ static tutti_result_t open_team(struct channel *channel, const struct wire_proce
     for (int rank = 0; rank < whole->nranks; rank++)
         mates[rank] = all[(size_t)rank * more + (size_t)channel->index - 1];
     snprintf(name, sizeof name, "staged-%04x-%d", (unsigned)(whole->id & 0xffff), channel->index);
-    return team_open(channel->engine, id, name, whole->rank, whole->nranks, mates, whole->choices, &channel->team);
+    const struct team_config config = {.id = id,
+                                       .name = name,
+                                       .rank = whole->rank,
+                                       .nranks = whole->nranks,
+                                       .processes = mates,
+                                       .choices = whole->choices,
+                                       .timeout_ms = whole->timeout_ms};
+    return team_open(channel->engine, &config, &channel->team);
 }
 
 /* Ranks tell each other where the engines of their channels are. */
