@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite: PyTorch's own suite for back ends (DistributedTest) and accelerate's test scripts, over NCCL and over tutti:
 what passes with one must with the other."""
+import contextlib
 import importlib.util
 import os
 import re
@@ -8,10 +9,11 @@ import sys
 import tempfile
 import time
 
-from . import ranks, run
+from . import nursery, ranks, run
 from .run import Budget, say, table, tail
 
 SCRIPTS = ("test_script", "test_distributed_data_loop", "test_ops", "test_sync")  # of accelerate.test_utils.scripts
+LOADED = 180  # seconds in which what tests need has been loaded, or they do it themselves
 LAST = 10  # seconds before the end of the budget: no program is begun
 ENDED = re.compile(r"^(OK|FAILED)\b.*$", re.MULTILINE)
 ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
@@ -20,13 +22,19 @@ ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
 def add_arguments(parser):
     parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3),
                         help="programs that run at a time (a third of the processors)")
+    parser.add_argument("--spawn", action="store_true",
+                        help="each test and each of its ranks loads PyTorch anew, as the suite's own runner has it; "
+                             "otherwise they are forked from a process that has, and what failed is tried again so")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="only these tests and scripts")
     parser.add_argument("--more", action="store_true", help="go on where an earlier call had no more time")
 
 
+def of_a_run(temp):
+    return {"TEMP_DIR": temp, "TUTTI_TRACE_DIR": temp, "INIT_METHOD": f"file://{temp}/init_dir/shared_init_file"}
+
+
 def environment(options, library, folder, temp):
-    extra = {"BACKEND": "nccl", "WORLD_SIZE": str(options.gpus), "TEMP_DIR": temp, "OMP_NUM_THREADS": "1",
-             "TUTTI_TRACE_DIR": temp, "INIT_METHOD": f"file://{temp}/init_dir/shared_init_file"}
+    extra = {"BACKEND": "nccl", "WORLD_SIZE": str(options.gpus), "OMP_NUM_THREADS": "1", **of_a_run(temp)}
     if library == "tutti":
         extra["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
     return run.environment(folder, extra)
@@ -48,12 +56,38 @@ def all_names(options):
     return [line for line in job.text().split() if line.startswith("test_")]
 
 
-class Try:
-    """One test or script over one library."""
+class Nurseries:
+    """A process for each library that has loaded PyTorch's suite. One that could not do so, or whose processes could
+    not use GPUs, is none: then tests load it themselves."""
 
-    def __init__(self, options, name, path, library, folder):
+    def __init__(self, options):
+        self.temp, self.of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True), {}
+        for library, folder in ({} if options.spawn else options.libraries).items():
+            env = {**environment(options, library, folder, self.temp.name), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+            self.of[library] = nursery.Nursery([sys.executable, ONE, "--nursery"], env)
+
+    def await_all(self):
+        until = time.monotonic() + LOADED
+        for library, one in list(self.of.items()):
+            if not one.ready(until):
+                say(f"suite: nothing is forked over {library}: see above; each test loads PyTorch itself")
+                self.of.pop(library).close()
+
+    def close(self):
+        for one in self.of.values():
+            one.close()
+        self.temp.cleanup()
+
+
+class Try:
+    """One test or script over one library. `parent`: the process that it is forked from; None: a program."""
+
+    def __init__(self, options, name, path, library, folder, parent):
         self.name, self.library, self.path = name, library, path
         self.temp = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        if parent and not path:
+            self.job = nursery.Forked(parent, name, self.temp.name, of_a_run(self.temp.name))
+            return
         env = environment(options, library, folder, self.temp.name)
         command = [sys.executable, ONE, name]
         if path:
@@ -108,35 +142,26 @@ def take_next(todo, running):
     return None if at is None else todo.pop(at)
 
 
-def main(options, results):
-    budget, running, again = Budget(options.budget), [], set()
-    records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
-    over = {(record["name"], record["library"]) for record in records}
-    scripts = scripts_of_accelerate()
-    names = [*all_names(options), *scripts]
-    names = [name for name in names if not options.only or name in options.only]
-    if options.quick:
-        names = names[::8]
-    todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()
-            if (name, library) not in over]
-    say(f"suite: {len(names)} tests, {len(todo)} runs, {options.at_once} at once")
-    results.data["runs"] = records
+def run_them(options, todo, scripts, nurseries, results):
+    """Until nothing of `todo`, [(name, library, folder)], or of the budget is left."""
+    budget, running, again = options.until, [], set()
     try:
         while todo or running:
             while len(running) < options.at_once and budget.left() > LAST and (taken := take_next(todo, running)):
                 name, library, folder = taken
-                running.append(Try(options, name, scripts.get(name), library, folder))
+                parent = None if (name, library) in again else nurseries.of.get(library)
+                running.append(Try(options, name, scripts.get(name), library, folder, parent))
             for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
                 running.remove(one)
                 record = one.record()
                 if (record["state"] in ("failed", "late") and (one.name, one.library) not in again
                         and budget.left() > 30):
-                    # a second try tells a fault from the crowd of programs on the machine
+                    # a second try, a program of its own, tells a fault from the crowd on the machine
                     again.add((one.name, one.library))
                     todo.append((one.name, one.library, options.libraries[one.library]))
                     results.data.setdefault("first tries", []).append(record)
                     continue
-                records.append(record)
+                results.data["runs"].append(record)
                 results.save()
                 if record["state"] in ("failed", "late"):
                     say(f"suite: {one.name} over {one.library}: {record['state']}")
@@ -145,6 +170,24 @@ def main(options, results):
             time.sleep(0.05)
     finally:
         run.kill_all([one.job for one in running])
+
+
+def main(options, results):
+    options.until = Budget(options.budget)
+    records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
+    over = {(record["name"], record["library"]) for record in records}
+    results.data["runs"] = records
+    with contextlib.closing(Nurseries(options)) as nurseries:
+        scripts = scripts_of_accelerate()
+        names = [*all_names(options), *scripts]
+        names = [name for name in names if not options.only or name in options.only]
+        if options.quick:
+            names = names[::8]
+        todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()
+                if (name, library) not in over]
+        nurseries.await_all()
+        say(f"suite: {len(names)} tests, {len(todo)} runs, {options.at_once} at once")
+        run_them(options, todo, scripts, nurseries, results)
     left = sorted({name for name, _, _ in todo})
     print(show(records))
     bad = worse(records)

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """One test of PyTorch's own suite for the back ends of torch.distributed, as the suite runs them: `torch_suite.py
-NAME`. `--list` names those that are not skipped for the back end nccl. The environment says BACKEND,
-WORLD_SIZE and TEMP_DIR."""
+NAME`. `--list` names those that are not skipped for the back end nccl. `--nursery` runs those that it is told of
+(nursery.py), each in processes that are forked. The environment says BACKEND, WORLD_SIZE and TEMP_DIR."""
 import os
 import sys
+import threading
 import unittest
 
-for folder in ("barrier", "test_dir", "init_dir"):
-    os.makedirs(os.path.join(os.environ["TEMP_DIR"], folder), exist_ok=True)
+
+def make_folders():
+    for folder in ("barrier", "test_dir", "init_dir"):
+        os.makedirs(os.path.join(os.environ["TEMP_DIR"], folder), exist_ok=True)
+
+
+make_folders()
 
 import torch  # noqa: E402
 from torch.testing._internal.distributed import distributed_test as suite  # noqa: E402
@@ -16,9 +22,11 @@ from torch.testing._internal.distributed import distributed_test as suite  # noq
 class Distributed(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
     """The suite's tests, each in processes of its own."""
 
+    start = "spawn"
+
     def setUp(self):
         super().setUp()
-        self._spawn_processes()
+        self._start_processes(torch.multiprocessing.get_context(self.start).Process)
         torch.backends.cudnn.flags(enabled=True, allow_tf32=False).__enter__()
 
 
@@ -27,8 +35,35 @@ def names():
     return [name for name in every if not getattr(getattr(Distributed, name), "__unittest_skip__", False)]
 
 
+def run_one(name):
+    """The exit status."""
+    program = unittest.main(argv=["torch_suite.py", "Distributed." + name], exit=False)
+    return int(not program.result.wasSuccessful())
+
+
+def run_forked(name):
+    make_folders()
+    suite.INIT_METHOD = os.environ["INIT_METHOD"]
+    Distributed.start = "fork"
+    return run_one(name)
+
+
+def unfit():
+    """Why processes that are forked from this one could not use the GPUs, or would hang; empty: they can."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+        driver = any("/libcuda.so" in line for line in file)
+    threads = len(os.listdir("/proc/self/task"))
+    return ("CUDA is in use" if driver else f"{threads} threads" if threads > 1 or threading.active_count() > 1 else "")
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         print("\n".join(names()))
+    elif sys.argv[1:] == ["--nursery"]:
+        sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        from gpu_parts import nursery
+        if unfit():
+            sys.exit("not fit to be forked: " + unfit())
+        nursery.serve(run_forked)
     else:
-        unittest.main(argv=["torch_suite.py", "Distributed." + sys.argv[1]])
+        sys.exit(run_one(sys.argv[1]))

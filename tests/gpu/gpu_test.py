@@ -404,16 +404,26 @@ class Programs(unittest.TestCase):
         finally:
             apps.TRAINING.update(real)
 
+    @contextlib.contextmanager
+    def fake_suite(self, **extra):
+        """In place of PyTorch's suite; `extra` goes into its environment."""
+        real, before = suite.ONE, dict(os.environ)
+        suite.ONE = os.path.join(HERE, "fake_suite.py")
+        os.environ.update({"SUITE_ONCE": tempfile.mkdtemp(dir=self.at("")),
+                           "SUITE_PARTS": os.path.dirname(gpu.__file__), **extra})
+        try:
+            yield
+        finally:
+            suite.ONE = real
+            os.environ.clear()
+            os.environ.update(before)
+
     def test_suite(self):
         """What fails or hangs over tutti alone counts; what fails over both, or at the first try only, does not."""
-        real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
-        os.environ["SUITE_ONCE"] = self.at("")
-        try:
+        with self.fake_suite():
             status, out, _ = self.part("suite", "--limit", "4", "--at-once", "4", "--gpus", "2", "--only", "test_good",
                                        "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy",
                                        "test_port")
-        finally:
-            suite.ONE = real
         self.assertEqual(status, 1)
         states = {(r["name"], r["library"]): r["state"] for r in self.load("suite")["runs"]}
         self.assertEqual([states[name, "tutti"] for name in ("test_good", "test_bad", "test_bad_here",
@@ -424,6 +434,17 @@ class Programs(unittest.TestCase):
         self.assertEqual(suite.worse(self.load("suite")["runs"]), ["test_bad_here", "test_slow_here"])
         self.assertIn("2 pass with NCCL and not with tutti", out)
 
+    def test_suite_is_forked(self):
+        """The first try, unless a library cannot be loaded ahead; the second is a program."""
+        for arguments, extra, forked in (((), {}, True), (("--spawn",), {}, False), ((), {"SUITE_UNFIT": "1"}, False)):
+            with self.subTest(arguments=arguments, extra=extra), self.fake_suite(**extra):
+                status, _, err = self.part("suite", "--gpus", "2", *arguments, "--only", "test_bad", "test_good")
+                self.assertEqual(status, 0, err)
+                self.assertEqual("nothing is forked over tutti" in err, bool(extra))
+                for tries, fork in (("first tries", forked), ("runs", False)):
+                    said = {"a nursery's" in r["output"] for r in self.load("suite")[tries] if r["name"] == "test_bad"}
+                    self.assertEqual(said, {fork}, tries)
+
     def test_suite_goes_on(self):
         """What an earlier call brought to its end is not run again."""
         os.mkdir(self.at("results"))
@@ -431,12 +452,8 @@ class Programs(unittest.TestCase):
                 for library, state in (("nccl", "passed"), ("tutti", "late"))]
         with open(self.at("results", run.FILE), "w", encoding="utf-8") as file:
             json.dump({"suite": {"runs": runs}}, file)
-        os.environ["SUITE_ONCE"] = self.at("")
-        real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
-        try:
+        with self.fake_suite():
             status, _, err = self.part("suite", "--more", "--gpus", "2", "--only", "test_good")
-        finally:
-            suite.ONE = real
         self.assertEqual(status, 0, err)
         self.assertIn("1 runs", err)
         self.assertEqual([r["state"] for r in self.load("suite")["runs"]], ["passed", "passed"])

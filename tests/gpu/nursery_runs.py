@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A nursery for gpu_test.py: `nursery_runs.py BENCHMARKS`. A run's name says what it does."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, sys.argv[1])
+from gpu_parts import nursery  # noqa: E402
+
+
+def run_one(name):
+    print(name, os.environ["COLOUR"], flush=True)
+    if name == "raises":
+        raise ValueError("no such thing")
+    if name == "exits":
+        sys.exit("a sentence")
+    if name == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "hangs":
+        with subprocess.Popen(["sleep", "600"], start_new_session=True) as below:
+            print(below.pid, flush=True)
+    if name == "orphans":
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
+    return 7 if name == "seven" else 0
+
+
+nursery.serve(run_one)
