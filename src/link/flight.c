@@ -13,6 +13,7 @@
 #include <string.h>
 
 _Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a record");
+_Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest word about every lane");
 
 #define BATCH       4                 /* segments told in one word, unless */
 #define OVERDUE     (100 * NS_PER_US) /* the last word was so long ago: of a lane that is slow each segment is news */
@@ -161,6 +162,25 @@ void flight_hear(struct link *link, const void *words, size_t length)
 
 /* ---- What we say to the peer ---- */
 
+/* No later word is about its lane, which is what it was: a sender may wait for this one alone. */
+static bool is_latest(const struct link *link, const struct wire_landed *word)
+{
+    const struct link_lane *lane = &link->lane[word->lane];
+    return word->number == lane->landed_latest && word->epoch == lane->epoch;
+}
+
+/* The place of the next word, in which the oldest is; or, as long as those are the latest about their lanes, the oldest
+ * other one, in whose stead they go on. One is, for there are fewer lanes than words. */
+static struct wire_landed *next_word(struct link *link)
+{
+    uint64_t first = link->landed_next, behind = 0;
+    while (link->landed_next >= LINK_LANDED && is_latest(link, &link->landed[(first + behind) % LINK_LANDED]))
+        behind++;
+    for (; behind; behind--)
+        link->landed[(first + behind) % LINK_LANDED] = link->landed[(first + behind - 1) % LINK_LANDED];
+    return &link->landed[link->landed_next++ % LINK_LANDED];
+}
+
 void flight_arrived(struct link_lane *lane, uint32_t imm)
 {
     struct link *link = lane->link;
@@ -168,8 +188,9 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
         return;
     if (list_empty(&link->telling))
         list_push(&link->domain->telling, &link->telling);
-    struct wire_landed *word = &link->landed[link->landed_next++ % LINK_LANDED];
-    *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, link->landed_next};
+    struct wire_landed *word = next_word(link);
+    *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, (uint32_t)link->landed_next};
+    lane->landed_latest = word->number;
     link->landed_unsaid++;
 }
 
@@ -186,8 +207,9 @@ static uint32_t say_own(struct link_lane *lane)
 {
     const struct link *link = lane->link;
     struct wire_landed words[LINK_LANDED];
-    uint32_t first = link->landed_next < LINK_LANDED ? 0 : link->landed_next - LINK_LANDED, count = 0;
-    for (uint32_t i = first; i != link->landed_next; i++) {
+    uint64_t first = link->landed_next < LINK_LANDED ? 0 : link->landed_next - LINK_LANDED;
+    uint32_t count = 0;
+    for (uint64_t i = first; i < link->landed_next; i++) {
         const struct wire_landed *word = &link->landed[i % LINK_LANDED];
         if (word->lane == lane->index && word->epoch == lane->epoch && (int32_t)(word->number - lane->landed_said) > 0)
             words[count++] = *word;
@@ -208,11 +230,11 @@ static bool others_unsaid(const struct link *link)
     return false;
 }
 
-/* The latest words, oldest first, said or not: what was said before may be on its way still, behind much data on a slow
- * lane. Returns bytes. */
+/* The latest words, about every lane one of them, oldest first, said or not: what was said before may be on its way
+ * still, behind much data on a slow lane. Returns bytes. */
 static size_t gather(const struct link *link, struct wire_landed *words)
 {
-    uint32_t count = link->landed_next < LINK_LANDED ? link->landed_next : LINK_LANDED;
+    uint32_t count = link->landed_next < LINK_LANDED ? (uint32_t)link->landed_next : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
         words[i] = link->landed[(link->landed_next - count + i) % LINK_LANDED];
     return count * sizeof *words;

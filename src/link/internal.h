@@ -66,7 +66,8 @@ struct link_lane {
     uint64_t first_flight, next_flight;
     struct trace_lane *trace; /* NULL: its segments are not recorded */
     uint32_t landed_heard;    /* number of the peer's latest word about it */
-    uint32_t landed_said;     /* and of ours that went over it */
+    uint32_t landed_said;     /* and of ours that went over it, */
+    uint32_t landed_latest;   /* and of our latest one about it */
     uint64_t heard;           /* last sign of life */
     uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
     uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
@@ -148,8 +149,10 @@ struct link {
     bool pumping; /* bulk_pump() is at work */
     struct peer_clock clock;
     struct list telling;                    /* in domain->telling, if any is unsaid */
-    struct wire_landed landed[LINK_LANDED]; /* the latest; the next one at landed_next % LINK_LANDED */
-    uint32_t landed_next, landed_unsaid;
+    struct wire_landed landed[LINK_LANDED]; /* the latest, the latest about each lane among them; the next one at
+                                               landed_next % LINK_LANDED */
+    uint64_t landed_next;
+    uint32_t landed_unsaid;
     uint64_t landed_said; /* when a word was said last */
 };
 

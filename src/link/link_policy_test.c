@@ -17,7 +17,7 @@ static struct {
     int asked; /* how often for lanes */
     uint16_t roles[LINK_MAX_LANES];
     struct path_window window;
-    int pick; /* lane index; -1: in turn; -2: wait */
+    int pick; /* lane index; -1: in turn; -2: wait; -3: two by lane 0, then many by lane 1, then wait for lane 0 */
     uint64_t credit;
     int ups, downs;
     uint32_t posted, landed[LINK_MAX_LANES];
@@ -42,10 +42,11 @@ static struct path_window window(void *state, const struct path_lane *lane)
 static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
                 uint64_t now)
 {
+    int index = told.pick == -3 ? told.posted >= 2 && told.posted < 2 + LINK_LANDED : told.pick;
     if (told.pick == -1)
         return script_policy.pick(state, lanes, count, length, left, now);
     for (int i = 0; i < count; i++)
-        if (lanes[i]->index == told.pick)
+        if (lanes[i]->index == index)
             return i;
     return -1;
 }
@@ -192,6 +193,33 @@ static void test_window(void **state)
         link_disarm(script->side[1].domain);
         assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
     }
+    finish(script, pair);
+}
+
+/* The receiver takes so much from another lane, before it speaks, that its words about the first one find no place
+ * beside these: the sender, who waits for that lane alone, hears of it all the same. */
+static void test_words_about_every_lane(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    struct link_lane *lane = script->side[0].link->lane;
+    told.pick = -3;
+    payload_pair(script, 0, 1, (LINK_LANDED + 4) * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+    while (told.posted < 2 + LINK_LANDED)
+        assert_true(script_act(script, 0, told.posted > 2, SCRIPT_SENT));
+    told.window.segments = 2; /* lane 0 is full */
+    while (script_act(script, 0, 0, SCRIPT_DELIVER) || script_act(script, 0, 1, SCRIPT_DELIVER))
+        script_act_all(script, 0, SCRIPT_SENT);
+    assert_int_equal(lane[0].view.segments, 2);
+    assert_int_equal(lane[1].view.segments, LINK_LANDED);
+    assert_int_equal(told.posted, 2 + LINK_LANDED);
+    link_arm(script->side[1].domain);
+    link_disarm(script->side[1].domain);
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
+    assert_int_equal(told.landed[0], 2);
+    assert_int_equal(told.landed[1], LINK_LANDED);
+    assert_int_equal(told.posted, 4 + LINK_LANDED);
     finish(script, pair);
 }
 
@@ -428,6 +456,7 @@ int main(void)
         CASE(test_told_of_each_segment),
         CASE(test_true_time),
         CASE(test_window),
+        CASE(test_words_about_every_lane),
         CASE(test_wait_for_a_full_lane),
         CASE(test_nobody_waits_for_nothing),
         CASE(test_answer_comes_later),
