@@ -190,12 +190,13 @@ static tutti_result_t wait_for_last(struct gpu *gpu)
     if (atomic_load(&gpu->order.untracked))
         return cuda_check(gpu->cu->StreamSynchronize(gpu->order.last), "waiting for the last operation");
     while (result == TUTTI_SUCCESS && !order_idle(gpu)) {
-        if (!clock_passed(spin)) {
+        bool soon = !clock_passed(spin);
+        if (!soon)
+            result = ask_driver(gpu);
+        if (soon && !gpu->team->crowded)
             sched_yield();
-            continue;
-        }
-        result = ask_driver(gpu);
-        usleep(PAUSE_US);
+        else
+            usleep(PAUSE_US);
     }
     return result;
 }
