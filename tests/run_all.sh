@@ -10,11 +10,11 @@ results=""
 broken=0
 rm -f build-summary.txt build-stalls.txt build-*.built build-*.others build-*.waits
 
-# The builder goes ahead of the tests, with a third of their weight: enough to be done with a build before its tests'
+# The builder goes ahead of the tests, with half of their weight: enough to be done with a build before its tests'
 # turn comes, also on a machine that has other work. Where sessions share processors evenly (autogroup), niceness counts
 # within a session only; the builder's session has a niceness of its own.
 # shellcheck disable=SC2016,SC2086
-setsid nice -n 5 sh -c '{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec tests/build.sh "$@"' sh $builds &
+setsid nice -n 3 sh -c '{ echo 3 >/proc/self/autogroup; } 2>/dev/null; exec tests/build.sh "$@"' sh $builds &
 builder=$!
 # shellcheck disable=SC2086
 setsid tests/pool.sh waits $builder $builds >build-waits.log 2>&1 </dev/null &

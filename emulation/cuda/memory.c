@@ -8,8 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define GUARD       4096u
-#define POISON      0xa5
+#define GUARD  4096u
+#define POISON 0xa5
+#define POISON_ALL                                                                                                     \
+    ((size_t)1 << 20) /* of what is longer, behind so many bytes each eighth page: most is never used                  \
+                       */
 #define POISON_MOST ((size_t)64 << 20)
 
 static size_t round_up(size_t size)
@@ -31,6 +34,15 @@ static char *map(int fd, size_t size, size_t *mapped)
     return NULL;
 }
 
+/* Whoever takes fresh memory for zero shall see that it is not. */
+static void poison(char *base, size_t size)
+{
+    size_t all = size < POISON_ALL ? size : POISON_ALL;
+    memset(base, POISON, all);
+    for (size_t at = all; at < size; at += (size_t)8 * 4096)
+        memset(base + at, POISON, size - at < 4096 ? size - at : 4096);
+}
+
 static CUresult make(enum range_kind kind, size_t size, unsigned flags, void **out)
 {
     CUcontext context = context_current();
@@ -44,7 +56,7 @@ static CUresult make(enum range_kind kind, size_t size, unsigned flags, void **o
     range.base = file && range.fd < 0 ? NULL : map(range.fd, size, &range.mapped);
     if (range.base && range_add(&range)) {
         if (kind == RANGE_DEVICE && config_get()->poison && size <= POISON_MOST)
-            memset(range.base, POISON, size);
+            poison(range.base, size);
         *out = range.base;
         return CUDA_SUCCESS;
     }

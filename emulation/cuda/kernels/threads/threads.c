@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct barrier {
+    pthread_cond_t changed;
     uint32_t count;
     uint64_t generation, here; /* here: bits of the threads that have come */
     bool any, answer;
@@ -32,10 +32,10 @@ static bool meet(uint32_t id, uint32_t threads, bool waits, bool yes)
         b->here = 0;
         b->any = false;
         b->generation++;
-        pthread_cond_broadcast(&changed);
+        pthread_cond_broadcast(&b->changed);
     }
     while (waits && b->generation == generation)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&b->changed, &lock);
     bool answer = b->answer;
     pthread_mutex_unlock(&lock);
     return answer;
@@ -74,7 +74,7 @@ void threads_run(threads_kernel *kernel, const void *params, unsigned threads, s
 {
     struct thread all[THREADS_MOST];
     for (int i = 0; i < 16; i++)
-        barriers[i] = (struct barrier){0};
+        barriers[i] = (struct barrier){.changed = PTHREAD_COND_INITIALIZER};
     cuda_block_size = (struct cuda_index){threads, 1, 1};
     for (unsigned i = 0; i < threads; i++) {
         all[i] = (struct thread){.kernel = kernel, .params = params, .index = i, .grid = grid, .block = block};
