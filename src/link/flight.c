@@ -130,6 +130,24 @@ void flight_all_landed(struct link *link, uint32_t slot)
     }
 }
 
+void flight_asked(struct link_lane *lane)
+{
+    uint32_t unsent = lane->puts;
+    if (lane->asked)
+        return;
+    lane->asked = true;
+    lane->asked_flight = lane->next_flight;
+    while (unsent && lane->asked_flight > lane->first_flight) /* a message may overtake what is not sent yet */
+        unsent -= !flight_at(lane, --lane->asked_flight)->over;
+}
+
+void flight_answered(struct link_lane *lane)
+{
+    if (lane->asked && !lane->confirms)
+        land_before(lane, lane->asked_flight, clock_ns());
+    lane->asked = false;
+}
+
 /* The peer's time in ours. */
 static uint64_t our_time(struct peer_clock *clock, uint64_t theirs, uint64_t now)
 {

@@ -427,6 +427,35 @@ static void test_old_words(void **state)
     assert_int_equal(told.landed[0], 2);
 }
 
+/* A lane's answer says that what was sent before the question has landed: no word of it came, or none that could be
+ * true. Of two puts one may be unsent, which the question may overtake. */
+static void test_an_answer_instead_of_words(void **state)
+{
+    for (uint32_t sent = 0; sent <= 2; sent++) {
+        struct script *script = start_joined(1);
+        struct payload *pair[2];
+        struct link_lane *lane = &script->side[0].link->lane[0];
+        told.window.segments = 2;
+        payload_pair(script, 0, 1, 5 * SEGMENT, pair);
+        script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+        for (uint32_t i = 0; i < sent; i++)
+            assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+        assert_int_equal(told.posted, 2);
+        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
+        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S); /* one at a time */
+        while (script_act(script, 0, 0, SCRIPT_DELIVER)) /* and nothing is said of what arrives */
+            ;
+        assert_int_equal(told.landed[0], 0);
+        assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
+        assert_int_equal(told.landed[0], sent);
+        assert_int_equal(told.posted, 2 + sent);
+        flight_answered(lane); /* to no question */
+        assert_int_equal(told.landed[0], sent);
+        finish(script, pair);
+        assert_int_equal(told.landed[0], 5);
+    }
+}
+
 /* Words of a peer that lies about what has landed, or when. */
 static void test_lies(void **state)
 {
@@ -467,6 +496,7 @@ int main(void)
         CASE(test_cancelled),
         CASE(test_words_survive_a_lane),
         CASE(test_old_words),
+        CASE(test_an_answer_instead_of_words),
         CASE(test_lies),
     };
     script_setup(NULL);

@@ -208,6 +208,10 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     case WIRE_PROBE:
         message_send_on(lane, WIRE_PROBE_ANSWER);
         break;
+    case WIRE_PROBE_ANSWER:
+        flight_answered(lane);
+        bulk_pump(link);
+        break;
     case WIRE_CALL:
     case WIRE_ASK:
     case WIRE_BLOCKED:

@@ -29,6 +29,14 @@ static bool moves(struct link_lane *lane, uint64_t now)
 
 /* ---- A lane ---- */
 
+static bool probe(struct link_lane *lane)
+{
+    if (!message_send_on(lane, WIRE_PROBE))
+        return false;
+    flight_asked(lane);
+    return true;
+}
+
 /* Is a lane that has not answered still to be waited for? The question, or the answer, may lie behind segments on a
  * slow way: as long as these move, the lane lives. */
 static bool is_slow(struct link_lane *lane, uint64_t patience, uint64_t now)
@@ -49,7 +57,7 @@ void lanes_probe(struct link_lane *lane, uint64_t now)
         lane->probed = now;
         lanes_event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
         trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
-        message_send_on(lane, WIRE_PROBE);
+        probe(lane);
         moves(lane, now);
         lane->moved_at = 0; /* what moves from here on counts */
     }
@@ -63,7 +71,7 @@ static void ask(struct link *link)
 {
     struct link_lane *lane = &link->lane[link->control < 0 ? 0 : link->control];
     uint64_t on = (uint64_t)lane->epoch << 32 | (lane->index + 1u);
-    if (link->control >= 0 && link->asked_on != on && message_send_on(lane, WIRE_PROBE))
+    if (link->control >= 0 && link->asked_on != on && probe(lane))
         link->asked_on = on;
 }
 
