@@ -14,6 +14,7 @@ from .run import Budget, say, table, tail
 
 SCRIPTS = ("test_script", "test_distributed_data_loop", "test_ops", "test_sync")  # of accelerate.test_utils.scripts
 LOADED = 180  # seconds in which what tests need has been loaded, or they do it themselves
+UNTOUCHED = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no CUDA, no threads so far
 LAST = 10  # seconds before the end of the budget: no program is begun
 ENDED = re.compile(r"^(OK|FAILED)\b.*$", re.MULTILINE)
 ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
@@ -63,7 +64,7 @@ class Nurseries:
     def __init__(self, options):
         self.temp, self.of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True), {}
         for library, folder in ({} if options.spawn else options.libraries).items():
-            env = {**environment(options, library, folder, self.temp.name), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+            env = {**environment(options, library, folder, self.temp.name), **UNTOUCHED}
             self.of[library] = nursery.Nursery([sys.executable, ONE, "--nursery"], env)
 
     def await_all(self):
