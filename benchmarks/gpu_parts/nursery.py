@@ -4,7 +4,6 @@ its tests do. `serve` is its side, `Nursery` that of who has things run."""
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -33,16 +32,15 @@ def get(path):
 
 def child(order, run_one):
     """A run, in a group of its own; its exit status is that of the process."""
-    os.setpgid(0, 0)
-    run.die_with_parent()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    out = os.open(os.path.join(order["folder"], OUTPUT), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    null = os.open(os.devnull, os.O_RDONLY)
-    for fd, to in ((null, 0), (out, 1), (out, 2)):
-        os.dup2(fd, to)
-    os.environ.update(order["env"])
     status = 1
     try:
+        os.setpgid(0, 0)
+        run.die_with_parent()
+        out = os.open(os.path.join(order["folder"], OUTPUT), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for fd, to in ((null, 0), (out, 1), (out, 2)):
+            os.dup2(fd, to)
+        os.environ.update(order["env"])
         status = run_one(order["name"])
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -111,11 +109,7 @@ class Forked:
             time.sleep(0 if pid else LOOK)
         if pid is None:
             return
-        for each in run.descendants(pid) + [pid]:
-            try:
-                os.kill(each, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        run.kill_tree(pid)
         while self.poll() is None:
             time.sleep(LOOK)
         self.status = status
@@ -159,9 +153,5 @@ class Nursery:
 
     def close(self):
         """What it still runs is killed."""
-        for pid in run.descendants(self.process.pid) + [self.process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        run.kill_tree(self.process.pid)
         self.process.communicate()

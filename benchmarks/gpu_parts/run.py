@@ -41,6 +41,14 @@ def descendants(pid):
     return found
 
 
+def kill_tree(pid):
+    for each in descendants(pid) + [pid]:
+        try:
+            os.kill(each, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 class Job:
     """A program that is running. Its output goes to a file,
     so that a grandchild that lives on cannot hold this script up."""
@@ -65,12 +73,7 @@ class Job:
     def kill(self, status=LATE):
         if self.poll() is not None:
             return
-        below = descendants(self.process.pid)
-        for pid in below + [self.process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_tree(self.process.pid)
         self.process.wait()
         self.status, self.seconds = status, time.monotonic() - self.began
 

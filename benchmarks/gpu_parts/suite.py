@@ -71,7 +71,8 @@ class Nurseries:
         until = time.monotonic() + LOADED
         for library, one in list(self.of.items()):
             if not one.ready(until):
-                say(f"suite: nothing is forked over {library}: see above; each test loads PyTorch itself")
+                say(f"suite: nothing is forked over {library} (it said why above, or was not ready after {LOADED} s): "
+                    "each test loads PyTorch itself")
                 self.of.pop(library).close()
 
     def close(self):
@@ -143,9 +144,9 @@ def take_next(todo, running):
     return None if at is None else todo.pop(at)
 
 
-def run_them(options, todo, scripts, nurseries, results):
+def run_them(options, budget, todo, scripts, nurseries, results):
     """Until nothing of `todo`, [(name, library, folder)], or of the budget is left."""
-    budget, running, again = options.until, [], set()
+    running, again = [], set()
     try:
         while todo or running:
             while len(running) < options.at_once and budget.left() > LAST and (taken := take_next(todo, running)):
@@ -174,7 +175,7 @@ def run_them(options, todo, scripts, nurseries, results):
 
 
 def main(options, results):
-    options.until = Budget(options.budget)
+    budget = Budget(options.budget)
     records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
     over = {(record["name"], record["library"]) for record in records}
     results.data["runs"] = records
@@ -188,7 +189,7 @@ def main(options, results):
                 if (name, library) not in over]
         nurseries.await_all()
         say(f"suite: {len(names)} tests, {len(todo)} runs, {options.at_once} at once")
-        run_them(options, todo, scripts, nurseries, results)
+        run_them(options, budget, todo, scripts, nurseries, results)
     left = sorted({name for name, _, _ in todo})
     print(show(records))
     bad = worse(records)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE       4096
 #define CLEAR_FROM ((size_t)1 << 20)
 
 /* Mapped memory that no device has access to: an illegal address there, a fault of the whole process here. */

@@ -8,16 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define GUARD  4096u
-#define POISON 0xa5
-#define POISON_ALL                                                                                                     \
-    ((size_t)1 << 20) /* of what is longer, behind so many bytes each eighth page: most is never used                  \
-                       */
-#define POISON_MOST ((size_t)64 << 20)
+#define GUARD       PAGE
+#define POISON      0xa5
+#define POISON_ALL  ((size_t)1 << 20)  /* bytes; behind them each eighth page, as most is never used */
+#define POISON_MOST ((size_t)64 << 20) /* of what is longer none */
 
 static size_t round_up(size_t size)
 {
-    return (size + 4095) & ~(size_t)4095;
+    return (size + PAGE - 1) & ~((size_t)PAGE - 1);
 }
 
 /* A mapping of the file (none: -1) with a guard behind it. */
@@ -39,8 +37,8 @@ static void poison(char *base, size_t size)
 {
     size_t all = size < POISON_ALL ? size : POISON_ALL;
     memset(base, POISON, all);
-    for (size_t at = all; at < size; at += (size_t)8 * 4096)
-        memset(base + at, POISON, size - at < 4096 ? size - at : 4096);
+    for (size_t at = all; at < size; at += (size_t)8 * PAGE)
+        memset(base + at, POISON, size - at < PAGE ? size - at : PAGE);
 }
 
 static CUresult make(enum range_kind kind, size_t size, unsigned flags, void **out)

@@ -4,6 +4,8 @@
 
 #include "context.h"
 
+#define PAGE 4096u
+
 enum range_kind { RANGE_DEVICE, RANGE_PINNED, RANGE_REGISTERED, RANGE_MANAGED, RANGE_IMPORTED, RANGE_MAPPED };
 
 #define RANGE_POOLED (1u << 16) /* in flags, of device memory from a pool: no other device reaches it */

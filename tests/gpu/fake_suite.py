@@ -7,7 +7,6 @@ import time
 NAMES = ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy", "test_port")
 
 
-
 def run_one(name):
     here = "LD_PRELOAD" in os.environ
     once = os.path.join(os.environ["SUITE_ONCE"], "tutti" if here else "nccl")

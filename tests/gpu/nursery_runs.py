@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nursery for gpu_test.py: `nursery_runs.py BENCHMARKS`. A run's name says what it does."""
+"""A nursery for nursery_test.py: `nursery_runs.py BENCHMARKS`. A run's name says what it does."""
 import os
 import signal
 import subprocess
