@@ -27,17 +27,27 @@ static tutti_result_t show(struct fabric *fabric, double seconds, bool terminal)
     return result;
 }
 
-/* Our sockets keep a lab's networks alive that is gone: without this we would watch nothing for ever. */
-static tutti_result_t still_there(const struct fabric *fabric, const struct stat *began)
+static bool is_same(const char *path, const struct stat *began)
 {
-    char path[128];
     struct stat now;
-    state_path(fabric->topology.spec.name, "topology.yaml", path, sizeof path);
-    if (stat(path, &now) == 0 && now.st_ino == began->st_ino && now.st_ctim.tv_sec == began->st_ctim.tv_sec &&
-        now.st_ctim.tv_nsec == began->st_ctim.tv_nsec)
+    return stat(path, &now) == 0 && now.st_ino == began->st_ino && now.st_ctim.tv_sec == began->st_ctim.tv_sec &&
+           now.st_ctim.tv_nsec == began->st_ctim.tv_nsec;
+}
+
+/* Our sockets keep a lab's networks alive that is gone: without this we would watch nothing for ever. An `up` removes
+ * the lab before it makes it anew: whether the lab is up is known when no command is at work. */
+static tutti_result_t still_there(const struct fabric *fabric, const char *path, const struct stat *began)
+{
+    int lock;
+    if (is_same(path, began))
         return TUTTI_SUCCESS;
-    return error_note(TUTTI_INVALID_USAGE, "lab %s was taken down%s", fabric->topology.spec.name,
-                      stat(path, &now) == 0 ? ", and is up anew" : "");
+    tutti_result_t result = state_lock(&lock);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = error_note(TUTTI_INVALID_USAGE, "lab %s was taken down%s", fabric->topology.spec.name,
+                        access(path, F_OK) == 0 ? ", and is up anew" : "");
+    state_unlock(lock);
+    return result;
 }
 
 tutti_result_t watch_run(struct fabric *fabric, double seconds, int times)
@@ -50,6 +60,6 @@ tutti_result_t watch_run(struct fabric *fabric, double seconds, int times)
     stat(path, &began);
     for (int i = 0; (times == 0 || i < times) && result == TUTTI_SUCCESS; i++)
         if ((result = show(fabric, seconds, terminal)) == TUTTI_SUCCESS)
-            result = still_there(fabric, &began);
+            result = still_there(fabric, path, &began);
     return result;
 }
