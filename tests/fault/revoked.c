@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum { RECEIVES, ABORTED, STAYS, RANKS, AFTERWARDS = 4 };
-#define HALF  ((size_t)16 << 20)
 #define MINE  0xa5
 #define GUARD 60 /* seconds */
 
 static int rounds = 10;
+static size_t half_bytes = 16 << 20;
 
 static unsigned char byte_of(int round, int number, size_t place)
 {
@@ -24,7 +24,7 @@ static unsigned char byte_of(int round, int number, size_t place)
 
 static bool is_right(const unsigned char *half, int round, int number)
 {
-    for (size_t i = 0; i < HALF; i++)
+    for (size_t i = 0; i < half_bytes; i++)
         if (half[i] != byte_of(round, number, i))
             return false;
     return true;
@@ -32,9 +32,9 @@ static bool is_right(const unsigned char *half, int round, int number)
 
 static tutti_result_t send(tutti_comm_t comm, unsigned char *half, int round, int number)
 {
-    for (size_t i = 0; i < HALF; i++)
+    for (size_t i = 0; i < half_bytes; i++)
         half[i] = byte_of(round, number, i);
-    tutti_result_t result = tutti_send(half, HALF, TUTTI_UINT8, 0, comm, NULL);
+    tutti_result_t result = tutti_send(half, half_bytes, TUTTI_UINT8, 0, comm, NULL);
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
@@ -55,21 +55,21 @@ static tutti_result_t give_up_one(tutti_comm_t aborted, tutti_comm_t stays, unsi
     for (int i = 0; i < 2; i++)
         if (tutti_stream_create(&stream[i]) != TUTTI_SUCCESS)
             return TUTTI_SYSTEM_ERROR;
-    tutti_result_t result = tutti_recv(memory, HALF, TUTTI_UINT8, 1, aborted, stream[0]);
+    tutti_result_t result = tutti_recv(memory, half_bytes, TUTTI_UINT8, 1, aborted, stream[0]);
     for (int i = 0; i < AFTERWARDS && result == TUTTI_SUCCESS; i++) {
-        result = tutti_recv(memory + HALF, HALF, TUTTI_UINT8, 1, stays, stream[1]);
+        result = tutti_recv(memory + half_bytes, half_bytes, TUTTI_UINT8, 1, stays, stream[1]);
         if (i == 0 && result == TUTTI_SUCCESS) {
             for (int ms = 0; ms < GUARD * 1000 && !has_begun(memory, round); ms++)
                 family_nap(1);
             result = tutti_comm_abort(aborted);
-            memset(memory, MINE, HALF);
+            memset(memory, MINE, half_bytes);
         }
         if (result == TUTTI_SUCCESS)
             result = tutti_stream_synchronize(stream[1]);
-        if (result == TUTTI_SUCCESS && !is_right(memory + HALF, round, i))
+        if (result == TUTTI_SUCCESS && !is_right(memory + half_bytes, round, i))
             result = TUTTI_INTERNAL_ERROR;
     }
-    for (size_t i = 0; i < HALF && result == TUTTI_SUCCESS; i++)
+    for (size_t i = 0; i < half_bytes && result == TUTTI_SUCCESS; i++)
         if (memory[i] != MINE)
             result = TUTTI_SYSTEM_ERROR;
     for (int i = 0; i < 2; i++)
@@ -94,7 +94,7 @@ static tutti_result_t play(int rank, tutti_comm_t aborted, tutti_comm_t stays, u
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
     void *memory;
-    tutti_result_t result = tutti_mem_alloc(&memory, 2 * HALF);
+    tutti_result_t result = tutti_mem_alloc(&memory, 2 * half_bytes);
     for (int round = 0; round < rounds && result == TUTTI_SUCCESS; round++) {
         tutti_comm_t aborted = NULL, stays = NULL;
         result = tutti_comm_split(comm, rank == STAYS ? TUTTI_SPLIT_NOCOLOR : 0, rank, &aborted, NULL);
@@ -121,7 +121,7 @@ int main(void)
 {
     setenv("TUTTI_DEBUG", "none", 0);
     if (getenv("TUTTI_TEST_QUICK"))
-        rounds = 4; /* sanitizers look at each byte for long */
+        rounds = 4, half_bytes = 4 << 20; /* sanitizers look at each byte for long */
     struct family *family = family_start(RANKS, -1, 0, 1, work);
     bool right = family_wait(family, GUARD);
     for (int rank = 0; rank < RANKS; rank++) {
