@@ -130,22 +130,21 @@ void flight_all_landed(struct link *link, uint32_t slot)
     }
 }
 
-void flight_asked(struct link_lane *lane)
+uint64_t flight_unsent(const struct link_lane *lane)
 {
-    uint32_t unsent = lane->puts;
-    if (lane->asked)
-        return;
-    lane->asked = true;
-    lane->asked_flight = lane->next_flight;
-    while (unsent && lane->asked_flight > lane->first_flight) /* a message may overtake what is not sent yet */
-        unsent -= !flight_at(lane, --lane->asked_flight)->over;
+    uint64_t position = lane->next_flight;
+    for (uint32_t unsent = lane->puts; unsent && position > lane->first_flight;)
+        unsent -= !flight_at(lane, --position)->over;
+    return position;
 }
 
-void flight_answered(struct link_lane *lane)
+void flight_answered(struct link_lane *lane, const void *body, size_t length)
 {
-    if (lane->asked && !lane->confirms)
-        land_before(lane, lane->asked_flight, clock_ns());
-    lane->asked = false;
+    uint64_t end;
+    if (lane->confirms || length != sizeof end)
+        return;
+    memcpy(&end, body, sizeof end);
+    land_before(lane, end < lane->next_flight ? end : lane->next_flight, clock_ns());
 }
 
 /* The peer's time in ours. */

@@ -70,8 +70,6 @@ struct link_lane {
     uint32_t landed_latest;   /* and of our latest one about it */
     uint64_t heard;           /* last sign of life */
     uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
-    bool asked;               /* its peer is to answer a question that came behind the flights */
-    uint64_t asked_flight;    /* before this one */
     uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
     uint64_t retry_at, backoff_ns;
     uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
@@ -300,10 +298,11 @@ void flight_drop_all(struct link_lane *lane);
 void flight_hear(struct link *link, const void *words, size_t length);
 /* The peer has all of `slot`: for segments of which no word came. */
 void flight_all_landed(struct link *link, uint32_t slot);
-/* A question that the peer answers has gone over the lane, and the answer has come. What had been sent before it has
- * landed, whatever words say, or do not: they may be lost with a peer's clock that stood still. */
-void flight_asked(struct link_lane *lane);
-void flight_answered(struct link_lane *lane);
+/* The first flight that may not be sent yet, so that a message may overtake it. A probe carries it, and its answer
+ * brings it back: what was before it has landed, whatever words say, or do not, which may be lost with a peer's clock
+ * that stood still. */
+uint64_t flight_unsent(const struct link_lane *lane);
+void flight_answered(struct link_lane *lane, const void *body, size_t length);
 /* A segment has arrived on the lane, just now: to be said. */
 void flight_arrived(struct link_lane *lane, uint32_t imm);
 /* Says what has arrived, if that is due. all: before a sleep. */

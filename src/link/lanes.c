@@ -262,7 +262,6 @@ static void lane_is_up(struct link_lane *lane)
     begin_use(lane);
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
-    lane->asked = false;
     *link->obstacle = 0;
     if (control_carries(lane))
         link->down_since = link->refusals = 0;

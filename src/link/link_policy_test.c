@@ -449,11 +449,39 @@ static void test_an_answer_instead_of_words(void **state)
         assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
         assert_int_equal(told.landed[0], sent);
         assert_int_equal(told.posted, 2 + sent);
-        flight_answered(lane); /* to no question */
-        assert_int_equal(told.landed[0], sent);
         finish(script, pair);
         assert_int_equal(told.landed[0], 5);
     }
+}
+
+/* Any sign of life lets a lane be asked again, so that two questions may be under way: the second one's answer says
+ * nothing of what was sent behind it, when a third has been asked. */
+static void test_answers_that_come_late(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    struct link_lane *lane = &script->side[0].link->lane[0];
+    told.window.segments = 2;
+    payload_pair(script, 0, 1, 5 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+    for (int i = 0; i < 2; i++) {
+        lane->probed = 0;
+        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
+    }
+    assert_true(script_act_all(script, 0, SCRIPT_DELIVER) > 0);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the first answer */
+    assert_int_equal(lane->probed, 0);
+    for (int i = 0; i < 2; i++)
+        assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+    lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the second one */
+    assert_int_equal(told.landed[0], 0);
+    while (script_act(script, 0, 0, SCRIPT_DELIVER))
+        ;
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
+    assert_int_equal(told.landed[0], 2);
+    finish(script, pair);
+    assert_int_equal(told.landed[0], 5);
 }
 
 /* Words of a peer that lies about what has landed, or when. */
@@ -474,6 +502,12 @@ static void test_lies(void **state)
     flight_hear(link, words, 3);
     assert_int_equal(told.landed[0], 0);
     assert_int_equal(link->lane[0].view.segments, 2);
+    uint64_t far = UINT64_MAX; /* in an answer */
+    flight_answered(&link->lane[0], &far, sizeof far - 1);
+    assert_int_equal(told.landed[0], 0);
+    flight_answered(&link->lane[0], &far, sizeof far);
+    assert_int_equal(told.landed[0], 2);
+    assert_int_equal(link->lane[0].view.segments, link->lane[0].next_flight - link->lane[0].first_flight);
     finish(script, pair);
 }
 
@@ -497,6 +531,7 @@ int main(void)
         CASE(test_words_survive_a_lane),
         CASE(test_old_words),
         CASE(test_an_answer_instead_of_words),
+        CASE(test_answers_that_come_late),
         CASE(test_lies),
     };
     script_setup(NULL);

@@ -206,10 +206,10 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         bulk_pump(link);
         break;
     case WIRE_PROBE:
-        message_send_on(lane, WIRE_PROBE_ANSWER);
+        message_say_on(lane, WIRE_PROBE_ANSWER, body, length < sizeof(uint64_t) ? length : sizeof(uint64_t));
         break;
     case WIRE_PROBE_ANSWER:
-        flight_answered(lane);
+        flight_answered(lane, body, length);
         bulk_pump(link);
         break;
     case WIRE_CALL:

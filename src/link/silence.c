@@ -31,10 +31,8 @@ static bool moves(struct link_lane *lane, uint64_t now)
 
 static bool probe(struct link_lane *lane)
 {
-    if (!message_send_on(lane, WIRE_PROBE))
-        return false;
-    flight_asked(lane);
-    return true;
+    uint64_t unsent = flight_unsent(lane);
+    return message_say_on(lane, WIRE_PROBE, &unsent, sizeof unsent);
 }
 
 /* Is a lane that has not answered still to be waited for? The question, or the answer, may lie behind segments on a

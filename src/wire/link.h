@@ -19,7 +19,7 @@ enum wire_message_kind {
     WIRE_HAVE,         /* receiver, after LANE_DEAD: body: bitmap of the segments of `slot` that have arrived */
     WIRE_LANE_DEAD_OK, /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
     WIRE_ACK,          /* nothing but the acknowledgement in struct wire_sequence */
-    WIRE_PROBE,        /* answer on this lane */
+    WIRE_PROBE,        /* answer on this lane, with these 8 bytes */
     WIRE_PROBE_ANSWER,
     WIRE_BYE,   /* this process leaves in good order */
     WIRE_HOLD,  /* too much has come that was not asked for: announce small payloads too, and wait for credits */

@@ -120,8 +120,10 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
 int main(void)
 {
     setenv("TUTTI_DEBUG", "none", 0);
-    if (getenv("TUTTI_TEST_QUICK"))
-        rounds = 4, half_bytes = 4 << 20; /* sanitizers look at each byte for long */
+    if (getenv("TUTTI_TEST_QUICK")) { /* sanitizers look at each byte for long */
+        rounds = 4;
+        half_bytes = 4 << 20;
+    }
     struct family *family = family_start(RANKS, -1, 0, 1, work);
     bool right = family_wait(family, GUARD);
     for (int rank = 0; rank < RANKS; rank++) {
