@@ -112,7 +112,7 @@ Rate measure(const Pattern &pattern, size_t bytes, int rounds)
 
 void rates()
 {
-    const std::vector<std::pair<size_t, int>> all = {{MIB, 30}, {16 * MIB, 8}, {256 * MIB, 2}};
+    const std::vector<std::pair<size_t, int>> all = {{MIB, 30}, {16 * MIB, 8}, {64 * MIB, 3}, {256 * MIB, 2}};
     Table table = {text("GB/s of each GPU that copies, by length, %d GPUs", gpu_count()), {"copy engines"}, {}};
     std::vector<std::pair<size_t, int>> sizes;
     for (const auto &size : all)

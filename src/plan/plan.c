@@ -77,6 +77,7 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
     out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
     out->read_from = (uint64_t)param_int(PARAM_READ_FROM);
+    out->ring_least = (unsigned)param_int(PARAM_RING_LEAST);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
     out->chain_chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK);
     out->chain_piece = (uint64_t)param_int(PARAM_CHAIN_PIECE);
@@ -150,16 +151,25 @@ struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_f
 /* ---- Calls ---------------------------------------------------------------------------------------------------------
  */
 
-static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes, bool capturing)
+/* Contributions, in memory that is alive until the call is over, of ranks that map one another's. */
+static bool readable(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t given, bool capturing)
+{
+    return !capturing && facts->nranks > 1 && rules->read_from && given >= rules->read_from &&
+           plan_forms(rules, facts).invite_from;
+}
+
+static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes, uint64_t given,
+                         bool capturing)
 {
     bool zero = facts->copies && rules->copy_from <= 1,
-         parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true);
+         parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true),
+         roomy = facts->room.most >= rules->ring_least || !readable(rules, facts, given, capturing);
     return (facts->loads ? PLAN_LOADS : 0) | (facts->copies ? PLAN_COPIES : 0) |
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
            (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0) |
-           (facts->narrow ? 0 : PLAN_WIDE);
+           (facts->narrow ? 0 : PLAN_WIDE) | (roomy ? PLAN_ROOMY : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -244,13 +254,12 @@ static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct 
     plan->launch.blocks = blocks < most ? blocks : most;
 }
 
-/* Those that one rank alone wants, in memory that is alive until the call is over, of ranks that map one another's. */
+/* Contributions that one rank alone wants. */
 static bool reads(const struct plan_rules *rules, const struct plan_facts *facts, enum kernel_id kernel,
                   const struct plan *plan, bool capturing)
 {
     bool stay = plan->mode == KERNEL_REDUCE_OWN || plan->mode == KERNEL_REDUCE_SCATTER;
-    return kernel == KERNEL_REDUCE_BULK && stay && !capturing && facts->nranks > 1 && rules->read_from &&
-           plan->given >= rules->read_from && plan_forms(rules, facts).invite_from;
+    return kernel == KERNEL_REDUCE_BULK && stay && readable(rules, facts, plan->given, capturing);
 }
 
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
@@ -283,7 +292,8 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
 {
     uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
-    const struct plan_row *row = choose(rules, coll, facts_of(rules, facts, bytes, capturing), quantities);
+    const struct plan_row *row =
+        choose(rules, coll, facts_of(rules, facts, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
     plan.reads = reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);

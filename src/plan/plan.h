@@ -24,6 +24,7 @@ enum plan_fact {
     PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
     PLAN_MANY = 1024,     /* three ranks or more */
     PLAN_WIDE = 2048,     /* elements have 4 bytes or more: partial sums are no rounder than sums */
+    PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */
@@ -54,7 +55,8 @@ struct plan_rules {
     uint64_t copy_from; /* bytes of a message; 0: none is copied */
     uint64_t plain_from, lines_from, lines_to, invite_from;
     uint64_t bulk_chunk, chain_chunk, chain_piece;
-    uint64_t read_from; /* of a rank's input; 0: none is read */
+    uint64_t read_from;  /* of a rank's input; 0: none is read */
+    unsigned ring_least; /* blocks */
 };
 
 /* How messages go, by length: struct kernel_exchange has the last four. */

@@ -147,6 +147,29 @@ static void test_rings(void **state)
     expect(&apart, COLL_ALLREDUCE, 192 * M, true, WAY_BULK, KERNEL_REDUCE_BULK); /* copy engines are not captured */
 }
 
+/* A user who leaves kernels few processors: reading needs fewer of them for the same. */
+static void test_rings_want_room(void **state)
+{
+    struct plan_facts few = apart;
+    few.room = kernel_room(132, 0, 27);
+    expect(&few, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    assert_true(plan_call(&rules, &few, COLL_ALLREDUCE, 192 * M, false).reads);
+    uint64_t part = 64 * M / (uint64_t)few.nranks;
+    expect(&few, COLL_REDUCE_SCATTER, part, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    assert_true(plan_call(&rules, &few, COLL_REDUCE_SCATTER, part, false).reads);
+    expect(&few, COLL_REDUCE_SCATTER, part, true, WAY_RING, KERNEL_REDUCE_RING); /* not read */
+    expect(&few, COLL_REDUCE, 96 * M, false, WAY_RING, KERNEL_REDUCE_RING);      /* nor is this */
+    set("TUTTI_READ_FROM", "0");
+    expect(&few, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
+    set("TUTTI_READ_FROM", NULL);
+    set("TUTTI_RING_LEAST", "24");
+    expect(&few, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
+    set("TUTTI_RING_LEAST", NULL);
+    few.room = kernel_room(132, 0, 28);
+    expect(&few, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
+    expect(&few, COLL_REDUCE_SCATTER, part, false, WAY_RING, KERNEL_REDUCE_RING);
+}
+
 static void test_results_by_copy_engines(void **state)
 {
     expect(&narrow, COLL_ALLREDUCE, 192 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
@@ -420,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_rings),
+        cmocka_unit_test(test_rings_want_room),
         cmocka_unit_test(test_results_by_copy_engines),
         cmocka_unit_test(test_contributions_that_are_read),
         cmocka_unit_test(test_memory_where_it_lies),
