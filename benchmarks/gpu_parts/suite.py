@@ -14,7 +14,7 @@ from .run import Budget, say, table, tail
 
 SCRIPTS = ("test_script", "test_distributed_data_loop", "test_ops", "test_sync")  # of accelerate.test_utils.scripts
 LOADED = 180  # seconds in which what tests need has been loaded, or they do it themselves
-UNTOUCHED = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no CUDA, no threads so far
+UNTOUCHED = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no threads so far
 LAST = 10  # seconds before the end of the budget: no program is begun
 ENDED = re.compile(r"^(OK|FAILED)\b.*$", re.MULTILINE)
 ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
@@ -181,7 +181,7 @@ def main(options, results):
     results.data["runs"] = records
     with contextlib.closing(Nurseries(options)) as nurseries:
         scripts = scripts_of_accelerate()
-        names = [*all_names(options), *scripts]
+        names = [*scripts, *all_names(options)]  # the longest first
         names = [name for name in names if not options.only or name in options.only]
         if options.quick:
             names = names[::8]

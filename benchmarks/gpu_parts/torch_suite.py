@@ -15,13 +15,46 @@ def make_folders():
 make_folders()
 
 import torch  # noqa: E402
+import torch.utils._triton  # noqa: E402
+
+ASKED = [(module, name, getattr(module, name)) for module, name in (
+    (torch.cuda, "device_count"), (torch.cuda, "is_available"), (torch.utils._triton, "has_triton"))]
+
+
+def pretend(gpus):
+    """The suite asks for GPUs while it is loaded, and before a test's ranks begin. Whoever has asked the driver may not
+    be forked: so many GPUs are taken for granted until then."""
+    for (module, name, _), answer in zip(ASKED, (gpus, gpus > 0, gpus > 0)):
+        setattr(module, name, lambda answer=answer: answer)
+
+
+def ask():
+    for module, name, function in ASKED:
+        setattr(module, name, function)
+
+
+FORKS = sys.argv[1:] == ["--nursery"]
+if FORKS:
+    sys.modules["numba"] = None  # it would be asked for GPUs, and no test needs it
+    pretend(int(os.environ["WORLD_SIZE"]))
+
 from torch.testing._internal.distributed import distributed_test as suite  # noqa: E402
+
+if FORKS:  # what every test loads, and what of these GPUs it asks concerns none of the suite
+    pretend(0)
+    import torch.testing._internal.common_device_type
+    pretend(int(os.environ["WORLD_SIZE"]))
 
 
 class Distributed(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
     """The suite's tests, each in processes of its own."""
 
     start = "spawn"
+
+    @classmethod
+    def _run(cls, *arguments, **named):
+        ask()
+        super()._run(*arguments, **named)
 
     def setUp(self):
         super().setUp()
@@ -57,10 +90,10 @@ def opened(folder):
 
 
 def unfit():
-    """Why processes that are forked from this one could not use the GPUs, or would hang; empty: they can. To ask NVML
-    does no harm; what CUDA opens as soon as it is in use is the device of its memory."""
-    if any("nvidia-uvm" in path for path in opened("/proc/self/fd")):
-        return "CUDA is in use"
+    """Why processes that are forked from this one could not use the GPUs, or would hang; empty: they can."""
+    devices = sorted({path for path in opened("/proc/self/fd") if path.startswith("/dev/nvidia")})
+    if devices:
+        return "the driver is in use: " + ", ".join(devices)
     threads = len(os.listdir("/proc/self/task"))
     return f"{threads} threads" if threads > 1 else ""
 
@@ -68,7 +101,7 @@ def unfit():
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         print("\n".join(names()))
-    elif sys.argv[1:] == ["--nursery"]:
+    elif FORKS:
         sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         from gpu_parts import nursery
         if unfit():
