@@ -30,6 +30,10 @@ static tutti_stream_t stream;
 static void make(struct pair *pair)
 {
     assert_int_equal(tutti_comm_init_all(pair->comm, 2), TUTTI_SUCCESS);
+    for (int rank = 0; rank < 2; rank++) {
+        pair->in[rank] = rank + 3;
+        pair->out[rank] = UNTOUCHED;
+    }
 }
 
 static void drop(struct pair *pair)
@@ -55,10 +59,9 @@ static int drop_all(void **state)
     return 0;
 }
 
+/* Nothing is written here: an operation of this pair may be under way. */
 static void issue(struct pair *pair, int rank)
 {
-    pair->in[rank] = rank + 3;
-    pair->out[rank] = UNTOUCHED;
     assert_int_equal(tutti_allreduce(&pair->in[rank], &pair->out[rank], 1, TUTTI_INT32, TUTTI_SUM, pair->comm[rank],
                                      rank == 0 ? stream : NULL),
                      TUTTI_SUCCESS);
@@ -69,6 +72,7 @@ static void wait_for(struct pair *pair)
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(tutti_comm_synchronize(pair->comm[rank]), TUTTI_SUCCESS);
         assert_int_equal(pair->out[rank], 7);
+        pair->out[rank] = UNTOUCHED;
     }
 }
 
