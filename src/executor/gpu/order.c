@@ -13,9 +13,11 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define SPIN_MS  2 /* while waiting; then the driver is asked, now and then, whether the GPU still works */
-#define PAUSE_US 50
-#define REFUSALS 3 /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
+#define SPIN_MS    2 /* while waiting; then the driver is asked, now and then, whether the GPU still works */
+#define PAUSE_US   50
+#define PAUSE_MOST 1000
+#define PAUSE_PART 64 /* of what it has taken so far: a wait lasts no longer for its pauses */
+#define REFUSALS   3  /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
 
 bool order_is_over(const struct gpu *gpu, uint32_t ticket)
 {
@@ -181,10 +183,16 @@ static tutti_result_t ask_driver(struct gpu *gpu)
     return cuda_check(got, "waiting for the last operation");
 }
 
+static void pause_after(uint64_t waited_ns)
+{
+    uint64_t us = waited_ns / 1000 / PAUSE_PART;
+    usleep(us < PAUSE_US ? PAUSE_US : us < PAUSE_MOST ? (useconds_t)us : PAUSE_MOST);
+}
+
 static tutti_result_t wait_for_last(struct gpu *gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    uint64_t spin = clock_deadline_ms(SPIN_MS);
+    uint64_t begin = clock_ns(), spin = begin + SPIN_MS * NS_PER_MS;
     if (atomic_load(&gpu->graphs.lost))
         return ask_driver(gpu);
     if (atomic_load(&gpu->order.untracked))
@@ -196,7 +204,7 @@ static tutti_result_t wait_for_last(struct gpu *gpu)
         if (soon && !gpu->team->crowded)
             sched_yield();
         else
-            usleep(PAUSE_US);
+            pause_after(clock_ns() - begin);
     }
     return result;
 }
