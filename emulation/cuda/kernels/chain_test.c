@@ -105,7 +105,7 @@ static void test_broadcasts(void **state)
     for (int n = 2; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-10);
-        for (int i = 0; i < (quick() ? 3 : 12); i++) {
+        for (int i = 0; i < how_many(8); i++) {
             for (int j = 0; j < BATCH; j++)
                 make_broadcast(&broadcasts[j], &jobs[j]);
             team_run(jobs, BATCH, 0, n);
@@ -165,7 +165,7 @@ static void test_broadcasts_among_reductions(void **state)
     static struct sum sums[BATCH];
     for (int n = 2; n <= 5; n++) {
         assert_true(team_init(&team, n));
-        for (int i = 0; i < (quick() ? 6 : 30); i++) {
+        for (int i = 0; i < how_many(16); i++) {
             for (int j = 0; j < BATCH; j++) {
                 make_broadcast(&broadcasts[j], &jobs[2 * j]);
                 make_sum(&sums[j], &jobs[2 * j + 1]);

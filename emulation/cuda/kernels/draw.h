@@ -33,6 +33,15 @@ static inline bool quick(void)
     return getenv("TUTTI_TEST_QUICK") != NULL;
 }
 
+/* So many of a random kind: a quarter if it is to be quick, TUTTI_TEST_TIMES times as many for who has the time. */
+static inline int how_many(int usual)
+{
+    const char *times = getenv("TUTTI_TEST_TIMES");
+    if (quick())
+        return usual / 4 ? usual / 4 : 1;
+    return times ? usual * atoi(times) : usual;
+}
+
 /* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
 static inline void random_fill(tutti_type_t type, unsigned char *p, size_t count)
 {

@@ -171,7 +171,7 @@ static void test_answers(void **state)
         team_count_from(&team, (uint32_t)-10); /* numbers wrap */
         memset(mappings, 0, sizeof mappings);
         straight = 0;
-        for (int i = 0; i < (quick() ? 3 : 10); i++) {
+        for (int i = 0; i < how_many(8); i++) {
             for (int j = 0; j < LAUNCHES; j++)
                 make_launch(j);
             team_run(jobs, LAUNCHES, 0, n);

@@ -286,7 +286,7 @@ static void test_many_in_a_row(void **state)
 {
     for (int n = 2; n <= KERNEL_RANKS; n += 2) {
         assert_true(team_init(&team, n));
-        for (int i = 0; i < (quick() ? 100 : 500); i++) {
+        for (int i = 0; i < how_many(300); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
             enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
@@ -362,7 +362,7 @@ static void test_lines(void **state)
     for (int n = 2; n <= KERNEL_RANKS; n += n < 4 ? 1 : 2) {
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-50);
-        for (int i = 0; i < (quick() ? 60 : 300); i++) {
+        for (int i = 0; i < how_many(180); i++) {
             struct trial t = {.kernel = KERNEL_REDUCE_LINES,
                               .mode = (enum kernel_mode)below(3),
                               .type = (tutti_type_t)below(TUTTI_TYPE_COUNT),
@@ -441,7 +441,7 @@ static void test_exchanges(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-10);
-        for (int i = 0; i < (quick() ? 2 : 5); i++) {
+        for (int i = 0; i < how_many(4); i++) {
             for (int j = 0; j < 6; j++)
                 make_exchange(&exchanges[j], &jobs[j], random_bytes_of_message);
             team_run(jobs, 6, 0, n);
@@ -458,7 +458,7 @@ static void test_long_exchanges(void **state)
     for (int n = 2; n <= (quick() ? 3 : 5); n += n == 3 ? 2 : 1) {
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-9);
-        for (int i = 0; i < (quick() ? 1 : 3); i++) {
+        for (int i = 0; i < how_many(2); i++) {
             for (int j = 0; j < 3; j++)
                 make_exchange(&exchanges[j], &jobs[j], j == 1 ? random_bytes_of_message : long_message);
             team_run(jobs, 3, 0, n);
@@ -476,7 +476,7 @@ static void test_mixed(void **state)
     for (int n = 2; n <= 5; n++) {
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-30);
-        for (int i = 0; i < (quick() ? 60 : 200); i++) {
+        for (int i = 0; i < how_many(120); i++) {
             const enum kernel_mode mode = (enum kernel_mode)below(3);
             if (below(2)) {
                 add_random(mode == KERNEL_REDUCE_SCATTER || below(2) ? KERNEL_REDUCE_ONE : KERNEL_REDUCE_TWO, mode,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of large reductions and of exchanges beside one another: blocks of several threads, one process a rank. */
+#include "cuda/kernels/draw.h"
 #include "cuda/kernels/follow.h"
 #include "cuda/kernels/threads/threads.h"
 
@@ -267,13 +268,13 @@ static void run_all(int n, unsigned operations, bool (*one)(int rank, unsigned n
 static void test_exchanges(void **state)
 {
     for (int n = 1; n <= 4; n++)
-        run_all(n, getenv("TUTTI_TEST_QUICK") ? 10 : 40, exchange_one);
+        run_all(n, how_many(30), exchange_one);
 }
 
 static void test_operations(void **state)
 {
     for (int n = 1; n <= 4; n++)
-        run_all(n, getenv("TUTTI_TEST_QUICK") ? 20 : 200, run_one);
+        run_all(n, how_many(100), run_one);
 }
 
 /* Alone, a rank waits for its peers until it is told to give up; all of its threads come to an end. */
