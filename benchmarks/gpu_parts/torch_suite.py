@@ -29,21 +29,22 @@ def pretend(gpus):
 
 
 def ask():
+    """In a rank: from here on the driver says what there is."""
     for module, name, function in ASKED:
         setattr(module, name, function)
 
 
-FORKS = sys.argv[1:] == ["--nursery"]
+FORKS, GPUS = sys.argv[1:] == ["--nursery"], int(os.environ["WORLD_SIZE"])
 if FORKS:
     sys.modules["numba"] = None  # it would be asked for GPUs, and no test needs it
-    pretend(int(os.environ["WORLD_SIZE"]))
+    pretend(GPUS)
 
 from torch.testing._internal.distributed import distributed_test as suite  # noqa: E402
 
-if FORKS:  # what every test loads, and what of these GPUs it asks concerns none of the suite
+if FORKS:  # every test loads this before its ranks begin, and if there are GPUs it asks of what kind; no test looks
     pretend(0)
     import torch.testing._internal.common_device_type
-    pretend(int(os.environ["WORLD_SIZE"]))
+    pretend(GPUS)
 
 
 class Distributed(suite.TestDistBackend, suite.DistributedTest._DistTestBase):

@@ -111,6 +111,17 @@ static struct script *start_joined(int lanes)
     return script;
 }
 
+/* The same, over whose lanes side 0 sends so many segments, and may have `window` of them under way on each: the
+ * receiver's credit has come. */
+static struct script *start_sending(int lanes, uint32_t window, uint32_t segments, struct payload **pair)
+{
+    struct script *script = start_joined(lanes);
+    told.window.segments = window;
+    payload_pair(script, 0, 1, segments * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    return script;
+}
+
 static void finish(struct script *script, struct payload *pair[2])
 {
     for (int i = 0; i < 20 && !pair[0]->done; i++) {
@@ -177,12 +188,9 @@ static void test_true_time(void **state)
 
 static void test_window(void **state)
 {
-    struct script *script = start_joined(1);
     struct payload *pair[2];
+    struct script *script = start_sending(1, 1, 3, pair);
     struct link_lane *lane = &script->side[0].link->lane[0];
-    told.window.segments = 1;
-    payload_pair(script, 0, 1, 3 * SEGMENT, pair);
-    script_act_all(script, 1, SCRIPT_DELIVER);
     for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(told.posted, i);
         assert_true(script_act(script, 0, 0, SCRIPT_SENT));
@@ -432,12 +440,9 @@ static void test_old_words(void **state)
 static void test_an_answer_instead_of_words(void **state)
 {
     for (uint32_t sent = 0; sent <= 2; sent++) {
-        struct script *script = start_joined(1);
         struct payload *pair[2];
+        struct script *script = start_sending(1, 2, 5, pair);
         struct link_lane *lane = &script->side[0].link->lane[0];
-        told.window.segments = 2;
-        payload_pair(script, 0, 1, 5 * SEGMENT, pair);
-        script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
         for (uint32_t i = 0; i < sent; i++)
             assert_true(script_act(script, 0, 0, SCRIPT_SENT));
         assert_int_equal(told.posted, 2);
@@ -458,12 +463,9 @@ static void test_an_answer_instead_of_words(void **state)
  * nothing of what was sent behind it, when a third has been asked. */
 static void test_answers_that_come_late(void **state)
 {
-    struct script *script = start_joined(1);
     struct payload *pair[2];
+    struct script *script = start_sending(1, 2, 5, pair);
     struct link_lane *lane = &script->side[0].link->lane[0];
-    told.window.segments = 2;
-    payload_pair(script, 0, 1, 5 * SEGMENT, pair);
-    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
     for (int i = 0; i < 2; i++) {
         lane->probed = 0;
         lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
