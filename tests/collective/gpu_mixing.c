@@ -19,7 +19,8 @@
 #define WORDS  60000
 #define PIECE  (2u << 20)
 #define ROUNDS 30
-#define NAP    20000   /* us, in which buffers are mapped */
+#define MANY   500 /* in which buffers are mapped on the busiest machine; more than a call may be ahead of its peer's */
+#define NAP    20000   /* us */
 #define LATE   4000000 /* us: longer than it takes to find ranks that wait for one another in vain */
 
 static tutti_comm_t world, comm;
@@ -28,51 +29,63 @@ static const struct cuda_driver *cu;
 static CUstream stream;
 static uint32_t *in, *out;
 
-static void alltoall(void)
+static tutti_result_t alltoall(void)
 {
-    OK(tutti_alltoall(in, out, WORDS, TUTTI_UINT32, comm, (tutti_stream_t)stream));
+    return tutti_alltoall(in, out, WORDS, TUTTI_UINT32, comm, (tutti_stream_t)stream);
 }
 
-static void broadcast(void)
+static tutti_result_t broadcast(void)
 {
-    OK(tutti_broadcast(in, out, WORDS, TUTTI_UINT32, nranks - 1, comm, (tutti_stream_t)stream));
+    return tutti_broadcast(in, out, WORDS, TUTTI_UINT32, nranks - 1, comm, (tutti_stream_t)stream);
 }
 
 /* Of three ranks the last one's kernel waits for the first, which waits for the middle one, and that for the last. */
-static void broadcast_first(void)
+static tutti_result_t broadcast_first(void)
 {
-    OK(tutti_broadcast(in, out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream));
+    return tutti_broadcast(in, out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream);
 }
 
-static void gather(void)
+static tutti_result_t gather(void)
 {
-    OK(tutti_gather(in, out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream));
+    return tutti_gather(in, out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream);
 }
 
-static void pass_on(void)
+static tutti_result_t pass_on(void)
 {
     OK(tutti_group_start());
     OK(tutti_send(in, WORDS, TUTTI_UINT32, (rank + 1) % nranks, comm, (tutti_stream_t)stream));
     OK(tutti_recv(out, WORDS, TUTTI_UINT32, (rank + nranks - 1) % nranks, comm, (tutti_stream_t)stream));
-    OK(tutti_group_end());
+    return tutti_group_end();
 }
 
-static void allreduce(void)
+static tutti_result_t send(void)
 {
-    OK(tutti_allreduce(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream));
+    return rank ? tutti_recv(out, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream)
+                : tutti_send(in, WORDS, TUTTI_UINT32, 1, comm, (tutti_stream_t)stream);
 }
 
-static void reduce_scatter(void)
+static tutti_result_t receive(void)
 {
-    OK(tutti_reduce_scatter(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream));
+    return rank ? tutti_send(in, WORDS, TUTTI_UINT32, 0, comm, (tutti_stream_t)stream)
+                : tutti_recv(out, WORDS, TUTTI_UINT32, 1, comm, (tutti_stream_t)stream);
 }
 
-static CUgraphExec capture(void (*issue)(void))
+static tutti_result_t allreduce(void)
+{
+    return tutti_allreduce(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream);
+}
+
+static tutti_result_t reduce_scatter(void)
+{
+    return tutti_reduce_scatter(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream);
+}
+
+static CUgraphExec capture(tutti_result_t (*issue)(void))
 {
     CUgraph graph;
     CUgraphExec exec;
     DONE(cu->StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    issue();
+    OK(issue());
     DONE(cu->StreamEndCapture(stream, &graph));
     DONE(cu->GraphInstantiate(&exec, graph, 0));
     DONE(cu->GraphDestroy(graph));
@@ -88,26 +101,28 @@ static void meet(void)
 /* The last rank replays each time, or once and then calls, or replays and calls what comes behind that at once. */
 enum how { EACH, ONCE, QUEUED, HOWS };
 
-/* Until buffers are mapped kernels carry all: that is right, but copies that follow are numbered in different ways. */
-static void is_refused(const char *name, void (*issue)(void), enum how how)
+/* Until buffers are mapped kernels carry all: that is right, but copies that follow are numbered in different ways. If
+ * they never are, the caller is too far ahead at last. */
+static void is_refused(const char *name, tutti_result_t (*issue)(void), enum how how)
 {
     char expected[100];
     tutti_result_t result = TUTTI_SUCCESS;
     OK(tutti_comm_split(world, 0, rank, &comm, NULL));
     CUgraphExec exec = capture(issue);
-    for (int round = 0; round < ROUNDS && result == TUTTI_SUCCESS; round++) {
+    for (int round = 0; round < MANY && result == TUTTI_SUCCESS; round++) {
         for (int i = 0; i < (how == QUEUED ? 3 : 1); i++)
             if (rank == nranks - 1 && i == 0 && (how != ONCE || round == 0))
                 DONE(cu->GraphLaunch(exec, stream));
-            else
-                issue();
+            else if (result == TUTTI_SUCCESS)
+                result = issue();
         DONE(cu->StreamSynchronize(stream)); /* over, or given up */
-        result = tutti_comm_synchronize(comm);
+        if (result == TUTTI_SUCCESS)
+            result = tutti_comm_synchronize(comm);
         usleep(NAP);
     }
     snprintf(expected, sizeof expected, "rank %d replays, or has replayed, from a graph what rank ", nranks - 1);
     if (!result || !strstr(tutti_get_last_error(comm), expected))
-        fprintf(stderr, "rank %d: %s: %d, %s\n", rank, name, result, tutti_get_last_error(comm));
+        fprintf(stderr, "rank %d: %s, %d: %d, %s\n", rank, name, how, result, tutti_get_last_error(comm));
     require(result != TUTTI_SUCCESS && strstr(tutti_get_last_error(comm), expected), name);
     tutti_comm_abort(comm);
     DONE(cu->GraphExecDestroy(exec));
@@ -118,7 +133,7 @@ static void is_refused(const char *name, void (*issue)(void), enum how how)
 static const struct {
     const char *name;
     int least;
-    void (*issue)(void);
+    tutti_result_t (*issue)(void);
 } operations[] = {{"alltoall", 2, alltoall},
                   {"broadcast", 2, broadcast},
                   {"broadcast from the first", 3, broadcast_first},
@@ -135,8 +150,8 @@ static void are_refused(const char *which)
                 is_refused(operations[i].name, operations[i].issue, (enum how)how);
 }
 
-/* In a ring of messages no copy begins before buffers are mapped, but for those that are staged. */
-static void staged(void)
+/* With buffers that nobody ever maps. */
+static void never_mapped(void (*run)(void))
 {
     CUdeviceptr base = 0;
     uint32_t *shared_in = in, *shared_out = out;
@@ -145,12 +160,27 @@ static void staged(void)
         map_piece(cu, rank, base + i * PIECE, PIECE, false);
     in = (uint32_t *)(uintptr_t)base;
     out = (uint32_t *)(uintptr_t)(base + PIECE);
-    is_refused("messages", pass_on, EACH);
+    run();
     in = shared_in;
     out = shared_out;
     for (unsigned i = 0; i < 2; i++)
         DONE(cu->MemUnmap(base + i * PIECE, PIECE));
     DONE(cu->MemAddressFree(base, 2 * PIECE));
+}
+
+/* In a ring of messages no copy begins before buffers are mapped, but for those that are staged. */
+static void staged(void)
+{
+    is_refused("messages", pass_on, EACH);
+}
+
+/* Kernels carry all, and well, until the caller is too far ahead. */
+static void unmapped(void)
+{
+    is_refused("messages", pass_on, EACH);
+    is_refused("sends", send, EACH);
+    is_refused("receives", receive, EACH);
+    is_refused("broadcast", broadcast, QUEUED);
 }
 
 /* ---- What goes well ---- */
@@ -171,18 +201,17 @@ static void expect(int from, size_t at, int round, const char *what)
         require(out[i] == (uint32_t)(from + 1) * 1000003u + (uint32_t)round * 70001u + (uint32_t)(at + i), what);
 }
 
-static void to_last_from(int from)
+static tutti_result_t to_last_from(int from)
 {
     int last = nranks - 1;
     if (rank == last)
-        OK(tutti_recv(out, WORDS, TUTTI_UINT32, from, comm, (tutti_stream_t)stream));
-    else if (rank == from)
-        OK(tutti_send(in, WORDS, TUTTI_UINT32, last, comm, (tutti_stream_t)stream));
+        return tutti_recv(out, WORDS, TUTTI_UINT32, from, comm, (tutti_stream_t)stream);
+    return rank == from ? tutti_send(in, WORDS, TUTTI_UINT32, last, comm, (tutti_stream_t)stream) : TUTTI_SUCCESS;
 }
 
-static void from_middle(void)
+static tutti_result_t from_middle(void)
 {
-    to_last_from(1);
+    return to_last_from(1);
 }
 
 /* Rank 0 calls a message to the last rank, whose graph's kernel still waits for rank 1; and all wait long for a rank.
@@ -192,7 +221,7 @@ static void late(void)
     OK(tutti_comm_split(world, 0, rank, &comm, NULL));
     CUgraphExec ring = capture(pass_on), pair = rank == 0 ? NULL : capture(from_middle);
     for (int round = 0; round < ROUNDS; round++) { /* until buffers are mapped */
-        to_last_from(0);
+        OK(to_last_from(0));
         OK(tutti_comm_synchronize(comm));
         usleep(NAP);
     }
@@ -204,7 +233,7 @@ static void late(void)
         DONE(cu->GraphLaunch(pair, stream));
     if (rank == nranks - 1)
         expect(1, 0, 1, "what the middle rank has sent in a graph");
-    to_last_from(0);
+    OK(to_last_from(0));
     if (rank == nranks - 1)
         expect(0, 0, 1, "what rank 0 has sent meanwhile");
     for (int who = 0; who < nranks; who++) {
@@ -213,12 +242,12 @@ static void late(void)
         if (rank == who)
             usleep(LATE);
         if (who % 2)
-            reduce_scatter();
+            OK(reduce_scatter());
         else
             DONE(cu->GraphLaunch(ring, stream));
         if (who % 2 == 0)
             expect((rank + nranks - 1) % nranks, 0, 2 + who, "a ring in a graph");
-        alltoall();
+        OK(alltoall());
         OK(tutti_comm_synchronize(comm));
         expect(0, (size_t)rank * WORDS, 2 + who, "an exchange");
     }
@@ -234,9 +263,9 @@ static void nap(void *unused)
     usleep(300000);
 }
 
-static void few_words(void)
+static tutti_result_t few_words(void)
 {
-    OK(tutti_broadcast(in, out, FEW, TUTTI_UINT32, nranks - 1, comm, (tutti_stream_t)stream));
+    return tutti_broadcast(in, out, FEW, TUTTI_UINT32, nranks - 1, comm, (tutti_stream_t)stream);
 }
 
 /* The last rank has replayed what the others have called, so it has called less, and is gone before they take what it
@@ -251,14 +280,14 @@ static void leaves(void)
         if (rank == nranks - 1)
             DONE(cu->GraphLaunch(exec, stream));
         else
-            few_words();
+            OK(few_words());
         DONE(cu->StreamSynchronize(stream));
     }
     fill(2);
     meet();
     if (rank != nranks - 1)
         DONE(cu->LaunchHostFunc(stream, nap, NULL));
-    few_words();
+    OK(few_words());
     OK(tutti_comm_synchronize(comm));
     for (uint32_t i = 0; i < FEW; i++)
         require(out[i] == (uint32_t)nranks * 1000003u + 2 * 70001u + i, "what a rank that is gone has sent");
@@ -285,7 +314,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "leaves") == 0)
         leaves();
     else if (strcmp(what, "staged") == 0)
-        staged();
+        never_mapped(staged);
+    else if (strcmp(what, "unmapped") == 0)
+        never_mapped(unmapped);
     else
         are_refused(argc > 2 ? argv[2] : NULL);
     meet();

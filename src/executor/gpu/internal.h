@@ -329,6 +329,9 @@ void graphs_close(struct gpu *gpu);
 
 /* mixing.c: ranks that replay what others call, where that cannot go well: then the team fails. As depart_look(). */
 uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch);
+/* Likewise, while a call waits for the other end's of MAILBOX_POSTS messages before: was that carried without a call?
+ */
+void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number);
 
 /* record.c: what the black box shows of this rank */
 /* The executor is made. Whatever fails here leaves the executor without records. */

@@ -4,7 +4,8 @@
  * engines carry, and a reduction that reads or goes round before, needs the same call of its peer: there the peer's
  * kernel, which the graph has launched, waits for the caller, and the caller for a call that would come behind that
  * kernel. Nothing ends that, so the rank that replays looks for it, and all fail with a sentence. The host alone takes
- * part, as in helper.c.
+ * part, as in helper.c. What copy engines would carry and kernels do, as it cannot be mapped, goes well for some time:
+ * the caller, which counts messages, finds out when it has no place for another one.
  */
 #include "executor/gpu/internal.h"
 
@@ -157,7 +158,7 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
     return direct ? DIRECT : waits & behind ? 1 : 0;
 }
 
-static void refuse(struct gpu *gpu, int rank)
+static void refuse(struct gpu *gpu, int replays, int calls)
 {
     char sentence[280];
     snprintf(
@@ -165,7 +166,7 @@ static void refuse(struct gpu *gpu, int rank)
         "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. All ranks must call, "
         "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM, TUTTI_RING_COPY_FROM or "
         "TUTTI_READ_FROM",
-        gpu->rank, rank);
+        replays, calls);
     team_fail(gpu->team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }
 
@@ -193,10 +194,31 @@ uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
         unsigned counts = look_at(gpu, watch, rank, waits, suspects);
         watch->looks[rank] = counts ? watch->looks[rank] + counts : 0;
         if (watch->looks[rank] >= ENOUGH) {
-            refuse(gpu, rank);
+            refuse(gpu, gpu->rank, rank);
             return 0;
         }
     }
     ask(gpu, watch, suspects);
     return 1000 * LOOK_MS;
+}
+
+/* ---- Calls that wait for the other end's ---- */
+
+/* This GPU has ended it, and all that this rank has called behind it. Of these slots hold but a few, so a peer has
+ * taken part in it. */
+static bool is_carried(const struct gpu *gpu, int peer, int end, uint32_t number)
+{
+    _Static_assert(KERNEL_PLAIN_DEPTH + 1 < MAILBOX_POSTS && KERNEL_LINES_DEPTH + 1 < MAILBOX_POSTS, "but a few");
+    const _Atomic uint32_t *first = &gpu->messages.first[end][peer][number % MIXING_MESSAGES];
+    uint32_t last = atomic_load(&gpu->order.ticket);
+    return (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - last) <= 0 && order_is_over(gpu, last);
+}
+
+void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)
+{
+    const struct mailbox_pair *pair = end ? &gpu->mailbox->pair[peer][gpu->rank] : &gpu->mailbox->pair[gpu->rank][peer];
+    struct departure who;
+    if (atomic_load_explicit(&gpu->mailbox->captured, memory_order_relaxed) && is_carried(gpu, peer, end, number) &&
+        is_behind(&pair->called[!end], number) && !depart_has(gpu, peer, &who))
+        refuse(gpu, peer, gpu->rank);
 }

@@ -242,12 +242,14 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
 
 static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
-    const _Atomic uint32_t *called = &pair->called[!end_of(transfer)];
+    int end = end_of(transfer);
+    uint32_t before = transfer->number - MAILBOX_POSTS; /* in whose place it comes */
     unsigned turn = 0;
-    while ((int32_t)(transfer->number - atomic_load_explicit(called, memory_order_acquire)) > MAILBOX_POSTS) {
+    while ((int32_t)(before - atomic_load_explicit(&pair->called[!end], memory_order_acquire)) > 0) {
         tutti_result_t result = gpu_failure(gpu);
         if (result != TUTTI_SUCCESS)
             return result;
+        mixing_wait(gpu, transfer->peer, end, before);
         backoff(&turn);
     }
     return TUTTI_SUCCESS;
