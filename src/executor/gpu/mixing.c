@@ -107,19 +107,18 @@ static bool kernel_reads(const struct mailbox_rank *theirs)
 }
 
 /* The launch of a call that has begun and is not over. Otherwise a kernel that waits is a graph's, behind the last one
- * that is over. Where no times are kept the GPU may be at any. */
+ * that is over. Where its times have been written over the GPU may be at any. */
 static uint32_t launch_at(const struct gpu *gpu, bool *graph)
 {
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire), last = atomic_load(&gpu->order.ticket);
-    *graph = gpu->kernels.times || order_idle(gpu);
-    if (!*graph)
+    *graph = false;
+    if ((int32_t)(last - over) > KERNEL_TIMES)
         return last;
     for (uint32_t ticket = over + 1; (int32_t)(last - ticket) >= 0; ticket++)
-        if (has_begun(mine, ticket)) {
-            *graph = false;
+        if (has_begun(mine, ticket))
             return ticket;
-        }
+    *graph = true;
     return over;
 }
 

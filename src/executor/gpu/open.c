@@ -375,6 +375,7 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     gpu->order.over = &gpu->mailbox->rank[gpu->rank].over;
     gpu->order.over_device = mailbox_address(gpu, gpu->order.over);
     gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
+    gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->mailbox->rank[gpu->rank].times);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
     gpu->messages.wait = (uint64_t)param_int(PARAM_COPY_WAIT);
     gpu->plan.facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->plan.facts.zero;

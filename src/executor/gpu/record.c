@@ -341,9 +341,6 @@ void record_open(struct gpu *gpu)
         if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
             log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
             release(gpu);
-        } else {
-            struct mailbox_times *times = gpu->mailbox->rank[gpu->rank].times;
-            gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, times);
         }
     }
     write_ledger(gpu);
