@@ -11,6 +11,7 @@ compared with NCCL in turns on the same machine.
   gpu.py pipeline  a step of a pipeline whose messages go beside its products
   gpu.py beside    what communication costs a matrix product beside it
   gpu.py late      what calls cost when the host of one rank comes late
+  gpu.py groups    what a group of many small calls takes
   gpu.py nopeer    two GPUs through host memory and through sockets
   gpu.py plugin    unmodified NCCL over tutti's network plugin, also while lanes are cut
   gpu.py suite     PyTorch's suite for back ends, and accelerate's scripts, over both
@@ -31,14 +32,14 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import (apps, beside, check, first, kill, late, layers, limits, nopeer, pipeline, plugin, report, run,
-                       sanitize, speed, suite)
+from gpu_parts import (apps, beside, check, first, groups, kill, late, layers, limits, nopeer, pipeline, plugin,
+                       report, run, sanitize, speed, suite)
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
 PARTS = {"kill": (kill, 150, 140, 10), "first": (first, 180, 60, 15), "nopeer": (nopeer, 180, 60, 28),
-         "beside": (beside, 300, 120, 66), "late": (late, 120, 60, 26), "layers": (layers, 240, 110, 22),
-         "pipeline": (pipeline, 240, 60, 34), "speed": (speed, 540, 90, 72), "apps": (apps, 300, 120, 130),
-         "suite": (suite, 500, 150, 0),
+         "beside": (beside, 300, 120, 66), "late": (late, 120, 60, 26), "groups": (groups, 90, 40, 16),
+         "layers": (layers, 240, 110, 22), "pipeline": (pipeline, 240, 60, 34), "speed": (speed, 540, 90, 72),
+         "apps": (apps, 300, 120, 130), "suite": (suite, 500, 150, 0),
          "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 20), "limits": (limits, 90, 80, 20),
          "check": (check, 300, 90, 205), "report": (report, 0, 0, 0)}
 

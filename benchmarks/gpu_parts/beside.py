@@ -4,11 +4,10 @@ and for each GB/s beside a ring that keeps to a rate; random data, a process for
 import statistics
 
 from . import ranks
-from .run import Budget, say, table
+from .run import table
 
 WORKER = ["-m", "gpu_parts.torch_beside"]
 # What is compared: name, library, environment.
-VARIANTS = (("nccl", "nccl", {}), ("tutti", "tutti", {}), ("tutti, by kernels", "tutti", {"TUTTI_COPY_PROCESSES": "0"}))
 RATES = (25, 50, 100, 200, 400)  # GB/s; the last: all that goes
 CALLS = {"ring": "send/recv ring", "allreduce": "allreduce"}
 
@@ -23,13 +22,10 @@ def add_arguments(parser):
                         help="GB/s of the ring that keeps to a rate (25, 50, 100, 200, 400)")
 
 
-def one(options, library, extra, limit):
-    """([output of each rank] or None, complaint)"""
-    program = list(WORKER)
-    program += [word for name in ("bytes", "side", "products", "rounds")
-                for word in (f"--{name}", str(getattr(options, name)))]
-    program += ["--rates", *map(str, options.rates)]
-    return ranks.run_torch(options, library, program, limit, extra)
+def program(options):
+    words = [word for name in ("bytes", "side", "products", "rounds")
+             for word in (f"--{name}", str(getattr(options, name)))]
+    return [*WORKER, *words, "--rates", *map(str, options.rates)]
 
 
 def summary(outs, nbytes):
@@ -84,24 +80,12 @@ def show(found):
 
 
 def main(options, results):
-    budget, failed = Budget(options.budget), 0
     results.data.update(summary={}, complaints=[], raw={}, rates={})
     options.products //= 2 if options.quick else 1
-    for variant, library, extra in VARIANTS[:2] if options.quick else VARIANTS:
-        limit = budget.limit(options.limit)
-        if library not in options.libraries or not limit:
-            continue
-        say(f"beside: {variant}")
-        outs, complaint = one(options, library, extra, limit)
-        if outs:
-            results.data["raw"][variant] = outs
-            results.data["summary"][variant] = summary(outs, options.bytes)
-            results.data["rates"][variant] = by_rate(outs)
-        if complaint:
-            failed += library == "tutti"
-            results.data["complaints"].append(f"{variant}: {complaint}")
-            say(f"{variant}: {complaint}")
-        results.save()
+    variants = ranks.VARIANTS[:2] if options.quick else ranks.VARIANTS
+    for variant, outs in ranks.in_turns(options, results, variants, program(options)):
+        results.data["raw"][variant] = outs
+        results.data["summary"][variant] = summary(outs, options.bytes)
+        results.data["rates"][variant] = by_rate(outs)
     print(show(results.data["summary"]), show_rates(results.data["rates"]), sep="\n")
-    results.save(complete=not failed)
-    return failed
+    return results.end()

@@ -4,7 +4,7 @@ random data, a process for each GPU."""
 import statistics
 
 from . import ranks
-from .run import Budget, say, size_name, table
+from .run import size_name, table
 
 WORKER = ["-m", "gpu_parts.torch_late"]
 MIB = 1 << 20
@@ -42,11 +42,9 @@ def add_arguments(parser):
     parser.add_argument("--rounds", type=int, default=3, help="loops of each kind; the median counts (3)")
 
 
-def one(options, library, limit):
-    """([output of each rank] or None, complaint)"""
-    program = [*WORKER, "--rows", *options.rows]
-    program += [word for name in ("share", "calls", "rounds") for word in (f"--{name}", str(getattr(options, name)))]
-    return ranks.run_torch(options, library, program, limit)
+def program(options):
+    words = [word for name in ("share", "calls", "rounds") for word in (f"--{name}", str(getattr(options, name)))]
+    return [*WORKER, "--rows", *options.rows, *words]
 
 
 def summary(outs):
@@ -71,25 +69,12 @@ def show(found):
 
 
 def main(options, results):
-    budget, failed = Budget(options.budget), 0
     if options.quick:
         options.rows = [row for row in options.rows if parts_of(row)[1] == QUICK] or options.rows
         options.rounds = min(options.rounds, 2)
     results.data.update(summary={}, complaints=[], raw={}, share=options.share)
-    for library in LIBRARIES:
-        limit = budget.limit(options.limit)
-        if library not in options.libraries or not limit:
-            continue
-        say(f"late: {library}")
-        outs, complaint = one(options, library, limit)
-        if outs:
-            results.data["raw"][library] = outs
-            results.data["summary"][library] = summary(outs)
-        if complaint:
-            failed += library == "tutti"
-            results.data["complaints"].append(f"{library}: {complaint}")
-            say(f"{library}: {complaint}")
-        results.save()
+    for library, outs in ranks.in_turns(options, results, ranks.VARIANTS[:2], program(options)):
+        results.data["raw"][library] = outs
+        results.data["summary"][library] = summary(outs)
     print(show(results.data["summary"]))
-    results.save(complete=not failed)
-    return failed
+    return results.end()

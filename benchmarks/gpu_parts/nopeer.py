@@ -21,15 +21,15 @@ def add_arguments(parser):
 
 
 def checks(options, budget, results):
-    failed = 0
     for mode, env in MODES.items():
         for program in CHECKED[:2] if options.quick else CHECKED:
             limit = budget.limit(options.limit)
             if not limit:
+                results.left_out += 1
                 continue
             done = perf.start(options, options.tutti, program, options.form, CHECK, limit, env, gpus=2)
             said = check.judge(done)
-            failed += bool(said)
+            results.failed += bool(said)
             record = {"mode": mode, "program": program, "good": not said, "said": said}
             if said:
                 record["output"] = tail(done.text())
@@ -38,7 +38,6 @@ def checks(options, budget, results):
             print(f"{'FAILED' if said else 'ok    '} {program} by {mode}", *said, flush=True)
             if said:
                 print(tail(done.text(), 800))
-    return failed
 
 
 def show(points):
@@ -57,12 +56,13 @@ def main(options, results):
     budget = Budget(options.budget)
     options.rounds = min(options.rounds, 2) if options.quick else options.rounds
     results.data.update(points={}, checks=[], complaints=[])
-    points, failed = results.data["points"], 0
+    points = results.data["points"]
     for turn in range(options.rounds):
         for mode, env in MODES.items():
             for library, folder in options.libraries.items():
                 limit = budget.limit(options.limit)
                 if not limit:
+                    results.left_out += 1
                     continue
                 say(f"nopeer, round {turn + 1} of {options.rounds}: {mode}, {library}")
                 done = perf.start(options, folder, "all_reduce", options.form, SPEED, limit, env, gpus=2)
@@ -70,12 +70,11 @@ def main(options, results):
                     points.setdefault(mode, {}).setdefault(library, {}).setdefault(str(row.size), []).append(
                         [row.us, row.busbw])
                 if done.status:
-                    failed += 1
+                    results.failed += 1
                     results.data["complaints"].append(f"{mode}, {library}: exit status {done.status}: "
                                                       f"{tail(done.text())}")
                     say(f"{mode}, {library}: exit status {done.status}\n{tail(done.text(), 800)}")
                 results.save()
     print(show(points))
-    failed += checks(options, budget, results)
-    results.save(complete=not failed)
-    return failed
+    checks(options, budget, results)
+    return results.end()

@@ -3,10 +3,9 @@
 and tutti, by size of the messages and of the products, and without messages."""
 
 from . import ranks
-from .run import Budget, say, size_name, table
+from .run import size_name, table
 
 WORKER = ["-m", "gpu_parts.torch_pipeline"]
-VARIANTS = {"nccl": ("nccl", {}), "tutti": ("tutti", {}), "tutti, by kernels": ("tutti", {"TUTTI_COPY_PROCESSES": "0"})}
 MIB = 1 << 20
 
 
@@ -20,11 +19,9 @@ def add_arguments(parser):
     parser.add_argument("--rounds", type=int, default=2, help="rounds, the libraries in turns; the least counts (2)")
 
 
-def one(options, library, extra, limit):
-    """([output of each rank] or None, complaint)"""
-    program = [*WORKER, "--side", str(options.side), "--slots", str(options.slots),
-               "--products", *map(str, options.products), "--sizes", *map(str, options.sizes)]
-    return ranks.run_torch(options, library, program, limit, extra)
+def program(options):
+    return [*WORKER, "--side", str(options.side), "--slots", str(options.slots),
+            "--products", *map(str, options.products), "--sizes", *map(str, options.sizes)]
 
 
 def slowest(outs):
@@ -40,7 +37,7 @@ def least(rounds):
 
 
 def measured(found):
-    return [name for name in VARIANTS if found.get(name)]
+    return [name for name, _, _ in ranks.VARIANTS if found.get(name)]
 
 
 def steps(found):
@@ -65,26 +62,12 @@ def show(found, slots):
 
 
 def main(options, results):
-    budget, failed = Budget(options.budget), 0
     if options.quick:
         options.products, options.rounds = options.products[:2], 1
     rounds = {}
     results.data.update(found={}, complaints=[], slots=options.slots)
-    for turn in range(options.rounds):
-        for name, (library, extra) in VARIANTS.items():
-            limit = budget.limit(options.limit)
-            if library not in options.libraries or not limit:
-                continue
-            say(f"pipeline, round {turn + 1}: {name}")
-            outs, complaint = one(options, library, extra, limit)
-            if outs:
-                rounds.setdefault(name, []).append(slowest(outs))
-                results.data["found"][name] = least(rounds[name])
-            if complaint:
-                failed += library == "tutti"
-                results.data["complaints"].append(f"{name}: {complaint}")
-                say(f"{name}: {complaint}")
-            results.save()
+    for name, outs in ranks.in_turns(options, results, ranks.VARIANTS, program(options), options.rounds):
+        rounds.setdefault(name, []).append(slowest(outs))
+        results.data["found"][name] = least(rounds[name])
     print(f"{options.gpus} stages:\n\n" + show(results.data["found"], options.slots))
-    results.save(complete=not failed)
-    return failed
+    return results.end()

@@ -70,9 +70,11 @@ def checks(options, budget, results):
     ways = [("processes", "processes", program) for program in CHECKED] + [("one process", "gpus", "all_reduce")]
     for kind, form, program in ways:
         limit = budget.limit(options.limit)
-        if limit:
-            done = start(options, PLUGIN, program, CHECK, limit, form=form)
-            failed += record(results, kind, program, done, check.judge(done))
+        if not limit:
+            results.left_out += 1
+            continue
+        done = start(options, PLUGIN, program, CHECK, limit, form=form)
+        failed += record(results, kind, program, done, check.judge(done))
     return failed
 
 
@@ -82,6 +84,7 @@ def cut(options, budget, results):
     for program in CUT:
         limit = budget.limit(options.limit)
         if not limit:
+            results.left_out += 1
             continue
         cutter = cutting.Cutter(options.cut_every, 4 << 20)
         done = start(options, PLUGIN, program, CUT_CHECK, limit,
@@ -98,6 +101,7 @@ def speed(options, budget, results):
             for network in (SOCKETS, PLUGIN):
                 limit = budget.limit(options.limit)
                 if not limit:
+                    results.left_out += 1
                     continue
                 say(f"plugin, round {turn + 1} of {options.rounds}: {program}, {network}")
                 done = start(options, network, program, SPEED, limit)
@@ -131,8 +135,7 @@ def main(options, results):
     if not os.path.exists(options.plugin):
         say(f"plugin: there is no {options.plugin} (--plugin)")
         return 1
-    failed = served(options, budget, results)
-    failed += checks(options, budget, results) + cut(options, budget, results) + speed(options, budget, results)
+    results.failed = served(options, budget, results) + checks(options, budget, results)
+    results.failed += cut(options, budget, results) + speed(options, budget, results)
     print(show(results.data["points"]))
-    results.save(complete=not failed)
-    return failed
+    return results.end()

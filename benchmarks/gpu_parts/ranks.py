@@ -12,6 +12,8 @@ from . import run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
+# name, library, environment
+VARIANTS = (("nccl", "nccl", {}), ("tutti", "tutti", {}), ("tutti, by kernels", "tutti", {"TUTTI_COPY_PROCESSES": "0"}))
 
 
 def start(options, library, program, arguments, folder, extra=None, before=(), count=None):
@@ -50,11 +52,11 @@ def start_torch(options, library, program, folder=None, extra=None, preload=True
     return jobs
 
 
-def run_torch(options, library, program, limit, extra=None):
+def run_torch(options, library, program, limit, extra):
     """Such a program over the library of that name, to its end: ([output of each rank] or None, complaint)"""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
         jobs = start_torch(options, options.libraries[library], program, folder,
-                           {**(extra or {}), "TUTTI_TRACE_DIR": trace}, library == "tutti")
+                           {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
         wait(jobs, limit)
         if any(job.status for job in jobs):
             return None, (f"exit statuses {[job.status for job in jobs]}\n"
@@ -62,6 +64,27 @@ def run_torch(options, library, program, limit, extra=None):
         outs = outputs(folder, options.gpus)
     unproved = library == "tutti" and "tutti communicators 0" in outs[0]["served"]
     return outs, "nothing proves that tutti served it: " + outs[0]["served"] if unproved else ""
+
+
+def in_turns(options, results, variants, program, rounds=1):
+    """Such a program over each of the variants (name, library, environment), within the part's budget: yields name and
+    outputs. What went wrong is among the results, which are saved behind each."""
+    budget = run.Budget(options.budget)
+    for turn in range(rounds):
+        for name, library, extra in variants:
+            if library not in options.libraries:
+                continue
+            limit = budget.limit(options.limit)
+            if not limit:
+                results.left_out += 1
+                continue
+            run.say(f"{options.part}, round {turn + 1} of {rounds}: {name}")
+            outs, complaint = run_torch(options, library, program, limit, extra)
+            if outs:
+                yield name, outs
+            if complaint:
+                results.complain(name, library, complaint)
+            results.save()
 
 
 def wait(jobs, limit, grace=20.0, every=None):

@@ -4,7 +4,7 @@ performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
-from . import apps, beside, check, first, kill, late, layers, limits, nopeer, perf, pipeline, speed
+from . import apps, beside, check, first, groups, kill, late, layers, limits, nopeer, perf, pipeline, speed
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -28,8 +28,8 @@ FASTER = (
     *((name + kind, 0, ALL, 1) for kind in ("", IN_GRAPH) for name in speed.NAMES.values()),
 )
 PIPELINE, PIPELINE_LEAST = 1.06, 16 * M  # NCCL's step / tutti's, and messages from where on
-PARTS = ("check", "speed", "layers", "pipeline", "apps", "first", "beside", "late", "nopeer", "kill", "sanitize",
-         "limits")
+PARTS = ("check", "speed", "layers", "pipeline", "apps", "first", "beside", "late", "groups", "nopeer", "kill",
+         "sanitize", "limits")
 
 
 def add_arguments(parser):
@@ -210,6 +210,8 @@ def details(data):
                   beside.show_rates(data["beside"].get("rates", {}))]
     if data["late"]:
         lines += ["## A host that comes late", "", late.show(data["late"].get("summary", {}))]
+    if data["groups"]:
+        lines += ["## Groups of many calls", "", groups.show(data["groups"].get("summary", {}))]
     if data["layers"]:
         lines += ["## A decoder's all-reduces", "", layers.show(data["layers"].get("found", {}))]
     if data["pipeline"]:

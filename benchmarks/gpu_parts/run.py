@@ -128,6 +128,18 @@ class Results:
         self.path, self.every = os.path.join(folder, FILE), load_all(folder)
         self.data = self.every[part] = self.every.get(part) if keep and part in self.every else head
         self.data["complete"] = False
+        self.failed = self.left_out = 0  # programs over tutti; programs, for want of time
+
+    def complain(self, name, library, complaint):
+        """Of a program over that library."""
+        self.failed += library == "tutti"
+        self.data["complaints"].append(f"{name}: {complaint}")
+        say(f"{name}: {complaint}")
+
+    def end(self):
+        """How many programs have failed or were left out: the part's status."""
+        self.save(complete=not self.failed + self.left_out)
+        return self.failed + self.left_out
 
     def save(self, complete=False):
         self.data["complete"] = complete

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of the parts that need no framework. Started by gpu.py, not by hand:
 
-  worker.py exercise|first|loop --library LIBNCCL --folder FOLDER --rank R --ranks N [--device D] ...
+  worker.py exercise|first|groups|loop --library LIBNCCL --folder FOLDER --rank R --ranks N [--device D] ...
 """
 import argparse
 import sys
 import time
 import traceback
 
-from . import exercise
+from . import exercise, grouped
 from .device import Device, Nccl, pointer, size
 from .ranks import Meet
 
@@ -149,7 +149,7 @@ def exercise_alone(options, meet):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("exercise", "first", "loop"))
+    parser.add_argument("what", choices=("exercise", "first", "groups", "loop"))
     parser.add_argument("--library", required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--rank", type=int, required=True)
@@ -159,12 +159,16 @@ def main():
     parser.add_argument("--preset", default="few", choices=sorted(exercise.PRESETS))
     parser.add_argument("--bytes", type=int, default=1 << 30)
     parser.add_argument("--victim", type=int, default=-1)
+    parser.add_argument("--rows", nargs="*", default=[], help="groups: OPERATION:CALLS:BYTES")
+    parser.add_argument("--times", type=int, default=50, help="groups of a loop")
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     options.device = options.rank if options.device is None else options.device
     meet = Meet(options.folder, options.rank, options.ranks, max(options.limit, 60))
     try:
         out = {"exercise": exercise_alone, "loop": loop,
-               "first": lambda o, m: First(o, m).run()}[options.what](options, meet)
+               "first": lambda o, m: First(o, m).run(),
+               "groups": lambda o, m: grouped.Grouped(o, m).run()}[options.what](options, meet)
     except Exception as error:  # whatever it was, the parent wants a sentence and a status
         traceback.print_exc()
         print(f"rank {options.rank}: {error}", flush=True)

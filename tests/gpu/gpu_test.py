@@ -25,8 +25,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, cutting, exercise, kill, late, layers, limits, perf,  # noqa: E402
-                       pipeline, plugin, ranks, report, run, sanitize, speed, suite, values)
+from gpu_parts import (apps, beside, check, cutting, exercise, groups, kill, late, layers, limits,  # noqa: E402
+                       perf, pipeline, plugin, ranks, report, run, sanitize, speed, suite, values)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -385,7 +385,8 @@ class Programs(unittest.TestCase):
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
-        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, late, layers, pipeline, apps")
+        self.assertRegex(out.splitlines()[-1],
+                         "^with failures.*: kill, first, (nopeer, )?beside, late, groups, layers, pipeline, apps")
 
     def test_apps_at_once(self):
         """Quick: a program runs over both libraries at the same time; otherwise in turns."""
@@ -526,6 +527,9 @@ class Programs(unittest.TestCase):
             self.assertIn(words, err)
             self.assertEqual("send/recv ring, 256 MiB" in out, mode == "foreign")
             self.assertNotIn("send/recv ring, 64 MiB", out)
+        os.environ["FAKE"] = ""
+        status, _, err = self.with_fake(late, "--budget", "1")
+        self.assertEqual((status, self.load("late")["complete"], "late: nccl" in err), (1, False, False))
         for wrong in ("ring", "ring:x", "circle:4"):
             self.assertEqual(self.with_fake(late, "--rows", wrong)[0], 2)
 
@@ -627,6 +631,14 @@ class Workers(unittest.TestCase):
         self.assertIn("making the first communicator (ms)", out)
         self.assertEqual(sum("made its executor in" in line for line in out.splitlines()), 4)
 
+    def test_groups(self):
+        """Two calls of each kind in a group, called and in a graph; what each leaves is looked at."""
+        rows = [f"{name}:2:4096" for name in groups.NAMES]
+        status, out, err = self.part("groups", "--nccl", LIB, "--times", "2", "--rounds", "1", "--rows", *rows)
+        self.assertEqual(status, 0, out + err)
+        self.assertEqual(list(run.load(self.folder.name, "groups")["summary"]["tutti"]), rows)
+        self.assertRegex(out, r"\| messages +\| 2 +\| 4 KiB +\| [0-9.]+ +\| [0-9.]+ +\| [0-9.]+")
+
     def test_kill(self):
         status, out, err = self.part("kill", "--bytes", "20000000", "--victim", "1", "--within", "60", gpus=3)
         self.assertEqual(status, 0, out + err)
@@ -665,6 +677,17 @@ class Meeting(unittest.TestCase):
         never = kill.judge(options, 5.0, {"said": "", "noticed": 26.0}, job, 0)
         self.assertFalse(late["good"] or never["good"])
         self.assertIn("never", kill.show([never]))
+
+    def test_groups(self):
+        """The slowest rank counts, wrong words of any are found, and rows that are none are refused."""
+        good, bad = ({"rows": {"messages:4:4096": {"called": us, "in a graph": us / 2, "called, right": True,
+                                                   "in a graph, right": right}}}
+                     for us, right in ((8.0, True), (10.0, False)))
+        self.assertEqual(groups.summary([good, bad]), {"messages:4:4096": {"called": 10.0, "in a graph": 5.0}})
+        self.assertEqual((groups.wrong([good, good]), groups.wrong([good, bad])), ([], ["messages:4:4096, in a graph"]))
+        self.assertRegex(groups.show({"tutti": groups.summary([good])}), r"\| messages +\| 4 +\| 4 KiB +\| - +\| 8.0 ")
+        for row in ("messages:4", "circle:4:4096", "messages:0:4096", "messages:4:6", "messages:4:x"):
+            self.assertRaises(ValueError, groups.checked, row)
 
     def test_means(self):
         self.assertAlmostEqual(speed.mean([2.0, 8.0]), 4.0)
