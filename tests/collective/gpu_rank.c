@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE 400
+#define LINE     400
+#define PATIENCE 60000 /* ms */
 
 static char log_file[] = "/tmp/gpu_rank_XXXXXX";
 
@@ -56,4 +57,12 @@ int logged(const char *what, char *last, size_t size)
     if (file)
         fclose(file);
     return count;
+}
+
+void await_mapped(int count)
+{
+    for (int ms = 0; logged(" mapped ", NULL, 0) < count; ms++) {
+        require(ms < PATIENCE, "peers' buffers are mapped");
+        usleep(1000);
+    }
 }
