@@ -377,7 +377,7 @@ class Programs(unittest.TestCase):
     def test_all(self):
         """Nothing here but the fakes works: each part fails or is done, the next one goes on,
         and all is in one file."""
-        status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
+        status, out, err = call("all", "--budget-total", "400", "--gpus", "2", *self.folders())
         self.assertEqual(status, 1)
         self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err],
                          [part for part in gpu.PARTS if part not in ("suite", "plugin")])
@@ -398,12 +398,12 @@ class Programs(unittest.TestCase):
             runs = [(r["app"], r["library"], r["losses"]["1"], r["said"]) for r in self.load("apps")["runs"]]
             self.assertEqual(runs, [(app, library, 6.25, []) for app in ("ddp", "fsdp")
                                     for library in ("nccl", "tutti")])
-            status, out, _ = self.part("apps", "--quick", "--limit", "3", "--gpus", "2", "--only", "tp", "pp")
+            status, out, _ = self.part("apps", "--quick", "--limit", "8", "--gpus", "2", "--only", "tp", "pp")
             self.assertEqual(status, 1)
             self.assertIn("tp step 1: loss 6.5, with NCCL 6.25", out)
             self.assertEqual([r["said"] for r in self.load("apps")["runs"] if r["app"] == "pp"],
                              [[], ["exit statuses [124, 124]", "no losses", "nothing proves that tutti served it"]])
-            status, _, _ = self.part("apps", "--limit", "3", "--gpus", "1", "--only", "ddp", "fsdp")
+            status, _, _ = self.part("apps", "--limit", "8", "--gpus", "1", "--only", "ddp", "fsdp")
             self.assertEqual(status, 0)  # NCCL's waits in vain, is killed, and leaves what tutti's waits for
             self.assertEqual([bool(r["said"]) for r in self.load("apps")["runs"]], [False, False, True, False])
         finally:
