@@ -4,7 +4,7 @@ called and in CUDA graphs, a process for each GPU."""
 import tempfile
 
 from . import ranks
-from .run import Budget, say, size_name, table, tail
+from .run import Budget, say, size_name, table, tail, versus
 
 K, M = 1 << 10, 1 << 20
 NAMES = ("allreduce", "allgather", "reduce-scatter", "messages")
@@ -65,9 +65,7 @@ def show(found):
         name, count, nbytes = parts_of(row)
         cells = [name, count, size_name(nbytes)]
         for kind in KINDS:
-            us = [found.get(library, {}).get(row, {}).get(kind) for library in LIBRARIES]
-            cells += ["-" if value is None else f"{value:.1f}" for value in us]
-            cells.append(f"{us[0] / us[1]:.2f}" if all(us) else "-")
+            cells += versus(*(found.get(library, {}).get(row, {}).get(kind) for library in LIBRARIES), ".1f")
         rows.append(cells)
     heads = [head for kind in KINDS for head in (f"NCCL {kind} (us)", f"tutti {kind} (us)", "NCCL / tutti")]
     return table(["operation", "calls", "each", *heads], rows)

@@ -4,7 +4,7 @@ random data, a process for each GPU."""
 import statistics
 
 from . import ranks
-from .run import size_name, table
+from .run import size_name, table, versus
 
 WORKER = ["-m", "gpu_parts.torch_late"]
 MIB = 1 << 20
@@ -60,9 +60,7 @@ def show(found):
         name, nbytes = parts_of(row)
         cells = [f"{NAMES[name]}, {size_name(nbytes)}"]
         for hosts in HOSTS:
-            us = [found.get(library, {}).get(row, {}).get(hosts) for library in LIBRARIES]
-            cells += ["-" if value is None else f"{value:.0f}" for value in us]
-            cells.append(f"{us[0] / us[1]:.2f}" if all(us) else "-")
+            cells += versus(*(found.get(library, {}).get(row, {}).get(hosts) for library in LIBRARIES), ".0f")
         rows.append(cells)
     heads = [head for hosts in HOSTS for head in (f"NCCL {hosts} (us)", f"tutti {hosts} (us)", "NCCL / tutti")]
     return table(["operation", *heads], rows)

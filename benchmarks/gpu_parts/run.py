@@ -183,6 +183,12 @@ def table(heads, rows):
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in wide) + "|", *lines[1:]]) + "\n"
 
 
+def versus(nccl, tutti, form):
+    """Three cells: NCCL's number and tutti's, as far as there are any, and the one by the other."""
+    return [*("-" if value is None else format(value, form) for value in (nccl, tutti)),
+            f"{nccl / tutti:.2f}" if nccl and tutti else "-"]
+
+
 def size_name(size):
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
