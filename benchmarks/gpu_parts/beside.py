@@ -4,10 +4,9 @@ and for each GB/s beside a ring that keeps to a rate; random data, a process for
 import statistics
 
 from . import ranks
-from .run import table
+from .run import Budget, table
 
 WORKER = ["-m", "gpu_parts.torch_beside"]
-# What is compared: name, library, environment.
 RATES = (25, 50, 100, 200, 400)  # GB/s; the last: all that goes
 CALLS = {"ring": "send/recv ring", "allreduce": "allreduce"}
 
@@ -80,12 +79,13 @@ def show(found):
 
 
 def main(options, results):
+    budget = Budget(options.budget)
     results.data.update(summary={}, complaints=[], raw={}, rates={})
     options.products //= 2 if options.quick else 1
     variants = ranks.VARIANTS[:2] if options.quick else ranks.VARIANTS
-    for variant, outs in ranks.in_turns(options, results, variants, program(options)):
+    for variant, outs in ranks.in_turns(options, results, budget, variants, program(options)):
         results.data["raw"][variant] = outs
         results.data["summary"][variant] = summary(outs, options.bytes)
         results.data["rates"][variant] = by_rate(outs)
     print(show(results.data["summary"]), show_rates(results.data["rates"]), sep="\n")
-    return results.end()
+    return results.end(budget)

@@ -80,7 +80,6 @@ def main(options, results):
     for library, folder in options.libraries.items():
         limit = budget.limit(options.limit)
         if not limit:
-            results.left_out += 1
             continue
         say(f"groups: {library}")
         outs, complaint = one(options, folder, limit)
@@ -92,4 +91,4 @@ def main(options, results):
             results.complain(library, library, complaint)
         results.save()
     print(show(results.data["summary"]))
-    return results.end()
+    return results.end(budget)

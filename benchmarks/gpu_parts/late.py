@@ -4,7 +4,7 @@ random data, a process for each GPU."""
 import statistics
 
 from . import ranks
-from .run import size_name, table, versus
+from .run import Budget, size_name, table, versus
 
 WORKER = ["-m", "gpu_parts.torch_late"]
 MIB = 1 << 20
@@ -67,12 +67,13 @@ def show(found):
 
 
 def main(options, results):
+    budget = Budget(options.budget)
     if options.quick:
         options.rows = [row for row in options.rows if parts_of(row)[1] == QUICK] or options.rows
         options.rounds = min(options.rounds, 2)
     results.data.update(summary={}, complaints=[], raw={}, share=options.share)
-    for library, outs in ranks.in_turns(options, results, ranks.VARIANTS[:2], program(options)):
+    for library, outs in ranks.in_turns(options, results, budget, ranks.VARIANTS[:2], program(options)):
         results.data["raw"][library] = outs
         results.data["summary"][library] = summary(outs)
     print(show(results.data["summary"]))
-    return results.end()
+    return results.end(budget)

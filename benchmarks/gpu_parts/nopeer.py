@@ -25,7 +25,6 @@ def checks(options, budget, results):
         for program in CHECKED[:2] if options.quick else CHECKED:
             limit = budget.limit(options.limit)
             if not limit:
-                results.left_out += 1
                 continue
             done = perf.start(options, options.tutti, program, options.form, CHECK, limit, env, gpus=2)
             said = check.judge(done)
@@ -62,7 +61,6 @@ def main(options, results):
             for library, folder in options.libraries.items():
                 limit = budget.limit(options.limit)
                 if not limit:
-                    results.left_out += 1
                     continue
                 say(f"nopeer, round {turn + 1} of {options.rounds}: {mode}, {library}")
                 done = perf.start(options, folder, "all_reduce", options.form, SPEED, limit, env, gpus=2)
@@ -77,4 +75,4 @@ def main(options, results):
                 results.save()
     print(show(points))
     checks(options, budget, results)
-    return results.end()
+    return results.end(budget)

@@ -3,7 +3,7 @@
 and tutti, by size of the messages and of the products, and without messages."""
 
 from . import ranks
-from .run import size_name, table
+from .run import Budget, size_name, table
 
 WORKER = ["-m", "gpu_parts.torch_pipeline"]
 MIB = 1 << 20
@@ -62,12 +62,13 @@ def show(found, slots):
 
 
 def main(options, results):
+    budget = Budget(options.budget)
     if options.quick:
         options.products, options.rounds = options.products[:2], 1
     rounds = {}
     results.data.update(found={}, complaints=[], slots=options.slots)
-    for name, outs in ranks.in_turns(options, results, ranks.VARIANTS, program(options), options.rounds):
+    for name, outs in ranks.in_turns(options, results, budget, ranks.VARIANTS, program(options), options.rounds):
         rounds.setdefault(name, []).append(slowest(outs))
         results.data["found"][name] = least(rounds[name])
     print(f"{options.gpus} stages:\n\n" + show(results.data["found"], options.slots))
-    return results.end()
+    return results.end(budget)

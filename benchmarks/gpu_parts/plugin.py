@@ -71,7 +71,6 @@ def checks(options, budget, results):
     for kind, form, program in ways:
         limit = budget.limit(options.limit)
         if not limit:
-            results.left_out += 1
             continue
         done = start(options, PLUGIN, program, CHECK, limit, form=form)
         failed += record(results, kind, program, done, check.judge(done))
@@ -84,7 +83,6 @@ def cut(options, budget, results):
     for program in CUT:
         limit = budget.limit(options.limit)
         if not limit:
-            results.left_out += 1
             continue
         cutter = cutting.Cutter(options.cut_every, 4 << 20)
         done = start(options, PLUGIN, program, CUT_CHECK, limit,
@@ -101,7 +99,6 @@ def speed(options, budget, results):
             for network in (SOCKETS, PLUGIN):
                 limit = budget.limit(options.limit)
                 if not limit:
-                    results.left_out += 1
                     continue
                 say(f"plugin, round {turn + 1} of {options.rounds}: {program}, {network}")
                 done = start(options, network, program, SPEED, limit)
@@ -138,4 +135,4 @@ def main(options, results):
     results.failed = served(options, budget, results) + checks(options, budget, results)
     results.failed += cut(options, budget, results) + speed(options, budget, results)
     print(show(results.data["points"]))
-    return results.end()
+    return results.end(budget)

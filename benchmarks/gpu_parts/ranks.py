@@ -66,17 +66,13 @@ def run_torch(options, library, program, limit, extra):
     return outs, "nothing proves that tutti served it: " + outs[0]["served"] if unproved else ""
 
 
-def in_turns(options, results, variants, program, rounds=1):
-    """Such a program over each of the variants (name, library, environment), within the part's budget: yields name and
-    outputs. What went wrong is among the results, which are saved behind each."""
-    budget = run.Budget(options.budget)
+def in_turns(options, results, budget, variants, program, rounds=1):
+    """Such a program over each of the variants (name, library, environment): yields name and outputs. What went wrong
+    is among the results, which are saved behind each."""
     for turn in range(rounds):
         for name, library, extra in variants:
-            if library not in options.libraries:
-                continue
-            limit = budget.limit(options.limit)
+            limit = budget.limit(options.limit) if library in options.libraries else 0
             if not limit:
-                results.left_out += 1
                 continue
             run.say(f"{options.part}, round {turn + 1} of {rounds}: {name}")
             outs, complaint = run_torch(options, library, program, limit, extra)

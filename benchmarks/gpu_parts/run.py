@@ -128,7 +128,7 @@ class Results:
         self.path, self.every = os.path.join(folder, FILE), load_all(folder)
         self.data = self.every[part] = self.every.get(part) if keep and part in self.every else head
         self.data["complete"] = False
-        self.failed = self.left_out = 0  # programs over tutti; programs, for want of time
+        self.failed = 0  # programs over tutti
 
     def complain(self, name, library, complaint):
         """Of a program over that library."""
@@ -136,10 +136,11 @@ class Results:
         self.data["complaints"].append(f"{name}: {complaint}")
         say(f"{name}: {complaint}")
 
-    def end(self):
+    def end(self, budget):
         """How many programs have failed or were left out: the part's status."""
-        self.save(complete=not self.failed + self.left_out)
-        return self.failed + self.left_out
+        bad = self.failed + budget.left_out
+        self.save(complete=not bad)
+        return bad
 
     def save(self, complete=False):
         self.data["complete"] = complete
@@ -166,13 +167,16 @@ class Budget:
 
     def __init__(self, seconds):
         self.until = time.monotonic() + seconds if seconds else float("inf")
+        self.left_out = 0  # programs for which there was no time
 
     def left(self):
         return self.until - time.monotonic()
 
     def limit(self, most):
-        """The limit of the next program: 0 if it should not be begun."""
-        return 0 if self.left() < 3 else min(most, self.left())
+        """The limit of the next program: 0 if it should not be begun, and is left out."""
+        left = self.left()
+        self.left_out += left < 3
+        return 0 if left < 3 else min(most, left)
 
 
 def table(heads, rows):
