@@ -111,7 +111,7 @@ static void describe(const struct cuda_driver *driver, struct cuda_device *devic
     device->major = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     device->minor = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     /* Drivers since CUDA 12 have wait and write on every device; the calls are NULL before. */
-    device->memops = driver->StreamWaitValue32 && driver->StreamWriteValue32;
+    device->memops = driver->StreamWaitValue32 && driver->StreamWriteValue32 && driver->StreamBatchMemOp;
     device->vmm = driver->MemCreate && driver->MemAddressReserve && driver->MemMap && driver->MemSetAccess &&
                   driver->MemExportToShareableHandle && driver->MemGetAllocationGranularity && driver->MemUnmap &&
                   driver->MemAddressFree && driver->MemRelease &&

@@ -8,22 +8,26 @@
 #define CHAIN_MOST 64 /* pieces of a chain */
 
 /* Begins a message and lists it. */
-static tutti_result_t begin(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer,
-                            CUstream stream)
+static tutti_result_t begin(struct gpu *gpu, struct copies *copies, struct transfer transfer, CUstream stream)
 {
-    struct transfer *place = &list[(*count)++];
+    struct transfer *place = &copies->list[copies->count++];
     *place = transfer;
-    return transfer_begin(gpu, place, stream);
+    return transfer_begin(gpu, place, &copies->words, stream);
 }
 
 /* With what is copied for it, from where the stream is now. */
 static tutti_result_t begin_now(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer,
                                 CUstream stream)
 {
-    tutti_result_t result = begin(gpu, list, count, transfer, stream);
+    struct transfer *place = &list[(*count)++];
+    struct side_words words = {.count = 0};
+    *place = transfer;
+    tutti_result_t result = transfer_begin(gpu, place, &words, stream);
+    if (result == TUTTI_SUCCESS)
+        result = side_issue(gpu, &words, stream);
     if (result == TUTTI_SUCCESS)
         result = side_mark(gpu, stream);
-    return result == TUTTI_SUCCESS ? transfer_copy(gpu, &list[*count - 1]) : result;
+    return result == TUTTI_SUCCESS ? transfer_copy(gpu, place) : result;
 }
 
 /*
@@ -46,10 +50,11 @@ static tutti_result_t pass_pieces(struct gpu *gpu, const struct transfer *list, 
 
 static tutti_result_t end_all(struct gpu *gpu, const struct transfer *list, int count, CUstream stream)
 {
+    struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = transfer_end(gpu, &list[i], stream);
-    return result;
+        result = transfer_end(gpu, &list[i], &words, stream);
+    return result == TUTTI_SUCCESS ? side_issue(gpu, &words, stream) : result;
 }
 
 /* The last one is left to the kernel: nothing of it is under way. */
@@ -70,7 +75,7 @@ static tutti_result_t begin_recv(struct gpu *gpu, const struct kernel_exchange *
         return TUTTI_SUCCESS;
     struct transfer transfer = {
         .peer = from, .by_kernel = !gpu->plan.facts.zero, .memory = what->recv[from], .bytes = what->recv_bytes[from]};
-    tutti_result_t result = begin(gpu, copies->list, &copies->count, transfer, stream);
+    tutti_result_t result = begin(gpu, copies, transfer, stream);
     if (result == TUTTI_SUCCESS)
         leave_last(copies, way);
     return result;
@@ -101,7 +106,7 @@ static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *
                                 .bytes = what->send_bytes[to],
                                 .sent = sent,
                                 .after = after ? *after : NULL};
-    tutti_result_t result = begin(gpu, copies->list, &copies->count, transfer, stream);
+    tutti_result_t result = begin(gpu, copies, transfer, stream);
     if (result == TUTTI_SUCCESS && !leave_last(copies, way) && after)
         *after = &copies->list[copies->count - 1];
     return result;
@@ -129,12 +134,15 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
     int n = gpu->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
     copies->count = 0;
+    copies->words.count = 0;
     copies->kind = kind;
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
         result = begin_recv(gpu, what, &ways[1], (gpu->rank - k + n) % n, copies, stream);
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
         result = begin_send(gpu, what, &ways[0], sent, (gpu->rank + k) % n, kind == EXCHANGE_GROUP ? NULL : &last,
                             copies, stream);
+    if (result == TUTTI_SUCCESS)
+        result = side_issue(gpu, &copies->words, stream);
     return result == TUTTI_SUCCESS && copies->count ? side_mark(gpu, stream) : result;
 }
 

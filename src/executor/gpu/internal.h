@@ -71,6 +71,13 @@ struct transfer {
     const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
+/* What a stream is to wait for and write, in this order: each by itself takes a stream some microseconds. */
+#define SIDE_WORDS (4 * KERNEL_RANKS)
+struct side_words {
+    CUstreamBatchMemOpParams list[SIDE_WORDS];
+    unsigned count;
+};
+
 /* Of a group: none waits for another. Of a collective: they may. Of one that none ends before all have come to it. */
 enum exchange { EXCHANGE_GROUP, EXCHANGE_COLLECTIVE, EXCHANGE_ALL };
 
@@ -79,6 +86,7 @@ struct copies {
     struct transfer list[2 * KERNEL_RANKS];
     int count;
     enum exchange kind;
+    struct side_words words; /* that the user's stream has yet to write */
 };
 
 struct record;    /* record.c */
@@ -425,15 +433,17 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
 tutti_result_t copy_drain(struct gpu *gpu);
 void copy_close(struct gpu *gpu);
 
-/* transfer.c: one message. Between the parts others may begin. Tells the peer, behind what is in the stream. */
-tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream);
+/* transfer.c: one message. Between the parts others may begin. What tells the peer, behind what is in the stream, is
+ * left in `words`: the caller issues it, and before this waits for a peer's host it does. */
+tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream);
 /* Beside the stream, from where it was marked: side_mark(). */
 tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer);
 /* Some that this rank copies to other processes: one behind another, when all of their receivers have come. */
 bool transfer_is_push(const struct transfer *transfer);
 tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count);
-/* The user's stream goes on when it is done. */
-tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream);
+/* The user's stream goes on when it is done: that is left in `words`. */
+tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, struct side_words *words,
+                            CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
 bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream,
                     tutti_result_t *result);
@@ -448,6 +458,13 @@ bool transfer_undone(const struct gpu *gpu, int peer);
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+/* The same for several at once: they are noted, and issued where there is no room for more, or by side_issue(), which is
+ * to follow. */
+tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CUstream stream,
+                             const _Atomic uint32_t *word, uint32_t value);
+tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,
+                              const _Atomic uint32_t *word, uint32_t value);
+tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstream stream);
 /* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
 tutti_result_t side_make(const struct gpu *owner, CUstream *side);
 void side_end(const struct gpu *owner, CUstream side);

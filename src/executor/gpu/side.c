@@ -2,6 +2,8 @@
 /* What streams wait for and write: words of the mailbox. And streams of this rank beside users'. */
 #include "executor/gpu/internal.h"
 
+#include <string.h>
+
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
     return cuda_check(
@@ -13,6 +15,38 @@ tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic 
 {
     return cuda_check(gpu->cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0),
                       "telling a peer");
+}
+
+tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstream stream)
+{
+    unsigned count = words->count;
+    words->count = 0;
+    return count
+               ? cuda_check(gpu->cu->StreamBatchMemOp(stream, count, words->list, 0), "waiting for peers, telling them")
+               : TUTTI_SUCCESS;
+}
+
+static tutti_result_t add(const struct gpu *gpu, struct side_words *words, CUstream stream, CUstreamBatchMemOpType what,
+                          const _Atomic uint32_t *word, uint32_t value)
+{
+    tutti_result_t result = words->count == SIDE_WORDS ? side_issue(gpu, words, stream) : TUTTI_SUCCESS;
+    CUstreamBatchMemOpParams *place = &words->list[words->count++];
+    memset(place, 0, sizeof *place);
+    place->waitValue = (struct CUstreamMemOpValueParams_st){
+        .operation = what, .address = mailbox_address(gpu, (const void *)word), .value = value};
+    return result;
+}
+
+tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CUstream stream,
+                             const _Atomic uint32_t *word, uint32_t value)
+{
+    return add(gpu, words, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, word, value); /* no flags: GEQ */
+}
+
+tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,
+                              const _Atomic uint32_t *word, uint32_t value)
+{
+    return add(gpu, words, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, word, value);
 }
 
 tutti_result_t side_make(const struct gpu *owner, CUstream *side)

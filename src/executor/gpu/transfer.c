@@ -44,10 +44,11 @@ static struct mailbox_turn turn_of(const struct gpu *gpu, const struct transfer 
         .number = after->number, .to = (uint16_t)after->peer, .pulled = !is_pushed(gpu, after)};
 }
 
-static tutti_result_t wait_turn(struct gpu *owner, CUstream side, int from, const struct mailbox_turn *turn)
+static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUstream side, int from,
+                                const struct mailbox_turn *turn)
 {
     struct mailbox_pair *pair = &owner->mailbox->pair[from][turn->to];
-    return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number)
+    return turn->number ? side_add_wait(owner, words, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number)
                         : TUTTI_SUCCESS;
 }
 
@@ -85,11 +86,11 @@ static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const st
 
 /* Says to which message, or piece, this rank's stream has come, where no peer's stream waits for that word: mixing.c
  * looks at it. `stream` is that one or behind it. */
-static tutti_result_t tell_coming(const struct gpu *owner, CUstream stream, const _Atomic uint32_t *word,
-                                  uint32_t number)
+static tutti_result_t tell_coming(const struct gpu *owner, struct side_words *words, CUstream stream,
+                                  const _Atomic uint32_t *word, uint32_t number)
 {
     bool mixing = atomic_load_explicit(&owner->mailbox->captured, memory_order_relaxed);
-    return mixing ? side_write(owner, stream, word, number) : TUTTI_SUCCESS;
+    return mixing ? side_add_write(owner, words, stream, word, number) : TUTTI_SUCCESS;
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
@@ -101,15 +102,19 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
     struct mailbox_pair *pair = &owner->mailbox->pair[from][to];
     _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
     uint32_t before = atomic_exchange(copying, transfer->number);
+    struct side_words words = {.count = 0};
     tutti_result_t result = still_wanted(gpu, transfer->peer);
     if (result == TUTTI_SUCCESS)
         result = side_branch(gpu, owner, side);
     if (result == TUTTI_SUCCESS)
-        result = tell_coming(owner, *side, &pair->at_copy[end_of(transfer)], transfer->number);
+        result = tell_coming(owner, &words, *side, &pair->at_copy[end_of(transfer)], transfer->number);
     if (result == TUTTI_SUCCESS)
-        result = wait_turn(owner, *side, from, turn);
+        result = wait_turn(owner, &words, *side, from, turn);
     if (result == TUTTI_SUCCESS)
-        result = side_wait(owner, *side, transfer->sends ? &pair->at_recv : &pair->at_send, transfer->number);
+        result =
+            side_add_wait(owner, &words, *side, transfer->sends ? &pair->at_recv : &pair->at_send, transfer->number);
+    if (result == TUTTI_SUCCESS)
+        result = side_issue(owner, &words, *side);
     if (result == TUTTI_SUCCESS)
         result = post->way == MAILBOX_HERE ? copy_here(gpu, owner, *side, transfer, post)
                                            : copy_mapped(gpu, *side, transfer, post);
@@ -162,11 +167,14 @@ static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const 
 
 static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct transfer *const *list, int count)
 {
+    struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = tell_coming(gpu, side, &pair_of(gpu, list[i])->at_copy[0], list[i]->number);
+        result = tell_coming(gpu, &words, side, &pair_of(gpu, list[i])->at_copy[0], list[i]->number);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = side_wait(gpu, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
+        result = side_add_wait(gpu, &words, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
+    if (result == TUTTI_SUCCESS)
+        result = side_issue(gpu, &words, side);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = copy_mapped(gpu, side, list[i], &list[i]->post);
     return result;
@@ -175,6 +183,7 @@ static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct tran
 tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count)
 {
     CUstream *side = &gpu->messages.copy[0][list[0]->peer];
+    struct side_words words = {.count = 0};
     uint32_t before[KERNEL_RANKS];
     tutti_result_t result = say_pushing(gpu, list, count, before);
     if (result == TUTTI_SUCCESS)
@@ -184,8 +193,8 @@ tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *
     for (int i = 0; i < count && result != TUTTI_SUCCESS; i++) /* nothing will tell of them */
         atomic_store(&pair_of(gpu, list[i])->pushing, before[i]);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = side_write(gpu, *side, &pair_of(gpu, list[i])->pushed, list[i]->number);
-    return result;
+        result = side_add_write(gpu, &words, *side, &pair_of(gpu, list[i])->pushed, list[i]->number);
+    return result == TUTTI_SUCCESS ? side_issue(gpu, &words, *side) : result;
 }
 
 static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
@@ -240,13 +249,17 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
 
 /* ---- Who comes first ---- */
 
-static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
+/* What other messages have said so far goes out before: a peer may wait for that, and this rank for that peer. */
+static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer,
+                                     struct side_words *words, CUstream stream)
 {
     int end = end_of(transfer);
     uint32_t before = transfer->number - MAILBOX_POSTS; /* in whose place it comes */
     unsigned turn = 0;
     while ((int32_t)(before - atomic_load_explicit(&pair->called[!end], memory_order_acquire)) > 0) {
-        tutti_result_t result = gpu_failure(gpu);
+        tutti_result_t result = side_issue(gpu, words, stream);
+        if (result == TUTTI_SUCCESS)
+            result = gpu_failure(gpu);
         if (result != TUTTI_SUCCESS)
             return result;
         mixing_wait(gpu, transfer->peer, end, before);
@@ -338,19 +351,19 @@ static void number_pieces(struct gpu *gpu, struct transfer *transfer)
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
 }
 
-static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, CUstream stream)
+static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel) {
         number_pieces(gpu, transfer);
-        return tell_coming(gpu, stream, &pair->at_pieces[end_of(transfer)],
+        return tell_coming(gpu, words, stream, &pair->at_pieces[end_of(transfer)],
                            transfer->piece + pieces(gpu, transfer->bytes) - 1);
     }
     if (transfer->way == MAILBOX_STAGED || transfer->copies)
         return TUTTI_SUCCESS;
     if (transfer->way == MAILBOX_MAPPED)
         offer_use(gpu, transfer->peer, (int)transfer->post.offer, transfer);
-    return side_write(gpu, stream, transfer->sends ? &pair->at_send : &pair->at_recv, transfer->number);
+    return side_add_write(gpu, words, stream, transfer->sends ? &pair->at_send : &pair->at_recv, transfer->number);
 }
 
 /* A receiver's pieces come in the user's stream. */
@@ -363,7 +376,7 @@ tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream)
+tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     _Atomic uint32_t *count =
@@ -374,7 +387,7 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     atomic_store_explicit(count, transfer->number, memory_order_relaxed);
     atomic_store_explicit(&gpu->messages.first[end_of(transfer)][transfer->peer][transfer->number % MIXING_MESSAGES],
                           gpu->order.tickets + 1, memory_order_relaxed);
-    tutti_result_t result = wait_for_place(gpu, pair, transfer);
+    tutti_result_t result = wait_for_place(gpu, pair, transfer, words, stream);
     if (result != TUTTI_SUCCESS)
         return result;
     let_come_first(gpu, pair, transfer);
@@ -398,19 +411,21 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
               : transfer->by_kernel             ? "through scratch, by kernel"
                                                 : "through scratch");
     if (result == TUTTI_SUCCESS)
-        result = tell(gpu, transfer, stream);
+        result = tell(gpu, transfer, words, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
     return result;
 }
 
-tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream)
+tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, struct side_words *words, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     if (transfer->way != MAILBOX_STAGED)
-        return side_wait(gpu, stream, is_pushed(gpu, transfer) ? &pair->pushed : &pair->pulled, transfer->number);
+        return side_add_wait(gpu, words, stream, is_pushed(gpu, transfer) ? &pair->pushed : &pair->pulled,
+                             transfer->number);
     /* a receiver's stream has waited for every piece */
-    return transfer->sends ? side_wait(gpu, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1)
-                           : TUTTI_SUCCESS;
+    return transfer->sends
+               ? side_add_wait(gpu, words, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1)
+               : TUTTI_SUCCESS;
 }
 
 /* ---- When it comes to nothing ---- */
