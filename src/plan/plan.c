@@ -77,6 +77,7 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
     out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
     out->read_from = (uint64_t)param_int(PARAM_READ_FROM);
+    out->ring_halves = (enum plan_halves)param_int(PARAM_RING_HALVES);
     out->ring_least = (unsigned)param_int(PARAM_RING_LEAST);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
     out->chain_chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK);
@@ -158,8 +159,15 @@ static bool readable(const struct plan_rules *rules, const struct plan_facts *fa
            plan_forms(rules, facts).invite_from;
 }
 
-static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes, uint64_t given,
-                         bool capturing)
+/* Others are to be added up in more bits than they have, by one rank: all that go round would be rounded at each. */
+static bool may_go_round(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll)
+{
+    bool halves = rules->ring_halves == HALVES_ALL || (rules->ring_halves == HALVES_ROOTED && coll == COLL_REDUCE);
+    return facts->element == 2 ? halves : facts->element == 0 || facts->element >= 4;
+}
+
+static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes,
+                         uint64_t given, bool capturing)
 {
     bool zero = facts->copies && rules->copy_from <= 1,
          parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true),
@@ -169,7 +177,7 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
            (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0) |
-           (facts->narrow ? 0 : PLAN_WIDE) | (roomy ? PLAN_ROOMY : 0);
+           (may_go_round(rules, facts, coll) ? PLAN_WIDE : 0) | (roomy ? PLAN_ROOMY : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -293,7 +301,7 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
     const struct plan_row *row =
-        choose(rules, coll, facts_of(rules, facts, bytes, quantities[INPUT], capturing), quantities);
+        choose(rules, coll, facts_of(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
     plan.reads = reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);

@@ -23,7 +23,7 @@ enum plan_fact {
     PLAN_LINES = 256,     /* links carry lines of 128 bytes as a whole, and there is more than one rank */
     PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
     PLAN_MANY = 1024,     /* three ranks or more */
-    PLAN_WIDE = 2048,     /* elements have 4 bytes or more: partial sums are no rounder than sums */
+    PLAN_WIDE = 2048,     /* partial sums are no rounder than sums, as elements have 4 bytes or more; or these may be */
     PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
 };
 
@@ -37,7 +37,7 @@ struct plan_facts {
     unsigned protocols;      /* of messages by kernel: bits of enum kernel_form */
     struct kernel_room room; /* that kernels have on all GPUs */
     bool symmetric;          /* what is read and written is symmetric memory */
-    bool narrow;             /* elements have fewer than 4 bytes: they are summed in more */
+    unsigned element;        /* its bytes; 0: nothing is reduced */
 };
 
 #define WAY(...) +1
@@ -46,6 +46,9 @@ enum {
 #include "tables/ways.tbl"
 };
 #undef WAY
+
+/* Reductions of elements of 2 bytes that may be rounded at each rank, as TUTTI_RING_HALVES has them. */
+enum plan_halves { HALVES_ROOTED, HALVES_NONE, HALVES_ALL };
 
 /* What the parameters make of the table. */
 struct plan_rules {
@@ -57,6 +60,7 @@ struct plan_rules {
     uint64_t bulk_chunk, chain_chunk, chain_piece;
     uint64_t read_from;  /* of a rank's input; 0: none is read */
     unsigned ring_least; /* blocks */
+    enum plan_halves ring_halves;
 };
 
 /* How messages go, by length: struct kernel_exchange has the last four. */

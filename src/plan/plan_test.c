@@ -16,7 +16,8 @@
 #define M ((uint64_t)1 << 20)
 
 static struct plan_rules rules;
-/* Four GPUs of four processes, in calls of floats or of halves, or of one process; two of two; windows in host memory.
+/* Four GPUs of four processes, in calls of floats or of single bytes, or of one process; two of two; windows in host
+ * memory.
  */
 static const struct plan_facts apart = {
     .nranks = 4, .copies = true, .apart = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
@@ -26,7 +27,7 @@ static const struct plan_facts narrow = {.nranks = 4,
                                          .lines = true,
                                          .protocols = 7,
                                          .room = {0, KERNEL_STRIPES},
-                                         .narrow = true};
+                                         .element = 1};
 static const struct plan_facts together = {
     .nranks = 4, .copies = true, .loads = true, .lines = true, .protocols = 7, .room = {0, KERNEL_STRIPES}};
 static const struct plan_facts pair = {
@@ -145,6 +146,25 @@ static void test_rings(void **state)
     expect(&apart, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
     assert_int_equal(plan_call(&rules, &apart, COLL_ALLREDUCE, 192 * M, false).mode, KERNEL_REDUCE_OWN);
     expect(&apart, COLL_ALLREDUCE, 192 * M, true, WAY_BULK, KERNEL_REDUCE_BULK); /* copy engines are not captured */
+}
+
+/* Halves are rounded at each rank where a rooted reduction goes round, or all do, as the user has it. */
+static void test_halves(void **state)
+{
+    struct plan_facts halves = apart;
+    halves.element = 2;
+    expect(&halves, COLL_REDUCE, 128 * K, true, WAY_RING_LINES, KERNEL_REDUCE_LINES);
+    expect(&halves, COLL_REDUCE, 96 * M, false, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&halves, COLL_REDUCE_SCATTER, 16 * M, true, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&halves, COLL_ALLREDUCE, 192 * M, false, WAY_BULK_COPY, KERNEL_REDUCE_BULK);
+    set("TUTTI_RING_HALVES", "none");
+    expect(&halves, COLL_REDUCE, 96 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    set("TUTTI_RING_HALVES", "all");
+    expect(&halves, COLL_REDUCE, 96 * M, false, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&halves, COLL_REDUCE_SCATTER, 16 * M, true, WAY_RING, KERNEL_REDUCE_RING);
+    expect(&halves, COLL_ALLREDUCE, 192 * M, false, WAY_RING_COPY, KERNEL_REDUCE_RING);
+    expect(&narrow, COLL_REDUCE, 96 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    set("TUTTI_RING_HALVES", NULL);
 }
 
 /* A user who leaves kernels few processors: reading needs fewer of them for the same. */
@@ -443,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_rings),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_rings_want_room),
         cmocka_unit_test(test_results_by_copy_engines),
         cmocka_unit_test(test_contributions_that_are_read),

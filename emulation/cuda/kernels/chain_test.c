@@ -17,13 +17,6 @@
 static struct team team;
 static struct job jobs[2 * BATCH];
 
-static unsigned char *allocate(size_t bytes)
-{
-    unsigned char *at = malloc(bytes ? bytes : 1);
-    assert_non_null(at);
-    return at;
-}
-
 struct broadcast {
     unsigned char *memory[KERNEL_RANKS][2], *in, *out[KERNEL_RANKS];
     size_t bytes;

@@ -11,6 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static inline unsigned char *allocate(size_t bytes)
+{
+    unsigned char *at = malloc(bytes ? bytes : 1);
+    if (!at)
+        abort();
+    return at;
+}
+
 static inline uint64_t random_next(void)
 {
     static uint64_t state = 7;

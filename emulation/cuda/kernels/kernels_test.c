@@ -44,13 +44,6 @@ static struct trial trials[BATCH];
 static struct job jobs[BATCH];
 static size_t pending;
 
-static unsigned char *allocate(size_t bytes)
-{
-    unsigned char *at = malloc(bytes ? bytes : 1);
-    assert_non_null(at);
-    return at;
-}
-
 static size_t in_count(const struct trial *t)
 {
     return t->mode == KERNEL_REDUCE_SCATTER ? t->count * (size_t)team.n : t->count;
@@ -78,11 +71,21 @@ static void make_buffers(struct trial *t, int p)
     random_fill(t->type, (unsigned char *)&t->scalar[p], 1);
 }
 
-/* What one block of everybody's input becomes, of rank `owner`: what goes round begins behind that. */
+/* What goes round begins behind its owner, and is rounded to elements at each rank. */
+static void pass_round(const struct trial *t, const struct reduction *r, unsigned char *out, unsigned char **prepared,
+                       int owner)
+{
+    memcpy(out, prepared[(owner + 1) % team.n], t->count * type_size(t->type));
+    for (int p = 2; p <= team.n; p++) {
+        const void *both[] = {out, prepared[(owner + p) % team.n]};
+        reduction_apply(r, out, both, 2, t->count);
+    }
+}
+
+/* What one block of everybody's input becomes, of rank `owner`. */
 static void reference(const struct trial *t, unsigned char *out, size_t first, int owner)
 {
     const size_t size = type_size(t->type);
-    const void *src[KERNEL_RANKS];
     unsigned char *prepared[KERNEL_RANKS];
     struct reduction r;
     for (int p = 0; p < team.n; p++) {
@@ -92,9 +95,10 @@ static void reference(const struct trial *t, unsigned char *out, size_t first, i
                          TUTTI_SUCCESS);
         reduction_prepare(&r, prepared[p], t->in[p] + first * size, t->count);
     }
-    for (int p = 0; p < team.n; p++)
-        src[p] = prepared[t->ring ? (owner + 1 + p) % team.n : p];
-    reduction_apply(&r, out, src, team.n, t->count);
+    if (t->ring)
+        pass_round(t, &r, out, prepared, owner);
+    else
+        reduction_apply(&r, out, (const void *const *)prepared, team.n, t->count);
     if (reduction_needs_finish(&r))
         reduction_finish(&r, out, out, t->count);
     for (int p = 0; p < team.n; p++)
@@ -226,7 +230,7 @@ static void add(struct trial t)
     struct trial *kept = &trials[pending];
     *kept = t;
     const enum kernel_id ring = follow_ring_kernel(t.kernel, t.mode, team.n);
-    kept->ring = ring != KERNEL_NONE && type_size(t.type) >= 4 && below(2);
+    kept->ring = ring != KERNEL_NONE && below(2);
     kept->kernel = kept->ring ? ring : t.kernel;
     for (int p = 0; p < team.n; p++)
         make_buffers(kept, p);

@@ -17,12 +17,13 @@ static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool
 {
     struct planned *last = &gpu->plan.planned[call->coll][capturing];
     uint64_t bytes = call->count * type_size(call->type);
-    bool symmetric = symmetric_holds(gpu, call), narrow = type_size(call->type) < 4;
-    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric || last->narrow != narrow) {
+    bool symmetric = symmetric_holds(gpu, call);
+    unsigned element = (unsigned)type_size(call->type);
+    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric || last->element != element) {
         struct plan_facts facts = gpu->plan.facts;
         facts.symmetric = symmetric;
-        facts.narrow = narrow;
-        *last = (struct planned){true, symmetric, narrow,
+        facts.element = element;
+        *last = (struct planned){true, symmetric, element,
                                  plan_call(&gpu->plan.rules, &facts, call->coll, bytes, capturing)};
     }
     return &last->plan;

@@ -94,7 +94,8 @@ struct symmetric; /* symmetric.c */
 
 /* The last plan that was made. */
 struct planned {
-    bool made, symmetric, narrow;
+    bool made, symmetric;
+    unsigned element; /* bytes */
     struct plan plan;
 };
 
@@ -458,8 +459,8 @@ bool transfer_undone(const struct gpu *gpu, int peer);
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
-/* The same for several at once: they are noted, and issued where there is no room for more, or by side_issue(), which is
- * to follow. */
+/* The same for several at once: they are noted, and issued where there is no room for more, or by side_issue(), which
+ * is to follow. */
 tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CUstream stream,
                              const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,

@@ -145,9 +145,14 @@ template <> struct element<TUTTI_FLOAT64> : real_arithmetic<double> {
 
 template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
     enum { BYTES = 2, PAIRED = true };
+    enum : uint32_t { INFINITE = 0x7c00, NOT_A_NUMBER = 0x7e00 };
     static __device__ uint32_t narrow_pair(float low, float high)
     {
-        return pair_of(half_pair(low, high), low, high, 0x7e00u);
+        return pair_of(half_pair(low, high), low, high, NOT_A_NUMBER);
+    }
+    static __device__ uint32_t pair_sum(uint32_t x, uint32_t y)
+    {
+        return half_pair_sum(x, y);
     }
     static __device__ float widen(uint64_t bits)
     {
@@ -155,15 +160,20 @@ template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
     }
     static __device__ uint64_t narrow(float x)
     {
-        return x != x ? 0x7e00u : half_of_float(x);
+        return x != x ? NOT_A_NUMBER : half_of_float(x);
     }
 };
 
 template <> struct element<TUTTI_BFLOAT16> : real_arithmetic<float> {
     enum { BYTES = 2, PAIRED = true };
+    enum : uint32_t { INFINITE = 0x7f80, NOT_A_NUMBER = 0x7fc0 };
     static __device__ uint32_t narrow_pair(float low, float high)
     {
-        return pair_of(bfloat_pair(low, high), low, high, 0x7fc0u);
+        return pair_of(bfloat_pair(low, high), low, high, NOT_A_NUMBER);
+    }
+    static __device__ uint32_t pair_sum(uint32_t x, uint32_t y)
+    {
+        return bfloat_pair_sum(x, y);
     }
     static __device__ float widen(uint64_t bits)
     {
@@ -246,6 +256,48 @@ template <class E, int UNITS> DEVICE void parts_absorb(parts<E, UNITS> &x, const
         ABSORB(larger)
     else
         ABSORB(smaller)
+}
+
+/* Bit 15 of each half: it is a NaN. */
+template <class E> DEVICE uint32_t pair_nans(uint32_t pair)
+{
+    return ((pair & 0x7fff7fffu) + (0x7fffu - E::INFINITE) * 0x10001u) & 0x80008000u;
+}
+
+template <class E> DEVICE uint32_t pair_canonical(uint32_t pair)
+{
+    const uint32_t nans = pair_nans<E>(pair);
+    pair = nans & 0x8000u ? (pair & 0xffff0000u) | E::NOT_A_NUMBER : pair;
+    return nans >> 16 ? (pair & 0xffffu) | E::NOT_A_NUMBER << 16 : pair;
+}
+
+/* A sum of two halves that is rounded once has the bits of their sum in 32 bits, rounded again, as that has more than
+ * twice as many. */
+template <class E, int UNITS> DEVICE void units_sum(uint64_t *x, const uint64_t *unit)
+{
+    uint32_t sum[2 * UNITS], nans = 0;
+    UNROLL for (int i = 0; i < 2 * UNITS; i++)
+    {
+        sum[i] = E::pair_sum((uint32_t)(x[i / 2] >> (i % 2 * 32)), (uint32_t)(unit[i / 2] >> (i % 2 * 32)));
+        nans |= pair_nans<E>(sum[i]);
+    }
+    if (nans)
+        UNROLL for (int i = 0; i < 2 * UNITS; i++) sum[i] = pair_canonical<E>(sum[i]);
+    UNROLL for (int u = 0; u < UNITS; u++) x[u] = (uint64_t)sum[2 * u + 1] << 32 | sum[2 * u];
+}
+
+/* x = x op unit, where partial results are passed on: rounded to elements each time. */
+template <class E, int UNITS> DEVICE void units_absorb(uint64_t *x, const uint64_t *unit, int op)
+{
+    parts<E, UNITS> sum;
+    if constexpr (E::PAIRED)
+        if (op == TUTTI_SUM) {
+            units_sum<E, UNITS>(x, unit);
+            return;
+        }
+    parts_widen(sum, x);
+    parts_absorb(sum, unit, op);
+    parts_narrow(x, sum);
 }
 
 /* What a reduction does to each element. */

@@ -247,6 +247,22 @@ DEVICE uint32_t bfloat_pair(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
     return bits;
 }
+
+#define PAIRS_ADD /* at once, rounded once; a NaN has any bits */
+DEVICE uint32_t half_pair_sum(uint32_t x, uint32_t y)
+{
+    uint32_t bits;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(x), "r"(y));
+    return bits;
+}
+
+/* x * 1 + y: sums of their own came with later processors. */
+DEVICE uint32_t bfloat_pair_sum(uint32_t x, uint32_t y)
+{
+    uint32_t bits;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(bits) : "r"(x), "r"(0x3f803f80u), "r"(y));
+    return bits;
+}
 #endif
 
 #endif

@@ -46,7 +46,7 @@ struct ring_unit {
 /* Vectors of a thread: so many that a chunk is a round of loads. */
 template <class E> DEVICE constexpr uint32_t ring_vectors()
 {
-    return E::BYTES < 4 ? 2 : 6;
+    return E::BYTES < 2 ? 2 : 6;
 }
 
 /* By thread 0. Chunks are RING_ROUNDS rounds of all workers, or one, where there are few, as far as there is room. */
@@ -134,12 +134,8 @@ DEVICE void ring_vectors_at(const ring_run<E> &r, const struct ring_unit &u, con
     {
         if (a.scaled)
             prepare<E, 2>(a, x[k].unit);
-        if (u.gets) {
-            parts<E, 2> sum = {};
-            parts_widen(sum, y[k].unit);
-            parts_absorb(sum, x[k].unit, a.op);
-            parts_narrow(x[k].unit, sum);
-        }
+        if (u.gets)
+            units_absorb<E, 2>(x[k].unit, y[k].unit, a.op);
         if (!u.puts)
             finish<E, 2>(a, x[k].unit);
     }

@@ -61,13 +61,7 @@ template <class E> DEVICE bool ring_lines_room(const lines_run<E> &r, struct rin
 
 template <class E> DEVICE void ring_lines_add(const lines_run<E> &r, struct packet *x, const struct packet *own)
 {
-    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
-    {
-        parts<E, 2> sum = {};
-        parts_widen(sum, x[k].half);
-        parts_absorb(sum, own[k].half, r.a.op);
-        parts_narrow(x[k].half, sum);
-    }
+    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) units_absorb<E, 2>(x[k].half, own[k].half, r.a.op);
 }
 
 template <class E> DEVICE void ring_lines_load(const lines_run<E> &r, struct packet *x, uint32_t t)

@@ -110,4 +110,18 @@ DEVICE uint32_t bfloat_pair(float low, float high)
 }
 #endif
 
+#ifndef PAIRS_ADD
+DEVICE uint32_t half_pair_sum(uint32_t x, uint32_t y)
+{
+    return half_pair(float_of_half(x & 0xffff) + float_of_half(y & 0xffff),
+                     float_of_half(x >> 16) + float_of_half(y >> 16));
+}
+
+DEVICE uint32_t bfloat_pair_sum(uint32_t x, uint32_t y)
+{
+    return bfloat_pair(float_of_bits(x << 16) + float_of_bits(y << 16),
+                       float_of_bits(x & 0xffff0000u) + float_of_bits(y & 0xffff0000u));
+}
+#endif
+
 #endif
