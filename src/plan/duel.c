@@ -16,7 +16,7 @@ static const uint64_t row_bytes[2] = {1024 * 1024 * M, 1};
 #define APART                            PLAN_APART
 #define TOGETHER                         PLAN_TOGETHER
 #define PART                             PLAN_PART
-#define HALF_PART                        PLAN_HALF_PART
+#define SHORT_PART                       PLAN_SHORT_PART
 #define ROWS(id_, least_, most_, never_) {.id = PARAM_##id_, .least = (least_), .most = (most_), .never = (never_)},
 #define MESSAGES(id_, first_, second_, value_, other_, with_, coll_, more_, where_, unit_, least_, most_, never_)      \
     {.id = PARAM_##id_,                                                                                                \

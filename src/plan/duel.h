@@ -15,8 +15,8 @@ enum plan_duel_where { PLAN_APART = 1, PLAN_TOGETHER = 2 }; /* each rank a proce
 /* What a parameter compares with the bytes of the vector. */
 enum plan_duel_unit {
     PLAN_VECTOR,
-    PLAN_PART,     /* to each peer */
-    PLAN_HALF_PART /* the same, halved: of collectives messages twice as long count (src/executor/gpu/exchange.c) */
+    PLAN_PART,      /* to each peer */
+    PLAN_SHORT_PART /* the same, divided by PLAN_COLLECTIVE_TIMES */
 };
 
 struct plan_duel {

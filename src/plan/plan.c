@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define COLLECTIVE_TIMES                                                                                               \
-    2 /* a collective's messages are copied if they are so many times longer: copy engines must take turns there */
 #define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
 #define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
 #define CHAIN_ALIGN      4096
@@ -117,7 +115,7 @@ static uint64_t copied_from(const struct plan_rules *rules, const struct plan_fa
 {
     if (!facts->copies)
         return UINT64_MAX;
-    return rules->copy_from * (collective && rules->copy_from > 1 ? COLLECTIVE_TIMES : 1);
+    return rules->copy_from * (collective && rules->copy_from > 1 ? PLAN_COLLECTIVE_TIMES : 1);
 }
 
 /* A form that is not allowed leaves its messages to the next one that is. */

@@ -321,7 +321,7 @@ static void test_exchanges(void **state)
 static void test_forms(void **state)
 {
     struct plan_forms forms = plan_forms(&rules, &apart);
-    assert_int_equal(forms.copy_from[0], 12 * M);
+    assert_int_equal(forms.copy_from[0], 4 * M);
     assert_int_equal(forms.copy_from[1], 24 * M);
     assert_int_equal(forms.lines_to, 4 * M);
     assert_int_equal(plan_forms(&rules, &in_host).plain_from, 8 * K);

@@ -152,13 +152,13 @@ class Tune(unittest.TestCase):
         out, _ = self.tune("-e", "128K", "--only", "COPY_FROM", "-n", "2,3")
         for ranks in (2, 3):
             for kind in ("a process each", "one process"):
-                self.assertIn(f"TUTTI_COPY_FROM, sendrecv, {ranks} GPUs, {kind}: copies", out)
+                self.assertIn(f"TUTTI_COPY_FROM, alltoall, {ranks} GPUs, {kind}: copies", out)
 
     def test_a_way_that_fails_changes_nothing(self):
         code, out, err = tutti("tune", "--gpu", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
                                env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1"})
         self.assertEqual((code, "export" in out), (1, False))
-        self.assertIn("sendrecv of 2 ranks with TUTTI_COPY_FROM=1T failed: ", err)
+        self.assertIn("alltoall of 2 ranks with TUTTI_COPY_FROM=1T failed: ", err)
         self.assertIn("nothing could be measured", err)
 
     def test_no_gpus(self):
