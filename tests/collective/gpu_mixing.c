@@ -311,6 +311,38 @@ static void leaves(void)
     DONE(cu->GraphExecDestroy(exec));
 }
 
+static tutti_result_t few_then_many(void)
+{
+    OK(few_words());
+    OK(few_words()); /* comes behind the first, and so holds up the queue */
+    return reduce_scatter();
+}
+
+/* The others wait on their GPUs for the first part of what the last rank captures a little later, and need scratch for
+ * the rest, without which the capture does not end. */
+static void first_use(void)
+{
+    OK(tutti_comm_split(world, 0, rank, &comm, NULL));
+    fill(1);
+    meet();
+    if (rank != nranks - 1) {
+        OK(few_then_many());
+        DONE(cu->StreamSynchronize(stream));
+    } else {
+        usleep(NAP);
+        CUgraphExec exec = capture(few_then_many);
+        DONE(cu->GraphLaunch(exec, stream));
+        DONE(cu->StreamSynchronize(stream));
+        DONE(cu->GraphExecDestroy(exec));
+    }
+    uint32_t first = (uint32_t)rank * WORDS, sum = (uint32_t)nranks * (70001u + first);
+    for (int from = 0; from < nranks; from++)
+        sum += (uint32_t)(from + 1) * 1000003u;
+    for (uint32_t i = 0; i < WORDS; i++)
+        require(out[i] == sum + (uint32_t)nranks * i, "a sum that some captured and some called");
+    OK(tutti_comm_destroy(comm));
+}
+
 int main(int argc, char **argv)
 {
     const char *local_rank = getenv("TUTTI_LOCAL_RANK"), *what = argc > 1 ? argv[1] : "";
@@ -329,6 +361,8 @@ int main(int argc, char **argv)
         late();
     else if (strcmp(what, "leaves") == 0)
         leaves();
+    else if (strcmp(what, "first use") == 0)
+        first_use();
     else if (strcmp(what, "staged") == 0)
         never_mapped(staged);
     else if (strcmp(what, "unmapped") == 0)

@@ -331,7 +331,8 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
         gpu->plan.facts.loads = gpu->plan.facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
     plan_rules(gpu->plan.facts.zero, &gpu->plan.rules);
     gpu->plan.forms = plan_forms(&gpu->plan.rules, &gpu->plan.facts);
-    return result;
+    /* Clearing it later would come behind what this rank has called, which may wait for a peer that waits for it. */
+    return result == TUTTI_SUCCESS && !copies_are_safe(all, gpu->nranks) ? scratch_post_bulk(gpu) : result;
 }
 
 static tutti_result_t register_mailbox(struct gpu *gpu)
