@@ -130,6 +130,8 @@ int main(int argc, char **argv)
                                           NULL};
     static const char *const copies[] = {"cuStreamCreateWithPriority:4",
                                          "cuMemcpyDtoDAsync:3",
+                                         "cuStreamBatchMemOp:1",
+                                         "cuStreamBatchMemOp:4",
                                          "cuStreamWaitValue32:5",
                                          "cuStreamWriteValue32:2",
                                          "cuIpcGetMemHandle:2",

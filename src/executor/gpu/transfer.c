@@ -319,16 +319,19 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
  * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other
  * one has to push and pull, twice as long as if each pushed. So a sender lets a receiver come first, if that comes in
  * twice the time that its copies take, which may be half of the operation: so hosts keep together, unless one is slower
- * than the GPUs.
+ * than the GPUs. Other peers are told before what their copies wait for.
  */
-static void let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
+static tutti_result_t let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair,
+                                     const struct transfer *transfer, struct side_words *words, CUstream stream)
 {
     if (!transfer->sends || gpu->here[transfer->peer] || is_taken(pair, transfer->number))
-        return;
+        return TUTTI_SUCCESS;
+    tutti_result_t result = side_issue(gpu, words, stream);
     uint64_t sent = transfer->sent > transfer->bytes ? transfer->sent : transfer->bytes;
     uint64_t deadline = clock_ns() + (sent < LONG ? sent : LONG) / BYTES_PER_NS * gpu->messages.wait / 100;
     while (!is_taken(pair, transfer->number) && !clock_passed(deadline))
         cpu_relax();
+    return result;
 }
 
 static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer *transfer, uint64_t theirs)
@@ -388,9 +391,10 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
     atomic_store_explicit(&gpu->messages.first[end_of(transfer)][transfer->peer][transfer->number % MIXING_MESSAGES],
                           gpu->order.tickets + 1, memory_order_relaxed);
     tutti_result_t result = wait_for_place(gpu, pair, transfer, words, stream);
+    if (result == TUTTI_SUCCESS)
+        result = let_come_first(gpu, pair, transfer, words, stream);
     if (result != TUTTI_SUCCESS)
         return result;
-    let_come_first(gpu, pair, transfer);
     bool second = is_taken(pair, transfer->number);
     if (!second) {
         result = describe(gpu, transfer, post);
