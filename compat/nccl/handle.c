@@ -66,11 +66,7 @@ struct ncclComm *handle_new(enum handle_kind kind)
     pthread_mutex_lock(&lock);
     struct ncclComm *handle = take();
     if (handle) {
-        handle->comm = NULL;
-        handle->owner = NULL;
-        handle->registration = handle->buffer = NULL;
-        handle->group = 0;
-        atomic_store(&handle->revoked, false);
+        memset((char *)handle + HANDLE_LIFE, 0, sizeof *handle - HANDLE_LIFE);
         atomic_store_explicit(&handle->kind, kind, memory_order_release);
     }
     pthread_mutex_unlock(&lock);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LIBRARY_VERSION 22809
@@ -66,6 +67,7 @@ enum handle_kind { HANDLE_FREE, HANDLE_COMM, HANDLE_WINDOW, HANDLE_CLOSING };
 struct ncclComm {
     _Atomic int kind;
     _Atomic int users; /* calls inside, and groups that hold work of it: it is freed when they are gone */
+    /* From here on: of one communicator or window. A handle that is used again begins with zeros. */
     tutti_comm_t comm;
     int rank, nranks; /* -1, 0: ask tutti */
     int device;       /* what the caller named, for host memory */
@@ -80,6 +82,7 @@ struct ncclComm {
     size_t size;
     bool symmetric;
 };
+#define HANDLE_LIFE offsetof(struct ncclComm, comm)
 
 /* A new handle, of which nobody knows yet; NULL, with the sentence, when there is none left. */
 struct ncclComm *handle_new(enum handle_kind kind);

@@ -6,6 +6,7 @@
 #define NCCL_WITHOUT_CUDA_HEADERS 1
 #include "nccl.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,47 @@ static int work(ncclComm_t comm, int rank, int n)
     return wrong("destroy", ncclCommDestroy(half)) || right != expected ? 6 : 0;
 }
 
+/* Handles go round: the next communicator gets the one of a communicator that a group has aborted. */
+static int use_aborted_next(void)
+{
+    ncclComm_t aborted, other;
+    int period = 0;
+    if (wrong("init alone", ncclCommInitAll(&aborted, 1, NULL)))
+        return 1;
+    ncclGroupStart();
+    ncclCommAbort(aborted);
+    if (wrong("abort", ncclGroupEnd()))
+        return 2;
+    for (int round = 0; round < 2; round++)
+        for (int i = 1; round ? i < period : !period; i++) {
+            if (wrong("init alone", ncclCommInitAll(&other, 1, NULL)) || wrong("destroy", ncclCommDestroy(other)))
+                return 3;
+            period = other == aborted && !round ? i : period;
+        }
+    return 0;
+}
+
+/* One rank of a pair sends a few bytes and is destroyed before the other one receives. Its communicator knows nothing
+ * of what its handle was before. */
+static int send_and_go(ncclComm_t comm, int rank, int n)
+{
+    ncclComm_t pair;
+    int sent = 7, received = 0, one = 1;
+    if (use_aborted_next() || wrong("split", ncclCommSplit(comm, rank / 2, rank, &pair, NULL)))
+        return 20;
+    bool paired = (rank ^ 1) < n, sends = paired && rank % 2 == 0;
+    if (sends && wrong("send", ncclSend(&sent, 1, ncclInt, 1, pair, NULL)))
+        return 21;
+    if (sends && wrong("destroy", ncclCommDestroy(pair)))
+        return 22;
+    if (wrong("allreduce", ncclAllReduce(&one, &one, 1, ncclInt, ncclSum, comm, NULL)))
+        return 23;
+    usleep(100000); /* in which the news of an abort would come */
+    if (paired && !sends && (wrong("receive", ncclRecv(&received, 1, ncclInt, 0, pair, NULL)) || received != sent))
+        return 24;
+    return !sends && wrong("destroy", ncclCommDestroy(pair)) ? 25 : 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *at = getenv("TUTTI_RANK"), *of = getenv("TUTTI_SIZE");
@@ -87,5 +129,7 @@ int main(int argc, char **argv)
     if (wrong("init", ncclCommInitRank(&comm, n, id, rank)))
         return 12;
     int failed = work(comm, rank, n);
+    if (!failed)
+        failed = send_and_go(comm, rank, n);
     return wrong("destroy", ncclCommDestroy(comm)) ? 13 : failed;
 }
