@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong is refused by the exception and the words that say what, and nothing happens otherwise. One process."""
 import array
+import ctypes
+import mmap
 import subprocess
 import sys
 import threading
@@ -14,6 +16,58 @@ class Device:
     """Memory of a GPU, as CuPy shows it."""
 
     __cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+
+class FrozenDevice:
+    """The same, which nobody may write."""
+
+    __cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (4096, True), "version": 3}
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Lent:
+    """Four numbers by DLPack alone, of version 1."""
+
+    def __init__(self, flags=0, version=1):
+        self.numbers, self.shape = (ctypes.c_float * 4)(1, 2, 3, 4), (ctypes.c_int64 * 1)(4)
+        tensor = tutti._buffers._DLTensor(ctypes.addressof(self.numbers), 1, 0, 1, 2, 32, 1, self.shape, None, 0)
+        self.managed = tutti._buffers._DLVersioned(version, 0, None, None, flags, tensor)
+
+    def __dlpack__(self, stream=None, max_version=None):
+        assert max_version == (1, 0), max_version
+        return new_capsule(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+
+class OldArray:
+    """An array of a library whose arrays never change; its capsules are of the kind that cannot say so."""
+
+    __module__ = "jaxlib.something"
+
+    def __init__(self):
+        self.lent = Lent()
+
+    def __dlpack__(self, stream=None):
+        return new_capsule(ctypes.addressof(self.lent.managed.tensor), b"dltensor", None)
+
+
+def readers(comm):
+    """What may not be written can be sent, and is what it was before."""
+    frozen = numpy.arange(1, 5, dtype="float32")
+    frozen.flags.writeable = False
+    for thing in (frozen, memoryview(frozen), Lent(1), Lent(2), OldArray(), Lent()):
+        seen = numpy.zeros(4, "float32")
+        comm.allreduce(thing, seen)
+        if list(seen) != [1, 2, 3, 4]:
+            return f"{thing} was read as {seen}"
+        comm.broadcast(thing)
+    one = numpy.zeros(1, "float32")
+    comm.allreduce(numpy.float32(7), one)
+    written = Lent()
+    comm.allreduce(frozen, written)
+    return None if one[0] == 7 and list(written.numbers) == [1, 2, 3, 4] else "a scalar, or DLPack, is wrong"
 
 
 def cases(comm):
@@ -33,6 +87,17 @@ def cases(comm):
         (lambda: comm.allreduce(ones, numpy.ones(5, "float32")), ValueError, "recv 5; with 1 ranks recv must have 4"),
         (lambda: comm.allreduce(frozen), ValueError, "send is read-only"),
         (lambda: comm.allreduce(ones, b"1234"), ValueError, "recv is read-only"),
+        (lambda: comm.allreduce(memoryview(ones).toreadonly()), ValueError, "send is read-only (memoryview)"),
+        (lambda: comm.recv(mmap.mmap(-1, 16, prot=mmap.PROT_READ), 0), ValueError, "buffer is read-only (mmap)"),
+        (lambda: comm.recv(b"1234", 0), ValueError, "buffer is read-only (bytes)"),
+        (lambda: comm.recv(numpy.float32(1), 0), ValueError, "buffer is read-only (float32)"),
+        (lambda: comm.recv(FrozenDevice(), 0), ValueError, "buffer is read-only (FrozenDevice)"),
+        (lambda: comm.allreduce(Lent(1)), ValueError, "send is read-only (Lent)"),
+        (lambda: comm.allreduce(ones, Lent(1)), ValueError, "recv is read-only (Lent), and the call writes to it"),
+        (lambda: comm.allreduce(ones, Lent(2)), ValueError, "recv is read-only (Lent)"),
+        (lambda: comm.allreduce(Lent(0, 2)), TypeError, "capsule of version 2.0; version 1 was asked for"),
+        (lambda: comm.allreduce(OldArray()), ValueError, "send is read-only (OldArray)"),
+        (lambda: comm.scatter(ones, OldArray()), ValueError, "recv is read-only (OldArray)"),
         (lambda: comm.allreduce(ones, op="xor"), ValueError, "no operator 'xor'"),
         (lambda: comm.allreduce(Device()), ValueError, "memory of CUDA device 0, but the communicator is for the host"),
         (lambda: comm.gather(ones), TypeError, "recv is None"),
@@ -112,7 +177,7 @@ def main():
         if not isinstance(error, kind) or words not in str(error):
             print(f"case {number}: {error!r}, expected {kind.__name__} with \"{words}\"")
             failed += 1
-    for part in (groups, lifetimes):
+    for part in (groups, lifetimes, readers):
         wrong = part(comm)
         if wrong:
             print(wrong)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from ctypes import c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p, py_object
+from ctypes import c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, \
+    py_object
 from typing import Any, NamedTuple
 
 from ._cuda import LEGACY
@@ -70,11 +71,25 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
 
 
+class _DLVersioned(ctypes.Structure):
+    """DLManagedTensorVersioned of dlpack.h."""
+
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", _DLTensor)]
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.argtypes = [py_object]
+_capsule_name.restype = ctypes.c_char_p
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [py_object, ctypes.c_char_p]
 _capsule_pointer.restype = c_void_p
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _DL_NAMES = {"bool8": "bool"}
+_DL_VERSION = 1  # the major one: another has another layout
+_DL_READ_ONLY, _DL_COPIED = 1, 2  # flags
+# Whose arrays nothing may write, and who give capsules of the old kind, which cannot say so.
+_IMMUTABLE = ("jax", "jaxlib", "tensorflow")
 _DL_HOST, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
 _FORMATS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "n": "int", "B": "uint", "H": "uint",
             "I": "uint", "L": "uint", "Q": "uint", "N": "uint", "c": "uint", "e": "float", "f": "float", "d": "float"}
@@ -89,15 +104,22 @@ def describe(thing: Any, argument: str, writable: bool = False) -> Buffer:
         found = _of_torch(thing, argument)
     elif hasattr(thing, "__cuda_array_interface__"):
         found = _of_interface(thing, thing.__cuda_array_interface__, argument, _cuda_device(thing))
-    elif hasattr(thing, "__array_interface__"):
+    elif hasattr(thing, "__array_interface__") and not _is_scalar(thing):
         found = _of_interface(thing, thing.__array_interface__, argument, -1)
     elif hasattr(thing, "__dlpack__"):
         found = _of_dlpack(thing, argument)
     else:
         found = _of_buffer(thing, argument)
     if writable and found.readonly:
-        raise ValueError(f"{argument} is read-only, and the call writes to it")
+        raise ValueError(f"{argument} is read-only ({type(thing).__name__}), and the call writes to it: pass memory "
+                         "that may be written, for the result of a call as recv (numpy.array(x) makes a copy)")
     return found
+
+
+def _is_scalar(thing: Any) -> bool:
+    """A scalar of NumPy shows, as an array, a copy that dies at once; as a buffer it shows itself."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(thing, numpy.generic)
 
 
 def _refuse_strides(argument: str, what: str) -> ValueError:
@@ -161,14 +183,46 @@ def _dense(shape: Any, strides: Any, itemsize: int) -> bool:
     return True
 
 
-def _of_dlpack(thing: Any, argument: str) -> Buffer:
+def _capsule_of(thing: Any, argument: str) -> Any:
+    """A DLPack capsule: of the kind that says whether it is read-only, where its owner has that."""
+    how: dict[str, Any] = {}
+    if hasattr(thing, "__dlpack_device__") and thing.__dlpack_device__()[0] in (_DL_CUDA, _DL_CUDA_MANAGED):
+        how["stream"] = LEGACY  # the memory's owner lets that stream wait for what is still to be written there
     try:
-        on_cuda = hasattr(thing, "__dlpack_device__") and thing.__dlpack_device__()[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
-        # Who owns the memory lets that stream wait for what is still to be written there.
-        capsule = thing.__dlpack__(stream=LEGACY) if on_cuda else thing.__dlpack__()
+        try:
+            return thing.__dlpack__(max_version=(_DL_VERSION, 0), **how)
+        except TypeError:  # older than that argument
+            return thing.__dlpack__(**how)
     except BufferError as error:
         raise TypeError(f"{argument} gives no DLPack capsule: {error}") from None
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+
+
+def _is_immutable(thing: Any) -> bool:
+    """What a capsule of the old kind does not say."""
+    if any(kind.__module__.partition(".")[0] in _IMMUTABLE for kind in type(thing).__mro__):
+        return True
+    try:
+        with memoryview(thing) as shown:
+            return shown.readonly
+    except (TypeError, BufferError, ValueError):
+        return False
+
+
+def _open(capsule: Any, thing: Any, argument: str) -> tuple[_DLTensor, bool]:
+    """The tensor of a capsule, and whether it is read-only."""
+    if _capsule_name(capsule) != b"dltensor_versioned":
+        return _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), _is_immutable(thing)
+    versioned = _DLVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+    if versioned.major != _DL_VERSION:
+        raise TypeError(f"{argument} gives a DLPack capsule of version {versioned.major}.{versioned.minor}; version "
+                        f"{_DL_VERSION} was asked for")
+    # What is written into a copy would be lost.
+    return versioned.tensor, bool(versioned.flags & (_DL_READ_ONLY | _DL_COPIED))
+
+
+def _of_dlpack(thing: Any, argument: str) -> Buffer:
+    capsule = _capsule_of(thing, argument)
+    tensor, readonly = _open(capsule, thing, argument)
     shape = [tensor.shape[i] for i in range(tensor.ndim)]
     itemsize = tensor.bits * tensor.lanes // 8
     if tensor.device not in (_DL_HOST, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED):
@@ -179,7 +233,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
     name = _DL_NAMES.get(name, name)
     device = tensor.device_id if tensor.device in (_DL_CUDA, _DL_CUDA_MANAGED) else -1
     address = (tensor.data or 0) + tensor.byte_offset
-    return Buffer(address, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, False, (thing, capsule),
+    return Buffer(address, math.prod(shape), itemsize, TYPES.get(name, -1), name, device, readonly, (thing, capsule),
                   LEGACY if device >= 0 else None)
 
 
