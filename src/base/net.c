@@ -133,6 +133,11 @@ tutti_result_t net_parse(const char *what, const char *text, struct net_address 
     if (found->ai_addrlen <= sizeof *out)
         memcpy(out, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
+    if (out->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&out->v6.sin6_addr))
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "%s=%.200s is a link-local address, which means another interface on each host: give an IPv4 "
+                         "address, or an IPv6 address that is valid on all hosts, such as fd00::1",
+                         what, text);
     return net_size(out) ? TUTTI_SUCCESS
                          : error_set(TUTTI_SYSTEM_ERROR, "%s=%.200s: the address is neither IPv4 nor IPv6", what, text);
 }

@@ -47,6 +47,8 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(net_parse("X", longest, &address), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(net_parse("X", "no..such..host:80", &address), TUTTI_SYSTEM_ERROR);
     assert_non_null(strstr(error_last(), "no..such..host"));
+    assert_int_equal(net_parse("X", "[fe80::1%lo]:80", &address), TUTTI_INVALID_ARGUMENT);
+    assert_non_null(strstr(error_last(), "link-local"));
 }
 
 static void wishes(void **state)
