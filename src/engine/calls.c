@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks in different calls may wait for messages that the other never sends, over executors that do not see each other.
+ * Ranks in different calls may wait for messages that the other never sends, by means that do not see each other.
  * So who has waited for long tells the one it waits for in which call. That one knows which calls it has made: it finds
  * out whether they differ, or whether each of the two wants the other's next call first.
  */
@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/shared.h"
-#include "engine/p2p.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +25,8 @@ static struct wire_message describe(const struct team *team, const struct op *op
         .comm = team->id, .seq = team->calls.started, .from = (uint32_t)team->rank, .to = (uint32_t)op->waiting};
     head.tag.slice = op->waiting_slice & INT32_MAX; /* no message's */
     head.tag.round = op->waiting_round;
-    if (op->kind == OP_P2P)
-        p2p_describe(op, &head);
+    if (op->kind->describe)
+        op->kind->describe(op, &head);
     return head;
 }
 

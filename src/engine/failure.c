@@ -243,7 +243,7 @@ tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, s
 
 bool team_allows(struct team *team, const struct op *op)
 {
-    return !atomic_load(&team->stopped) && (op->kind == OP_P2P || op->seq <= atomic_load(&team->limit));
+    return !atomic_load(&team->stopped) && (!op->kind->counted || op->seq <= atomic_load(&team->limit));
 }
 
 bool team_takes_collective(const struct team *team)

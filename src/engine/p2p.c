@@ -119,7 +119,7 @@ static inline void record(struct team *team, const struct p2p_item *item, size_t
 /* What the queue knows of them. */
 static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, int count, size_t bytes)
 {
-    op->kind = OP_P2P;
+    op->kind = &op_p2p;
     op->p2p = p2p;
     op->call.count = items[0].count;
     op->call.type = items[0].type;
@@ -371,7 +371,7 @@ static tutti_result_t post_all(struct team *team, struct p2p *p2p, bool sends)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t p2p_start(struct team *team, struct op *op)
+static tutti_result_t p2p_start(struct team *team, struct op *op)
 {
     op->p2p->flow.started = true;
     tutti_result_t result = post_all(team, op->p2p, false);
@@ -398,7 +398,7 @@ static void wait_for_first(struct op *op)
     op_waits(op, p2p->item[p2p->first].peer, number_of(&p2p->item[p2p->first]), 0);
 }
 
-tutti_result_t p2p_step(struct team *team, struct op *op)
+static tutti_result_t p2p_step(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
     if (p2p->all.result != TUTTI_SUCCESS)
@@ -414,20 +414,20 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
     return TUTTI_IN_PROGRESS;
 }
 
-bool p2p_may_move(const struct op *op)
+static bool p2p_may_move(const struct op *op)
 {
     const struct p2p *p2p = op->p2p;
     bool news = p2p->flow.open ? p2p->flow.idle && has_ended(p2p) : !p2p->all.pending;
     return p2p->all.result != TUTTI_SUCCESS || news;
 }
 
-bool p2p_waits(const struct op *op)
+static bool p2p_waits(const struct op *op)
 {
     const struct p2p *p2p = op->p2p;
     return p2p->all.pending && p2p->item[p2p->first].pending && !is_busy(p2p);
 }
 
-void p2p_describe(const struct op *op, struct wire_message *head)
+static void p2p_describe(const struct op *op, struct wire_message *head)
 {
     const struct transfer *item = &op->p2p->item[op->p2p->first];
     head->tag.slice = WIRE_TAG_P2P;
@@ -436,7 +436,7 @@ void p2p_describe(const struct op *op, struct wire_message *head)
     head->call = item->sends ? item->send.call : item->recv.call;
 }
 
-void p2p_end(struct team *team, struct op *op)
+static void p2p_end(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
     transfers_cancel(p2p->item, p2p->all.count);
@@ -445,3 +445,11 @@ void p2p_end(struct team *team, struct op *op)
         p2p_keep(team, p2p);
     op->p2p = NULL;
 }
+
+const struct op_kind op_p2p = {.needs_links = true,
+                               .start = p2p_start,
+                               .step = p2p_step,
+                               .may_move = p2p_may_move,
+                               .end = p2p_end,
+                               .waits = p2p_waits,
+                               .describe = p2p_describe};

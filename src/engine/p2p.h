@@ -32,15 +32,6 @@ tutti_result_t p2p_await(struct team *team, struct p2p *p2p);
 /* No more is posted. Waits until what is under way has ended, or the operation has failed. */
 void p2p_close(struct team *team, struct p2p *p2p);
 
-/* Under the team's and the engine's locks. */
-tutti_result_t p2p_start(struct team *team, struct op *op);
-tutti_result_t p2p_step(struct team *team, struct op *op);
-bool p2p_may_move(const struct op *op);
-/* Is what the operation was last found to wait for still on its way? Under the engine's lock. */
-bool p2p_waits(const struct op *op);
-/* What a running one that waits for a peer waits for, as WIRE_CALL says it. */
-void p2p_describe(const struct op *op, struct wire_message *head);
-void p2p_end(struct team *team, struct op *op);
 void p2p_free(struct p2p *p2p);
 
 #endif

@@ -189,7 +189,7 @@ static bool take_slice(struct context *c, struct run *run)
     return true;
 }
 
-tutti_result_t rounds_step(struct team *team, struct op *op)
+static tutti_result_t rounds_step(struct team *team, struct op *op)
 {
     struct context c = context_of(team, op, LIGHT);
     bool moved = true;
@@ -209,7 +209,7 @@ tutti_result_t rounds_step(struct team *team, struct op *op)
     return TUTTI_IN_PROGRESS;
 }
 
-bool rounds_may_move(const struct op *op)
+static bool rounds_may_move(const struct op *op)
 {
     for (int i = 0; i < op->rounds->runs; i++) {
         const struct run *run = &op->rounds->run[i];
@@ -275,7 +275,7 @@ static int most_transfers(const struct algorithm *algorithm, const struct shape 
     return schedule_cuts_vector(shape->coll) ? actions : actions + algorithm->blocks(shape) * 2;
 }
 
-tutti_result_t rounds_start(struct team *team, struct op *op)
+static tutti_result_t rounds_start(struct team *team, struct op *op)
 {
     const struct algorithm *algorithm = op->route.algorithm;
     struct shape shape = {op->call.coll, team->nranks, op->call.root, team->levels};
@@ -303,7 +303,8 @@ tutti_result_t rounds_start(struct team *team, struct op *op)
     return TUTTI_SUCCESS;
 }
 
-void rounds_end(struct team *team, struct op *op)
+/* Withdraws everything posted and gives the state back. */
+static void rounds_end(struct team *team, struct op *op)
 {
     struct rounds *rounds = op->rounds;
     if (!rounds)
@@ -314,3 +315,11 @@ void rounds_end(struct team *team, struct op *op)
     team->rounds_idle = rounds;
     op->rounds = NULL;
 }
+
+const struct op_kind op_rounds = {.needs_links = true,
+                                  .counted = true,
+                                  .start = rounds_start,
+                                  .step = rounds_step,
+                                  .work = rounds_work,
+                                  .may_move = rounds_may_move,
+                                  .end = rounds_end};

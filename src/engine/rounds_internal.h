@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the links executor share: slices in flight, where their blocks lie, and the work between messages.
+/* What the files of operations over links share: slices in flight, where their blocks lie, and the work between
+ * messages.
  */
 #ifndef TUTTI_ENGINE_ROUNDS_INTERNAL_H
 #define TUTTI_ENGINE_ROUNDS_INTERNAL_H
@@ -76,6 +77,8 @@ static inline int rounds_input_blocks(const struct context *c)
 
 /* A slice begins. */
 void rounds_enter(struct context *c, struct run *run);
+/* The kind's work(). */
+bool rounds_work(struct team *team, struct op *op);
 /* As far as it goes without links. False: the budget is spent. */
 bool rounds_work_on(struct context *c, struct run *run);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared-memory executor: local actions, publish, read what peers published; slice by slice, round by round, never
- * blocking. */
+/* Operations through shared memory: local actions, publish, read what peers published; slice by slice, round by round,
+ * never blocking. */
 #include "engine/shared_internal.h"
 
 #include "base/error.h"
@@ -349,7 +349,7 @@ static tutti_result_t wait_for_readers(struct shared_context *c)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t shared_step(struct team *team, struct op *op)
+static tutti_result_t shared_step(struct team *team, struct op *op)
 {
     struct shared_context c = shared_context_of(team, op);
     struct shared_run *run = &op->shared;
@@ -376,3 +376,15 @@ tutti_result_t shared_step(struct team *team, struct op *op)
         return result;
     return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;
 }
+
+static bool shared_is_shown(const struct op *op)
+{
+    return op->shared.in_shown || op->shared.out_shown;
+}
+
+const struct op_kind op_shared = {.counted = true,
+                                  .start = shared_start,
+                                  .step = shared_step,
+                                  .end = shared_end,
+                                  .is_shown = shared_is_shown,
+                                  .sleep = shared_sleep};

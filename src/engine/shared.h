@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared-memory executor: runs schedules between ranks that load and store each other's memory. A SEND makes data
+ * Operations through shared memory: schedules between ranks that load and store each other's memory. A SEND makes data
  * readable, a RECV reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over
  * all peers' data.
  */
@@ -85,15 +85,9 @@ void shared_plan_free(struct shared_plan *plan);
  * before: over when this returns, or begun and queued. False: nothing was done. */
 bool shared_exchange_now(struct team *team, const struct call *call);
 
-/* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
-tutti_result_t shared_start(struct team *team, struct op *op);
-tutti_result_t shared_step(struct team *team, struct op *op);
-void shared_end(struct team *team);
 /* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the
  * team's lock. */
 tutti_result_t shared_audit(struct team *team, bool all);
-/* Sleeps until `peer` (-1: any) does something; the caller tries again. */
-void shared_sleep(struct team *team, int peer, uint64_t timeout_us);
 /* Tells the other ranks of the arena how far the team still goes, and first why. */
 void shared_tell_failure(struct team *team, bool first);
 void shared_gone(struct team *team, int rank, enum wire_cause how);

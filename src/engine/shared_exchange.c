@@ -308,7 +308,7 @@ static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, 
                                               const struct call *call, uint32_t seq)
 {
     op_clear(op);
-    op->kind = OP_DIRECT;
+    op->kind = &op_shared;
     op->started = true;
     op->call = *call;
     op->route = e->route;

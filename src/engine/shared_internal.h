@@ -140,6 +140,11 @@ tutti_result_t shared_await(struct shared_context *c, int peer, struct slot **ou
  * what was read in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
 bool shared_broken(struct shared_context *c, tutti_result_t *result);
 
+/* shared_setup.c: the kind's functions, see op_kind.h */
+tutti_result_t shared_start(struct team *team, struct op *op);
+void shared_end(struct team *team, struct op *op);
+void shared_sleep(struct team *team, int peer, uint64_t timeout_us);
+
 /* shared_exchange.c */
 /* An operation has settled that shows nothing: equal ones of a single exchange will need no plan. */
 void shared_exchange_learn(const struct shared_context *c);

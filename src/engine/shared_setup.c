@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Around the shared-memory executor: opening it, setting out on an operation, sleeping, failing. */
+/* Around operations through shared memory: opening it, setting out on an operation, sleeping, failing. */
 #include "engine/shared_internal.h"
 
 #include "base/error.h"
@@ -282,8 +282,9 @@ void shared_close(struct team *team)
 }
 
 /* Whatever became of the operation. */
-void shared_end(struct team *team)
+void shared_end(struct team *team, struct op *op)
 {
+    (void)op;
     if (team->shared->peers.views_held)
         peer_memory_let_go(&team->shared->peers);
 }

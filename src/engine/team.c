@@ -7,9 +7,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/shared.h"
-#include "engine/p2p.h"
 #include "engine/queue.h"
-#include "engine/rounds.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -57,7 +55,7 @@ void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
 
 void team_begin(struct team *team, struct op *op, struct tutti_stream *stream)
 {
-    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : team_next_seq(team);
+    op->seq = op->kind->counted ? team_next_seq(team) : ++team->p2p_seq;
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root,
                                op->call.count, op->bytes);
     team_enqueue(team, op, stream);
@@ -71,37 +69,14 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
         engine_notice(team->engine);
 }
 
-static tutti_result_t run_op(struct team *team, struct op *op)
-{
-    switch (op->kind) {
-    case OP_DIRECT:
-        return shared_step(team, op);
-    case OP_ROUNDS:
-        return rounds_step(team, op);
-    case OP_P2P:
-        return p2p_step(team, op);
-    default:
-        return TUTTI_SUCCESS;
-    }
-}
-
 static tutti_result_t start_op(struct team *team, struct op *op)
 {
     op->started = true;
-    if (op->kind != OP_P2P) {
+    if (op->kind->counted) {
         trace_op_name(op->trace, &op->route.name, 0, 0);
         calls_start(team, op->seq, op_call(op));
     }
-    switch (op->kind) {
-    case OP_DIRECT:
-        return shared_start(team, op);
-    case OP_ROUNDS:
-        return rounds_start(team, op);
-    case OP_P2P:
-        return p2p_start(team, op);
-    default:
-        return TUTTI_SUCCESS;
-    }
+    return op->kind->start ? op->kind->start(team, op) : TUTTI_SUCCESS;
 }
 
 static void note_end(struct team *team, const struct op *op, tutti_result_t result)
@@ -110,19 +85,15 @@ static void note_end(struct team *team, const struct op *op, tutti_result_t resu
         if (op->position < atomic_load(&team->failed_from))
             atomic_store(&team->failed_from, op->position);
         trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
-    } else if (op->kind != OP_P2P) {
+    } else if (op->kind->counted) {
         atomic_store_explicit(&team->finished, op->seq, memory_order_relaxed);
     }
 }
 
 static void end_op(struct team *team, struct op *op, tutti_result_t result)
 {
-    if (op->kind == OP_ROUNDS && op->started)
-        rounds_end(team, op);
-    if (op->kind == OP_P2P)
-        p2p_end(team, op);
-    if (op->kind == OP_DIRECT)
-        shared_end(team);
+    if (op->kind->end)
+        op->kind->end(team, op);
     if (op->owned)
         free(op->owned);
     op->owned = NULL;
@@ -147,15 +118,10 @@ static tutti_result_t attempt(struct team *team, struct op *op)
         return team_failure(team);
     if (!op->started)
         result = may_start(op) ? start_op(team, op) : TUTTI_IN_PROGRESS;
-    if (result == TUTTI_SUCCESS)
-        result = run_op(team, op);
-    return failed && result == TUTTI_IN_PROGRESS && op->kind == OP_P2P ? team_failure(team)
-                                                                       : result; /* its peers may issue no more */
-}
-
-static bool needs_engine(enum op_kind kind)
-{
-    return kind == OP_ROUNDS || kind == OP_P2P;
+    if (result == TUTTI_SUCCESS && op->kind->step)
+        result = op->kind->step(team, op);
+    bool orphaned = failed && !op->kind->counted; /* its peers may issue no more */
+    return orphaned && result == TUTTI_IN_PROGRESS ? team_failure(team) : result;
 }
 
 /* Each other rank of this process knows how far the failed team still goes, and has let go of its lock since: it reads
@@ -187,8 +153,7 @@ static bool siblings_quiet(struct team *team)
  */
 static bool lingers(struct team *team, const struct op *op)
 {
-    bool shown = op->kind == OP_DIRECT && op->started && (op->shared.in_shown || op->shared.out_shown);
-    return shown && !siblings_quiet(team);
+    return op->kind->is_shown && op->started && op->kind->is_shown(op) && !siblings_quiet(team);
 }
 
 /* Who copies piece by piece would soon have the lock again: others try just now. */
@@ -208,7 +173,7 @@ static enum team_moved step_head(struct team *team)
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return TEAM_STILL;
     struct op *op = queue_head(&team->queue, position);
-    bool linked = needs_engine(op->kind); /* of an operation that has been issued: not before */
+    bool linked = op->kind->needs_links; /* of an operation that has been issued: not before */
     if (linked && !lock_try(&engine->lock))
         return TEAM_STILL;
     bool began = op->started;
@@ -223,7 +188,7 @@ static enum team_moved step_head(struct team *team)
         end_op(team, op, result);
     if (linked)
         release_engine(engine);
-    bool worked = result == TUTTI_IN_PROGRESS && op->started && op->kind == OP_ROUNDS && rounds_work(team, op);
+    bool worked = result == TUTTI_IN_PROGRESS && op->started && op->kind->work && op->kind->work(team, op);
     if (team_should_pause(team))
         return TEAM_PAUSED;
     return worked || result != TUTTI_IN_PROGRESS || began != op->started ? TEAM_MOVED : TEAM_STILL;
@@ -253,7 +218,7 @@ static bool head_may_move(struct team *team)
         return true;
     if (!op->started)
         return may_start(op);
-    return op->kind == OP_ROUNDS ? rounds_may_move(op) : op->kind != OP_P2P || p2p_may_move(op);
+    return !op->kind->may_move || op->kind->may_move(op);
 }
 
 bool team_may_move(struct team *team)
@@ -309,9 +274,9 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
         return;
     }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
-    if (head.kind == OP_DIRECT && head.started)
-        shared_sleep(team, head.waiting, nap);
-    else if (needs_engine(head.kind))
+    if (head.kind->sleep && head.started)
+        head.kind->sleep(team, head.waiting, nap);
+    else if (head.kind->needs_links)
         engine_sleep(team->engine, team, (int)(nap / 1000));
     else
         usleep(200); /* behind a stream: another team is being waited for */
@@ -468,13 +433,14 @@ size_t team_vector_bytes(const struct team *team, const struct call *call)
     return schedule_cuts_vector(call->coll) ? bytes : bytes * (size_t)team->nranks;
 }
 
-static enum op_kind executor(const struct team *team, const struct algorithm *algorithm, const struct call *call)
+static const struct op_kind *kind_of(const struct team *team, const struct algorithm *algorithm,
+                                     const struct call *call)
 {
     if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG &&
         !call->premul)
-        return OP_NOTHING;
-    return team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT
-                                                                                                 : OP_ROUNDS;
+        return &op_nothing;
+    bool fits = team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV;
+    return fits ? &op_shared : &op_rounds;
 }
 
 static uint32_t signature(const struct call *call)
@@ -490,7 +456,7 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
     uint32_t capabilities = (team->shared ? CHOICE_DIRECT : 0) | (team->levels ? CHOICE_HOSTS : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
-    route->kind = executor(team, route->algorithm, call);
+    route->kind = kind_of(team, route->algorithm, call);
     route->signature = signature(call);
     route->plan = NULL;
     memset(&route->name, 0, sizeof route->name);

@@ -12,6 +12,7 @@
 #include "engine/circle.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
+#include "engine/op_kind.h"
 #include "engine/stream.h"
 #include "schedule/schedule.h"
 #include "trace/trace.h"
@@ -31,8 +32,6 @@ struct team;
 
 /* Under the engine's lock. */
 typedef void word_fn(void *context, int from, const struct wire_word *word);
-
-enum op_kind { OP_DIRECT, OP_ROUNDS, OP_P2P, OP_NOTHING };
 
 /* What a user asked for. */
 struct call {
@@ -64,14 +63,14 @@ static inline struct call_part call_part(const struct call *call, int peer, bool
 /* How a call is carried out: the same for equal calls, so kept between them. */
 struct route {
     const struct algorithm *algorithm;
-    enum op_kind kind;
+    const struct op_kind *kind;
     struct shared_plan *plan; /* found when it starts */
     struct reduction reduction;
     uint32_t signature;
     struct wire_name name;
 };
 
-/* Progress of an operation on the shared-memory executor. */
+/* Progress of an operation that goes through shared memory. */
 struct shared_run {
     size_t slice, slices;
     size_t stride; /* elements of a block of a slice */
@@ -88,7 +87,7 @@ struct shared_run {
 };
 
 struct op {
-    enum op_kind kind;
+    const struct op_kind *kind;
     bool started;
     struct call call;
     struct route route;
@@ -294,7 +293,7 @@ static inline bool team_should_pause(const struct team *team)
 }
 /* The operation at the head of the queue. False: there is none, or another thread runs it just now. */
 struct team_head {
-    enum op_kind kind;
+    const struct op_kind *kind;
     bool started;
     int waiting; /* rank it waits for; -1 */
 };

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/p2p.h"
 #include "wire/boxread.h"
 
 #include <stdio.h>
@@ -100,7 +99,7 @@ static void look(struct team *team, const struct op *op, uint64_t now)
     uint64_t waited = now - team->watch.since;
     tell_of_pause(team, now - team->watch.next);
     team->watch.next = now + (patience / LOOKS < LOOK_EVERY ? patience / LOOKS : LOOK_EVERY);
-    if (op->kind == OP_P2P && !p2p_waits(op))
+    if (op->kind->waits && !op->kind->waits(op))
         return; /* another thread has met the message since this one tried to go on */
     calls_look(team, op, now);
     if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
