@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti diagnose: two looks at black boxes and their processes, and who is to blame. */
 #include "trace.h"
+#include "options.h"
 
 #include "base/clock.h"
 #include "base/param.h"
@@ -16,94 +17,47 @@
 #include <unistd.h>
 
 #define STUCK_NS      (2 * NS_PER_S)
-#define APART_MS      1000
-#define APART_MAX     (3600 * 1000)
+#define APART_NS      NS_PER_S
 #define CONFIRMATIONS 2 /* looks more, where something seems slow */
-
-static const char help[] = "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
-                           "Says who is to blame when a job hangs or is slow: one sentence, the evidence,\n"
-                           "and what to do. Looks twice at the black boxes of this user's processes and at\n"
-                           "the processes themselves; or once at the files that are named, also of many\n"
-                           "hosts: black boxes, dumps of PyTorch's Flight Recorder (pickle or JSON, named by\n"
-                           "their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has\n"
-                           "to run before.\n"
-                           "\n"
-                           "  -d, --dead                  dead processes, too; else only those that living\n"
-                           "                              ones have to do with\n"
-                           "      --stuck TIME            a rank that is in the same step for so long stands\n"
-                           "                              still (default 2s)\n"
-                           "      --apart TIME            from the first look to the second (default 1s); 0:\n"
-                           "                              one look, which tells nothing of processors\n"
-                           "  -n, --network               first, is it the network: where the time of the\n"
-                           "                              ranks went, step by step, and what interfaces\n"
-                           "                              carried, by what the black boxes remember\n"
-                           "  -j, --json                  for programs\n"
-                           "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
-                           "  -h, --help                  this text\n"
-                           "\n"
-                           "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong\n"
-                           "options, 3 no such process, communicator or file, 4 nothing to look at, 5 a hang\n"
-                           "or a failure, 6 something is slow.\n";
-
-enum { OPT_STUCK = 256, OPT_APART, OPT_DIR };
-
-static const struct option longs[] = {
-    {"dead", no_argument, NULL, 'd'},
-    {"stuck", required_argument, NULL, OPT_STUCK},
-    {"apart", required_argument, NULL, OPT_APART},
-    {"network", no_argument, NULL, 'n'},
-    {"json", no_argument, NULL, 'j'},
-    {"dir", required_argument, NULL, OPT_DIR},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
 
 struct order {
     struct view_options view;
-    int64_t apart_ms;
+    uint64_t apart; /* ns */
     bool network;
 };
 
-static bool parse_time(const char *option, const char *text, int64_t *ms)
-{
-    if (parse_ms(text, ms) && *ms >= 0 && *ms <= APART_MAX)
-        return true;
-    fprintf(stderr, "tutti diagnose: %s %s: want a time up to an hour, such as 500ms or 30s\n", option, text);
-    return false;
-}
+#define O struct order
+static const struct option_row rows[] = {
+    {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
+     TO_FLAG(O, view.dead)},
+    {0, "stuck", "TIME", "a rank that is in the same step for so long stands still (default 2s)",
+     TO_TIME(O, view.stuck, 0)},
+    {0, "apart", "TIME",
+     "from the first look to the second (default 1s); 0: one look, which tells nothing of "
+     "processors",
+     TO_TIME(O, apart, 0)},
+    {'n', "network", NULL,
+     "say first whether it is the network: where the time of the ranks went, step by step, and what "
+     "interfaces carried, by what the black boxes remember",
+     TO_FLAG(O, network)},
+    {'j', "json", NULL, "print JSON, for programs", TO_FLAG(O, view.json)},
+    {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(O, view.dir)},
+};
+#undef O
 
-/* An exit status, or -1: go on. */
-static int parse_option(int option, struct order *order)
-{
-    int64_t ms = 0;
-    switch (option) {
-    case 'd':
-        order->view.dead = true;
-        return -1;
-    case 'j':
-        order->view.json = true;
-        return -1;
-    case 'n':
-        order->network = true;
-        return -1;
-    case OPT_DIR:
-        order->view.dir = optarg;
-        return -1;
-    case OPT_APART:
-        return parse_time("--apart", optarg, &order->apart_ms) ? -1 : VIEW_WRONG;
-    case OPT_STUCK:
-        if (!parse_time("--stuck", optarg, &ms))
-            return VIEW_WRONG;
-        order->view.stuck = (uint64_t)ms * NS_PER_MS;
-        return -1;
-    case 'h':
-        fputs(help, stdout);
-        return VIEW_SHOWN;
-    default:
-        fprintf(stderr, "See: tutti help diagnose\n");
-        return VIEW_WRONG;
-    }
-}
+static const struct options options_of_diagnose = {
+    .command = "diagnose",
+    .usage = "[OPTION...] [PID | COMMUNICATOR | FILE...]",
+    .before = "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks "
+              "twice at the black boxes of this user's processes and at the processes themselves; or once at the "
+              "files that are named, also of many hosts: black boxes, dumps of PyTorch's Flight Recorder (pickle or "
+              "JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has to run "
+              "before.",
+    .after = "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 no such "
+             "process, communicator or file, 4 nothing to look at, 5 a hang or a failure, 6 something is slow.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+};
 
 static bool is_number(const char *text)
 {
@@ -130,10 +84,7 @@ static int parse_subject(char **words, int count, struct view_options *view)
 
 static int parse_options(int argc, char **argv, struct order *order)
 {
-    int option, status = -1;
-    optind = 0;
-    while (status < 0 && (option = getopt_long(argc, argv, "djhn", longs, NULL)) != -1)
-        status = parse_option(option, order);
+    int status = options_parse(&options_of_diagnose, argc, argv, order);
     return status < 0 ? parse_subject(argv + optind, argc - optind, &order->view) : status;
 }
 
@@ -175,7 +126,7 @@ static size_t count_comms(const struct view_set *set)
 
 /* ---- Telling ---- */
 
-static void print_all(const struct view_set *set, const struct findings *findings, bool twice, int64_t apart_ms)
+static void print_all(const struct view_set *set, const struct findings *findings, bool twice, uint64_t apart)
 {
     for (size_t i = 0; i < findings->count; i++)
         verdict_print(stdout, &findings->items[i]);
@@ -187,7 +138,7 @@ static void print_all(const struct view_set *set, const struct findings *finding
     printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es",
            comms, comms == 1 ? "" : "s");
     if (twice)
-        printf("looked at twice or more, %s apart\n", word_time((uint64_t)apart_ms * NS_PER_MS).text);
+        printf("looked at twice or more, %s apart\n", word_time(apart).text);
     else
         printf("looked at once\n");
 }
@@ -239,7 +190,7 @@ static bool look_again(const struct order *order, struct seen *before, struct se
     forget(before);
     *before = *now;
     *now = (struct seen){0};
-    poll(NULL, 0, (int)order->apart_ms);
+    poll(NULL, 0, (int)(order->apart / NS_PER_MS));
     return look_at(&order->view, now);
 }
 
@@ -281,7 +232,7 @@ static int tell(const struct order *order, const struct view_set *set, const str
         status = print_json(set, findings, order->network ? &network : NULL) ? status : VIEW_FAILED;
     else if (set->count) {
         verdict_print_network(stdout, &network, findings);
-        print_all(set, findings, twice, order->apart_ms);
+        print_all(set, findings, twice, order->apart);
     } else
         say_nothing(set);
     network_free(&network);
@@ -293,7 +244,7 @@ static int diagnose(const struct order *order)
     struct seen before = {0}, now = {0};
     struct findings findings = {0};
     int status = VIEW_FAILED;
-    bool seen = look_at(&order->view, &now), twice = seen && order->apart_ms && someone_lives(&now.set);
+    bool seen = look_at(&order->view, &now), twice = seen && order->apart && someone_lives(&now.set);
     if (twice)
         seen = look_again(order, &before, &now);
     if (seen)
@@ -309,7 +260,7 @@ static int diagnose(const struct order *order)
 int cmd_diagnose(int argc, char **argv)
 {
     struct order order = {.view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS},
-                          .apart_ms = APART_MS};
+                          .apart = APART_NS};
     int status = parse_options(argc, argv, &order);
     return status < 0 ? diagnose(&order) : status;
 }

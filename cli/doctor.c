@@ -2,6 +2,7 @@
 /* tutti doctor: what of this machine is not as the library wants it, what that costs, and what to type against it. */
 #include "doctor.h"
 #include "cli.h"
+#include "options.h"
 
 #include "base/affinity.h"
 #include "base/log.h"
@@ -13,31 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first line of the help text stands alone: the others are made of the table. */
-static const char help[] = "Usage: tutti doctor [OPTION...] [CHECK...]\n"
-                           "Looks at this machine as the library will find it: a line for each check, with\n"
-                           "what was found and, if that is not well, what it costs and what mends it.\n"
-                           "Nothing is changed. Run it where ranks will run: in the container, under the\n"
-                           "limits.\n"
-                           "\n"
-                           "  -n, --ranks N   ranks that shall run on this host (default: TUTTI_LOCAL_SIZE,\n"
-                           "                  else a rank for each processor)\n"
-                           "  -j, --json      for programs\n"
-                           "  -h, --help      this text\n"
-                           "\n"
-                           "Exit status: 0 all is well, 1 the output cannot be written, 2 wrong options, 5\n"
-                           "something is wrong, 6 something could be better.\n"
-                           "\n"
-                           "Checks (all, if none is named):\n";
-
-static const struct option options[] = {
-    {"ranks", required_argument, NULL, 'n'},
-    {"json", no_argument, NULL, 'j'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-static const struct doctor_row rows[] = {
+static const struct doctor_row checks[] = {
     {"boxes", "room for black boxes", doctor_boxes},
     {"shared", "memory that ranks share", doctor_shared},
     {"attach", "reading one another's memory (cross-memory attach)", doctor_attach},
@@ -55,7 +32,7 @@ static const struct doctor_row rows[] = {
     {"namespaces", "containers' namespaces", doctor_namespaces},
     {"parameters", "environment variables of the library", doctor_parameters},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ROWS = sizeof checks / sizeof *checks };
 
 struct wishes {
     int ranks;
@@ -106,10 +83,10 @@ static enum doctor_state worst(const int *sums)
     return sums[DOCTOR_WRONG] ? DOCTOR_WRONG : sums[DOCTOR_WARN] ? DOCTOR_WARN : DOCTOR_OK;
 }
 
-static int print_json(json_t *checks, const int *sums, int ranks)
+static int print_json(json_t *told, const int *sums, int ranks)
 {
     json_t *all = json_pack("{s:i, s:s, s:i, s:o}", "version", 1, "state", doctor_state_name(worst(sums)), "ranks",
-                            ranks, "checks", checks);
+                            ranks, "checks", told);
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     return fine ? EXIT_OK : failure("doctor", "cannot write the output: %s", strerror(errno));
@@ -130,22 +107,22 @@ static int examine(const struct wishes *wishes)
 {
     static const int codes[] = {EXIT_OK, VIEW_SLOW, VIEW_HANGS};
     struct doctor doctor = {.ranks = wishes->ranks};
-    json_t *checks = wishes->json ? json_array() : NULL;
+    json_t *told = wishes->json ? json_array() : NULL;
     int sums[3] = {0}, code = EXIT_OK;
     look_around(&doctor);
     for (int i = 0; i < ROWS; i++) {
         struct doctor_result result = {DOCTOR_OK};
         if (!wishes->wanted[i])
             continue;
-        rows[i].look(&doctor, &result);
+        checks[i].look(&doctor, &result);
         sums[result.state]++;
         if (wishes->json)
-            json_array_append_new(checks, result_json(&rows[i], &result));
+            json_array_append_new(told, result_json(&checks[i], &result));
         else
-            print_result(&rows[i], &result);
+            print_result(&checks[i], &result);
     }
     if (wishes->json)
-        code = print_json(checks, sums, wishes->ranks);
+        code = print_json(told, sums, wishes->ranks);
     else
         print_sum(sums);
     view_unload(&doctor.boxes);
@@ -162,19 +139,47 @@ static int default_ranks(void)
     return told > 0 ? (int)told : processors > 0 ? processors : 1;
 }
 
-static void print_help(void)
+static const struct option_row rows[] = {
+    {'n', "ranks", "N", "ranks that shall run on this host (default: TUTTI_LOCAL_SIZE, else a rank for each processor)",
+     TO_INT(struct wishes, ranks, 1, 1 << 20)},
+    {'j', "json", NULL, "print JSON, for programs", TO_FLAG(struct wishes, json)},
+};
+
+static void offer_checks(int place, char **words)
 {
-    fputs(help, stdout);
+    (void)place, (void)words;
     for (int i = 0; i < ROWS; i++)
-        printf("  %-11s %s\n", rows[i].name, rows[i].subject);
+        options_offer(checks[i].name, checks[i].subject);
 }
+
+static void list_checks(void)
+{
+    for (int i = 0; i < ROWS; i++)
+        printf("  %-11s %s\n", checks[i].name, checks[i].subject);
+}
+
+static const struct options options_of_doctor = {
+    .command = "doctor",
+    .usage = "[OPTION...] [CHECK...]",
+    .before = "Looks at this machine as the library will find it: a line for each check, with what was found and, if "
+              "that is not well, what it costs and what mends it. Nothing is changed. Run it where ranks will run: in "
+              "the container, under the limits.",
+    .after = "Exit status: 0 all is well, 1 the output cannot be written, 2 wrong options, 5 something is wrong, 6 "
+             "something could be better.\n"
+             "\n"
+             "Checks (all, if none is named):",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+    .words = offer_checks,
+    .more = list_checks,
+};
 
 static int choose(const char *word, struct wishes *wishes)
 {
     const char *names[ROWS];
     for (int i = 0; i < ROWS; i++) {
-        names[i] = rows[i].name;
-        if (strcmp(word, rows[i].name) == 0) {
+        names[i] = checks[i].name;
+        if (strcmp(word, checks[i].name) == 0) {
             wishes->wanted[i] = true;
             return -1;
         }
@@ -188,21 +193,7 @@ static int choose(const char *word, struct wishes *wishes)
 /* An exit status, or -1: go on. */
 static int parse(int argc, char **argv, struct wishes *wishes)
 {
-    static char name[] = "tutti doctor";
-    int option, code = -1;
-    argv[0] = name;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "n:jh", options, NULL)) != -1)
-        if (option == 'h') {
-            print_help();
-            return EXIT_OK;
-        } else if (option == '?') {
-            return usage_error("doctor", "that option is not known, or lacks its value");
-        } else if (option == 'n' && !text_int(optarg, 1, 1 << 20, &wishes->ranks)) {
-            return usage_error("doctor", "-n wants a number of ranks, got \"%s\"", optarg);
-        } else {
-            wishes->json |= option == 'j';
-        }
+    int code = options_parse(&options_of_doctor, argc, argv, wishes);
     for (int i = 0; optind == argc && i < ROWS; i++)
         wishes->wanted[i] = true;
     for (int i = optind; i < argc && code < 0; i++)

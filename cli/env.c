@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti env: the parameters, as they are in force here, or as the page docs/parameters.md. */
 #include "cli.h"
+#include "options.h"
 
 #include "base/param.h"
 
@@ -9,24 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-static const char help[] = "Usage: tutti env [--all] [--markdown] [NAME...]\n"
-                           "Shows the parameters that were set, or those named (TUTTI_ may be left out):\n"
-                           "value, where it comes from, default, range, NCCL's name for it, meaning. A bad\n"
-                           "value is named on stderr, with exit status 1.\n"
-                           "\n"
-                           "      --all        every parameter, also those at their default\n"
-                           "      --markdown   the page docs/parameters.md; does not look at the environment\n"
-                           "  -h, --help       this text\n";
-
-enum { OPTION_ALL = 256, OPTION_MARKDOWN };
-
-static const struct option options[] = {
-    {"all", no_argument, NULL, OPTION_ALL},
-    {"markdown", no_argument, NULL, OPTION_MARKDOWN},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
 
 static void range_text(const struct param_row *row, char *out, size_t room)
 {
@@ -137,30 +120,49 @@ static int print_all(bool all)
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
 }
 
+struct wishes {
+    bool all, markdown;
+};
+
+static const struct option_row rows[] = {
+    {0, "all", NULL, "every parameter, also those at their default", TO_FLAG(struct wishes, all)},
+    {0, "markdown", NULL, "the page docs/parameters.md; does not look at the environment",
+     TO_FLAG(struct wishes, markdown)},
+};
+
+static void offer_names(int place, char **words)
+{
+    (void)place, (void)words;
+    for (int id = 0; id < PARAM_COUNT; id++)
+        options_offer(param_row((enum param_id)id)->name, param_row((enum param_id)id)->help);
+}
+
+static const struct options options_of_env = {
+    .command = "env",
+    .usage = "[OPTION...] [NAME...]",
+    .before = "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where it comes "
+              "from, default, range, NCCL's name for it, meaning. Parameters are environment variables: "
+              "TUTTI_SPIN=0 before a program's name sets one.",
+    .after = "Exit status: 0 shown, 1 a parameter has a bad value (named on stderr) or the output cannot be written, "
+             "2 wrong options or a name that no parameter has.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+    .words = offer_names,
+};
+
 int cmd_env(int argc, char **argv)
 {
-    bool all = false, markdown = false;
-    char name[] = "tutti env";
-    int option, code = EXIT_OK;
-    argv[0] = name;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return EXIT_OK;
-        }
-        if (option == '?')
-            return usage_error("env", "that option is not known");
-        all |= option == OPTION_ALL;
-        markdown |= option == OPTION_MARKDOWN;
-    }
-    if (markdown) {
+    struct wishes wishes = {0};
+    int code = options_parse(&options_of_env, argc, argv, &wishes);
+    if (code >= 0)
+        return code;
+    if (wishes.markdown) {
         print_markdown();
         return EXIT_OK;
     }
     if (optind == argc)
-        return print_all(all);
-    for (int i = optind; i < argc && code == EXIT_OK; i++)
-        code = print_named(argv[i]);
+        return print_all(wishes.all);
+    for (code = EXIT_OK; optind < argc && code == EXIT_OK; optind++)
+        code = print_named(argv[optind]);
     return code;
 }

@@ -2,6 +2,7 @@
 /* tutti export: metrics of all processes of this host for Prometheus, once or over HTTP. */
 #include "export.h"
 #include "cli.h"
+#include "options.h"
 
 #include "base/clock.h"
 #include "base/param.h"
@@ -14,77 +15,40 @@
 #define EXPORT_ADDRESS "127.0.0.1:9797"
 #define EXPORT_STUCK   (10 * NS_PER_S)
 
-static const char help[] = "Usage: tutti export [OPTIONS]\n"
-                           "Serves the metrics of all processes of this host that use tutti, read from their\n"
-                           "black boxes, for Prometheus to scrape: http://" EXPORT_ADDRESS "/metrics. Root\n"
-                           "sees everybody's processes, others their own. The processes are not disturbed.\n"
-                           "Who reaches the address may read: keep to loopback where that is not wanted.\n"
-                           "\n"
-                           "  -l, --listen ADDRESS  where to serve (default " EXPORT_ADDRESS "; port 0: any\n"
-                           "                        free one, which is printed)\n"
-                           "  -1, --once            print the metrics to standard output instead\n"
-                           "      --format NAME     with --once: openmetrics (default) or text, Prometheus'\n"
-                           "                        older form\n"
-                           "      --stuck TIME      unfinished for so long is a hang (default 10s)\n"
-                           "      --dir DIR         look here instead of in TUTTI_TRACE_DIR\n"
-                           "  -h, --help            this text\n";
-
-enum { OPTION_FORMAT = 256, OPTION_STUCK, OPTION_DIR };
-
-static const struct option options[] = {
-    {"listen", required_argument, NULL, 'l'},
-    {"once", no_argument, NULL, '1'},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"stuck", required_argument, NULL, OPTION_STUCK},
-    {"dir", required_argument, NULL, OPTION_DIR},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 struct wishes {
     const char *address, *format;
     bool once;
+    struct exporter exporter;
 };
 
-static int take_option(int option, char *text, struct wishes *wishes, struct view_options *view)
-{
-    int64_t ms;
-    switch (option) {
-    case 'l':
-        wishes->address = text;
-        return -1;
-    case '1':
-        wishes->once = true;
-        return -1;
-    case OPTION_FORMAT:
-        wishes->format = text;
-        if (strcmp(text, "openmetrics") != 0 && strcmp(text, "text") != 0)
-            return usage_error("export", "--format wants openmetrics or text, got \"%s\"", text);
-        return -1;
-    case OPTION_STUCK:
-        if (!parse_ms(text, &ms) || ms < 0)
-            return usage_error("export", "--stuck wants a time such as 500ms or 30s, got \"%s\"", text);
-        view->stuck = (uint64_t)ms * NS_PER_MS;
-        return -1;
-    case OPTION_DIR:
-        view->dir = text;
-        return -1;
-    case 'h':
-        fputs(help, stdout);
-        return EXIT_OK;
-    default:
-        return usage_error("export", "that option is not known, or lacks its value");
-    }
-}
+#define W struct wishes
+static const struct option_row rows[] = {
+    {'l', "listen", "ADDRESS", "where to serve (default " EXPORT_ADDRESS "; port 0: any free one, which is printed)",
+     TO_TEXT(W, address)},
+    {'1', "once", NULL, "print the metrics to standard output instead", TO_FLAG(W, once)},
+    {0, "format", "NAME", "with --once; text is Prometheus' older form (default openmetrics)",
+     .choices = "openmetrics text", TO_TEXT(W, format)},
+    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 10s)",
+     TO_TIME(W, exporter.view.stuck, 0)},
+    {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(W, exporter.view.dir)},
+};
+#undef W
 
-static int parse(int argc, char **argv, struct wishes *wishes, struct view_options *view)
+static const struct options options_of_export = {
+    .command = "export",
+    .usage = "[OPTION...]",
+    .before = "Serves the metrics of all processes of this host that use tutti, read from their black boxes, for "
+              "Prometheus to scrape: http://" EXPORT_ADDRESS "/metrics. Root sees everybody's processes, others their "
+              "own. The processes are not disturbed. Everybody who reaches the address may read: keep to loopback "
+              "where that is not wanted. It runs until it is ended.",
+    .after = "Exit status: 0 printed, or ended by a signal, 1 it cannot serve, look or write, 2 wrong options.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+};
+
+static int parse(int argc, char **argv, struct wishes *wishes)
 {
-    int option, code = -1;
-    static char name[] = "tutti export";
-    argv[0] = name;
-    optind = 1;
-    while (code < 0 && (option = getopt_long(argc, argv, "l:1h", options, NULL)) != -1)
-        code = take_option(option, optarg, wishes, view);
+    int code = options_parse(&options_of_export, argc, argv, wishes);
     if (code >= 0)
         return code;
     if (optind < argc)
@@ -108,17 +72,18 @@ static int print_once(struct exporter *exporter, const char *format)
 
 int cmd_export(int argc, char **argv)
 {
-    struct wishes wishes = {0};
-    struct exporter exporter = {
-        .view = {.command = "export", .dir = param_string(PARAM_TRACE_DIR), .stuck = EXPORT_STUCK, .quiet = true}};
-    exporter.view.past = &exporter.past;
-    int code = parse(argc, argv, &wishes, &exporter.view);
+    struct wishes wishes = {
+        .exporter = {
+            .view = {.command = "export", .dir = param_string(PARAM_TRACE_DIR), .stuck = EXPORT_STUCK, .quiet = true}}};
+    struct exporter *exporter = &wishes.exporter;
+    exporter->view.past = &exporter->past;
+    int code = parse(argc, argv, &wishes);
     if (code >= 0)
         return code;
     if (!wishes.once && !export_serve)
         return failure("export", "this program was built without libmicrohttpd: it can only print, with --once");
-    code = wishes.once ? print_once(&exporter, wishes.format)
-                       : export_serve(&exporter, wishes.address ? wishes.address : EXPORT_ADDRESS);
-    export_end(&exporter);
+    code = wishes.once ? print_once(exporter, wishes.format)
+                       : export_serve(exporter, wishes.address ? wishes.address : EXPORT_ADDRESS);
+    export_end(exporter);
     return code;
 }

@@ -119,6 +119,31 @@ static int cmd_help(int argc, char **argv)
     return dispatch(2, (char *[]){argv[1], option, NULL});
 }
 
+/* For completion in shells: what may follow these words, of which the last one may be empty. */
+static int complete(int count, char **words)
+{
+    static char option[] = "--complete";
+    const char *begun = count ? words[count - 1] : "";
+    if (count < 2 || (count == 2 && strcmp(words[0], "help") == 0)) {
+        for (int i = 0; i < COMMANDS; i++)
+            if (is_there(&commands[i]) && strncmp(commands[i].name, begun, strlen(begun)) == 0)
+                printf("%s\t%s\n", commands[i].name, commands[i].summary);
+        return EXIT_OK;
+    }
+    const struct command *command = find(words[0]);
+    if (!command || command->run == cmd_help || command->run == cmd_version)
+        return EXIT_OK; /* programs of others may not know the option */
+    char **all = calloc((size_t)count + 2, sizeof *all);
+    if (!all)
+        return failure("help", "no memory for %d words", count);
+    all[0] = words[0];
+    all[1] = option;
+    memcpy(all + 2, words + 1, (size_t)(count - 1) * sizeof *all);
+    int code = dispatch(count + 1, all);
+    free(all);
+    return code;
+}
+
 static int cmd_version(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
@@ -138,12 +163,14 @@ int main(int argc, char **argv)
         list_commands(stderr);
         return EXIT_USAGE;
     }
-    const char *name = argv[1]; /* commands put another one there, for getopt */
+    const char *name = argv[1];
     int code;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         code = cmd_help(1, argv);
     else if (strcmp(name, "--version") == 0)
         code = cmd_version(1, argv);
+    else if (strcmp(name, "--complete") == 0)
+        code = complete(argc - 2, argv + 2);
     else
         code = dispatch(argc - 1, argv + 1);
     const char *lost = text_lost();

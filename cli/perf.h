@@ -100,7 +100,8 @@ void data_scalar(void *out, tutti_type_t type, int rank);
 
 struct perf_options {
     const struct collective *collective;
-    int64_t min, max, step, factor;
+    int64_t min, max, step;
+    int factor; /* 0 or 1: none */
     int cycles; /* 0: without an end */
     int iterations, warmup, checks, blocking, threads, ranks, parallel_init, average, aggregate, registered, rotate;
     int op, type, root; /* -1: all */

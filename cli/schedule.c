@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti schedule: show, draw, prove and price the schedule of a collective. */
 #include "schedule.h"
+#include "cli.h"
+#include "options.h"
 
 #include "algorithm/algorithm.h"
 #include "base/error.h"
@@ -17,36 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OK, FAILED, USAGE };
-
-static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
-                           "       tutti schedule COLLECTIVE --plan BYTES [options]\n"
-                           "       tutti schedule --list\n"
-                           "\n"
-                           "Prints what each rank does in each round of a collective, or draws it.\n"
-                           "\n"
-                           "  -n, --ranks N        number of ranks (8)\n"
-                           "  -r, --rank R         print this rank only\n"
-                           "      --hosts LIST     ranks of each host, one host behind the other: 4,4,2; or\n"
-                           "                       how many hosts share N evenly: 3\n"
-                           "      --root R         root of a rooted collective (0)\n"
-                           "      --svg FILE       draw it in FILE (- is standard output, without the table)\n"
-                           "      --quiet          do not print the table\n"
-                           "      --check          prove it: in place and not\n"
-                           "      --cost BYTES     price a vector of BYTES (64K, 1M, ...)\n"
-                           "      --alpha S        latency of a round in seconds (5e-6)\n"
-                           "      --overhead S     seconds for each message (5e-7)\n"
-                           "      --beta S         seconds per byte sent (1e-10)\n"
-                           "      --gamma S        seconds per byte reduced (2e-11)\n"
-                           "      --slices N       slices in a pipeline (1)\n"
-                           "      --plan BYTES     the algorithm that GPUs take for so many bytes of a call,\n"
-                           "                       kernel and grid\n"
-                           "      --where PLACE    of GPUs: processes (a process each), symmetric (and\n"
-                           "                       memory registered with all), process (one),\n"
-                           "                       mixed, host (windows there)\n"
-                           "      --captured       the call is captured in a graph\n"
-                           "      --list           list collectives and algorithms\n"
-                           "  -h, --help           this text\n";
+#define MOST (1 << 24)
 
 struct request {
     const struct algorithm *algorithm;
@@ -54,140 +27,69 @@ struct request {
     int rank, slices;
     const char *svg, *where, *hosts;
     struct levels *levels; /* of those hosts */
-    bool quiet, check, list, help, captured;
+    bool quiet, check, list, captured;
     int64_t bytes, plan;
     struct cost_model model;
 };
 
-static int usage_error(const char *what, const char *value)
+#define R struct request
+static const struct option_row rows[] = {
+    {'n', "ranks", "N", "number of ranks (default 8)", TO_INT(R, shape.nranks, 1, MOST)},
+    {'r', "rank", "R", "print this rank only", TO_INT(R, rank, 0, MOST)},
+    {0, "hosts", "LIST", "ranks of each host, one host behind the other: 4,4,2; or how many hosts share N evenly: 3",
+     TO_TEXT(R, hosts)},
+    {0, "root", "R", "root of a rooted collective (default 0)", TO_INT(R, shape.root, 0, MOST)},
+    {0, "svg", "FILE", "draw it in FILE (- is standard output, without the table)", TO_TEXT(R, svg)},
+    {0, "quiet", NULL, "do not print the table", TO_FLAG(R, quiet)},
+    {0, "check", NULL, "prove that every rank gets the right result: in place and not", TO_FLAG(R, check)},
+    {0, "cost", "BYTES", "price a vector of BYTES (64K, 1M, ...)", TO_SIZE(R, bytes, 0)},
+    {0, "alpha", "S", "with --cost: latency of a round in seconds (default 5e-6)", TO_REAL(R, model.alpha)},
+    {0, "overhead", "S", "with --cost: seconds for each message (default 5e-7)", TO_REAL(R, model.overhead)},
+    {0, "beta", "S", "with --cost: seconds per byte sent (default 1e-10)", TO_REAL(R, model.beta)},
+    {0, "gamma", "S", "with --cost: seconds per byte reduced (default 2e-11)", TO_REAL(R, model.gamma)},
+    {0, "slices", "N", "with --cost: slices in a pipeline (default 1)", TO_INT(R, slices, 1, MOST)},
+    {0, "plan", "BYTES", "the algorithm that GPUs take for a call of BYTES, its kernel and grid", TO_SIZE(R, plan, 0)},
+    {0, "where", "PLACE", "with --plan: where the GPUs are, as explained below (default processes)",
+     .choices = "processes symmetric process mixed host", TO_TEXT(R, where)},
+    {0, "captured", NULL, "with --plan: the call is captured in a graph", TO_FLAG(R, captured)},
+    {0, "list", NULL, "list collectives and their algorithms", TO_FLAG(R, list)},
+};
+#undef R
+
+static void offer_names(int place, char **words)
 {
-    fprintf(stderr, "tutti schedule: %s%s%s (see tutti schedule --help)\n", what, value ? ": " : "",
-            value ? value : "");
-    return USAGE;
+    enum coll coll = place == 1 ? schedule_coll_find(words[0], strlen(words[0])) : COLL_COUNT;
+    for (int i = 0; place == 0 && i < COLL_COUNT; i++)
+        options_offer(schedule_coll_name((enum coll)i), "");
+    for (int i = 0; coll < COLL_COUNT && i < algorithm_count(); i++)
+        if (schedule_in_set(coll, algorithm_row(i)->colls))
+            options_offer(algorithm_row(i)->name, "");
 }
 
-static bool to_int(const char *text, int least, int *out)
-{
-    int64_t value;
-    if (!parse_int(text, &value) || value < least || value > 1 << 24)
-        return false;
-    *out = (int)value;
-    return true;
-}
-
-static bool to_seconds(const char *text, double *out)
-{
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || *end || errno || !(value >= 0) || value > 1e6)
-        return false;
-    *out = value;
-    return true;
-}
-
-enum {
-    OPTION_ROOT = 256,
-    OPTION_SVG,
-    OPTION_QUIET,
-    OPTION_CHECK,
-    OPTION_COST,
-    OPTION_ALPHA,
-    OPTION_OVERHEAD,
-    OPTION_BETA,
-    OPTION_GAMMA,
-    OPTION_SLICES,
-    OPTION_PLAN,
-    OPTION_WHERE,
-    OPTION_CAPTURED,
-    OPTION_HOSTS,
-    OPTION_LIST
+static const struct options options_of_schedule = {
+    .command = "schedule",
+    .usage = "COLLECTIVE ALGORITHM [OPTION...]\n"
+             "COLLECTIVE --plan BYTES [OPTION...]\n"
+             "--list",
+    .before = "Prints what each rank does in each round of a collective, or draws it.",
+    .after = "Places of GPUs: processes, one GPU each; symmetric, the same with memory that all ranks have registered "
+             "together; process, all of one; mixed, several processes, some with several; host, windows in host "
+             "memory.\n"
+             "Exit status: 0 printed, and proved if that was asked, 1 not, 2 wrong options.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+    .words = offer_names,
 };
 
-static const struct option options[] = {
-    {"ranks", required_argument, NULL, 'n'},
-    {"rank", required_argument, NULL, 'r'},
-    {"hosts", required_argument, NULL, OPTION_HOSTS},
-    {"root", required_argument, NULL, OPTION_ROOT},
-    {"svg", required_argument, NULL, OPTION_SVG},
-    {"quiet", no_argument, NULL, OPTION_QUIET},
-    {"check", no_argument, NULL, OPTION_CHECK},
-    {"cost", required_argument, NULL, OPTION_COST},
-    {"alpha", required_argument, NULL, OPTION_ALPHA},
-    {"overhead", required_argument, NULL, OPTION_OVERHEAD},
-    {"beta", required_argument, NULL, OPTION_BETA},
-    {"gamma", required_argument, NULL, OPTION_GAMMA},
-    {"slices", required_argument, NULL, OPTION_SLICES},
-    {"plan", required_argument, NULL, OPTION_PLAN},
-    {"where", required_argument, NULL, OPTION_WHERE},
-    {"captured", no_argument, NULL, OPTION_CAPTURED},
-    {"list", no_argument, NULL, OPTION_LIST},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-/* Options with a number. False: the value is not one, or out of range. */
-static bool set_number(struct request *request, int option, const char *text)
+static int refuse_collective(const char *name)
 {
-    switch (option) {
-    case 'n':
-        return to_int(text, 1, &request->shape.nranks);
-    case 'r':
-        return to_int(text, 0, &request->rank);
-    case OPTION_ROOT:
-        return to_int(text, 0, &request->shape.root);
-    case OPTION_SLICES:
-        return to_int(text, 1, &request->slices);
-    case OPTION_COST:
-        return parse_size(text, &request->bytes);
-    case OPTION_PLAN:
-        return parse_size(text, &request->plan);
-    case OPTION_ALPHA:
-        return to_seconds(text, &request->model.alpha);
-    case OPTION_OVERHEAD:
-        return to_seconds(text, &request->model.overhead);
-    case OPTION_BETA:
-        return to_seconds(text, &request->model.beta);
-    default:
-        return to_seconds(text, &request->model.gamma);
-    }
-}
-
-static bool set_flag(struct request *request, int option)
-{
-    switch (option) {
-    case OPTION_QUIET:
-        return request->quiet = true;
-    case OPTION_CHECK:
-        return request->check = true;
-    case OPTION_CAPTURED:
-        return request->captured = true;
-    case OPTION_LIST:
-        return request->list = true;
-    case 'h':
-        return request->help = true;
-    default:
-        return false;
-    }
-}
-
-static int read_options(struct request *request, int argc, char **argv)
-{
-    int option;
-    optind = 0; /* begin afresh */
-    while ((option = getopt_long(argc, argv, "n:r:h", options, NULL)) != -1) {
-        if (option == '?')
-            return usage_error("bad option", NULL);
-        if (option == OPTION_SVG)
-            request->svg = optarg;
-        else if (option == OPTION_WHERE)
-            request->where = optarg;
-        else if (option == OPTION_HOSTS)
-            request->hosts = optarg;
-        else if (!set_flag(request, option) && !set_number(request, option, optarg))
-            return usage_error("not a number in range", optarg);
-    }
-    return OK;
+    const char *names[COLL_COUNT];
+    for (int i = 0; i < COLL_COUNT; i++)
+        names[i] = schedule_coll_name((enum coll)i);
+    const char *near = text_nearest(name, names, COLL_COUNT);
+    if (near)
+        return usage_error("schedule", "there is no collective \"%s\". Did you mean \"%s\"?", name, near);
+    return usage_error("schedule", "there is no collective \"%s\"; tutti schedule --list has all", name);
 }
 
 static int read_names(struct request *request, int argc, char **argv)
@@ -195,25 +97,23 @@ static int read_names(struct request *request, int argc, char **argv)
     char choices[512];
     bool plan = request->plan >= 0;
     if (argc - optind != (plan ? 1 : 2))
-        return usage_error(plan ? "want one collective" : "want one collective and one algorithm", NULL);
+        return usage_error("schedule", plan ? "want one collective" : "want one collective and one algorithm");
     const char *coll = argv[optind], *name = argv[optind + 1];
     request->shape.coll = schedule_coll_find(coll, strlen(coll));
     if (request->shape.coll == COLL_COUNT)
-        return usage_error("no such collective", coll);
+        return refuse_collective(coll);
     if (plan && !schedule_plan(request->shape.coll, request->shape.nranks, (uint64_t)request->plan, request->where,
                                request->captured, &name))
-        return usage_error("no such place, or more than 8 GPUs", request->where);
+        return usage_error("schedule", "--plan is for 8 GPUs at most, got -n %d", request->shape.nranks);
     request->algorithm = algorithm_find(request->shape.coll, name, strlen(name));
-    if (!request->algorithm) {
-        fprintf(stderr, "tutti schedule: %s has no algorithm %s, but %s\n", schedule_coll_name(request->shape.coll),
-                name, algorithm_names(request->shape.coll, choices, sizeof choices));
-        return USAGE;
-    }
+    if (!request->algorithm)
+        return usage_error("schedule", "%s has no algorithm %s, but %s", schedule_coll_name(request->shape.coll), name,
+                           algorithm_names(request->shape.coll, choices, sizeof choices));
     if (request->rank >= request->shape.nranks || request->shape.root >= request->shape.nranks)
-        return usage_error("the rank and the root must be less than the number of ranks", NULL);
+        return usage_error("schedule", "the rank and the root must be less than the number of ranks");
     if (!schedule_fits(request->algorithm, &request->shape))
-        return usage_error("this algorithm takes only a power of two of ranks", NULL);
-    return OK;
+        return usage_error("schedule", "this algorithm takes only a power of two of ranks");
+    return EXIT_OK;
 }
 
 /* Host of each rank, from a list of sizes or a number of hosts. False: neither. */
@@ -245,14 +145,15 @@ static int read_hosts(struct request *request)
 {
     int n = request->shape.nranks;
     if (!request->hosts)
-        return OK;
+        return EXIT_OK;
     uint64_t *host = calloc((size_t)n, sizeof *host);
     int status = host && place_ranks(request->hosts, n, host)
-                     ? OK
-                     : usage_error("--hosts wants a number of hosts, or sizes whose sum is -n", request->hosts);
-    if (status == OK && levels_make(host, n, &request->levels) != TUTTI_SUCCESS) {
+                     ? EXIT_OK
+                     : usage_error("schedule", "--hosts wants a number of hosts, or sizes whose sum is -n, got \"%s\"",
+                                   request->hosts);
+    if (status == EXIT_OK && levels_make(host, n, &request->levels) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
-        status = FAILED;
+        status = EXIT_FAILED;
     }
     free(host);
     request->shape.levels = request->levels;
@@ -271,11 +172,11 @@ static void list(void)
 static int print(const struct request *request)
 {
     if (request->quiet || (request->svg && strcmp(request->svg, "-") == 0))
-        return OK;
+        return EXIT_OK;
     if (printer_text(stdout, request->algorithm, &request->shape, request->rank) == TUTTI_SUCCESS)
-        return OK;
+        return EXIT_OK;
     fprintf(stderr, "tutti schedule: %s\n", error_last());
-    return FAILED;
+    return EXIT_FAILED;
 }
 
 static int draw_file(const struct request *request, const char *name)
@@ -284,7 +185,7 @@ static int draw_file(const struct request *request, const char *name)
     FILE *file = fopen(name, "w");
     if (!file) {
         fprintf(stderr, "tutti schedule: %s: %s\n", name, strerror(errno));
-        return FAILED;
+        return EXIT_FAILED;
     }
     tutti_result_t result = printer_svg(file, request->algorithm, &request->shape);
     bool lost = ferror(file) != 0;
@@ -294,22 +195,22 @@ static int draw_file(const struct request *request, const char *name)
         fprintf(stderr, "tutti schedule: %s\n", error_last());
         if (lstat(name, &facts) == 0 && S_ISREG(facts.st_mode)) /* half a drawing; but never a device */
             unlink(name);
-        return FAILED;
+        return EXIT_FAILED;
     }
     printf("drawn in %s\n", name);
-    return OK;
+    return EXIT_OK;
 }
 
 static int draw(const struct request *request)
 {
     if (!request->svg)
-        return OK;
+        return EXIT_OK;
     if (strcmp(request->svg, "-") != 0)
         return draw_file(request, request->svg);
     if (printer_svg(stdout, request->algorithm, &request->shape) == TUTTI_SUCCESS)
-        return OK;
+        return EXIT_OK;
     fprintf(stderr, "tutti schedule: %s\n", error_last());
-    return FAILED;
+    return EXIT_FAILED;
 }
 
 static int check(const struct request *request)
@@ -320,21 +221,21 @@ static int check(const struct request *request)
             continue;
         if (schedule_check(request->algorithm, request->shape, in_place, why, sizeof why) != TUTTI_SUCCESS) {
             fprintf(stderr, "tutti schedule: wrong%s: %s\n", in_place ? " in place" : "", *why ? why : error_last());
-            return FAILED;
+            return EXIT_FAILED;
         }
         printf("proved %s\n", in_place ? "in place" : "out of place");
     }
-    return OK;
+    return EXIT_OK;
 }
 
 static int price(const struct request *request)
 {
     struct cost_terms terms;
     if (request->bytes < 0)
-        return OK;
+        return EXIT_OK;
     if (cost_terms(request->algorithm, &request->shape, &terms) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
-        return FAILED;
+        return EXIT_FAILED;
     }
     double seconds = cost_seconds(&terms, &request->model, (double)request->bytes, request->slices);
     printf("cost: %g rounds, %g messages, %g vectors sent, %g reduced\n", terms.rounds, terms.messages, terms.bytes,
@@ -346,7 +247,7 @@ static int price(const struct request *request)
         printf("busiest host's link: %g rounds, %g messages, %g vectors sent\n", far.rounds, far.messages, far.bytes);
     printf("%lld bytes in %d slice%s: %.3f us, %.3f GB/s\n", (long long)request->bytes, request->slices,
            request->slices == 1 ? "" : "s", seconds * 1e6, seconds > 0 ? (double)request->bytes / seconds / 1e9 : 0);
-    return OK;
+    return EXIT_OK;
 }
 
 int cmd_schedule(int argc, char **argv)
@@ -358,26 +259,23 @@ int cmd_schedule(int argc, char **argv)
                               .plan = -1,
                               .where = "processes",
                               .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
-    int status = read_options(&request, argc, argv);
-    if (status == OK && request.help) {
-        fputs(help, stdout);
-        return OK;
-    }
-    if (status == OK && request.list) {
+    int status = options_parse(&options_of_schedule, argc, argv, &request);
+    if (status >= 0)
+        return status;
+    if (request.list) {
         list();
-        return OK;
+        return EXIT_OK;
     }
-    if (status == OK)
-        status = read_names(&request, argc, argv);
-    if (status == OK)
+    status = read_names(&request, argc, argv);
+    if (status == EXIT_OK)
         status = read_hosts(&request);
-    if (status == OK)
+    if (status == EXIT_OK)
         status = print(&request);
-    if (status == OK)
+    if (status == EXIT_OK)
         status = draw(&request);
-    if (status == OK)
+    if (status == EXIT_OK)
         status = check(&request);
-    if (status == OK)
+    if (status == EXIT_OK)
         status = price(&request);
     free(request.levels);
     return status;

@@ -2,6 +2,7 @@
 /* tutti top: a screen over all black boxes of this host, or one frame of it as text. */
 #include "top.h"
 #include "cli.h"
+#include "options.h"
 
 #include "base/clock.h"
 #include "base/param.h"
@@ -12,122 +13,64 @@
 #include <poll.h>
 #include <string.h>
 
-#define INTERVAL_MS  1000
-#define INTERVAL_MIN 50
-#define INTERVAL_MAX (3600 * 1000)
-
-static const char help[] = "Usage: tutti top [OPTION...]\n"
-                           "A screen over all processes of this user that use tutti (root's: everybody's),\n"
-                           "read from their black boxes: what stands still, and for each process its\n"
-                           "operations a second, mean bus bandwidth, megabytes sent a second, current\n"
-                           "operation and for whom it waits; below them, lanes to other processes. The\n"
-                           "processes are not disturbed.\n"
-                           "\n"
-                           "  -1, --once           print one frame as text, all of it, and end\n"
-                           "  -i, --interval TIME  from look to look (default 1s)\n"
-                           "  -s, --sort NAME      rank (default), operations, bandwidth, wait or pid\n"
-                           "  -f, --filter TEXT    only processes whose line or communicators hold it\n"
-                           "  -d, --dead           dead processes, too, after the living; else only those\n"
-                           "                       that living ones have to do with\n"
-                           "      --stuck TIME     unfinished for so long is a hang (default 2s)\n"
-                           "      --dir DIR        look here instead of in TUTTI_TRACE_DIR\n"
-                           "  -h, --help           this text\n"
-                           "\n"
-                           "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter,\n"
-                           "Escape drops it), space pauses, arrows and page keys move among the processes.\n"
-                           "Exit status: 0, 1 no terminal, or the boxes cannot be looked for, 2 wrong\n"
-                           "options, 4 with --once: no process, 5 with --once: something stands still or has\n"
-                           "failed, 6 with --once: something is slow.\n";
-
-enum { OPTION_STUCK = 256, OPTION_DIR };
-
-static const struct option longs[] = {
-    {"once", no_argument, NULL, '1'},
-    {"interval", required_argument, NULL, 'i'},
-    {"sort", required_argument, NULL, 's'},
-    {"filter", required_argument, NULL, 'f'},
-    {"dead", no_argument, NULL, 'd'},
-    {"stuck", required_argument, NULL, OPTION_STUCK},
-    {"dir", required_argument, NULL, OPTION_DIR},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
+#define INTERVAL_MIN 50 /* ms */
 
 struct order {
     struct view_options options;
     struct top_view view;
-    int interval_ms;
+    uint64_t interval; /* ns */
     bool once;
 };
 
-static int parse_time(const char *option, const char *text, int64_t low, int64_t *ms)
+static int take_sort(void *request, const char *text)
 {
-    if (parse_ms(text, ms) && *ms >= low && *ms <= INTERVAL_MAX)
-        return -1;
-    return usage_error("top", "%s wants a time from %jdms to an hour, such as 500ms or 2s, got \"%s\"", option,
-                       (intmax_t)low, text);
+    int order = options_index(TOP_ORDER_NAMES, text);
+    if (order < 0)
+        return OPTION_REFUSED;
+    ((struct order *)request)->view.order = (enum top_order)order;
+    return OPTION_TAKEN;
 }
 
-static int parse_sort(const char *text, enum top_order *order)
+static int take_filter(void *request, const char *text)
 {
-    const char *names[TOP_ORDERS];
-    for (int i = 0; i < TOP_ORDERS; i++)
-        names[i] = top_order_name((enum top_order)i);
-    for (int i = 0; i < TOP_ORDERS; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *order = (enum top_order)i;
-            return -1;
-        }
-    const char *near = text_nearest(text, names, TOP_ORDERS);
-    return usage_error("top", "--sort %s: %s%s%s", text,
-                       near ? "did you mean " : "want rank, operations, bandwidth, wait or pid", near ? near : "",
-                       near ? "?" : "");
+    struct top_view *view = &((struct order *)request)->view;
+    snprintf(view->filter, sizeof view->filter, "%s", text);
+    return OPTION_TAKEN;
 }
 
-/* An exit status, or -1: go on. */
-static int parse_option(int option, struct order *order)
-{
-    int64_t ms = order->interval_ms, stuck = (int64_t)(order->options.stuck / NS_PER_MS);
-    int code = -1;
-    switch (option) {
-    case '1':
-        order->once = true;
-        return -1;
-    case 'i':
-        code = parse_time("--interval", optarg, INTERVAL_MIN, &ms);
-        order->interval_ms = (int)ms;
-        return code;
-    case 's':
-        return parse_sort(optarg, &order->view.order);
-    case 'f':
-        snprintf(order->view.filter, sizeof order->view.filter, "%s", optarg);
-        return -1;
-    case 'd':
-        order->options.dead = true;
-        return -1;
-    case OPTION_STUCK:
-        code = parse_time("--stuck", optarg, 0, &stuck);
-        order->options.stuck = (uint64_t)stuck * NS_PER_MS;
-        return code;
-    case OPTION_DIR:
-        order->options.dir = optarg;
-        return -1;
-    case 'h':
-        fputs(help, stdout);
-        return EXIT_OK;
-    default:
-        return usage_error("top", "that option is not known, or lacks its value");
-    }
-}
+#define O struct order
+static const struct option_row rows[] = {
+    {'1', "once", NULL, "print one frame as text, with all processes, and end", TO_FLAG(O, once)},
+    {'i', "interval", "TIME", "from look to look (default 1s)", TO_TIME(O, interval, INTERVAL_MIN)},
+    {'s', "sort", "NAME", "order of the processes (default rank)", .choices = TOP_ORDER_NAMES,
+     TO_CALL(take_sort, NULL)},
+    {'f', "filter", "TEXT", "only processes whose line or communicators contain TEXT", TO_CALL(take_filter, NULL)},
+    {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
+     TO_FLAG(O, options.dead)},
+    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 2s)",
+     TO_TIME(O, options.stuck, 0)},
+    {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(O, options.dir)},
+};
+#undef O
+
+static const struct options options_of_top = {
+    .command = "top",
+    .usage = "[OPTION...]",
+    .before = "A screen over all processes of this user that use tutti (root's: everybody's), read from their black "
+              "boxes: what stands still, and for each process its operations a second, mean bus bandwidth, megabytes "
+              "sent a second, current operation and for whom it waits; below them, lanes to other processes. The "
+              "processes are not disturbed.",
+    .after = "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter, Escape drops it), space "
+             "pauses, arrows and page keys move among the processes.\n"
+             "Exit status: 0, 1 no terminal, or the boxes cannot be looked for, 2 wrong options, 4 with --once: no "
+             "process, 5 with --once: something stands still or has failed, 6 with --once: something is slow.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+};
 
 static int parse(int argc, char **argv, struct order *order)
 {
-    static char name[] = "tutti top";
-    int option, code = -1;
-    argv[0] = name;
-    optind = 1;
-    while (code < 0 && (option = getopt_long(argc, argv, "1i:s:f:dh", longs, NULL)) != -1)
-        code = parse_option(option, order);
+    int code = options_parse(&options_of_top, argc, argv, order);
     if (code < 0 && optind < argc)
         return usage_error("top", "takes no arguments, got %s", argv[optind]);
     return code;
@@ -154,7 +97,7 @@ static int once(const struct order *order)
     int code = EXIT_FAILED;
     if (!top_look(&order->options, &never, &before))
         return EXIT_FAILED;
-    poll(NULL, 0, order->interval_ms);
+    poll(NULL, 0, (int)(order->interval / NS_PER_MS));
     if (top_look(&order->options, &before, &now)) {
         code = print_frame(&before, &now, order);
         top_forget(&now);
@@ -171,14 +114,14 @@ int cmd_top(int argc, char **argv)
                                       .dir = param_string(PARAM_TRACE_DIR),
                                       .stuck = 2 * NS_PER_S,
                                       .quiet = true},
-                          .interval_ms = INTERVAL_MS};
+                          .interval = NS_PER_S};
     int code = parse(argc, argv, &order);
     if (code >= 0)
         return code;
     if (order.once)
         code = once(&order);
     else if (top_screen)
-        code = top_screen(&order.options, &order.view, order.interval_ms);
+        code = top_screen(&order.options, &order.view, (int)(order.interval / NS_PER_MS));
     else
         code = failure("top", "this program was built without ncurses: it can only print, with --once");
     view_free_past(&past);

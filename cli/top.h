@@ -50,6 +50,7 @@ struct top_view {
 /* Those that pass the filter, in order. Freed by the caller; NULL: none, or no memory. */
 struct top_row *top_rows(const struct top_look *before, const struct top_look *now, const struct top_view *view,
                          size_t *count);
+#define TOP_ORDER_NAMES "rank operations bandwidth wait pid"
 const char *top_order_name(enum top_order order);
 
 /* ---- What is shown (top_frame.c) ---- */

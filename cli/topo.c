@@ -2,27 +2,31 @@
 /* tutti topo: this host as a tree of text, as JSON, or as a picture. */
 #include "topo.h"
 #include "cli.h"
+#include "options.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <string.h>
 
-static const char help[] = "Usage: tutti topo [--json | --svg FILE]\n"
-                           "Shows packages, NUMA nodes, caches, cores, network interfaces, RDMA ports and\n"
-                           "GPUs of this host.\n"
-                           "\n"
-                           "      --json       as JSON: nodes in order, each with the number of its parent\n"
-                           "      --svg FILE   as a picture (- for standard output)\n"
-                           "  -h, --help       this text\n";
+struct wishes {
+    bool json;
+    const char *picture;
+};
 
-enum { OPTION_JSON = 256, OPTION_SVG };
+static const struct option_row rows[] = {
+    {0, "json", NULL, "as JSON: nodes in order, each with the number of its parent", TO_FLAG(struct wishes, json)},
+    {0, "svg", "FILE", "as a picture (- for standard output)", TO_TEXT(struct wishes, picture)},
+};
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"svg", required_argument, NULL, OPTION_SVG},
-    {"help", no_argument, NULL, 'h'},
-    {0},
+static const struct options options_of_topo = {
+    .command = "topo",
+    .usage = "[--json | --svg FILE]",
+    .before = "Shows packages, NUMA nodes, caches, cores, network interfaces, RDMA ports and GPUs of this host: as a "
+              "tree, as JSON or as a picture.",
+    .after = "Exit status: 0 shown, 1 the machine cannot be read or the output not be written, 2 wrong options.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
 };
 
 static bool is_device(const struct topology *topology, int node)
@@ -209,23 +213,11 @@ static int show(bool json, const char *picture)
 
 int cmd_topo(int argc, char **argv)
 {
-    bool json = false;
-    const char *picture = NULL;
-    char name[] = "tutti topo";
-    int option;
-    argv[0] = name;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return EXIT_OK;
-        }
-        if (option == '?')
-            return usage_error("topo", "that option is not known, or lacks its value");
-        json |= option == OPTION_JSON;
-        picture = option == OPTION_SVG ? optarg : picture;
-    }
+    struct wishes wishes = {0};
+    int code = options_parse(&options_of_topo, argc, argv, &wishes);
+    if (code >= 0)
+        return code;
     if (optind < argc)
         return usage_error("topo", "takes no arguments, got %s", argv[optind]);
-    return show(json, picture);
+    return show(wishes.json, wishes.picture);
 }

@@ -2,6 +2,8 @@
 /* tutti trace: reads the black boxes of running and dead processes. Options and errands; each output has its own file.
  */
 #include "trace.h"
+#include "cli.h"
+#include "options.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,204 +16,80 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char help[] = "Usage: tutti trace [OPTION...] [BOX...]\n"
-                           "Shows what the processes of this user do, or did when they died: communicators,\n"
-                           "their last operations, who waits for whom, and a verdict when something stands\n"
-                           "still. Reads the black boxes in TUTTI_TRACE_DIR, or the files named.\n"
-                           "\n"
-                           "  -a, --all-ops               every operation and event that is remembered, not\n"
-                           "                              only the last\n"
-                           "  -p, --pid PID               only this process\n"
-                           "  -c, --comm NAME|ID          only this communicator\n"
-                           "  -d, --dead                  dead processes, too, after the living; else only\n"
-                           "                              those that living ones have to do with\n"
-                           "      --stuck TIME            unfinished for so long is a hang (default 1s)\n"
-                           "  -s, --summary               the verdict first, then one line for each\n"
-                           "                              communicator\n"
-                           "  -f, --follow                print operations and events as they happen, until\n"
-                           "                              the processes end\n"
-                           "  -j, --json                  everything, also of lanes, for programs\n"
-                           "      --lanes                 bandwidth of the lanes to other processes, and why\n"
-                           "                              it is low; again and again with --follow\n"
-                           "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
-                           "      --window N              with --lanes: bandwidth of N segments at a time, 1 to\n"
-                           "                              128 (default 8)\n"
-                           "      --profile               what each collective took (registering, control words,\n"
-                           "                              data), how busy lanes are, and whose are slow\n"
-                           "      --counters              what the processes counted\n"
-                           "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
-                           "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as\n"
-                           "                              PyTorch's Flight Recorder writes them: JSON\n"
-                           "      --pickle                with --flight-recorder: a pickle, which\n"
-                           "                              torchfrtrace reads\n"
-                           "      --clean                 remove the boxes of this user's dead processes,\n"
-                           "                              and half-made ones\n"
-                           "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
-                           "  -h, --help                  this text\n"
-                           "\n"
-                           "Exit status: 0 shown, 1 a file named cannot be read or an output not be written,\n"
-                           "2 wrong options, 3 no such process, communicator or file, 4 nothing to show, 5\n"
-                           "with --summary: something stands still or has failed.\n";
+static int take_pid(void *request, const char *text)
+{
+    int64_t pid;
+    if (!parse_int(text, &pid) || pid < 1 || pid > INT32_MAX)
+        return OPTION_REFUSED;
+    ((struct view_options *)request)->pid = pid;
+    return OPTION_TAKEN;
+}
 
-enum {
-    OPT_STUCK = 256,
-    OPT_COUNTERS,
-    OPT_PERFETTO,
-    OPT_RECORDER,
-    OPT_PICKLE,
-    OPT_CLEAN,
-    OPT_DIR,
-    OPT_LANES,
-    OPT_PLOT,
-    OPT_PROFILE,
-    OPT_WINDOW,
+static int take_window(void *request, const char *text)
+{
+    int64_t window;
+    if (!parse_int(text, &window) || window < 1 || window > WIRE_BOX_SEGMENTS)
+        return OPTION_REFUSED;
+    ((struct view_options *)request)->window = window;
+    return OPTION_TAKEN;
+}
+
+#define V struct view_options
+static const struct option_row rows[] = {
+    {'a', "all-ops", NULL, "every operation and event that is remembered, not only the last", TO_FLAG(V, all_ops)},
+    {'p', "pid", "PID", "only this process", TO_CALL(take_pid, "the number of a process")},
+    {'c', "comm", "NAME|ID", "only this communicator", TO_TEXT(V, comm)},
+    {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
+     TO_FLAG(V, dead)},
+    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 1s)", TO_TIME(V, stuck, 0)},
+    {'s', "summary", NULL, "the verdict first, then one line for each communicator", TO_FLAG(V, summary)},
+    {'f', "follow", NULL, "print operations and events as they happen, until the processes end", TO_FLAG(V, follow)},
+    {'j', "json", NULL, "print JSON, for programs: everything, also of lanes", TO_FLAG(V, json)},
+    {0, "lanes", NULL, "bandwidth of the lanes to other processes, and why it is low; again and again with --follow",
+     TO_FLAG(V, lanes)},
+    {0, "plot", "FILE", "with --lanes: a picture of it over time, as SVG", TO_TEXT(V, plot)},
+    {0, "window", "N", "with --lanes: bandwidth of N segments at a time, 1 to 128 (default 8)",
+     TO_CALL(take_window, "a number of segments from 1 to 128")},
+    {0, "profile", NULL,
+     "what each collective took (registering, control words, data), how busy lanes are, and whose "
+     "are slow",
+     TO_FLAG(V, profile)},
+    {0, "counters", NULL, "what the processes counted", TO_FLAG(V, counters)},
+    {0, "perfetto", "FILE", "write a timeline for ui.perfetto.dev or chrome://tracing", TO_TEXT(V, perfetto)},
+    {0, "flight-recorder", "PRE",
+     "write one file for each rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
+     "them: JSON",
+     TO_TEXT(V, recorder)},
+    {0, "pickle", NULL, "with --flight-recorder: a pickle, which torchfrtrace reads", TO_FLAG(V, pickle)},
+    {0, "clean", NULL, "remove the boxes of this user's dead processes, and half-made ones", TO_FLAG(V, clean)},
+    {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(V, dir)},
+};
+#undef V
+
+_Static_assert(WIRE_BOX_SEGMENTS == 128, "the words of --window");
+
+static const struct options options_of_trace = {
+    .command = "trace",
+    .usage = "[OPTION...] [BOX...]",
+    .before = "Shows what the processes of this user do, or did when they died: communicators, their last operations, "
+              "who waits for whom, and a verdict when something stands still. Reads the black boxes in "
+              "TUTTI_TRACE_DIR (files in which each process notes what it does), or the files named.",
+    .after = "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no "
+             "such process, communicator or file, 4 nothing to show, 5 with --summary: something stands still or has "
+             "failed.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
 };
 
-static const struct option longs[] = {
-    {"all-ops", no_argument, NULL, 'a'},
-    {"pid", required_argument, NULL, 'p'},
-    {"comm", required_argument, NULL, 'c'},
-    {"dead", no_argument, NULL, 'd'},
-    {"stuck", required_argument, NULL, OPT_STUCK},
-    {"summary", no_argument, NULL, 's'},
-    {"follow", no_argument, NULL, 'f'},
-    {"json", no_argument, NULL, 'j'},
-    {"lanes", no_argument, NULL, OPT_LANES},
-    {"plot", required_argument, NULL, OPT_PLOT},
-    {"window", required_argument, NULL, OPT_WINDOW},
-    {"profile", no_argument, NULL, OPT_PROFILE},
-    {"counters", no_argument, NULL, OPT_COUNTERS},
-    {"perfetto", required_argument, NULL, OPT_PERFETTO},
-    {"flight-recorder", required_argument, NULL, OPT_RECORDER},
-    {"pickle", no_argument, NULL, OPT_PICKLE},
-    {"clean", no_argument, NULL, OPT_CLEAN},
-    {"dir", required_argument, NULL, OPT_DIR},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-enum parsed { RUN, DONE, WRONG };
-
-static enum parsed parse_stuck(const char *text, struct view_options *options)
+static int check(const struct view_options *options)
 {
-    int64_t ms;
-    if (parse_ms(text, &ms) && ms >= 0) {
-        options->stuck = (uint64_t)ms * NS_PER_MS;
-        return RUN;
-    }
-    fprintf(stderr, "tutti trace: --stuck %s: want a time such as 500ms or 30s\n", text);
-    return WRONG;
-}
-
-static enum parsed parse_pid(const char *text, struct view_options *options)
-{
-    if (parse_int(text, &options->pid) && options->pid > 0 && options->pid <= INT32_MAX)
-        return RUN;
-    fprintf(stderr, "tutti trace: --pid %s: want the number of a process\n", text);
-    return WRONG;
-}
-
-static enum parsed parse_window(const char *text, struct view_options *options)
-{
-    if (parse_int(text, &options->window) && options->window > 0 && options->window <= WIRE_BOX_SEGMENTS)
-        return RUN;
-    fprintf(stderr, "tutti trace: --window %s: want a number of segments from 1 to %d\n", text, WIRE_BOX_SEGMENTS);
-    return WRONG;
-}
-
-static enum parsed parse_long(int option, struct view_options *options)
-{
-    switch (option) {
-    case OPT_STUCK:
-        return parse_stuck(optarg, options);
-    case OPT_COUNTERS:
-        options->counters = true;
-        return RUN;
-    case OPT_PERFETTO:
-        options->perfetto = optarg;
-        return RUN;
-    case OPT_RECORDER:
-        options->recorder = optarg;
-        return RUN;
-    case OPT_PICKLE:
-        options->pickle = true;
-        return RUN;
-    case OPT_LANES:
-        options->lanes = true;
-        return RUN;
-    case OPT_PROFILE:
-        options->profile = true;
-        return RUN;
-    case OPT_PLOT:
-        options->plot = optarg;
-        return RUN;
-    case OPT_WINDOW:
-        return parse_window(optarg, options);
-    case OPT_CLEAN:
-        options->clean = true;
-        return RUN;
-    case OPT_DIR:
-        options->dir = optarg;
-        return RUN;
-    default:
-        fprintf(stderr, "See: tutti help trace\n");
-        return WRONG;
-    }
-}
-
-static enum parsed parse_option(int option, struct view_options *options)
-{
-    switch (option) {
-    case 'a':
-        options->all_ops = true;
-        return RUN;
-    case 'p':
-        return parse_pid(optarg, options);
-    case 'c':
-        options->comm = optarg;
-        return RUN;
-    case 'd':
-        options->dead = true;
-        return RUN;
-    case 's':
-        options->summary = true;
-        return RUN;
-    case 'f':
-        options->follow = true;
-        return RUN;
-    case 'j':
-        options->json = true;
-        return RUN;
-    case 'h':
-        fputs(help, stdout);
-        return DONE;
-    default:
-        return parse_long(option, options);
-    }
-}
-
-static enum parsed parse_options(int argc, char **argv, struct view_options *options)
-{
-    enum parsed parsed = RUN;
-    int option;
-    optind = 0;
-    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:dsfjh", longs, NULL)) != -1)
-        parsed = parse_option(option, options);
-    if (parsed == RUN && options->pickle && !options->recorder) {
-        fprintf(stderr, "tutti trace: --pickle goes with --flight-recorder\n");
-        return WRONG;
-    }
-    if (parsed == RUN && options->plot && (!options->lanes || options->follow)) {
-        fprintf(stderr, "tutti trace: --plot goes with --lanes, and not with --follow\n");
-        return WRONG;
-    }
-    if (parsed == RUN && options->window && !options->lanes) {
-        fprintf(stderr, "tutti trace: --window goes with --lanes\n");
-        return WRONG;
-    }
-    options->files = argv + optind;
-    options->file_count = argc - optind;
-    return parsed;
+    if (options->pickle && !options->recorder)
+        return usage_error("trace", "--pickle goes with --flight-recorder");
+    if (options->plot && (!options->lanes || options->follow))
+        return usage_error("trace", "--plot goes with --lanes, and not with --follow");
+    if (options->window && !options->lanes)
+        return usage_error("trace", "--window goes with --lanes");
+    return -1;
 }
 
 static bool can_go(const struct blackbox *box)
@@ -287,9 +165,13 @@ static int show(const struct view_options *options)
 int cmd_trace(int argc, char **argv)
 {
     struct view_options options = {.command = "trace", .dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
-    enum parsed parsed = parse_options(argc, argv, &options);
-    if (parsed != RUN)
-        return parsed == WRONG ? 2 : 0;
+    int code = options_parse(&options_of_trace, argc, argv, &options);
+    if (code < 0)
+        code = check(&options);
+    if (code >= 0)
+        return code;
+    options.files = argv + optind;
+    options.file_count = argc - optind;
     if (options.clean)
         return clean(&options);
     if (!options.follow)

@@ -17,6 +17,7 @@ struct tune_options {
     int rank_counts;
     bool transports[CHOICE_CLASS_COUNT];
     bool quick;
+    const char *transport; /* NULL: all */
     const char *output;
     bool gpu;
     int64_t most;     /* --gpu: bytes of the largest vector; 0: not said */

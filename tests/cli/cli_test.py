@@ -4,9 +4,11 @@
 Usage: cli_test.py TUTTI SOURCE_ROOT"""
 import json
 import os
+import pty
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +101,8 @@ class Run(unittest.TestCase):
     def test_number_as_mpirun_has_it(self):
         for words in ("-np", "2"), ("-n2",), ("--np=2",):
             self.assertEqual(tutti("run", *words, "--no-tag", "sh", "-c", "echo $TUTTI_SIZE")[:2], (0, "2\n2\n"), words)
-        self.assertIn('got "p"', tutti("run", "-np")[2])
+        self.assertIn("lacks its value", tutti("run", "-np")[2])
+        self.assertEqual(tutti("run", "-np", "1", "--no-tag", "echo", "-np", "--help")[:2], (0, "-np --help\n"))
         self.assertIn('got "two"', tutti("run", "-np", "two", "true")[2])
 
     def test_two_jobs_have_two_nonces(self):
@@ -429,14 +432,13 @@ class Program(unittest.TestCase):
         self.assertEqual((code, out), (5, "external arg\n"))
 
     def completions(self, *words):
-        script = (f'source {shlex.quote(ROOT)}/cli/completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tutti; '
-                  'printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", script, "bash", TUTTI, *words], capture_output=True, text=True,
-                              timeout=DEADLINE)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.split()
+        """What the program says may stand where the last word begins."""
+        code, out, err = tutti("--complete", *words)
+        self.assertEqual((code, err), (0, ""))
+        for line in out.splitlines():
+            self.assertEqual(line.count("\t"), 1, line)
+        return [line.split("\t")[0] for line in out.splitlines()]
 
-    @unittest.skipIf(EMULATOR, "the shell cannot start a program of another processor")
     def test_completion(self):
         commands = re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M)
         self.assertEqual(self.completions(""), commands)
@@ -447,14 +449,120 @@ class Program(unittest.TestCase):
         self.assertEqual(self.completions("env", "TUTTI_SPI"), ["TUTTI_SPIN"])
         self.assertEqual(self.completions("perf", "all"), ["allreduce", "allgather", "alltoall", "alltoallv"])
         self.assertEqual(self.completions("perf", "b"), ["broadcast", "barrier"])
+        self.assertEqual(self.completions("perf", "-np", "2", "b"), ["broadcast", "barrier"])
+        self.assertEqual(self.completions("perf", "barrier", "b"), [])
+        for words in ("-d", "fl"), ("--datatype", "fl"), ("--datatype", "=", "fl"):
+            self.assertEqual(self.completions("perf", "allreduce", *words), ["float"])
+        self.assertEqual(self.completions("perf", "allreduce", "--op=m"), ["--op=max", "--op=min", "--op=mulsum"])
+        self.assertEqual(self.completions("perf", "-J", "fi"), [])
+        self.assertEqual(self.completions("schedule", "allreduce", "two"), ["two-level", "two-shot"])
+        self.assertEqual(self.completions("schedule", "scatter", "two"), [])
+        self.assertEqual(self.completions("run", "--bind", ""), ["none", "core"])
+        self.assertEqual(self.completions("run", "-n", "2", "program", "-"), [])
         self.assertEqual(self.completions("doctor", "m"), ["memlock", "mtu"])
         self.assertEqual(self.completions("topo", "fi"), [])
+        self.assertEqual(self.completions("rnu", "-"), [])
         for command in commands:
             with self.subTest(command=command):
                 options = self.completions(command, "-")
                 for option in options:
                     self.assertIn(option, tutti("help", command)[1])
                 self.assertEqual(bool(options), command not in ("help", "version"))
+
+    def test_help_fits_a_terminal(self):
+        for command in re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M):
+            for line in tutti("help", command)[1].splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
+    def test_exit_codes_are_told(self):
+        for command in re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M):
+            if command not in ("help", "version"):
+                self.assertIn("\nExit status: 0", tutti("help", command)[1], command)
+
+    def refused(self, *args):
+        """The one sentence on standard error."""
+        code, out, err = tutti(*args)
+        self.assertEqual((code, out), (2, ""), args)
+        first, second = err.splitlines()
+        self.assertTrue(first.startswith(f"tutti {args[0]}: "), err)
+        self.assertEqual(second, f"See: tutti help {args[0]}")
+        return first.split(": ", 1)[1]
+
+    def test_option_that_is_refused(self):
+        for args, sentence in (
+                (["perf", "-d", "flaot"], '-d, --datatype: there is no "flaot". Did you mean "float"? It wants int8, '
+                 "uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or all"),
+                (["perf", "-o", "xor"], '-o, --op wants sum, prod, max, min, avg, mulsum or all, got "xor"'),
+                (["perf", "-t", "0"], '-t, --nthreads wants a whole number from 1 to 1024, got "0"'),
+                (["perf", "-b", "big"], '-b, --minbytes wants bytes such as 4096, 64K or 1M, 0 or more, got "big"'),
+                (["perf", "-r", "x"], '-r, --root wants the number of a rank, or all, got "x"'),
+                (["perf", "--itres=3"], "there is no option --itres. Did you mean --iters?"),
+                (["perf", "--xyzzy"], "there is no option --xyzzy"),
+                (["perf", "--n", "3"], "--n begins more than one option, one of them --nthreads: spell it out"),
+                (["perf", "-q"], "there is no option -q"),
+                (["perf", "-b"], "option -b, --minbytes lacks its value, N"),
+                (["perf", "--gpu=1"], "option --gpu takes no value"),
+                (["run", "--bindd", "core"], "there is no option --bindd. Did you mean --bind?"),
+                (["run", "-np", "two"], '-n, -np, --np wants a whole number from 1 to 4096, got "two"'),
+                (["top", "--sort", "wiat"], '-s, --sort: there is no "wiat". Did you mean "wait"? It wants rank, '
+                 "operations, bandwidth, wait or pid"),
+                (["top", "-i", "1ms"], '-i, --interval wants a time such as 500ms or 30s, from 50ms to 1h, got "1ms"'),
+                (["trace", "--jsno"], "there is no option --jsno. Did you mean --json?"),
+                (["diagnose", "--jsno"], "there is no option --jsno. Did you mean --json?"),
+                (["schedule", "--wher"], "option --where lacks its value, PLACE"),
+                (["schedule", "alreduce", "ring"], 'there is no collective "alreduce". Did you mean "allreduce"?'),
+                (["schedule", "--alpha", "x"], '--alpha wants seconds such as 5e-6, 0 or more, got "x"'),
+                (["tune", "--qiuck"], "there is no option --qiuck. Did you mean --quick?")):
+            with self.subTest(args=args):
+                self.assertEqual(self.refused(*args), sentence)
+
+    WHOLE = ["perf allreduce -d float -z 1", "topo --svg file.json"]
+
+    def typed(self, shell, *setup):
+        """What a program `tutti` gets that is typed into this shell with the tabulator key."""
+        path = shutil.which(shell)
+        if EMULATOR or not path:
+            self.skipTest(f"no {shell} here that could start the program")
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "tutti")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\n[ "$1" = --complete ] && exec {shlex.quote(TUTTI)} "$@"\necho "<$*>"\n')
+            os.chmod(program, 0o755)
+            open(os.path.join(folder, "file.json"), "w", encoding="utf-8").close()
+            lines = (*setup, "tutti pe\tallr\t-d fl\t-z 1", "tutti topo --sv\tfil\t", "exit")
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.chdir(folder)
+                os.environ.update(PATH=folder + ":" + os.environ["PATH"], TERM="dumb", HOME=folder)
+                os.execl(path, path, *({"bash": ["--norc", "-i"], "zsh": ["-f", "-i"]}[shell]))
+            os.write(terminal, "".join(line + "\n" for line in lines).encode())
+            said, end = b"", time.monotonic() + DEADLINE
+            try:
+                while time.monotonic() < end:
+                    said += os.read(terminal, 4096)
+            except OSError:  # the shell has ended
+                pass
+            os.close(terminal)
+            os.waitpid(pid, 0)
+        return re.findall(r"(?m)^<(.*)>$", said.decode().replace("\r\n", "\n"))
+
+    def test_completion_in_bash(self):
+        self.assertEqual(self.typed("bash", f"source {ROOT}/cli/completion/tutti.bash"), self.WHOLE)
+
+    def test_completion_in_zsh(self):
+        self.assertEqual(self.typed("zsh", f"fpath=({ROOT}/cli/completion $fpath)", "autoload -Uz compinit",
+                                    "compinit -u -D"), self.WHOLE)
+
+    @unittest.skipIf(EMULATOR or not shutil.which("fish"), "no fish here that could start the program")
+    def test_completion_in_fish(self):
+        def complete(line):
+            script = f"source {ROOT}/cli/completion/tutti.fish; complete -C '{line}'"
+            return subprocess.run(["fish", "--no-config", "-c", script], check=True, capture_output=True, text=True,
+                                  env={**os.environ, "PATH": os.path.dirname(TUTTI) + ":" + os.environ["PATH"]},
+                                  timeout=DEADLINE).stdout.splitlines()
+        self.assertEqual(complete("tutti perf -d fl"), ["float"])
+        self.assertEqual(complete("tutti trac"), ["trace\tRead the black boxes of running and dead processes"])
+        self.assertEqual(complete("tutti topo --svg /etc/passw")[0], "/etc/passwd")
 
     PRINTS = (["help"], ["version"], ["--help"], ["-h"], ["--version"], ["env", "--all"], ["env", "--markdown"],
               ["env", "spin"], ["topo"], ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"],

@@ -659,9 +659,9 @@ class Telling(Doctor):
 
     def test_wrong_usage(self):
         for args, sentence in (
-            (["--what"], "not known"),
+            (["--what"], "there is no option --what"),
             (["-n"], "lacks its value"),
-            (["-n", "0"], '-n wants a number of ranks, got "0"'),
+            (["-n", "0"], '-n, --ranks wants a whole number from 1 to 1048576, got "0"'),
             (["boxs"], 'Did you mean "boxes"'),
             (["qqqqqqqqq"], 'there is no check "qqqqqqqqq"\n'),
         ):

@@ -159,12 +159,12 @@ class Once(Top):
     def test_wrong_usage(self):
         for args, sentence in (
             (["more"], "takes no arguments, got more"),
-            (["--what"], "not known"),
-            (["-s", "rnak"], "did you mean rank?"),
-            (["-s", "qqqqq"], "want rank, operations"),
+            (["--what"], "there is no option --what"),
+            (["-s", "rnak"], 'Did you mean "rank"?'),
+            (["-s", "qqqqq"], "wants rank, operations"),
             (["-i", "1ms"], "from 50ms"),
             (["-i", "soon"], 'got "soon"'),
-            (["--stuck", "2h"], "to an hour"),
+            (["--stuck", "61m"], "to 1h"),
         ):
             code, out, err = self.once(*args)
             self.assertEqual((code, out), (2, ""), args)

@@ -188,7 +188,7 @@ class MasterTest(HostsTest):
                 ((), 2, "--token is needed"), ((*token, "word"), 2, "takes no arguments"),
                 ((*token, "--stuck", "x"), 2, "--stuck wants a time"),
                 ((*token, "--sure", "x"), 2, "--sure wants certain"), ((*token, "--key", "x"), 2, "go together"),
-                (("--nonsense",), 2, "not known"), (("--token", nonsense), 1, "is no token"),
+                (("--nonsense",), 2, "there is no option --nonsense"), (("--token", nonsense), 1, "is no token"),
                 ((*token, "--listen", "0.0.0.0:0"), 1, "would travel in the clear"),
                 ((*token, "--listen", "nonsense"), 1, "--listen"),
                 ((*token, "--history", "/nonexistent/file"), 1, "opening the history"),

@@ -87,6 +87,8 @@ grep -q "tutti.torch:autoload" "$site"/tutti-*.egg-info/entry_points.txt ||
 zcat "$root/usr/share/man/man3/tutti_allreduce.3.gz" | grep -q "SH SHAPES AND UNITS"
 zcat "$root/usr/share/man/man1/tutti-run.1.gz" | grep -q "SH DESCRIPTION"
 [ -f "$root/usr/share/bash-completion/completions/tutti" ]
+[ -f "$root/usr/share/zsh/site-functions/_tutti" ]
+[ -f "$root/usr/share/fish/vendor_completions.d/tutti.fish" ]
 expect "run paths" "$(find "$root/usr" -type f \( -name '*.so*' -o -path '*/bin/*' \) \
     -exec chrpath --list {} + 2>/dev/null | grep PATH=)" ""
 expect "files that name the folder of the build" "$(grep -rlF "$work/deb" "$root/usr" || true)" ""
