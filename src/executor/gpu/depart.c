@@ -305,6 +305,8 @@ static void wait_at_exit(void)
 {
     while (owner == getpid() && idle_any(still_busy, NULL))
         usleep(LEAVE_LOOK_US);
+    if (owner == getpid())
+        scratch_exit();
 }
 
 static void register_exit(void)

@@ -22,15 +22,21 @@
 #define ANSWER_US 50
 #define LOOK_US   1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
+#define NO_OFFER (-1)
+
 /* ---- Closing ---- */
+
+void import_unmap(struct cuda_device *device, int rank, struct import *import)
+{
+    cuda_unimport(device, &import->handle, import->address);
+    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer, rank);
+    free(import);
+}
 
 static void close_one(struct gpu *gpu, struct import *import)
 {
     tell_no_more(gpu, import->peer, import->offer, import->number);
-    cuda_unimport(gpu->device, &import->handle, import->address);
-    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer,
-             gpu->rank);
-    free(import);
+    import_unmap(gpu->device, gpu->rank, import);
 }
 
 static struct import *next_old(struct gpu *gpu)
@@ -79,6 +85,17 @@ static void make_old(struct gpu *gpu, struct import *import)
 {
     list_push(&gpu->offers.old, &import->node);
     atomic_store_explicit(&gpu->offers.any_old, true, memory_order_relaxed);
+}
+
+void import_put_off(struct gpu *gpu, int peer, const struct cuda_handle *handle, CUdeviceptr address)
+{
+    struct import *import = malloc(sizeof *import);
+    if (!import) /* it stays mapped */
+        return;
+    *import = (struct import){.peer = peer, .offer = NO_OFFER, .handle = *handle, .address = address};
+    pthread_mutex_lock(&gpu->offers.lock);
+    make_old(gpu, import);
+    pthread_mutex_unlock(&gpu->offers.lock);
 }
 
 /* ---- Mapping ---- */
@@ -296,14 +313,14 @@ void import_stop(struct gpu *gpu)
     thread_end(&gpu->importer);
 }
 
-void import_close(struct gpu *gpu)
+void import_take_all(struct gpu *gpu, struct list *out)
 {
     for (struct import *import; (import = next_old(gpu));)
-        close_one(gpu, import);
+        list_push(out, &import->node);
     for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
         for (int i = 0; i < MAILBOX_OFFERS; i++) {
             struct import *import = atomic_exchange(&gpu->offers.import[peer][i], NULL);
             if (import)
-                close_one(gpu, import);
+                list_push(out, &import->node);
         }
 }

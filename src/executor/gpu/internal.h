@@ -386,13 +386,15 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
 tutti_result_t scratch_post_bulk(struct gpu *gpu);
 /* Reaches that of these ranks, this one among them. */
 tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks);
-/* Peers' windows are not used any more. */
+/* Peers' windows are not used any more: they are unmapped in a pause. */
 void scratch_give_back_windows(struct gpu *gpu);
 /* Memory in place of a user's that peers do not reach: two vectors of PEER_MOST bytes. */
 tutti_result_t scratch_stand_in(struct gpu *gpu);
-/* Gives back peers' memory, and own, and what staging has pinned, as soon as no peer writes to it and nothing is under
- * way. */
+/* Unmaps peers' memory as soon as nothing is under way; frees own, and what staging has pinned, as soon as peers have
+ * unmapped it, too. Waits for neither. */
 void scratch_close(struct gpu *gpu, void *const pinned[STAGED_PINNED]);
+/* The process ends, and with it all that it has mapped: peers are told. */
+void scratch_exit(void);
 /* A call on this executor: is it the time to free what closed ones have left? */
 void scratch_sweep(struct gpu *gpu);
 
@@ -505,7 +507,12 @@ CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer);
 tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out);
 /* Closes old ones if nothing is under way. Returns whether some are left. */
 bool import_close_old(struct gpu *gpu);
-void import_close(struct gpu *gpu);
+/* What is mapped there is used no more, and becomes old. */
+void import_put_off(struct gpu *gpu, int peer, const struct cuda_handle *handle, CUdeviceptr address);
+/* The executor is closed: what is mapped, old or not, goes to `out`. Nothing is unmapped yet. */
+void import_take_all(struct gpu *gpu, struct list *out);
+/* In a pause; frees it. */
+void import_unmap(struct cuda_device *device, int rank, struct import *import);
 
 /* tell.c: which of them kernels know, for messages that kernels of their owner invite to */
 /* By the importer: tells of the mapping in that place if it is wanted. */

@@ -111,8 +111,9 @@ struct mailbox_rank {
         _Atomic uint64_t begin, end; /* of the launch with this ticket, by its GPU's clock (ns); 0: not so far */
     } times[KERNEL_TIMES];
     _Alignas(CACHE_LINE) _Atomic uint32_t bell; /* grows with news for this rank's helper, which sleeps on it */
-    _Atomic uint32_t
-        closed; /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost one */
+    _Atomic uint32_t closed;   /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost
+                                  one */
+    _Atomic uint32_t unmapped; /* it has unmapped all peers' memory, or was lost */
     _Atomic uint32_t gone;     /* its process was lost, as some rank noticed */
     _Atomic uint32_t has_bulk; /* it has made its bulk */
     struct mailbox_buffer bulk;

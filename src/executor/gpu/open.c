@@ -454,7 +454,6 @@ void gpu_close(struct gpu *gpu)
         import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
         helper_stop(gpu);
         offer_close(gpu);
-        import_close(gpu);
         tell_close(gpu);
         record_close(gpu);
         side_end(gpu, gpu->graphs.sounded);

@@ -18,9 +18,13 @@
 #define LOOK_US   200   /* between looks for a descriptor, or for a link */
 #define ARRIVE_MS 30000 /* in which one comes: its sender has sent it */
 
-/* Memory of a closed executor whose peers are not all closed. mailbox NULL: there was none. */
+/*
+ * What a closed executor leaves: peers' memory, to be unmapped when nothing is under way, and then its own, to be freed
+ * when all peers have unmapped that. mailbox NULL: there was none.
+ */
 struct deferred {
     struct list node;
+    struct list imports;
     struct mailbox *mailbox;
     void *pinned[STAGED_PINNED];
     int rank, nranks;
@@ -277,12 +281,34 @@ tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks)
 
 /* ---- The end ---- */
 
-static bool all_closed(const struct deferred *old)
+static bool all_unmapped(const struct deferred *old)
 {
     for (int rank = 0; rank < old->nranks; rank++)
-        if (!atomic_load(&old->mailbox->rank[rank].closed))
+        if (rank != old->rank && !atomic_load(&old->mailbox->rank[rank].unmapped))
             return false;
     return true;
+}
+
+static void put_back(struct deferred *old)
+{
+    pthread_mutex_lock(&deferred_lock);
+    list_push(&all_deferred, &old->node);
+    atomic_fetch_add(&deferred_left, 1);
+    pthread_mutex_unlock(&deferred_lock);
+}
+
+/* As reap(). */
+static void unmap(struct deferred *old)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuda_enter(old->device);
+    old->cu->ThreadExchangeStreamCaptureMode(&mode);
+    for (struct list *node; (node = list_pop(&old->imports));)
+        import_unmap(old->device, old->rank, list_entry(node, struct import, node));
+    old->cu->ThreadExchangeStreamCaptureMode(&mode);
+    cuda_leave();
+    if (old->mailbox)
+        atomic_store(&old->mailbox->rank[old->rank].unmapped, 1);
 }
 
 /* Not under the list's lock: each of these calls waits for all work of the context, the user's too. */
@@ -309,7 +335,12 @@ static void reap(struct deferred *old)
     free(old);
 }
 
-/* One of GPU `mine`, or of one that is not among `used`; out of the list. */
+static bool is_unmapped(const struct deferred *old)
+{
+    return !old->mailbox || atomic_load(&old->mailbox->rank[old->rank].unmapped);
+}
+
+/* One of GPU `mine`, or of one that is not among `used`, of which something can be done; out of the list. */
 static struct deferred *take_dead(int mine, uint64_t used)
 {
     struct deferred *found = NULL;
@@ -318,7 +349,7 @@ static struct deferred *take_dead(int mine, uint64_t used)
     {
         struct deferred *old = list_entry(node, struct deferred, node);
         int device = old->device->ordinal;
-        if (found || !all_closed(old) || (device != mine && (used >> device & 1)))
+        if (found || (is_unmapped(old) && !all_unmapped(old)) || (device != mine && (used >> device & 1)))
             continue;
         list_remove(node);
         atomic_fetch_sub(&deferred_left, 1);
@@ -334,8 +365,14 @@ static void reap_dead(int mine, bool closing)
 {
     struct deferred *old;
     struct idle_view view = idle_look();
-    while ((closing || !view.graphs) && (old = take_dead(mine, view.graphs ? view.devices : 0)))
-        reap(old);
+    while ((closing || !view.graphs) && (old = take_dead(mine, view.graphs ? view.devices : 0))) {
+        if (!is_unmapped(old))
+            unmap(old);
+        if (all_unmapped(old))
+            reap(old);
+        else
+            put_back(old);
+    }
 }
 
 static _Atomic bool
@@ -368,16 +405,18 @@ void scratch_sweep(struct gpu *gpu)
     sweep(gpu->device->ordinal, false);
 }
 
-static void give_back(struct gpu *gpu, const struct mailbox_buffer *theirs, bool imported, const unsigned char *address)
+static void give_back(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, bool imported,
+                      const unsigned char *address)
 {
     if (imported)
-        cuda_unimport(gpu->device, &theirs->handle, device_address(address) - (theirs->address - theirs->base));
+        import_put_off(gpu, peer, &theirs->handle, device_address(address) - (theirs->address - theirs->base));
 }
 
 void scratch_give_back_windows(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++) {
-        give_back(gpu, &gpu->scratch.windows[rank], gpu->scratch.window_imported[rank], gpu->kernels.window[rank]);
+        give_back(gpu, rank, &gpu->scratch.windows[rank], gpu->scratch.window_imported[rank],
+                  gpu->kernels.window[rank]);
         gpu->scratch.window_imported[rank] = false;
     }
 }
@@ -392,12 +431,12 @@ static void leave(struct gpu *gpu, const struct deferred *what)
         return;
     }
     *old = *what;
+    list_init(&old->imports);
+    if (old->mailbox)
+        import_take_all(gpu, &old->imports);
     old->device = device;
     old->cu = gpu->cu;
-    pthread_mutex_lock(&deferred_lock);
-    list_push(&all_deferred, &old->node);
-    atomic_fetch_add(&deferred_left, 1);
-    pthread_mutex_unlock(&deferred_lock);
+    put_back(old);
     sweep(gpu->device->ordinal, true);
 }
 
@@ -406,14 +445,16 @@ static void leave_windows(struct gpu *gpu)
 {
     scratch_give_back_windows(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        give_back(gpu, &gpu->scratch.bulks[rank], gpu->scratch.bulk_imported[rank], gpu->kernels.bulk[rank]);
+        give_back(gpu, rank, &gpu->scratch.bulks[rank], gpu->scratch.bulk_imported[rank], gpu->kernels.bulk[rank]);
     /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
     uint32_t open = 0;
     atomic_store(&gpu->mailbox->rank[gpu->rank].closed, 1);
     mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
     for (int rank = 0; rank < gpu->nranks; rank++, open = 0)
-        if (atomic_load(&gpu->team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone))
+        if (atomic_load(&gpu->team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone)) {
             atomic_compare_exchange_strong(&gpu->mailbox->rank[rank].closed, &open, MAILBOX_REAPED);
+            atomic_store(&gpu->mailbox->rank[rank].unmapped, 1);
+        }
     const struct deferred left = {.mailbox = gpu->mailbox,
                                   .rank = gpu->rank,
                                   .nranks = gpu->nranks,
@@ -424,6 +465,18 @@ static void leave_windows(struct gpu *gpu)
                                   .registered = gpu->mailbox_registered,
                                   .in_host = gpu->plan.facts.in_host};
     leave(gpu, &left);
+}
+
+void scratch_exit(void)
+{
+    pthread_mutex_lock(&deferred_lock);
+    list_each(node, &all_deferred)
+    {
+        struct deferred *old = list_entry(node, struct deferred, node);
+        if (old->mailbox)
+            atomic_store(&old->mailbox->rank[old->rank].unmapped, 1);
+    }
+    pthread_mutex_unlock(&deferred_lock);
 }
 
 void scratch_close(struct gpu *gpu, void *const pinned[STAGED_PINNED])
