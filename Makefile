@@ -23,7 +23,7 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 # Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
 PREFIX ?= /usr/local
 
-.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis \
+.PHONY: build install put deb diagnose-wheel deps check-deps bench-deps deb-deps demo check bench bench-diagnosis \
   bench-lab docs clean openmpi torch
 
 build: deps
@@ -43,6 +43,18 @@ put:
 	  cp -R "$$stage$$(meson introspect --buildoptions "$(BUILD)" | \
 	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." \
 	  "$(DESTDIR)$(PREFIX)"
+
+# The analyser of hangs alone, as a wheel that any Python takes: see bindings/diagnose/README.md.
+DIAGNOSE := build-diagnose
+diagnose-wheel:
+	@tests/need.sh $(PACKAGES) python3-pip python3-setuptools python3-wheel
+	@test -f $(DIAGNOSE)/build.ninja || meson setup $(DIAGNOSE) --buildtype=release -Dtests=disabled -Dcuda=disabled \
+	  -Dagent=disabled
+	@ninja -C $(DIAGNOSE) cli/tutti-diagnose
+	@rm -rf $(DIAGNOSE)/source $(DIAGNOSE)/*.whl && cp -r bindings/diagnose $(DIAGNOSE)/source
+	@TUTTI_DIAGNOSE=$(CURDIR)/$(DIAGNOSE)/cli/tutti-diagnose /usr/bin/python3 -m pip -q wheel --no-build-isolation \
+	  --no-deps --no-index -w $(DIAGNOSE) $(DIAGNOSE)/source
+	@ls -1 $(DIAGNOSE)/*.whl
 
 # Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md.
 DEB := build-deb

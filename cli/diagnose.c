@@ -47,12 +47,12 @@ static const struct option_row rows[] = {
 
 static const struct options options_of_diagnose = {
     .command = "diagnose",
-    .usage = "[OPTION...] [PID | COMMUNICATOR | FILE...]",
+    .usage = "[OPTION...] [PID | COMMUNICATOR | FILE... | FOLDER...]",
     .before = "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks "
               "twice at the black boxes of this user's processes and at the processes themselves; or once at the "
               "files that are named, also of many hosts: black boxes, dumps of PyTorch's Flight Recorder (pickle or "
-              "JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has to run "
-              "before.",
+              "JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Of a folder, all of "
+              "these in it are read, at any depth. Nothing has to run before.",
     .after = "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 no such "
              "process, communicator or file, 4 nothing to look at, 5 a hang or a failure, 6 something is slow.",
     .rows = rows,
@@ -69,11 +69,15 @@ static int parse_subject(char **words, int count, struct view_options *view)
 {
     bool files =
         count > 1 || (count && (strchr(words[0], '/') || (!is_number(words[0]) && access(words[0], F_OK) == 0)));
-    if (files) {
-        view->files = words;
-        view->file_count = count;
-    } else if (count && is_number(words[0]) &&
-               (!parse_int(words[0], &view->pid) || view->pid < 1 || view->pid > INT32_MAX)) {
+    if (files && !view_name_files(view, words, count))
+        return VIEW_FAILED;
+    if (files && !view->file_count) {
+        fprintf(stderr, "tutti diagnose: %s: there are no files in that folder\n", words[0]);
+        return VIEW_NOTHING;
+    }
+    if (files)
+        return -1;
+    if (count && is_number(words[0]) && (!parse_int(words[0], &view->pid) || view->pid < 1 || view->pid > INT32_MAX)) {
         fprintf(stderr, "tutti diagnose: %s: want the number of a process\n", words[0]);
         return VIEW_WRONG;
     } else if (count && !is_number(words[0])) {
@@ -126,12 +130,15 @@ static size_t count_comms(const struct view_set *set)
 
 /* ---- Telling ---- */
 
-static void print_all(const struct view_set *set, const struct findings *findings, bool twice, uint64_t apart)
+static void print_all(const struct view_set *set, const struct findings *findings, bool twice, uint64_t apart,
+                      bool folders)
 {
     for (size_t i = 0; i < findings->count; i++)
         verdict_print(stdout, &findings->items[i]);
     if (findings->left_out)
         printf("(%zu more)\n", findings->left_out);
+    if (folders)
+        view_say_files(stdout, set);
     if (findings->count)
         return;
     size_t comms = count_comms(set);
@@ -168,8 +175,15 @@ static int status_of(const struct view_options *options, const struct view_set *
     return options->pid || options->comm ? VIEW_MISSING : VIEW_NOTHING;
 }
 
-static void say_nothing(const struct view_set *set)
+static void say_nothing(const struct view_options *options, const struct view_set *set)
 {
+    if (options->file_count > options->named || set->strange) {
+        fprintf(stderr,
+                "tutti diagnose: none of the %d files there is a black box or a dump: want Flight Recorder "
+                "dumps named by their ranks, such as trace_rank_3, or answers of ncclras -f json\n",
+                options->file_count);
+        return;
+    }
     fprintf(stderr, "tutti diagnose: no black box%s here", set->hidden ? " of a living process" : "");
     if (set->hidden)
         fprintf(stderr, "; %zu of dead ones: --dead looks at them", set->hidden);
@@ -232,9 +246,9 @@ static int tell(const struct order *order, const struct view_set *set, const str
         status = print_json(set, findings, order->network ? &network : NULL) ? status : VIEW_FAILED;
     else if (set->count) {
         verdict_print_network(stdout, &network, findings);
-        print_all(set, findings, twice, order->apart);
+        print_all(set, findings, twice, order->apart, order->view.file_count > order->view.named);
     } else
-        say_nothing(set);
+        say_nothing(&order->view, set);
     network_free(&network);
     return status;
 }
@@ -262,5 +276,7 @@ int cmd_diagnose(int argc, char **argv)
     struct order order = {.view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS},
                           .apart = APART_NS};
     int status = parse_options(argc, argv, &order);
-    return status < 0 ? diagnose(&order) : status;
+    status = status < 0 ? diagnose(&order) : status;
+    view_free_files(&order.view);
+    return status;
 }

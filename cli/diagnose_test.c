@@ -124,6 +124,13 @@ static void test_recorder(void **state)
         assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 "
                      "of communicator world");
     }
+    snprintf(arguments, sizeof arguments, "mkdir -p %s/all/node && mv %s/rank_? %s/all/node && echo a >%s/all/log",
+             stage_dir, stage_dir, stage_dir, stage_dir);
+    assert_int_equal(system(arguments), 0);
+    snprintf(arguments, sizeof arguments, "%s/all", stage_dir);
+    assert_int_equal(diagnose(arguments), 5);
+    assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 ");
+    assert_shows("\nread: 4 ranks by the Flight Recorder, 1 files that are neither a black box nor a dump\n");
 }
 
 /* ---- A namespace of its own ---- */

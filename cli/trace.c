@@ -172,6 +172,7 @@ int cmd_trace(int argc, char **argv)
         return code;
     options.files = argv + optind;
     options.file_count = argc - optind;
+    options.named = argc - optind;
     if (options.clean)
         return clean(&options);
     if (!options.follow)

@@ -28,6 +28,7 @@ struct view_options {
     const char *dir;
     char **files; /* instead of the folder */
     int file_count;
+    int named;        /* the first of them; the others lie in folders that were named, where there may be anything */
     int64_t pid;      /* 0: all */
     int64_t window;   /* segments; 0: WINDOW_SEGMENTS */
     const char *comm; /* name or hexadecimal id, NULL: all */
@@ -47,6 +48,7 @@ struct view_set {
     size_t broken;     /* files named that cannot be read */
     size_t read;       /* at this look: without those that are known to be past */
     size_t unreadable; /* of all */
+    size_t strange;    /* in folders that were named: neither a black box nor a dump */
     size_t deserted;   /* of these, in the folder, of dead processes: many may be of another version, and nobody is told
                           of each */
 };
@@ -71,6 +73,15 @@ bool view_paths(const struct view_options *options, char ***paths, size_t *count
 void view_free_paths(const struct view_options *options, char **paths, size_t count);
 /* Drops the communicators that were not asked for. False: the box itself was not. */
 bool view_filter(struct blackbox *box, const struct view_options *options);
+/* ---- trace_files.c ---- */
+
+/* The words, and in place of folders the files in them, at any depth: black boxes and dumps may lie there by host.
+ * False after a sentence on stderr. Freed by view_free_files. */
+bool view_name_files(struct view_options *options, char **words, int count);
+void view_free_files(struct view_options *options);
+bool view_is_folder(const char *path);
+/* "4 dumps of the Flight Recorder, 2 black boxes": what lay in the folders that were named. */
+void view_say_files(FILE *out, const struct view_set *set);
 /* ---- trace_past.c; `past` may be NULL but where it is freed ---- */
 
 /* It need not be read again; *unreadable: it could not be. */

@@ -2,6 +2,7 @@
 /* The boxes that a command looks at, and the ranks in them. */
 #include "trace.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "dumps/dumps.h"
 #include "wire/boxfile.h"
@@ -71,18 +72,19 @@ void view_free_paths(const struct view_options *options, char **paths, size_t co
         boxfile_free(paths, count);
 }
 
-/* A file as a whole; NULL after error_note. Freed by the caller. */
-static char *slurp(const char *path, size_t *size)
+/* A file as a whole, and when it was written; NULL after error_note. Freed by the caller. */
+static char *slurp(const char *path, struct dump_file *file)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     bool fine = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= DUMP_MOST;
     char *bytes = fine ? malloc((size_t)info.st_size + 1) : NULL;
     ssize_t got = 1;
-    *size = 0;
-    while (bytes && got > 0 && *size < (size_t)info.st_size)
-        if ((got = read(fd, bytes + *size, (size_t)info.st_size - *size)) > 0)
-            *size += (size_t)got;
+    while (bytes && got > 0 && file->size < (size_t)info.st_size)
+        if ((got = read(fd, bytes + file->size, (size_t)info.st_size - file->size)) > 0)
+            file->size += (size_t)got;
+    if (fine)
+        file->written = (uint64_t)info.st_mtim.tv_sec * NS_PER_S + (uint64_t)info.st_mtim.tv_nsec;
     if (!bytes)
         error_note(TUTTI_SYSTEM_ERROR, "reading %s: no file that can be read, or longer than %u MiB", path,
                    DUMP_MOST >> 20);
@@ -126,9 +128,11 @@ static bool keep(struct view_set *set, struct blackbox *box, const struct view_o
 static tutti_result_t read_dump(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox **boxes = NULL;
-    size_t count = 0, size = 0;
-    char *bytes = slurp(path, &size);
-    tutti_result_t result = bytes ? dump_read(path, bytes, size, &boxes, &count) : TUTTI_SYSTEM_ERROR;
+    size_t count = 0;
+    struct dump_file file = {.name = path};
+    char *bytes = slurp(path, &file);
+    file.bytes = bytes;
+    tutti_result_t result = bytes ? dump_read(&file, &boxes, &count) : TUTTI_SYSTEM_ERROR;
     free(bytes);
     for (size_t i = 0; i < count; i++)
         if (!keep(set, boxes[i], options))
@@ -168,7 +172,7 @@ static bool read_whole(struct blackbox **box, const struct view_options *options
     return true;
 }
 
-static void add(struct view_set *set, const char *path, const struct view_options *options)
+static void add(struct view_set *set, const char *path, bool named, const struct view_options *options)
 {
     struct blackbox *box;
     tutti_result_t result = read_box(path, options, &box);
@@ -177,6 +181,9 @@ static void add(struct view_set *set, const char *path, const struct view_option
     if (result == TUTTI_INVALID_USAGE && options->file_count && !has_magic(path))
         result = read_dump(set, path, options);
     if (result == TUTTI_SUCCESS)
+        return;
+    set->strange += !named && result == TUTTI_INVALID_USAGE && !has_magic(path);
+    if (!named && result == TUTTI_INVALID_USAGE && !has_magic(path))
         return;
     bool there = access(path, F_OK) == 0;
     set->broken += there && options->file_count; /* in the folder it may be in the making */
@@ -256,10 +263,12 @@ bool view_load(const struct view_options *options, struct view_set *set)
             continue;
         }
         set->read++;
-        add(set, paths[i], options);
+        add(set, paths[i], !options->file_count || i < (size_t)options->named, options);
     }
     view_free_paths(options, paths, count);
-    bool fine = sort_out(set, options);
+    if (options->file_count)
+        dump_drop_older(set->boxes, &set->count);
+    bool fine = dump_join(set->boxes, set->count) && sort_out(set, options);
     view_end_look(options->past);
     if (!fine) {
         fprintf(stderr, "tutti %s: no memory\n", options->command);

@@ -199,7 +199,7 @@ static void prove_why(struct finding *finding, const struct kind_of_call *many, 
 static void say_call(struct finding *finding, const struct blackbox_op *op)
 {
     say(finding, "%s", blackbox_collective_name(op->collective));
-    if (op->collective != WIRE_BARRIER)
+    if (op->collective != WIRE_BARRIER && op->count != BLACKBOX_UNTOLD)
         say(finding, " of %" PRIu64 " %s", op->count, blackbox_type_name(op->type));
     if (op->op != WIRE_OP_NONE)
         say(finding, ", %s", blackbox_op_name(op->op));
@@ -224,7 +224,8 @@ static void prove_difference(struct finding *finding, const struct blackbox_op *
               blackbox_collective_name(many->collective));
         return;
     }
-    if (odd->count != many->count && odd->collective != WIRE_ALLTOALLV)
+    bool told = odd->count != BLACKBOX_UNTOLD && many->count != BLACKBOX_UNTOLD;
+    if (told && odd->count != many->count && odd->collective != WIRE_ALLTOALLV)
         prove(finding, "the count differs: %" PRIu64 ", %" PRIu64, odd->count, many->count);
     if (odd->type != many->type)
         prove(finding, "the type differs: %s, %s", blackbox_type_name(odd->type), blackbox_type_name(many->type));

@@ -103,12 +103,17 @@ static struct rank_list with_witness(const struct chain *chain)
     return list;
 }
 
+/* Nothing, where a dump does not tell times. */
+static void say_for(struct finding *finding, const struct member *waiter)
+{
+    if (waited(waiter))
+        say(finding, ", for %s", word_time(waited(waiter)).text);
+}
+
 static void say_where(struct finding *finding, const struct member *waiter)
 {
-    uint64_t now = waiter->box->now, since = blackbox_since(waiter->op);
     say(finding, " in %s of communicator %s", word_call(waiter->op).text, word_name(waiter->comm));
-    if (since && now > since)
-        say(finding, ", for %s", word_time(now - since).text);
+    say_for(finding, waiter);
 }
 
 /* "is waited for by ranks 0 1 in allreduce #17 of communicator world, for 2.9 s" */
@@ -175,8 +180,8 @@ static void say_message(struct finding *finding, const struct member *receiver)
     say_who(finding, receiver);
     say(finding, " does not get what rank %d sends: they wait for each other in %s", sender->comm->rank,
         word_call(sender->op).text);
-    say(finding, " and %s of communicator %s, for %s", word_call(receiver->op).text, word_name(receiver->comm),
-        word_time(receiver->box->now - blackbox_since(receiver->op)).text);
+    say(finding, " and %s of communicator %s", word_call(receiver->op).text, word_name(receiver->comm));
+    say_for(finding, receiver);
     finding->culprit.peer = sender->comm->rank;
 }
 

@@ -2,13 +2,15 @@
 /* Tells what a dump is, and makes boxes of it. */
 #include "dumps/dumps.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PICKLE     0x80 /* first byte of a pickle of protocol 2 or later */
-#define BOXES_MOST (1u << 20)
+#define PICKLE           0x80 /* first byte of a pickle of protocol 2 or later */
+#define BOXES_MOST       (1u << 20)
+#define WRITTEN_AFTER_NS (3600 * NS_PER_S) /* a dump whose newest call is older is a copy of its file */
 
 void dump_text(char *to, size_t size, const char *from)
 {
@@ -55,6 +57,13 @@ struct blackbox *dump_box(struct dump *dump, int rank)
     return box->path ? box : NULL;
 }
 
+void dump_clock(const struct dump *dump, struct blackbox *box, uint64_t newest, uint64_t limit)
+{
+    uint64_t last = newest + WRITTEN_AFTER_NS;
+    last = limit && limit < last ? limit : last;
+    box->now = newest && dump->written >= newest && dump->written <= last ? dump->written : 0;
+}
+
 struct blackbox_comm *dump_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks)
 {
     struct blackbox_comm *more = grown(box->comms, box->comm_count, sizeof *more);
@@ -79,14 +88,23 @@ struct blackbox_op *dump_op(struct blackbox_comm *comm)
     return op;
 }
 
+static const struct {
+    const char *name;
+    bool (*knows)(const json_t *root);
+    tutti_result_t (*read)(struct dump *dump);
+} libraries[] = {{DUMP_RECORDER, recorder_knows, recorder_read},
+                 {DUMP_NCCLX, ncclx_knows, ncclx_read},
+                 {DUMP_RAS, ras_knows, ras_read}};
+
 static tutti_result_t read_root(struct dump *dump)
 {
-    if (recorder_knows(dump->root))
-        return recorder_read(dump);
-    if (ncclx_knows(dump->root))
-        return ncclx_read(dump);
-    if (ras_knows(dump->root))
-        return ras_read(dump);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (libraries[i].knows(dump->root)) {
+            tutti_result_t result = libraries[i].read(dump);
+            for (size_t j = 0; j < dump->count; j++)
+                dump_text(dump->boxes[j]->header.library, sizeof dump->boxes[j]->header.library, libraries[i].name);
+            return result;
+        }
     return error_note(TUTTI_INVALID_USAGE,
                       "reading %s: neither a black box, nor a dump of the Flight Recorder, of NCCL's RAS or of NCCLX",
                       dump->path);
@@ -104,10 +122,10 @@ static json_t *parse(const char *path, const void *bytes, size_t size)
     return root;
 }
 
-tutti_result_t dump_read(const char *path, const void *bytes, size_t size, struct blackbox ***boxes, size_t *count)
+tutti_result_t dump_read(const struct dump_file *file, struct blackbox ***boxes, size_t *count)
 {
-    json_t *root = parse(path, bytes, size);
-    struct dump dump = {.path = path, .root = root};
+    json_t *root = parse(file->name, file->bytes, file->size);
+    struct dump dump = {.path = file->name, .written = file->written, .root = root};
     tutti_result_t result = root ? read_root(&dump) : TUTTI_INVALID_USAGE;
     json_decref(root);
     if (result != TUTTI_SUCCESS) {

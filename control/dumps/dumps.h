@@ -12,9 +12,29 @@
 
 #define DUMP_MOST (512u << 20) /* bytes */
 
-/* The boxes in a dump; what it is tells its content. `path` names the rank, where the dump does not, and is for
- * sentences. TUTTI_INVALID_USAGE, after error_note: it is none, or damaged. Each box and the array are the caller's. */
-tutti_result_t dump_read(const char *path, const void *bytes, size_t size, struct blackbox ***boxes, size_t *count);
+/* What is known of a dump's file. `name` names the rank, where the dump does not, and is for sentences. `written`:
+ * when, in nanoseconds since 1970; 0: not known. */
+struct dump_file {
+    const char *name;
+    const void *bytes;
+    size_t size;
+    uint64_t written;
+};
+
+#define DUMP_RECORDER "Flight Recorder"
+#define DUMP_NCCLX    "NCCLX"
+#define DUMP_RAS      "NCCL's RAS"
+
+/* The boxes in a dump; what it is tells its content, and each box's header.library: one of the names above.
+ * TUTTI_INVALID_USAGE, after error_note: it is none, or damaged. Each box and the array are the caller's. */
+tutti_result_t dump_read(const struct dump_file *file, struct blackbox ***boxes, size_t *count);
+
+/* Of several dumps of one rank by the Flight Recorder the latest stays, the others are freed. Changes the order. */
+void dump_drop_older(struct blackbox **boxes, size_t *count);
+
+/* Once all are read: groups whose members no dump names have those that are seen in them. Others' boxes stay as they
+ * are. False: no memory. */
+bool dump_join(struct blackbox *const *boxes, size_t count);
 
 /* ---- Between the parts ---- */
 
@@ -23,6 +43,7 @@ json_t *pickle_read(const void *bytes, size_t size, const char *path);
 
 struct dump {
     const char *path;
+    uint64_t written;
     const json_t *root;
     struct blackbox **boxes;
     size_t count;
@@ -32,6 +53,9 @@ struct dump {
 struct blackbox *dump_box(struct dump *dump, int rank);
 struct blackbox_comm *dump_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
 struct blackbox_op *dump_op(struct blackbox_comm *comm);
+/* This box's dump tells times, up to `newest`. It was written when its file was, if that can be: not before `newest`,
+ * and not after `limit` (0: there is none), when the program would have ended. Else the box has no time. */
+void dump_clock(const struct dump *dump, struct blackbox *box, uint64_t newest, uint64_t limit);
 /* Text from outside, without control characters. */
 void dump_text(char *to, size_t size, const char *from);
 /* Members of an object, by name: 0, "" where there is none or it is of another kind. */

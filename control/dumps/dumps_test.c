@@ -3,6 +3,7 @@
 #include "diagnosis/diagnosis.h"
 #include "dumps/dumps.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <setjmp.h>
@@ -21,11 +22,13 @@ struct pile {
     size_t count;
 };
 
+static uint64_t written; /* when the files are said to be written */
+
 static void add(struct pile *pile, const char *path, const void *bytes, size_t size)
 {
     struct blackbox **boxes;
     size_t count;
-    if (dump_read(path, bytes, size, &boxes, &count) != TUTTI_SUCCESS)
+    if (dump_read(&(struct dump_file){path, bytes, size, written}, &boxes, &count) != TUTTI_SUCCESS)
         fail_msg("%s", error_last());
     for (size_t i = 0; i < count; i++)
         pile->boxes[pile->count++] = boxes[i];
@@ -34,6 +37,7 @@ static void add(struct pile *pile, const char *path, const void *bytes, size_t s
 
 static struct findings find(const struct pile *pile)
 {
+    assert_true(dump_join(pile->boxes, pile->count));
     const struct snapshot snapshot = {.now = {pile->boxes, NULL, pile->count}, .stuck = STUCK};
     return diagnosis_find(&snapshot);
 }
@@ -55,7 +59,7 @@ static void refused(const void *bytes, size_t size, const char *words)
 {
     struct blackbox **boxes;
     size_t count;
-    assert_int_equal(dump_read("rank_0", bytes, size, &boxes, &count), TUTTI_INVALID_USAGE);
+    assert_int_equal(dump_read(&(struct dump_file){"rank_0", bytes, size, 0}, &boxes, &count), TUTTI_INVALID_USAGE);
     if (!strstr(error_last(), words))
         fail_msg("%s", error_last());
 }
@@ -78,7 +82,7 @@ static void record(struct pile *pile, int rank, int calls, int elements, const c
                          "\"input_sizes\": [[%d, 10]], "
                          "\"input_dtypes\": [\"Float\"], \"output_sizes\": [[3]], \"output_dtypes\": [\"Float\"], "
                          "\"state\": \"%s\", "
-                         "\"is_p2p\": false, \"retired\": false}",
+                         "\"is_p2p\": false, \"retired\": false, \"timeout_ms\": 600000}",
                          i > 1 ? ", " : "", i, i, i == calls ? elements : 5, i < calls ? "completed" : state);
     snprintf(text + used, sizeof text - (size_t)used, "]}");
     snprintf(path, sizeof path, "/tmp/trace_rank_%d.json", rank);
@@ -103,12 +107,73 @@ static void test_recorder_size(void **state)
     expect(&pile, FINDING_MISMATCH, 1, "rank 1 called allreduce of 60 float, ranks 0 2 3 called allreduce of 50 float");
 }
 
+#define CREATED 1700000000000000000ull
+
+/* The program waits since the call was made, until its file was written: nothing in the dump is as late. */
+static void test_recorder_waits(void **state)
+{
+    static const struct {
+        uint64_t written;
+        const char *words;
+    } cases[] = {{CREATED + 10 * NS_PER_S, "in allreduce #3 of communicator default_pg, for 10.0 s;"},
+                 {CREATED + 590 * NS_PER_S, "in allreduce #3 of communicator default_pg, for 590.0 s;"},
+                 {0, "in allreduce #3 of communicator default_pg;"},
+                 {CREATED - NS_PER_S, "in allreduce #3 of communicator default_pg;"},
+                 {CREATED + 900 * NS_PER_S, "in allreduce #3 of communicator default_pg;"}}; /* a copy: it was patient
+                                                                                              for 600 s */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pile pile = {0};
+        written = cases[i].written;
+        for (int rank = 0; rank < 4; rank++)
+            record(&pile, rank, rank == 2 ? 2 : 3, 5, rank == 2 ? "completed" : "started");
+        expect(&pile, FINDING_BEHIND, 2, cases[i].words);
+    }
+    written = 0;
+}
+
+/* PyTorch 2.15 of Gloo: one group, which is none, in pg_config; calls that stay scheduled. */
+static void record_gloo(struct pile *pile, int rank, const char *group, int calls, int completed)
+{
+    char text[4096], path[64];
+    int used = snprintf(text, sizeof text,
+                        "{\"version\": \"2.10\", \"comm_lib_version\": \"\", \"pg_config\": {\"\": {\"name\": \"\", "
+                        "\"desc\": \"\", \"ranks\": \"[%d]\"}}, \"pg_status\": {\"1\": "
+                        "{\"last_completed_collective\": \"%d\"}}, \"entries\": [",
+                        rank, completed);
+    for (int i = 1; i <= calls; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%s{\"pg_id\": 1, \"process_group\": [\"1\", \"%s\"], \"collective_seq_id\": %d, "
+                         "\"profiling_name\": \"gloo:all_reduce\", \"time_created_ns\": 1700000000000000000, "
+                         "\"input_sizes\": [[10]], \"input_dtypes\": [\"Float\"], \"state\": \"scheduled\", "
+                         "\"retired\": %s, \"timeout_ms\": 600000}",
+                         i > 1 ? ", " : "", group, i, i <= completed ? "true" : "false");
+    snprintf(text + used, sizeof text - (size_t)used, "]}");
+    snprintf(path, sizeof path, "/tmp/trace_rank_%d", rank);
+    add(pile, path, text, strlen(text));
+}
+
+static void test_recorder_gloo(void **state)
+{
+    struct pile pile = {0};
+    for (int rank = 0; rank < 3; rank++)
+        record_gloo(&pile, rank, "default_pg", rank == 1 ? 2 : 3, 2);
+    expect(&pile, FINDING_BEHIND, 1,
+           "rank 1 has not called allreduce #3 and is waited for by ranks 0 2 in allreduce #3");
+    record_gloo(&pile, 0, "default_pg", 3, 2);
+    record_gloo(&pile, 2, "default_pg", 3, 2);
+    expect(&pile, FINDING_ABSENT, 1, "rank 1");
+    record_gloo(&pile, 5, "tensor", 3, 2); /* a group of ranks 2 and 5: there they are 0 and 1 */
+    record_gloo(&pile, 2, "tensor", 2, 2);
+    expect(&pile, FINDING_BEHIND, 0, "rank 0 has not called allreduce #3 and is waited for by rank 1");
+}
+
 static void test_recorder_without_rank(void **state)
 {
     static const char text[] = "{\"version\": \"2.10\", \"entries\": []}";
     struct blackbox **boxes;
     size_t count;
-    assert_int_equal(dump_read("/tmp/trace.json", text, sizeof text - 1, &boxes, &count), TUTTI_INVALID_USAGE);
+    assert_int_equal(dump_read(&(struct dump_file){"/tmp/trace.json", text, sizeof text - 1, 0}, &boxes, &count),
+                     TUTTI_INVALID_USAGE);
     assert_non_null(strstr(error_last(), "its name must end with the rank"));
 }
 
@@ -117,6 +182,9 @@ static void test_recorder_without_rank(void **state)
 #define RANK(rank, calls)                                                                                              \
     "{\"rank\": " #rank ", \"host\": \"n\", \"pid\": 10" #rank                                                         \
     ", \"status\": {}, \"collective_counts\": {\"AllReduce\": " #calls ", \"Broadcast\": 7}}"
+#define OTHER(rank)                                                                                                    \
+    "{\"rank\": " #rank ", \"host\": \"n\", \"pid\": 10" #rank                                                         \
+    ", \"status\": {}, \"collective_counts\": {\"AllReduce\": 8, \"Broadcast\": 8}}"
 #define RAS(ranks, missing)                                                                                            \
     "{\"nccl_version\": \"2.28.3\", \"communicators\": [{\"hash\": \"0xab\", \"size\": 3, \"ranks\": [" ranks          \
     "], \"missing_ranks\": [" missing "]}]}"
@@ -128,6 +196,18 @@ static void test_ras_counts(void **state)
     add(&pile, "ras.json", text, sizeof text - 1);
     expect(&pile, FINDING_BEHIND, 1,
            "rank 1 (process 101) has not called allreduce #16 and is waited for by ranks 0 2");
+}
+
+/* As many calls, and not the same: RAS tells no sizes, so none are said. */
+static void test_ras_mismatch(void **state)
+{
+    static const char text[] = RAS(RANK(0, 9) ", " RANK(1, 9) ", " OTHER(2), "");
+    struct pile pile = {0};
+    add(&pile, "ras.json", text, sizeof text - 1);
+    expect(&pile, FINDING_MISMATCH, 2, "rank 2 (process 102) called broadcast, ranks 0 1 called allreduce");
+    static const char first[] = RAS(OTHER(0) ", " RANK(1, 9) ", " RANK(2, 9), "");
+    add(&pile, "ras.json", first, sizeof first - 1);
+    expect(&pile, FINDING_MISMATCH, 0, "rank 0 (process 100) called broadcast, ranks 1 2 called allreduce");
 }
 
 static void test_ras_dead(void **state)
@@ -247,7 +327,7 @@ static void test_noise(void **state)
             bytes[(size_t)rand_r(&seed) % size] = (char)rand_r(&seed);
         struct blackbox **boxes;
         size_t count;
-        if (dump_read("rank_0", bytes, size, &boxes, &count) != TUTTI_SUCCESS)
+        if (dump_read(&(struct dump_file){"rank_0", bytes, size, 0}, &boxes, &count) != TUTTI_SUCCESS)
             continue;
         struct findings found = find(&(struct pile){.boxes = {count ? boxes[0] : NULL}, .count = count > 0});
         findings_free(&found);
@@ -264,8 +344,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorder_behind),
         cmocka_unit_test(test_recorder_size),
+        cmocka_unit_test(test_recorder_waits),
+        cmocka_unit_test(test_recorder_gloo),
         cmocka_unit_test(test_recorder_without_rank),
         cmocka_unit_test(test_ras_counts),
+        cmocka_unit_test(test_ras_mismatch),
         cmocka_unit_test(test_ras_dead),
         cmocka_unit_test(test_ras_healthy),
         cmocka_unit_test(test_pickle),

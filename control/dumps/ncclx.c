@@ -98,7 +98,7 @@ static uint64_t duration_of(const json_t *call)
 }
 
 /* Of sends and receives not every rank makes as many, so they are compared with nothing. */
-static bool add_call(struct blackbox *box, struct blackbox_comm *comm, const json_t *call, enum wire_op_state state)
+static bool add_call(struct blackbox_comm *comm, const json_t *call, enum wire_op_state state)
 {
     struct blackbox_op *op = json_is_object(call) ? dump_op(comm) : NULL;
     if (!op)
@@ -106,26 +106,24 @@ static bool add_call(struct blackbox *box, struct blackbox_comm *comm, const jso
     op->collective = FIND(kinds, dump_string(call, "opName"), WIRE_GROUP);
     op->type = FIND(types, dump_string(call, "dataType"), WIRE_OP_NONE);
     op->seq = dump_number(call, "opCount");
-    op->count = op->collective == WIRE_ALLTOALLV || op->collective == WIRE_BARRIER ? 0 : dump_number(call, "count");
+    op->count = op->collective == WIRE_ALLTOALLV || op->collective == WIRE_BARRIER ? BLACKBOX_UNTOLD
+                                                                                   : dump_number(call, "count");
     op->state = state;
     op->device = true;
     op->begin = op->head_since = time_of(call, "enqueueTs");
     op->start = time_of(call, "startTs");
     op->end = state == WIRE_OP_DONE && op->start ? op->start + duration_of(call) : 0;
     dump_text(op->algorithm, sizeof op->algorithm, "recorded");
-    box->now = op->begin > box->now ? op->begin : box->now;
-    box->now = op->end > box->now ? op->end : box->now;
     return true;
 }
 
 /* One call, or a list of them. */
-static bool add_calls(struct blackbox *box, struct blackbox_comm *comm, const json_t *from, const char *name,
-                      enum wire_op_state state)
+static bool add_calls(struct blackbox_comm *comm, const json_t *from, const char *name, enum wire_op_state state)
 {
     json_t *calls = part(from, name), *call;
     size_t at;
-    bool fine = add_call(box, comm, calls, state);
-    json_array_foreach(calls, at, call) fine = fine && add_call(box, comm, call, state);
+    bool fine = add_call(comm, calls, state);
+    json_array_foreach(calls, at, call) fine = fine && add_call(comm, call, state);
     json_decref(calls);
     return fine;
 }
@@ -141,10 +139,10 @@ static bool add_comm(struct blackbox *box, const json_t *from)
     uint64_t rank = number_of(from, "rank"), nranks = number_of(from, "nRanks");
     bool sane = nranks >= 1 && nranks <= RANKS_MOST && rank < nranks;
     struct blackbox_comm *comm = sane ? dump_comm(box, id, *called ? called : text, (int)rank, (int)nranks) : NULL;
-    bool fine = !sane || (comm && add_calls(box, comm, from, "CT_pastColls", WIRE_OP_DONE) &&
-                          add_calls(box, comm, from, "CT_currentColl", WIRE_OP_RUNNING) &&
-                          add_calls(box, comm, from, "CT_currentColls", WIRE_OP_RUNNING) &&
-                          add_calls(box, comm, from, "CT_pendingColls", WIRE_OP_ENQUEUED));
+    bool fine = !sane || (comm && add_calls(comm, from, "CT_pastColls", WIRE_OP_DONE) &&
+                          add_calls(comm, from, "CT_currentColl", WIRE_OP_RUNNING) &&
+                          add_calls(comm, from, "CT_currentColls", WIRE_OP_RUNNING) &&
+                          add_calls(comm, from, "CT_pendingColls", WIRE_OP_ENQUEUED));
     json_decref(hash);
     json_decref(name);
     return fine;
@@ -167,6 +165,18 @@ static int world_rank(const json_t *root)
     return rank < RANKS_MOST ? (int)rank : 0;
 }
 
+static uint64_t newest(const struct blackbox *box)
+{
+    uint64_t latest = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++) {
+            const struct blackbox_op *op = &box->comms[i].ops[j];
+            uint64_t last = op->end > op->begin ? op->end : op->begin;
+            latest = last > latest ? last : latest;
+        }
+    return latest;
+}
+
 tutti_result_t ncclx_read(struct dump *dump)
 {
     const char *key;
@@ -174,5 +184,7 @@ tutti_result_t ncclx_read(struct dump *dump)
     struct blackbox *box = dump_box(dump, world_rank(dump->root));
     bool fine = box != NULL;
     json_object_foreach((json_t *)dump->root, key, comm) if (is_comm(comm)) fine = fine && add_comm(box, comm);
+    if (fine)
+        dump_clock(dump, box, newest(box), 0);
     return fine ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", dump->path);
 }

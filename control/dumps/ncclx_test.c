@@ -26,12 +26,13 @@
 
 static struct blackbox *boxes[16];
 static size_t count;
+static uint64_t written;
 
 static void add(const char *text)
 {
     struct blackbox **more;
     size_t got;
-    if (dump_read("dump.json", text, strlen(text), &more, &got) != TUTTI_SUCCESS)
+    if (dump_read(&(struct dump_file){"dump.json", text, strlen(text), written}, &more, &got) != TUTTI_SUCCESS)
         fail_msg("%s", error_last());
     for (size_t i = 0; i < got; i++)
         boxes[count++] = more[i];

@@ -56,6 +56,20 @@ static int more_of(const json_t *rank, const json_t *than)
     return WIRE_ALLREDUCE;
 }
 
+static bool same_calls(const json_t *rank, const json_t *other)
+{
+    return json_equal(json_object_get(rank, "collective_counts"), json_object_get(other, "collective_counts"));
+}
+
+/* A rank that has called other things than this one, for comparison; this one, if there is none. */
+static const json_t *first_unlike(const json_t *ranks, const json_t *one)
+{
+    size_t at;
+    json_t *rank;
+    json_array_foreach(ranks, at, rank) if (!same_calls(rank, one)) return rank;
+    return one;
+}
+
 static struct blackbox *box_of(struct ras *ras, const json_t *rank)
 {
     char key[160];
@@ -95,6 +109,7 @@ static bool add_call(struct ras *ras, const json_t *rank, const json_t *least, b
     op->seq = calls;
     op->collective = more_of(rank, least);
     op->device = true;
+    op->count = BLACKBOX_UNTOLD;
     op->state = waits ? WIRE_OP_RUNNING : WIRE_OP_DONE;
     dump_text(op->algorithm, sizeof op->algorithm, "counted");
     return true;
@@ -122,10 +137,12 @@ static bool add_comm(struct ras *ras, const json_t *comm)
     bool fine = true;
     find_extremes(ranks, &least, &most);
     bool differ = most && calls_of(most) != calls_of(least);
+    const json_t *unlike = first_unlike(ranks, least);
     json_array_foreach(ranks, at, rank)
     {
         bool waits = json_array_size(missing) || (differ && calls_of(rank) == calls_of(most));
-        fine = fine && add_rank(ras, comm, rank, false) && add_call(ras, rank, least, waits);
+        fine = fine && add_rank(ras, comm, rank, false) &&
+               add_call(ras, rank, same_calls(rank, least) ? unlike : least, waits);
     }
     json_array_foreach(missing, at,
                        rank) if (json_is_true(json_object_get(json_object_get(rank, "status"), "considered_dead")))

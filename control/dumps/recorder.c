@@ -5,6 +5,7 @@
  */
 #include "dumps/dumps.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -13,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANKS_MOST (1 << 20)
+#define RANKS_MOST    (1 << 20)
+#define PATIENCE_MOST (7 * 24 * 3600 * 1000ull) /* milliseconds that a call may wait for its peers */
+#define LATE_NS       (120 * NS_PER_S)          /* after a call's patience was over its process has dumped, and ended */
 
 struct kind {
     const char *name; /* behind "nccl:", "gloo:" */
@@ -139,13 +142,13 @@ static uint64_t product(const json_t *sizes)
     return all;
 }
 
-/* Of what all ranks must agree about; where sizes differ from rank to rank, 0. */
+/* Of what all ranks must agree about; where sizes differ from rank to rank, none. */
 static uint64_t count_of(const json_t *entry, int collective)
 {
     bool by_output = collective == WIRE_REDUCE_SCATTER;
     bool differs = collective == WIRE_GATHER || collective == WIRE_SCATTER || collective == WIRE_ALLTOALLV ||
                    collective == WIRE_BARRIER;
-    return differs ? 0 : product(json_object_get(entry, by_output ? "output_sizes" : "input_sizes"));
+    return differs ? BLACKBOX_UNTOLD : product(json_object_get(entry, by_output ? "output_sizes" : "input_sizes"));
 }
 
 static int type_of(const json_t *entry)
@@ -168,20 +171,34 @@ static int collective_of(const char *name, int *peer)
     return FIND(kinds, start, length, WIRE_GROUP);
 }
 
-static enum wire_op_state state_of(const json_t *entry)
+/* Gloo's entries stay "scheduled": what is retired, and was counted as completed, is over. */
+static bool is_counted(const json_t *root, const json_t *entry)
+{
+    char group[24];
+    snprintf(group, sizeof group, "%llu", (unsigned long long)dump_number(entry, "pg_id"));
+    const json_t *last =
+        json_object_get(json_object_get(json_object_get(root, "pg_status"), group), "last_completed_collective");
+    const char *text = json_string_value(last); /* in JSON; a number in pickles */
+    long long number = text ? strtoll(text, NULL, 10) : json_integer_value(last);
+    return json_is_true(json_object_get(entry, "retired")) && number > 0 &&
+           dump_number(entry, "collective_seq_id") <= (uint64_t)number;
+}
+
+static enum wire_op_state state_of(const json_t *root, const json_t *entry)
 {
     const char *state = dump_string(entry, "state");
-    if (strcmp(state, "completed") == 0)
+    if (strcmp(state, "completed") == 0 ||
+        (strncmp(dump_string(entry, "profiling_name"), "gloo:", 5) == 0 && is_counted(root, entry)))
         return WIRE_OP_DONE;
     return strcmp(state, "started") == 0 ? WIRE_OP_RUNNING : WIRE_OP_ENQUEUED;
 }
 
-static void later(struct blackbox *box, uint64_t time)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-    box->now = time > box->now ? time : box->now;
+    return a > b ? a : b;
 }
 
-static bool add_op(struct blackbox *box, struct blackbox_comm *comm, const json_t *entry)
+static bool add_op(const json_t *root, struct blackbox_comm *comm, const json_t *entry)
 {
     struct blackbox_op *op = dump_op(comm);
     if (!op)
@@ -192,7 +209,7 @@ static bool add_op(struct blackbox *box, struct blackbox_comm *comm, const json_
     op->seq = dump_number(entry, message ? "p2p_seq_id" : "collective_seq_id");
     op->type = type_of(entry);
     op->count = count_of(entry, op->collective);
-    op->state = state_of(entry);
+    op->state = state_of(root, entry);
     op->device = true;
     op->begin = op->head_since = dump_number(entry, "time_created_ns");
     op->start = dump_number(entry, "time_discovered_started_ns");
@@ -202,32 +219,90 @@ static bool add_op(struct blackbox *box, struct blackbox_comm *comm, const json_
     if (op->root >= 0 && op->root < 32)
         *(op->collective == WIRE_SEND ? &op->sends_to : &op->recvs_from) = 1u << op->root;
     dump_text(op->algorithm, sizeof op->algorithm, "recorded");
-    later(box, op->begin);
-    later(box, op->start);
-    later(box, op->end);
     return true;
 }
 
 /* ---- All ---- */
 
-/* The keys of pg_config are what entries call "process_group". */
-static tutti_result_t add_comms(struct blackbox *box, const json_t *root, int rank)
+static bool add_ops(const json_t *root, struct blackbox_comm *comm, const char *group)
+{
+    size_t at;
+    json_t *entry;
+    json_array_foreach(json_object_get(root, "entries"), at, entry)
+    {
+        const char *name = json_string_value(json_array_get(json_object_get(entry, "process_group"), 0));
+        if (name && strcmp(name, group) == 0 && !add_op(root, comm, entry))
+            return false;
+    }
+    return true;
+}
+
+/* The keys of pg_config are what entries call "process_group". Gloo has one key, which names no group. */
+static bool add_declared(struct blackbox *box, const json_t *root, int rank)
 {
     const char *key;
     json_t *group;
     json_object_foreach(json_object_get(root, "pg_config"), key, group)
     {
-        struct blackbox_comm *comm = add_comm(box, key, group, rank);
-        size_t at = 0;
-        json_t *entry;
-        json_array_foreach(json_object_get(root, "entries"), at, entry)
-        {
-            const char *name = json_string_value(json_array_get(json_object_get(entry, "process_group"), 0));
-            if (comm && name && strcmp(name, key) == 0 && !add_op(box, comm, entry))
-                return error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", box->path);
-        }
+        struct blackbox_comm *comm = *key ? add_comm(box, key, group, rank) : NULL;
+        if (comm && !add_ops(root, comm, key))
+            return false;
     }
-    return TUTTI_SUCCESS;
+    return true;
+}
+
+static bool has_comm(const struct blackbox *box, uint64_t id)
+{
+    for (size_t i = 0; i < box->comm_count; i++)
+        if (box->comms[i].id == id)
+            return true;
+    return false;
+}
+
+/* Groups that only the entries name, by "process_group": [name, description]. The dumps of all tell who is in them. */
+static bool add_undeclared(struct blackbox *box, const json_t *root, int rank)
+{
+    size_t at;
+    json_t *entry;
+    json_array_foreach(json_object_get(root, "entries"), at, entry)
+    {
+        const json_t *group = json_object_get(entry, "process_group");
+        const char *key = json_string_value(json_array_get(group, 0)),
+                   *desc = json_string_value(json_array_get(group, 1));
+        if (!key || json_object_get(json_object_get(root, "pg_config"), key))
+            continue;
+        uint64_t id = hash_bytes(2, key, strlen(key));
+        if (has_comm(box, id))
+            continue;
+        struct blackbox_comm *comm =
+            dump_comm(box, id, desc && strcmp(desc, "undefined") != 0 ? desc : key, rank, rank + 1);
+        if (!comm)
+            return false;
+        comm->undeclared = true;
+        if (!add_ops(root, comm, key))
+            return false;
+    }
+    return true;
+}
+
+static void note_times(const struct dump *dump, struct blackbox *box)
+{
+    uint64_t newest = 0, limit = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++) {
+            const struct blackbox_op *op = &box->comms[i].ops[j];
+            newest = later(newest, later(op->begin, later(op->start, op->end)));
+        }
+    size_t at;
+    json_t *entry;
+    json_array_foreach(json_object_get(dump->root, "entries"), at, entry)
+    {
+        uint64_t patience = dump_number(entry, "timeout_ms"), begin = dump_number(entry, "time_created_ns");
+        uint64_t ends = begin + (patience < PATIENCE_MOST ? patience : PATIENCE_MOST) * NS_PER_MS + LATE_NS;
+        if (patience && begin && state_of(dump->root, entry) != WIRE_OP_DONE && (!limit || ends < limit))
+            limit = ends;
+    }
+    dump_clock(dump, box, newest, limit);
 }
 
 tutti_result_t recorder_read(struct dump *dump)
@@ -241,5 +316,8 @@ tutti_result_t recorder_read(struct dump *dump)
     if (!box)
         return error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", dump->path);
     dump_text(box->header.host, sizeof box->header.host, dump_string(dump->root, "host_name"));
-    return add_comms(box, dump->root, rank);
+    if (!add_declared(box, dump->root, rank) || !add_undeclared(box, dump->root, rank))
+        return error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", dump->path);
+    note_times(dump, box);
+    return TUTTI_SUCCESS;
 }

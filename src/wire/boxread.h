@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define BLACKBOX_UNTOLD UINT64_MAX /* a count: it is not known, as in some dumps of other libraries */
+
 struct blackbox_op {
     uint64_t position; /* in the communicator's ring */
     uint64_t seq, count, bytes;
@@ -44,6 +46,7 @@ struct blackbox_comm {
     uint64_t opened, closed;
     uint64_t unrecorded, newest_unrecorded, captured;
     uint64_t memory[WIRE_BOX_MEMORY];
+    bool undeclared; /* of a dump that does not name the members: `nranks` is what the dumps show */
     char name[WIRE_BOX_NAME], sentence[WIRE_BOX_SENTENCE];
     struct blackbox_op *ops; /* in the order of their calls */
     size_t op_count;

@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct blackbox **boxes;
         size_t made;
         snprintf(path, sizeof path, "rank_%d", rank);
-        if (dump_read(path, data + 1, size - 1, &boxes, &made) != TUTTI_SUCCESS)
+        if (dump_read(&(struct dump_file){path, data + 1, size - 1, data[0] * 8ull << 56}, &boxes, &made) !=
+            TUTTI_SUCCESS)
             continue;
         for (size_t i = 0; i < made; i++)
             if (count < BOXES)
