@@ -10,7 +10,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from . import launched
+from . import alias, launched
 
 
 def _make(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -47,6 +47,7 @@ def autoload() -> None:
     dist.register_rendezvous_handler(launched.SCHEME, launched.meet)
     wrapped = _monitored_barrier(dist.monitored_barrier)
     dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = wrapped
+    alias.install()
 
 
 autoload()
