@@ -43,6 +43,43 @@ static uint64_t taken_by_the_dead(const struct view_set *boxes)
     return bytes;
 }
 
+/* Is a folder in memory? `out` is told what it is else. */
+static bool in_memory(const char *dir, struct doctor_result *out)
+{
+    static const struct {
+        long type;
+        const char *name;
+    } known[] = {{EXT4_SUPER_MAGIC, "ext4"},
+                 {XFS_SUPER_MAGIC, "xfs"},
+                 {BTRFS_SUPER_MAGIC, "btrfs"},
+                 {NFS_SUPER_MAGIC, "NFS"},
+                 {OVERLAYFS_SUPER_MAGIC, "overlay"}};
+    struct statfs disk;
+    const char *name = "no tmpfs";
+    if (statfs(dir, &disk) != 0 || disk.f_type == TMPFS_MAGIC || disk.f_type == RAMFS_MAGIC)
+        return true;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if ((long)disk.f_type == known[i].type)
+            name = known[i].name;
+    doctor_found(out, "; %s is not in memory but on a disk (%s)", dir, name);
+    return false;
+}
+
+static void on_a_disk(struct doctor_result *out, const char *dir)
+{
+    static const char cost[] = "the kernel writes the boxes to the disk again and again, and ranks wait for it "
+                               "meanwhile: milliseconds in operations of microseconds";
+    struct statfs shm;
+    if (in_memory(dir, out))
+        return;
+    if (statfs("/dev/shm", &shm) == 0 && shm.f_type == TMPFS_MAGIC)
+        doctor_complain(out, DOCTOR_WARN, cost, "export TUTTI_TRACE_DIR=/dev/shm");
+    else
+        doctor_complain(out, DOCTOR_WARN, cost,
+                        "mount -t tmpfs none /dev/shm (docker: --shm-size=1g, or "
+                        "--ipc=host)");
+}
+
 /* `size`: of the folder's disk, with which there is room. */
 static void too_little_room(struct doctor_result *out, const char *dir, enum doctor_state state, uint64_t size)
 {
@@ -81,6 +118,7 @@ void doctor_boxes(const struct doctor *doctor, struct doctor_result *out)
         doctor_complain(out, state, blind, "tutti trace --clean");
     else if (free_bytes < wanted)
         too_little_room(out, dir, state, all - free_bytes + wanted);
+    on_a_disk(out, dir);
     getrlimit(RLIMIT_FSIZE, &file);
     if (file.rlim_cur < WIRE_BOX_BYTES) {
         doctor_found(out, "; files may have %s (ulimit -f)", view_size(file.rlim_cur).text);
@@ -116,6 +154,10 @@ void doctor_shared(const struct doctor *doctor, struct doctor_result *out)
     if (room < wanted)
         doctor_complain(out, DOCTOR_WRONG, "ranks of this host fail to connect, or talk by TCP, when it is full",
                         "mount -o remount,size=%juM /dev/shm (docker: --shm-size=%jum)", (uintmax_t)(wanted / MIB + 64),
+                        (uintmax_t)(wanted / MIB + 64));
+    if (!in_memory("/dev/shm", out))
+        doctor_complain(out, DOCTOR_WRONG, "what ranks write for one another is written to the disk, too",
+                        "mount -t tmpfs none /dev/shm (docker: --shm-size=%jum, or --ipc=host)",
                         (uintmax_t)(wanted / MIB + 64));
     doctor_complain(out, DOCTOR_WARN, "memory that lanes have used once is given back at their end only",
                     "allow memfd_create in the container's seccomp profile");

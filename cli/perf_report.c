@@ -100,6 +100,15 @@ static void open_json(struct report *report)
             o->blocking, o->replays, report->perf->workers->seats->name);
 }
 
+/* A rank that has no other: its rows look like a great bandwidth, and are a copy at most. */
+static void tell_of_one_rank(const struct perf *perf)
+{
+    if (perf->size == 1)
+        printf("# ONE RANK ALONE is measured: nothing goes to another rank, so these rows are no bandwidth.\n"
+               "# For N ranks on this host: tutti perf %s -np N\n#\n",
+               perf->options.collective->name);
+}
+
 struct report *report_open(const struct perf *perf)
 {
     struct report *report = calloc(1, sizeof *report);
@@ -107,8 +116,10 @@ struct report *report_open(const struct perf *perf)
         perf_die("out of memory");
     report->perf = perf;
     report->writes = perf->process == 0;
-    if (report->writes)
+    if (report->writes) {
+        tell_of_one_rank(perf);
         print_head(perf);
+    }
     introduce(report);
     if (report->writes) {
         print_columns();

@@ -2,6 +2,7 @@
 /* tutti tune: runs every algorithm that takes the shape, for each transport, number of ranks, collective and size. */
 #include "tune.h"
 #include "cli.h"
+#include "noise.h"
 
 #include "algorithm/algorithm.h"
 #include "base/clock.h"
@@ -19,6 +20,10 @@
 
 enum { MOST_RULES = 4096 };
 
+/* Two measurements of one thing that nothing disturbs are nearer to one another than this, but for a few. */
+#define APART       1.5
+#define APART_SHARE 0.1
+
 /* Below a page a system call cannot gain. */
 #define CMA_LEAST 4096
 #define CMA_GAIN  1.05
@@ -29,6 +34,21 @@ struct rules {
 };
 
 /* ---- measuring ---- */
+
+bool tune_listen(const struct tune_options *options)
+{
+    char found[300];
+    struct noise noise = noise_look();
+    int most = options->rank_counts ? options->ranks[options->rank_counts - 1] : 1;
+    if (!noise_is_loud(&noise, most, found, sizeof found))
+        return true;
+    failure("tune", "this machine is too busy to be measured: %s", found);
+    if (options->force)
+        failure("tune", "measuring all the same, by --force: the result may fit a busy machine alone");
+    else
+        failure("tune", "nothing was measured. End what else runs here (top shows it), or give --force");
+    return options->force;
+}
 
 static void perf_name(enum coll coll, char *out, size_t size)
 {
@@ -67,6 +87,23 @@ static void tell(struct tune_progress *progress, const struct tune_case *c, cons
     tune_tell(progress, what);
 }
 
+static int times, times_apart; /* that were taken twice; and those of which one was half as long again as the other */
+
+static void count_apart(double one, double other)
+{
+    times += one > 0;
+    times_apart += one > APART * other || other > APART * one;
+}
+
+static void tell_apart(void)
+{
+    if (times_apart > APART_SHARE * times)
+        failure("tune",
+                "%d of %d times differ by half or more from their second measurement: the machine was busy "
+                "meanwhile, and the table may fit that alone. Measure again when nothing else runs",
+                times_apart, times);
+}
+
 /* The least of two sweeps, because noise only adds. No times at all if one fails. */
 static void measure_one(const struct tune_options *options, const char *collective, int ranks, char *const settings[2],
                         double us[TUNE_SIZES])
@@ -75,8 +112,10 @@ static void measure_one(const struct tune_options *options, const char *collecti
     bool good = tune_sweep(options, collective, ranks, settings, 2, us);
     if (good && !options->quick) {
         good = tune_sweep(options, collective, ranks, settings, 2, again);
-        for (int k = 0; k < TUNE_SIZES; k++)
+        for (int k = 0; good && k < TUNE_SIZES; k++) {
+            count_apart(us[k], again[k]);
             us[k] = again[k] < us[k] ? again[k] : us[k];
+        }
     }
     if (!good)
         memset(us, 0, TUNE_SIZES * sizeof *us);
@@ -219,6 +258,8 @@ int cmd_tune(int argc, char **argv)
         return failure("tune", "cannot write %s, so nothing is measured: %s", options.output, strerror(errno));
     if (options.gpu)
         return tune_gpu(&options);
+    if (!tune_listen(&options))
+        return EXIT_FAILED;
     struct job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};
     if (!job.rules.list)
         return failure("tune", "out of memory");
@@ -227,6 +268,7 @@ int cmd_tune(int argc, char **argv)
     each_case(&options, do_case, &job);
     if (options.transports[CHOICE_SHM])
         advise_cma(&options);
+    tell_apart();
     if (job.out_of_room)
         failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks",
                 MOST_RULES);

@@ -16,7 +16,7 @@ struct tune_options {
     int ranks[TUNE_RANKS]; /* ascending */
     int rank_counts;
     bool transports[CHOICE_CLASS_COUNT];
-    bool quick;
+    bool quick, force;     /* force: measure on a busy machine, too */
     const char *transport; /* NULL: all */
     const char *output;
     bool gpu;
@@ -28,6 +28,9 @@ struct tune_options {
 int tune_parse(int argc, char **argv, struct tune_options *options);
 
 extern const char *const tune_transports[CHOICE_CLASS_COUNT];
+
+/* Says what else runs here. False: too much for a measurement, and nobody forces it. (tune.c) */
+bool tune_listen(const struct tune_options *options);
 
 /* The sizes at which times are taken. Returns how many. */
 int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES]);

@@ -365,6 +365,8 @@ int tune_gpu(struct tune_options *options)
     int code = check(options);
     if (code != EXIT_OK)
         return code;
+    if (!tune_listen(options))
+        return EXIT_FAILED;
     struct job *job = calloc(1, sizeof *job);
     if (!job)
         return failure("tune", "out of memory");

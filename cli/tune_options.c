@@ -47,6 +47,7 @@ static const struct option_row rows[] = {
      TO_TEXT(T, output)},
     {0, "gpu", NULL, "measure the ways between GPUs", TO_FLAG(T, gpu)},
     {'e', "maxbytes", "N", "with --gpu: largest vector (default 1G, with --quick 256M)", TO_SIZE(T, most, 1)},
+    {0, "force", NULL, "measure although the machine is busy; it is told anyhow", TO_FLAG(T, force)},
     {0, "only", "LIST", "with --gpu: these parameters, such as TUTTI_COPY_FROM,TUTTI_BLOCKS", TO_TEXT(T, only)},
 };
 #undef T

@@ -401,6 +401,35 @@ class Tune(unittest.TestCase):
             self.assertEqual(os.listdir(folder), ["file"])
 
 
+    def start_busy(self, *args):
+        """Beside a program on each processor that never rests."""
+        for _ in os.sched_getaffinity(0):
+            other = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+            self.addCleanup(other.wait)
+            self.addCleanup(other.kill)
+        job = subprocess.Popen([*EMULATOR, TUTTI, "tune", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+        self.addCleanup(lambda: (job.stdout.close(), job.stderr.close()))
+        return job
+
+    BUSY = (r"^tutti tune: this machine is too busy to be measured: other processes use [1-9]\d*\.\d\d of the \d+ "
+            r"processors, .*; work that is always the same takes \d+ us, but 1 time of 10 more than \d+ us\n"
+            r"tutti tune: ")
+
+    def test_busy_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = os.path.join(folder, "table.json")
+            job = self.start_busy("-o", table)
+            out, err = job.communicate(timeout=DEADLINE)
+            self.assertEqual((job.returncode, out), (1, ""), err)
+            self.assertRegex(err, self.BUSY + r"nothing was measured\..* --force\n")
+            self.assertEqual(os.listdir(folder), [])
+            job = self.start_busy("-o", table, "--force", "--quick", "-n", "2")
+            self.assertTrue(job.stdout.readline().startswith("[1/"))
+            job.terminate()
+            self.assertRegex(job.communicate(timeout=DEADLINE)[1], self.BUSY + "measuring all the same, by --force")
+
+
 class Program(unittest.TestCase):
     def test_version(self):
         with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as file:

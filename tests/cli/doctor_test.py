@@ -70,7 +70,7 @@ def wait_for(condition):
 
 class Doctor(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="tutti-doctor-")
+        self.folder = tempfile.mkdtemp(prefix="tutti-doctor-", dir="/dev/shm")
         self.addCleanup(shutil.rmtree, self.folder)
 
     def doctor(self, *args, before=(), env=None, **more):
@@ -170,6 +170,38 @@ class Memory(Doctor):
                 "/dev/shm has .* free of",
                 "mount -o remount,size=.*M /dev/shm",
             )
+
+    def disk(self):
+        """A folder that is not in memory."""
+        for folder in ("/var/tmp", "/tmp", os.getcwd()):
+            kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout
+            if kind.strip() not in ("tmpfs", "ramfs"):
+                made = tempfile.mkdtemp(prefix="tutti-doctor-", dir=folder)
+                self.addCleanup(shutil.rmtree, made)
+                return made
+        return self.skipTest("all folders here are in memory")
+
+    def test_boxes_on_a_disk(self):
+        disk = self.disk()
+        self.expect(
+            self.one("boxes", "-n", "2", env={"TUTTI_TRACE_DIR": disk}),
+            "warn",
+            f"; {disk} is not in memory but on a disk ",
+            "^export TUTTI_TRACE_DIR=/dev/shm$",
+        )
+        more = {"setup": f"mount --bind {disk} /dev/shm", "env": {"TUTTI_TRACE_DIR": "/dev/shm"}}
+        self.expect(
+            self.inside("boxes", "-n", "2", **more),
+            "warn",
+            "; /dev/shm is not in memory but on a disk ",
+            "^mount -t tmpfs none /dev/shm .docker: --shm-size",
+        )
+        self.expect(
+            self.inside("shared", "-n", "2", preexec_fn=refuse("memfd_create"), **more),
+            "wrong",
+            "; /dev/shm is not in memory but on a disk ",
+            "^mount -t tmpfs none /dev/shm .docker: --shm-size=96m",
+        )
 
     def test_the_dead_take_the_room(self):
         job = self.job()

@@ -124,7 +124,7 @@ class Perf(unittest.TestCase):
 class Tune(unittest.TestCase):
     def tune(self, *args):
         with tempfile.NamedTemporaryFile(suffix=".sh") as file:
-            code, out, err = tutti("tune", "--gpu", *args, "-o", file.name)
+            code, out, err = tutti("tune", "--gpu", "--force", *args, "-o", file.name)
             self.assertEqual(code, 0, out + err)
             text = file.read().decode()
             shell = subprocess.run(["sh", "-euc", ". " + file.name + "; env"], capture_output=True,
@@ -155,7 +155,7 @@ class Tune(unittest.TestCase):
                 self.assertIn(f"TUTTI_COPY_FROM, alltoall, {ranks} GPUs, {kind}: copies", out)
 
     def test_a_way_that_fails_changes_nothing(self):
-        code, out, err = tutti("tune", "--gpu", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
+        code, out, err = tutti("tune", "--gpu", "--force", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
                                env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1"})
         self.assertEqual((code, "export" in out), (1, False))
         self.assertIn("alltoall of 2 ranks with TUTTI_COPY_FROM=1T failed: ", err)
@@ -164,7 +164,7 @@ class Tune(unittest.TestCase):
     def test_no_gpus(self):
         for env, said in (({"TUTTI_CUDA_LIBRARY": "/no/driver"}, "load the CUDA driver"),
                           ({"TUTTI_EMULATED_GPUS": "1"}, "one GPU")):
-            code, out, err = tutti("tune", "--gpu", env=env)
+            code, out, err = tutti("tune", "--gpu", "--force", env=env)
             self.assertEqual((code, out), (1, ""))
             self.assertIn(said, err)
 
