@@ -40,9 +40,6 @@ bool text_int(const char *text, int64_t low, int64_t high, int *out);
 /* A size as parse_size() reads it, with the largest unit that divides it: 64K. */
 void text_size(int64_t size, char *out, size_t room);
 
-/* The one of `count` names that `word` was most likely meant to be; NULL when none is near. */
-const char *text_nearest(const char *word, const char *const *names, size_t count);
-
 /* The path of this program, from /proc. False if it cannot be read. */
 bool program_path(char *out, size_t size);
 

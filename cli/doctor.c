@@ -5,6 +5,7 @@
 #include "options.h"
 
 #include "base/affinity.h"
+#include "base/guess.h"
 #include "base/log.h"
 #include "base/param.h"
 
@@ -184,7 +185,7 @@ static int choose(const char *word, struct wishes *wishes)
             return -1;
         }
     }
-    const char *near = text_nearest(word, names, ROWS);
+    const char *near = guess_name(word, names, ROWS);
     if (near)
         return usage_error("doctor", "there is no check \"%s\". Did you mean \"%s\"?", word, near);
     return usage_error("doctor", "there is no check \"%s\"", word);

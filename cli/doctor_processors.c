@@ -214,6 +214,19 @@ void doctor_files(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- parameters ---- */
 
+static void tell_unknown(const char *variable, int length, const char *meant, void *context)
+{
+    struct doctor_result *out = context;
+    if (*variable != 'T' && !meant)
+        return; /* NCCL has more of them, which do no harm */
+    doctor_found(out, "; %.*s is no parameter", length, variable);
+    if (meant)
+        doctor_complain(out, DOCTOR_WARN, "what it was to change stays as it is", "%s in the place of %.*s", meant,
+                        length, variable);
+    else
+        doctor_complain(out, DOCTOR_WARN, "what it was to change stays as it is", "unset %.*s", length, variable);
+}
+
 void doctor_parameters(const struct doctor *doctor, struct doctor_result *out)
 {
     int set = 0;
@@ -226,4 +239,5 @@ void doctor_parameters(const struct doctor *doctor, struct doctor_result *out)
     for (int id = 0; id < PARAM_COUNT; id++)
         set += strcmp(param_source((enum param_id)id), "default") != 0;
     doctor_found(out, "%d of %d are set, and all can be read", set, PARAM_COUNT);
+    param_each_unknown(tell_unknown, out);
 }

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "options.h"
 
+#include "base/guess.h"
 #include "base/param.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ static int print_named(const char *name)
     }
     char full[128];
     snprintf(full, sizeof full, "%s%s", strncmp(name, "TUTTI_", 6) == 0 ? "" : "TUTTI_", name);
-    const char *near = text_nearest(full, names, PARAM_COUNT);
+    const char *near = guess_name(full, names, PARAM_COUNT);
     if (near)
         return usage_error("env", "there is no parameter \"%s\". Did you mean %s?", name, near);
     return usage_error("env", "there is no parameter \"%s\"", name);

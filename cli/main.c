@@ -2,6 +2,7 @@
 /* The tutti program: finds the command, here or as a program tutti-COMMAND, and runs it. */
 #include "cli.h"
 
+#include "base/guess.h"
 #include "base/standard.h"
 #include "tutti/tutti.h"
 
@@ -85,7 +86,7 @@ static int unknown(const char *name)
     for (int i = 0; i < COMMANDS; i++)
         if (is_there(&commands[i]))
             names[count++] = commands[i].name;
-    const char *near = text_nearest(name, names, count);
+    const char *near = guess_name(name, names, count);
     if (near)
         fprintf(stderr, "tutti: there is no command \"%s\". Did you mean \"%s\"?\n", name, near);
     else

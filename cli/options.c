@@ -5,6 +5,7 @@
 #include "options_rows.h"
 
 #include "base/clock.h"
+#include "base/guess.h"
 #include "base/parse.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static int refuse_word(const struct options *options, const char *label, const c
     snprintf(copy, sizeof copy, "%s", choices);
     while (count < 64 && (word = strsep(&rest, " ")))
         names[count++] = word;
-    near = text_nearest(text, names, count);
+    near = guess_name(text, names, count);
     options_list(choices, list, sizeof list);
     if (near)
         return usage_error(options->command, "%s: there is no \"%s\". Did you mean \"%s\"? It wants %s", label, text,
@@ -189,7 +190,7 @@ static int refuse_unknown(const struct options *options, const char *word)
             names[count++] = row->name;
             similar += strncmp(row->name, name, strlen(name)) == 0;
         }
-    near = text_nearest(name, names, count);
+    near = guess_name(name, names, count);
     if (similar > 1)
         return usage_error(options->command, "--%s begins more than one option, one of them --%s: spell it out", name,
                            near);

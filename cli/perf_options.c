@@ -4,6 +4,8 @@
 #include "options.h"
 #include "perf.h"
 
+#include "base/guess.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +128,7 @@ static int find_collective(int argc, char **argv, struct perf_options *options)
         return -1;
     for (int i = 0; i < collective_count; i++)
         names[i] = collectives[i].name;
-    const char *near = text_nearest(argv[optind], names, (size_t)collective_count);
+    const char *near = guess_name(argv[optind], names, (size_t)collective_count);
     if (near)
         return usage_error("perf", "there is no collective \"%s\". Did you mean %s?", argv[optind], near);
     return usage_error("perf", "there is no collective \"%s\"", argv[optind]);

@@ -6,6 +6,7 @@
 
 #include "algorithm/algorithm.h"
 #include "base/error.h"
+#include "base/guess.h"
 #include "base/parse.h"
 #include "schedule/checker.h"
 #include "schedule/cost.h"
@@ -86,7 +87,7 @@ static int refuse_collective(const char *name)
     const char *names[COLL_COUNT];
     for (int i = 0; i < COLL_COUNT; i++)
         names[i] = schedule_coll_name((enum coll)i);
-    const char *near = text_nearest(name, names, COLL_COUNT);
+    const char *near = guess_name(name, names, COLL_COUNT);
     if (near)
         return usage_error("schedule", "there is no collective \"%s\". Did you mean \"%s\"?", name, near);
     return usage_error("schedule", "there is no collective \"%s\"; tutti schedule --list has all", name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Complaints, numbers and near-miss names for all commands. */
+/* Complaints and numbers for all commands. */
 #include "cli.h"
 
 #include "base/parse.h"
@@ -63,8 +63,6 @@ bool text_int(const char *text, int64_t low, int64_t high, int *out)
     return true;
 }
 
-enum { LONGEST_NAME = 63 };
-
 void text_size(int64_t size, char *out, size_t room)
 {
     static const char letters[] = "\0KMGT";
@@ -74,48 +72,6 @@ void text_size(int64_t size, char *out, size_t room)
         unit++;
     }
     snprintf(out, room, "%lld%.1s", (long long)size, &letters[unit]);
-}
-
-static int least(int a, int b, int c)
-{
-    int d = a < b ? a : b;
-    return d < c ? d : c;
-}
-
-/* Levenshtein's distance, one row at a time. */
-static int distance(const char *a, const char *b)
-{
-    int row[LONGEST_NAME + 1];
-    int length = (int)strlen(b);
-    for (int j = 0; j <= length; j++)
-        row[j] = j;
-    for (int i = 0; a[i]; i++) {
-        int diagonal = row[0];
-        row[0] = i + 1;
-        for (int j = 0; j < length; j++) {
-            int above = row[j + 1];
-            row[j + 1] = least(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
-            diagonal = above;
-        }
-    }
-    return row[length];
-}
-
-const char *text_nearest(const char *word, const char *const *names, size_t count)
-{
-    const char *best = NULL;
-    int best_distance = 1 + (int)strlen(word) / 3;
-    if (strlen(word) > LONGEST_NAME)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        bool begins = strncmp(names[i], word, strlen(word)) == 0;
-        int far = begins ? 0 : distance(word, names[i]);
-        if (far <= best_distance) {
-            best = names[i];
-            best_distance = far - 1;
-        }
-    }
-    return best;
 }
 
 bool program_path(char *out, size_t size)

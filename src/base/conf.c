@@ -75,8 +75,8 @@ const char *conf_find(const char *name)
     return NULL;
 }
 
-void conf_each(void (*says)(const char *variable))
+void conf_each(void (*says)(const char *variable, void *context), void *context)
 {
     for (int i = 0; i < count; i++)
-        says(variables[i]);
+        says(variables[i], context);
 }

@@ -11,6 +11,6 @@ void conf_load(void);
 /* NULL: no file sets it. */
 const char *conf_find(const char *name);
 /* Every NAME=VALUE that holds where the environment says nothing. */
-void conf_each(void (*says)(const char *variable));
+void conf_each(void (*says)(const char *variable, void *context), void *context);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/param.h"
 #include "base/conf.h"
 #include "base/error.h"
+#include "base/guess.h"
 #include "base/log.h"
 #include "base/parse.h"
 
@@ -190,21 +191,61 @@ static bool ours(const char *variable)
            strncmp(variable, "TUTTI_TEST_", 11) != 0;
 }
 
-static void say_unused(const char *variable)
+/* The parameter whose name, or NCCL's name for it, was meant. Beginnings that all share are not compared. */
+static const char *meant(const char *variable, int length)
 {
+    const char *names[2 * PARAM_COUNT];
+    char word[64];
+    size_t count = 0, skip = strcspn(variable, "_") + 1;
+    snprintf(word, sizeof word, "%.*s", length - (int)skip, variable + skip);
+    for (int id = 0; id < PARAM_COUNT; id++) {
+        const char *all[] = {rows[id].name, rows[id].alias};
+        for (int i = 0; i < 2; i++)
+            if (strncmp(all[i], variable, skip) == 0)
+                names[count++] = all[i] + skip;
+    }
+    const char *near = *word ? guess_name(word, names, count) : NULL;
+    /* NCCL has more variables than there are here: only what is one letter wrong is none of them. */
+    return near && (*variable == 'T' || guess_distance(word, near) == 1) ? near - skip : NULL;
+}
+
+struct listener {
+    param_unknown_fn say;
+    void *context;
+};
+
+static void tell_unknown(const char *variable, void *context)
+{
+    const struct listener *listener = context;
     bool conf = strncmp(variable, CONF_VARIABLE "=", sizeof CONF_VARIABLE) == 0;
-    if (ours(variable) && !known(variable))
-        log_warn("unknown variable %.*s is ignored (see tutti env)", (int)strcspn(variable, "="), variable);
-    else if (strncmp(variable, "NCCL_", 5) == 0 && !known(variable) && !conf)
-        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)",
-                 (int)strcspn(variable, "="), variable);
+    int length = (int)strcspn(variable, "=");
+    if ((ours(variable) || (strncmp(variable, "NCCL_", 5) == 0 && !conf)) && !known(variable))
+        listener->say(variable, length, meant(variable, length), listener->context);
+}
+
+void param_each_unknown(param_unknown_fn say, void *context)
+{
+    struct listener listener = {say, context};
+    pthread_once(&once, load);
+    for (char **variable = environ; variable && *variable; variable++)
+        tell_unknown(*variable, &listener);
+    conf_each(tell_unknown, &listener);
+}
+
+static void warn(const char *variable, int length, const char *name, void *context)
+{
+    if (name)
+        log_warn("unknown variable %.*s is ignored. Did you mean %s? (see tutti env)", length, variable, name);
+    else if (*variable == 'T')
+        log_warn("unknown variable %.*s is ignored (see tutti env)", length, variable);
+    else
+        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)", length,
+                 variable);
 }
 
 static void warn_unknown(void)
 {
-    for (char **variable = environ; variable && *variable; variable++)
-        say_unused(*variable);
-    conf_each(say_unused);
+    param_each_unknown(warn, NULL);
 }
 
 tutti_result_t param_check(void)

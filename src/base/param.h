@@ -74,8 +74,13 @@ const char *param_string(enum param_id id);
 const char *param_text(enum param_id id);
 const char *param_source(enum param_id id);
 
-/* TUTTI_INVALID_ARGUMENT naming the first variable with a bad value; warns about unknown TUTTI_ variables once. */
+/* TUTTI_INVALID_ARGUMENT naming the first variable with a bad value; warns about unknown variables once. */
 tutti_result_t param_check(void);
+
+/* For each variable of the environment or NCCL's file whose name begins as a parameter's and that is none: the text up
+ * to its value, the length of its name, and the parameter that was meant, NULL if none is near. */
+typedef void (*param_unknown_fn)(const char *variable, int length, const char *meant, void *context);
+void param_each_unknown(param_unknown_fn say, void *context);
 
 /* Reads the environment again. For tests and tools, before any other thread runs. */
 void param_reload(void);

@@ -91,17 +91,26 @@ static void log_of(const char *variable, const char *value, char *out, size_t si
     unsetenv(variable);
 }
 
+/* What was meant is told: of NCCL's variables, of which there are more, only where one letter is wrong. */
 static void unused(void **state)
 {
     char text[4000];
     setenv("NCCL_MAX_CTAS", "3", 1);
     setenv("NCCL_CONF_FILE", "/nowhere", 1);
     setenv("TUTTI_DIRECT_MOST", "1M", 1);
+    setenv("TUTTI_TRANSPROT", "tcp", 1);
+    setenv("TUTTI_XYZZYXYZZY", "1", 1);
+    setenv("TUTTI_TEST_X", "1", 1);
+    setenv("NCCL_SOCKET_IFNAM", "eth0", 1);
     log_of("NCCL_LOCAL_REGISTER", "1", text, sizeof text);
     assert_non_null(strstr(text, "NCCL_LOCAL_REGISTER is set and has no effect here"));
     assert_null(strstr(text, "NCCL_MAX_CTAS"));
     assert_null(strstr(text, "NCCL_CONF_FILE"));
     assert_null(strstr(text, "TUTTI_DIRECT_MOST"));
+    assert_non_null(strstr(text, "unknown variable TUTTI_TRANSPROT is ignored. Did you mean TUTTI_TRANSPORT? (see"));
+    assert_non_null(strstr(text, "unknown variable TUTTI_XYZZYXYZZY is ignored (see tutti env)"));
+    assert_non_null(strstr(text, "unknown variable NCCL_SOCKET_IFNAM is ignored. Did you mean NCCL_SOCKET_IFNAME?"));
+    assert_null(strstr(text, "TUTTI_TEST_X"));
 }
 
 static int clean(void **state)

@@ -340,6 +340,12 @@ class Env(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("TUTTI_SPIN=fast", err)
 
+    def test_near_variable(self):
+        code, _, err = tutti("env", env={"TUTTI_SPNI": "7"})
+        self.assertEqual(code, 0)
+        self.assertEqual(err.count("TUTTI_SPNI"), 1)
+        self.assertIn("unknown variable TUTTI_SPNI is ignored. Did you mean TUTTI_SPIN?", err)
+
     def test_near_name(self):
         code, _, err = tutti("env", "SPIM")
         self.assertEqual(code, 2)

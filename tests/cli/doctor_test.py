@@ -429,6 +429,16 @@ class Processors(Doctor):
     def test_parameters(self):
         self.expect(self.one("parameters"), "ok", r"\d+ of \d+ are set")
         self.expect(self.one("parameters", env={"TUTTI_SPIN": "fast"}), "wrong", "TUTTI_SPIN=fast", "tutti env")
+        self.expect(
+            self.one("parameters", env={"TUTTI_TRANSPROT": "tcp"}),
+            "warn",
+            "; TUTTI_TRANSPROT is no parameter$",
+            "^TUTTI_TRANSPORT in the place of TUTTI_TRANSPROT$",
+        )
+        self.expect(
+            self.one("parameters", env={"TUTTI_XYZZYXYZZY": "1"}), "warn", "is no parameter$", "^unset TUTTI_XYZZYXYZZY$"
+        )
+        self.expect(self.one("parameters", env={"NCCL_NET_GDR_LEVEL": "1"}), "ok", "can be read$")
 
 
 class Network(Doctor):
