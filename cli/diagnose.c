@@ -184,6 +184,10 @@ static void say_nothing(const struct view_options *options, const struct view_se
                 options->file_count);
         return;
     }
+    if (options->pid || options->comm) {
+        view_say_absent(options);
+        return;
+    }
     fprintf(stderr, "tutti diagnose: no black box%s here", set->hidden ? " of a living process" : "");
     if (set->hidden)
         fprintf(stderr, "; %zu of dead ones: --dead looks at them", set->hidden);

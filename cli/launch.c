@@ -295,14 +295,16 @@ static int stdin_of_rank0(struct launcher *launcher)
 
 static void cannot_start(struct launcher *launcher, int rank, int why)
 {
-    char text[512], where[8 + HOST_NAME] = "";
+    char text[768], hint[256] = "", where[8 + HOST_NAME] = "";
     const char *program = launcher->job->argv[0];
     const struct part *part = launcher->job->part;
     bool unfit = why == ENOENT || why == EACCES || why == ENOEXEC || why == ENOTDIR;
     if (part)
         snprintf(where, sizeof where, " on %s", part->host);
     if (unfit)
-        snprintf(text, sizeof text, "cannot run %.150s%s: %s", program, where, strerror(why));
+        launch_hint(program, why, hint, sizeof hint);
+    if (unfit)
+        snprintf(text, sizeof text, "cannot run %.150s%s: %s%s", program, where, strerror(why), hint);
     else
         snprintf(text, sizeof text, "cannot start rank %d of %.150s%s: %s", rank + (part ? part->first : 0), program,
                  where, strerror(why));

@@ -75,6 +75,9 @@ int launch(const struct launch *job);
 /* Does each of `size` ranks get a processor of its own? Measurements bind then. */
 bool launch_fits(int size);
 
+/* What to do about a program that could not be started, errno being `why`: ": sentence", or nothing. */
+void launch_hint(const char *program, int why, char *out, size_t room);
+
 /* ---- parts ---- */
 
 struct stream {

@@ -141,6 +141,8 @@ static int show(const struct view_options *options)
     int status = VIEW_SHOWN, found = set.missing ? VIEW_MISSING : set.broken ? VIEW_FAILED : VIEW_SHOWN;
     if (!found && !set.count)
         found = options->pid || options->comm ? VIEW_MISSING : VIEW_NOTHING;
+    if (found == VIEW_MISSING)
+        view_say_absent(options);
     if (options->perfetto)
         status |= view_perfetto(options, &set);
     if (options->recorder)
@@ -155,7 +157,7 @@ static int show(const struct view_options *options)
         status |= view_lanes(options, &set);
     else if (options->summary && set.count)
         found = view_summary(stdout, options, &set) && !found ? VIEW_HANGS : found;
-    else if (!options->perfetto && !options->recorder)
+    else if (!options->perfetto && !options->recorder && (set.count || found != VIEW_MISSING))
         view_table(stdout, options, &set);
     tell_of_the_dead(&set);
     view_unload(&set);

@@ -93,6 +93,8 @@ void view_free_past(struct view_past *past);
 
 /* ---- trace_set.c, of sets ---- */
 
+/* Why the process or communicator that the options ask for is not there: on stderr. (trace_absent.c) */
+void view_say_absent(const struct view_options *options);
 /* Ordered by communicator id, then rank. Freed by the caller; NULL when there is none or no memory (*count 0). */
 struct view_member *view_members(const struct view_set *set, size_t *count);
 /* Of the members ordered so, those of one communicator from `at` on. */

@@ -211,7 +211,7 @@ static void test_filters(void **state)
     assert_hides("pair: ");
     assert_shows("world: ");
     assert_int_equal(stage_run("--comm none"), 3);
-    assert_shows("no black box");
+    assert_shows("has a communicator \"none\"");
 }
 
 static void test_damaged_neighbour(void **state)
@@ -247,6 +247,7 @@ static void test_wrong_options(void **state)
     assert_int_equal(stage_run("/proc/self/exe"), 1);
     assert_shows("/proc/self/exe");
     assert_int_equal(stage_run("--pid 4000001"), 3);
+    assert_shows("there is no process 4000001 here");
     assert_int_equal(stage_run(""), 4);
     assert_int_equal(stage_run("/nonexistent/box"), 3);
     assert_shows("opening the black box /nonexistent/box");

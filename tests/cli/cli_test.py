@@ -163,8 +163,27 @@ class Run(unittest.TestCase):
         self.assertIn("cannot run /nonexistent/program", err)
 
     def test_program_that_may_not_run(self):
-        code, _, _ = tutti("run", "-n", "2", "/etc/passwd")
+        code, _, err = tutti("run", "-n", "2", "/etc/passwd")
         self.assertEqual(code, 126)
+        self.assertIn("Permission denied: it is not executable; write: chmod +x /etc/passwd\n", err)
+        self.assertIn("Permission denied: it is a folder\n", tutti("run", "-n", "1", "/etc")[2])
+
+    def test_script_that_may_not_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in ("x.py", "print(1)\n"), ("go", "#!/bin/sh\n"), ("lost", "#!/nonexistent/shell\n"):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.chmod(file.name, 0o644 if name == "x.py" else 0o755)
+            for program, code, sentence in (
+                    ("./x.py", 126, "Permission denied: it is not executable; write: python3 ./x.py\n"),
+                    ("x.py", 127, "No such file or directory: it is not in PATH; write: python3 x.py\n"),
+                    ("go", 127, "No such file or directory: it is not in PATH, but in this folder; write: ./go\n"),
+                    ("./lost", 127, ": the interpreter that its first line names, or its loader, is not there\n"),
+                    ("nonexistent", 127, "cannot run nonexistent: No such file or directory\n")):
+                done = subprocess.run([*EMULATOR, TUTTI, "run", "-n", "1", program], capture_output=True, text=True,
+                                      timeout=DEADLINE, cwd=folder, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertTrue(done.stderr.endswith(sentence), done.stderr)
 
     def test_timeout(self):
         code, _, err = ranks(2, "exec sleep 1000", "--timeout", "1")
@@ -434,6 +453,45 @@ class Tune(unittest.TestCase):
             self.assertTrue(job.stdout.readline().startswith("[1/"))
             job.terminate()
             self.assertRegex(job.communicate(timeout=DEADLINE)[1], self.BUSY + "measuring all the same, by --force")
+
+
+class Absent(unittest.TestCase):
+    """A process that has no black box: why."""
+
+    def start(self, *command, **env):
+        job = subprocess.Popen([*EMULATOR, *command], stdout=subprocess.DEVNULL, env={**os.environ, **env})
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return job.pid
+
+    def asked(self, *args):
+        code, out, err = tutti(*args)
+        self.assertEqual((code, out), (3, ""), err)
+        return err
+
+    @unittest.skipIf(EMULATOR, "the emulator is the process")
+    def test_process_without_tutti(self):
+        pid = str(self.start("sleep", "1000"))
+        self.assertTrue(wait_for(lambda: "sleep" in os.readlink(f"/proc/{pid}/exe")))
+        for args in (["diagnose", pid], ["trace", "--pid", pid]):
+            self.assertRegex(self.asked(*args), rf"^tutti {args[0]}: process {pid} \(sleep\) does not use tutti: "
+                             r"neither libtutti\.so nor libnccl\.so\.2 is loaded")
+
+    @unittest.skipIf(EMULATOR, "the emulator is the process")
+    def test_process_that_writes_no_box(self):
+        pid = self.start(TUTTI, "perf", "allreduce", "-N", "0", "-b", "8", "-e", "8", TUTTI_TRACE="0")
+
+        def loaded():
+            with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+                return "libtutti.so" in maps.read()
+        self.assertTrue(wait_for(loaded))
+        self.assertRegex(self.asked("diagnose", str(pid)),
+                         r"\(tutti\) has loaded libtutti\.so\S*, but has no black box in .*TUTTI_TRACE is 0")
+
+    def test_no_process(self):
+        self.assertRegex(self.asked("diagnose", "4000001"), "there is no process 4000001 here")
+        self.assertRegex(self.asked("diagnose", "nobody"),
+                         'no process with a black box in .* has a communicator "nobody"')
 
 
 class Program(unittest.TestCase):

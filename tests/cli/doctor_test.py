@@ -436,7 +436,10 @@ class Processors(Doctor):
             "^TUTTI_TRANSPORT in the place of TUTTI_TRANSPROT$",
         )
         self.expect(
-            self.one("parameters", env={"TUTTI_XYZZYXYZZY": "1"}), "warn", "is no parameter$", "^unset TUTTI_XYZZYXYZZY$"
+            self.one("parameters", env={"TUTTI_XYZZYXYZZY": "1"}),
+            "warn",
+            "is no parameter$",
+            "^unset TUTTI_XYZZYXYZZY$",
         )
         self.expect(self.one("parameters", env={"NCCL_NET_GDR_LEVEL": "1"}), "ok", "can be read$")
 
