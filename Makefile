@@ -102,7 +102,7 @@ openmpi:
 # PyTorch 2 for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch.
 torch:
 	@test -d build-torch || { echo "Fetching PyTorch"; /usr/bin/python3 -m venv build-torch; }
-	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest
+	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest mypy
 
 bench: bench-deps build
 	@python3 benchmarks/compare.py $(BENCH)

@@ -6,6 +6,7 @@ needs.py MODULE[,MODULE...] PROGRAM [ARGUMENTS]: PYTHON among these is the Pytho
 build-torch, which `make torch` fills, or the one that runs this.
 """
 import os
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ LOOK = ("import importlib.util, sys; "
         "sys.exit(any(importlib.util.find_spec(name) is None for name in sys.argv[1].split(',')))")
 PYTHONS = (os.path.join(os.path.normpath(ROOT), "build-torch", "bin", "python"), sys.executable)
 
-for python in PYTHONS if "torch" in sys.argv[1] else PYTHONS[1:]:
+for python in PYTHONS if {"torch", "mypy"} & set(re.split(r"[,.]", sys.argv[1])) else PYTHONS[1:]:
     if os.path.exists(python) and subprocess.run([python, "-c", LOOK, sys.argv[1]],
                                                  stderr=subprocess.DEVNULL).returncode == 0:
         program = [python if argument == "PYTHON" else argument for argument in sys.argv[2:]]

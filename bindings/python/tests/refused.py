@@ -3,9 +3,12 @@
 import array
 import ctypes
 import mmap
+import pickle
 import subprocess
 import sys
 import threading
+import traceback
+import typing
 
 import numpy
 
@@ -113,6 +116,7 @@ def cases(comm):
         (lambda: comm.reduce_scatterv(ones, numpy.ones(4), [4]), TypeError, "recv is of type float64, send of float32"),
         (lambda: comm.reduce_scatterv(ones, ones, [2, 2]), ValueError, "2 counts"),
         (lambda: comm.premul_sum(2, "complex64"), TypeError, "no type 'complex64'"),
+        (lambda: comm.split(-1), ValueError, "color is -1; colors are 0 or more"),
         (lambda: tutti.init_rank(1, b"short", 0), ValueError, "5 bytes"),
         (lambda: tutti.init(), tutti.InvalidUsage, "TUTTI_RANK"),
     ]
@@ -165,6 +169,20 @@ def lifetimes(comm):
     return None
 
 
+def names():
+    """Classes are told, and kept in pickles, as programs import them."""
+    for name in tutti.__all__:
+        thing = getattr(tutti, name)
+        if isinstance(thing, type) and thing.__module__ != "tutti":
+            return f"tutti.{name} calls itself {thing.__module__}.{name}"
+    error = pickle.loads(pickle.dumps(tutti.RemoteError("gone")))
+    if traceback.format_exception_only(error) != ["tutti.RemoteError: gone\n"]:
+        return f"{error!r}"
+    if typing.get_args(tutti.OpName) != tuple(tutti.OPS):
+        return "tutti.OpName has other operators than tutti.OPS"
+    return None
+
+
 def main():
     comm, = tutti.init_all(1)
     failed = 0
@@ -177,7 +195,7 @@ def main():
         if not isinstance(error, kind) or words not in str(error):
             print(f"case {number}: {error!r}, expected {kind.__name__} with \"{words}\"")
             failed += 1
-    for part in (groups, lifetimes, readers):
+    for part in (groups, lifetimes, readers, lambda comm: names()):
         wrong = part(comm)
         if wrong:
             print(wrong)

@@ -36,7 +36,7 @@ def _context(device: int) -> c_void_p:
 
 def handle(stream: int | None) -> int:
     """A stream's number for the driver."""
-    return 0 if stream in (None, LEGACY) else stream  # type: ignore[return-value]
+    return 0 if stream is None or stream == LEGACY else stream
 
 
 def follow(device: int, stream: int, other: int) -> None:

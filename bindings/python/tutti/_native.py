@@ -101,7 +101,8 @@ library.tutti_get_last_error.restype = c_char_p
 
 def last_error(comm: c_void_p | None = None) -> str:
     """The library's sentence about the last failure."""
-    return library.tutti_get_last_error(comm).decode(errors="replace")
+    sentence: bytes = library.tutti_get_last_error(comm)
+    return sentence.decode(errors="replace")
 
 
 def check(result: int, comm: c_void_p | None = None) -> None:

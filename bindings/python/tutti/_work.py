@@ -30,8 +30,8 @@ def take_stream() -> int:
 class Work:
     """An operation that has been issued. It keeps its buffers alive until it has ended."""
 
-    def __init__(self, comm: Communicator, stream: int) -> None:
-        self.stream: int | None = stream
+    def __init__(self, comm: Communicator, stream: int | None) -> None:
+        self.stream = stream
         self._comm = comm
         self._keep: list[Any] = []
         self._error: Error | None = None

@@ -10,7 +10,7 @@ import struct
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_size_t, c_void_p
-from typing import Any
+from typing import Any, Literal, overload
 
 from ._buffers import TYPES, Buffer, current_stream, describe
 from ._cuda import follow, handle
@@ -21,7 +21,8 @@ from ._work import Work, take_stream
 
 ADDRESS_BYTES = 46
 KERNEL_RANKS = 8  # GPUs of a host whose kernels meet
-OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+OpName = Literal["sum", "prod", "max", "min", "avg"]
+OPS: dict[OpName, int] = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e",
            "float32": "f", "float64": "d"}
 
@@ -71,7 +72,8 @@ def alloc(size: int) -> Any:
     when it, and what was made of it, is gone: numpy.frombuffer(tutti.alloc(n), dtype)."""
     address = c_void_p()
     call("mem_alloc", byref(address), size)
-    memory = type("Memory", (ctypes.c_ubyte * size,), {}).from_address(address.value)
+    kind: Any = type("Memory", (ctypes.c_ubyte * size,), {})
+    memory = kind.from_address(address.value)
     weakref.finalize(memory, calls["mem_free"], address).atexit = False
     return memory
 
@@ -174,9 +176,20 @@ class Communicator:
         self._call(name, *before, byref(child), byref(_config(timeout, label, self.device)))
         return child
 
+    @overload
+    def split(self, color: int, key: int = 0, *, timeout: float | None = None,
+              name: str | None = None) -> Communicator: ...
+    @overload
+    def split(self, color: None, key: int = 0, *, timeout: float | None = None, name: str | None = None) -> None: ...
+    @overload
+    def split(self, color: int | None, key: int = 0, *, timeout: float | None = None,
+              name: str | None = None) -> Communicator | None: ...
     def split(self, color: int | None, key: int = 0, *, timeout: float | None = None,
               name: str | None = None) -> Communicator | None:
-        """Ranks of equal color form a communicator, ordered by key, then by rank here. None: this rank is in none."""
+        """Ranks of equal color (0 or more) form a communicator, ordered by key, then by rank here.
+        None: this rank is in none."""
+        if color is not None and color < 0:
+            raise ValueError(f"color is {color}; colors are 0 or more, and None is for a rank that is in none")
         child = self._child("comm_split", (-1 if color is None else color, key), timeout, name)
         return Communicator(child) if child else None
 
@@ -292,7 +305,7 @@ class Communicator:
             raise ValueError(f"send has {here.count} elements, which {self.size} ranks cannot share evenly")
         return here, there
 
-    def _operator(self, op: str | Op, buffer: Buffer) -> int:
+    def _operator(self, op: OpName | Op, buffer: Buffer) -> int:
         if isinstance(op, Op):
             if op.type_name != buffer.name:
                 raise TypeError(f"the operator is for {op.type_name}, the buffer of {buffer.name}")
@@ -303,14 +316,14 @@ class Communicator:
             raise ValueError(f"there is no operator {op!r}; there are {', '.join(OPS)}, and what premul_sum() makes")
         return OPS[op]
 
-    def allreduce(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True,
+    def allreduce(self, send: Any, recv: Any = None, op: OpName | Op = "sum", *, wait: bool = True,
                   stream: int | None = None) -> Work:
         """recv = op over ranks of send. Without recv the result replaces send."""
         here, there = self._pair(send, recv)
         arguments = (here.address, there.address, here.count, here.type, self._operator(op, here))
         return self._issue("allreduce", arguments, (here, there), wait, stream)
 
-    def reduce(self, send: Any, recv: Any = None, op: str | Op = "sum", root: int = 0, *, wait: bool = True,
+    def reduce(self, send: Any, recv: Any = None, op: OpName | Op = "sum", root: int = 0, *, wait: bool = True,
                stream: int | None = None) -> Work:
         """As allreduce, the result on root alone; elsewhere recv is not looked at."""
         if self.rank == root:
@@ -331,14 +344,14 @@ class Communicator:
         here, there = self._pair(send, recv, 1, self.size)
         return self._issue("allgather", (here.address, there.address, *here.units()), (here, there), wait, stream)
 
-    def reduce_scatter(self, send: Any, recv: Any, op: str | Op = "sum", *, wait: bool = True,
+    def reduce_scatter(self, send: Any, recv: Any, op: OpName | Op = "sum", *, wait: bool = True,
                        stream: int | None = None) -> Work:
         """send holds a block for each rank; recv = op over ranks of this rank's block."""
         here, there = self._pair(send, recv, self.size, 1)
         arguments = (here.address, there.address, there.count, here.type, self._operator(op, here))
         return self._issue("reduce_scatter", arguments, (here, there), wait, stream)
 
-    def scan(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True,
+    def scan(self, send: Any, recv: Any = None, op: OpName | Op = "sum", *, wait: bool = True,
              stream: int | None = None) -> Work:
         """recv = op over ranks 0 to this one of send. Without recv the result replaces send."""
         here, there = self._pair(send, recv)
@@ -355,7 +368,7 @@ class Communicator:
         return self._issue("allgatherv", arguments, (here, there), wait, stream)
 
     def reduce_scatterv(self, send: Any, recv: Any, counts: Sequence[int], offsets: Sequence[int] | None = None,
-                        op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+                        op: OpName | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
         """recv = op over ranks of the counts[rank] elements of send from offsets[rank] on.
         Offsets as in allgatherv."""
         here, there = self._place(send, "send"), self._place(recv, "recv", True)
