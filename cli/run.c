@@ -102,12 +102,16 @@ static const struct options options_of_run = {
     .before = "Starts N ranks of PROGRAM and ends when all have ended. When one fails, the others are stopped.",
     .after =
         "Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_ID and TUTTI_NONCE in its "
-        "environment, and for programs of torch.distributed RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
-        "MASTER_ADDR and MASTER_PORT. On several hosts the folder must be there on all, variables that begin with "
-        "TUTTI_ or NCCL_ go along, others by -x, and ranks have no standard input; TUTTI_SOCKET_IFNAME says by which "
-        "network they meet. A host whose connection is lost ends its ranks. Rank 0 reads standard input on this host "
-        "alone. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; the second SIGINT or "
-        "SIGTERM kills them.\n"
+        "environment. For programs of torch.distributed there are RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
+        "MASTER_ADDR and MASTER_PORT.\n"
+        "\n"
+        "On this host alone rank 0 reads standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are "
+        "passed on to the ranks; the second SIGINT or SIGTERM kills them.\n"
+        "\n"
+        "On several hosts this folder must be there on all of them, and ranks have no standard input. Variables that "
+        "begin with TUTTI_ or NCCL_ go along, others by -x. TUTTI_SOCKET_IFNAME says by which network ranks meet. A "
+        "host whose connection is lost ends its ranks.\n"
+        "\n"
         "Exit status: 0 all ranks ended well; else that of the first rank that failed (128 + signal if one killed "
         "it); 1 ranks could not be started or watched, 2 wrong options, 124 the time was over, 126 PROGRAM may not be "
         "executed, 127 there is no PROGRAM, 255 ssh could not reach a host.",

@@ -62,7 +62,8 @@ static const struct options options_of_top = {
               "processes are not disturbed.",
     .after = "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter, Escape drops it), space "
              "pauses, arrows and page keys move among the processes.\n"
-             "Exit status: 0, 1 no terminal, or the boxes cannot be looked for, 2 wrong options, 4 with --once: no "
+             "Exit status: 0 ended or printed, 1 no terminal, or the boxes cannot be looked for, 2 wrong options, 4 "
+             "with --once: no "
              "process, 5 with --once: something stands still or has failed, 6 with --once: something is slow.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
