@@ -20,6 +20,10 @@ enum { SLEEP_MS = 500, SAMPLES = 400, SAMPLE_US = 1000, TEXT = 1 << 17 };
 #define STOLEN_MOST 0.05
 #define LATE_MOST   1.5
 
+/* Two measurements of one thing that nothing disturbs are nearer to one another than this, but for a few. */
+#define APART       1.5
+#define APART_SHARE 0.1
+
 struct noise_ticks noise_ticks(const char *text, const cpu_set_t *set)
 {
     struct noise_ticks sum = {0};
@@ -123,4 +127,15 @@ bool noise_is_loud(const struct noise *noise, int ranks, char *out, size_t room)
              noise->used, noise->processors, noise->stolen, noise->median_us, noise->late_us);
     return noise->used > USED_MOST + idle || noise->stolen > STOLEN_MOST * noise->processors ||
            noise->late_us > LATE_MOST * noise->median_us;
+}
+
+void noise_pair(struct noise_pairs *pairs, double one, double other)
+{
+    pairs->all += one > 0 && other > 0;
+    pairs->apart += one > 0 && other > 0 && (one > APART * other || other > APART * one);
+}
+
+bool noise_is_between(const struct noise_pairs *pairs)
+{
+    return pairs->apart > APART_SHARE * pairs->all;
 }

@@ -28,4 +28,13 @@ struct noise noise_look(void);
 /* Is a measurement by `ranks` processes in vain? What was found is put into `out` as one sentence. */
 bool noise_is_loud(const struct noise *noise, int ranks, char *out, size_t room);
 
+/* Times that were taken twice, and those of which one was half as long again as the other. */
+struct noise_pairs {
+    int all, apart;
+};
+
+void noise_pair(struct noise_pairs *pairs, double one, double other);
+/* More of them than where nothing disturbs. */
+bool noise_is_between(const struct noise_pairs *pairs);
+
 #endif

@@ -53,6 +53,22 @@ static void judged(void **state)
     assert_true(loud(noise, 2, "takes 1000 us, but 1 time of 10 more than 1700 us"));
 }
 
+static void pairs(void **state)
+{
+    struct noise_pairs pairs = {0};
+    assert_false(noise_is_between(&pairs));
+    for (int i = 0; i < 18; i++)
+        noise_pair(&pairs, 10, i % 2 ? 14 : 7);
+    noise_pair(&pairs, 0, 3); /* was not measured */
+    noise_pair(&pairs, 10, 16);
+    noise_pair(&pairs, 16, 10);
+    assert_int_equal(pairs.all, 20);
+    assert_int_equal(pairs.apart, 2);
+    assert_false(noise_is_between(&pairs));
+    noise_pair(&pairs, 16, 10);
+    assert_true(noise_is_between(&pairs));
+}
+
 /* Numbers of this machine, whatever it does meanwhile. */
 static void looked(void **state)
 {
@@ -67,6 +83,7 @@ static void looked(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ticks), cmocka_unit_test(judged), cmocka_unit_test(looked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ticks), cmocka_unit_test(judged), cmocka_unit_test(pairs),
+                                       cmocka_unit_test(looked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

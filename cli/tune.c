@@ -20,10 +20,6 @@
 
 enum { MOST_RULES = 4096 };
 
-/* Two measurements of one thing that nothing disturbs are nearer to one another than this, but for a few. */
-#define APART       1.5
-#define APART_SHARE 0.1
-
 /* Below a page a system call cannot gain. */
 #define CMA_LEAST 4096
 #define CMA_GAIN  1.05
@@ -87,21 +83,15 @@ static void tell(struct tune_progress *progress, const struct tune_case *c, cons
     tune_tell(progress, what);
 }
 
-static int times, times_apart; /* that were taken twice; and those of which one was half as long again as the other */
+static struct noise_pairs pairs;
 
-static void count_apart(double one, double other)
+static void tell_of_pairs(void)
 {
-    times += one > 0;
-    times_apart += one > APART * other || other > APART * one;
-}
-
-static void tell_apart(void)
-{
-    if (times_apart > APART_SHARE * times)
+    if (noise_is_between(&pairs))
         failure("tune",
-                "%d of %d times differ by half or more from their second measurement: the machine was busy "
-                "meanwhile, and the table may fit that alone. Measure again when nothing else runs",
-                times_apart, times);
+                "%d of %d times differ by half or more from their second measurement: the machine was busy meanwhile, "
+                "and the table may fit that alone. Measure again when nothing else runs",
+                pairs.apart, pairs.all);
 }
 
 /* The least of two sweeps, because noise only adds. No times at all if one fails. */
@@ -113,7 +103,7 @@ static void measure_one(const struct tune_options *options, const char *collecti
     if (good && !options->quick) {
         good = tune_sweep(options, collective, ranks, settings, 2, again);
         for (int k = 0; good && k < TUNE_SIZES; k++) {
-            count_apart(us[k], again[k]);
+            noise_pair(&pairs, us[k], again[k]);
             us[k] = again[k] < us[k] ? again[k] : us[k];
         }
     }
@@ -268,7 +258,7 @@ int cmd_tune(int argc, char **argv)
     each_case(&options, do_case, &job);
     if (options.transports[CHOICE_SHM])
         advise_cma(&options);
-    tell_apart();
+    tell_of_pairs();
     if (job.out_of_room)
         failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks",
                 MOST_RULES);
