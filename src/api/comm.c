@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators, streams and memory: the exported calls. */
 #include "api/internal.h"
-#include "bootstrap/env.h"
-#include "comm/memory.h"
-
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
+#include "bootstrap/env.h"
+#include "comm/memory.h"
+#include "engine/progress.h"
+#include "engine/wait.h"
 
 #include <arpa/inet.h>
 #include <sched.h>

@@ -3,6 +3,8 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "engine/collective.h"
+#include "engine/failure.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,9 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/collective.h"
+#include "engine/failure.h"
+#include "engine/wait.h"
 
 #include <pthread.h>
 #include <stdio.h>

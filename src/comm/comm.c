@@ -5,6 +5,11 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
+#include "engine/audit.h"
+#include "engine/engine_life.h"
+#include "engine/failure.h"
+#include "engine/team_open.h"
+#include "engine/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

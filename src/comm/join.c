@@ -2,12 +2,13 @@
 /* Joining: meet at the bootstrap, exchange what ranks must know of each other, refuse those that do not fit, share
  * memory. */
 #include "bootstrap/bootstrap.h"
-#include "comm/comm.h"
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "comm/comm.h"
+#include "engine/failure.h"
+#include "engine/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>

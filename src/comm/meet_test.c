@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meetings of ranks that are threads of one process: what they agree on, and what each hears when they cannot. */
-#include "comm/meet.h"
-
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/meet.h"
+#include "engine/engine_life.h"
+#include "engine/team_open.h"
 
 #include <pthread.h>
 #include <setjmp.h>

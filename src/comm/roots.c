@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meeting points of new communicators, served by the engine's thread until all ranks have joined. */
 #include "bootstrap/env.h"
-#include "comm/comm.h"
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "comm/comm.h"
+#include "engine/engine_life.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/failure.h"
+#include "engine/links.h"
 #include "engine/shared.h"
 #include "transport/transport.h"
 

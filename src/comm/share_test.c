@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rank 0 shared with ranks of this process that never took it. */
-#include "comm/comm.h"
-
 #include "base/error.h"
 #include "base/random.h"
+#include "comm/comm.h"
+#include "engine/engine_life.h"
+#include "engine/team_open.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

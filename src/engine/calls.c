@@ -4,11 +4,15 @@
  * So who has waited for long tells the one it waits for in which call. That one knows which calls it has made: it finds
  * out whether they differ, or whether each of the two wants the other's next call first.
  */
-#include "engine/team.h"
+#include "engine/calls.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/op.h"
 #include "engine/shared.h"
+#include "engine/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,57 +170,6 @@ void calls_look(struct team *team, const struct op *op, uint64_t now)
         return;
     calls->say = now + SAY_AGAIN;
     calls_send(team, op->waiting, &mine, &with, sizeof with);
-}
-
-/* ---- Behind the last call ---- */
-
-/* Something came over links for a collective that has ended: its sender was in another call. */
-static tutti_result_t audit_links(struct team *team)
-{
-    struct wire_message left;
-    const struct calls *calls = &team->calls;
-    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, calls->started, false, &left) ||
-        calls->started - left.tag.seq >= CALLS_KEPT)
-        return TUTTI_SUCCESS;
-    uint32_t from = left.kind == WIRE_CREDIT ? left.tag.to : left.tag.from;
-    return team_refuse(team, calls->kept[left.tag.seq % CALLS_KEPT], (int)from, left.call, left.tag.seq);
-}
-
-/* This rank's failure alone: to others the communicator may be as good as it was. */
-static tutti_result_t audit_messages(struct team *team)
-{
-    struct wire_message left;
-    char call[WIRE_CALL_TEXT];
-    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, 0, true, &left) ||
-        left.tag.slice != WIRE_TAG_P2P)
-        return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE,
-                     "rank %u sent rank %d %s (number %u between the two), which was never received", left.tag.from,
-                     team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
-}
-
-static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool shared, bool end)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    lock_take(&team->lock);
-    if (shared)
-        result = shared_audit(team, end);
-    lock_take(&team->engine->lock);
-    if (end)
-        link_poll(team->engine->links);
-    if (result == TUTTI_SUCCESS)
-        result = audit_links(team);
-    if (result == TUTTI_SUCCESS && end)
-        result = audit_messages(team);
-    lock_release(&team->engine->lock);
-    lock_release(&team->lock);
-    return result;
-}
-
-tutti_result_t team_audit(struct team *team, bool end)
-{
-    bool shared = team->shared && (end || atomic_load_explicit(&team->shared->unread, memory_order_relaxed));
-    return end || shared || link_any_left(team->engine->links) ? audit(team, shared, end) : TUTTI_SUCCESS;
 }
 
 /* ---- When it is closed ---- */

@@ -12,6 +12,8 @@
  */
 #include "engine/circle.h"
 
+#include "engine/calls.h"
+#include "engine/failure.h"
 #include "engine/team.h"
 
 #include <stdio.h>

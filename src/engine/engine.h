@@ -23,6 +23,8 @@
 #define ENGINE_MOST    16 /* of one process */
 #define ENGINE_REPORTS 32
 
+enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP }; /* of its thread: engine_thread.c */
+
 struct team;
 
 /* A descriptor that a peer shared, waiting for the ranks of this process that need it. */
@@ -88,14 +90,6 @@ struct engine {
     struct thread thread;
 };
 
-/* One engine for the process, made at the first call and closed at the last release. */
-tutti_result_t engine_acquire(struct engine **out);
-/* Another engine of this process, which peers take for another process: with links, addresses and a thread of its own.
- * What is split over several of them uses several processors. index: 1 to ENGINE_MOST - 1. While the first one is held:
- * it lends its black box. */
-tutti_result_t engine_acquire_more(int index, struct engine **out);
-void engine_release(struct engine *engine);
-
 /* This process, as the ranks of the next communicator must know it. */
 void engine_introduce(struct engine *engine, struct wire_process *out);
 
@@ -111,11 +105,21 @@ uint64_t engine_silence(struct engine *engine, struct link *link, uint64_t now);
  * lock. */
 void engine_sleep(struct engine *engine, struct team *team, int timeout_ms);
 
+/* Under the lock: looks at everything, also at what was to wake others. */
+void engine_look_everywhere(struct engine *engine);
+/*
+ * Under the lock, which is let go of meanwhile: sleeps as engine_sleep(). `caller`: somebody waits for an operation,
+ * and is to be woken when another thread takes its news. `team`: its team, or NULL; what another rank of this process
+ * has done for it is found by one more look.
+ */
+void engine_sleep_locked(struct engine *engine, struct team *team, int timeout_ms, bool caller);
+/* The same if nobody has the lock: else a moment, for who has it may have been switched from. */
+void engine_try_to_sleep(struct engine *engine, struct team *team, int timeout_ms, bool caller);
+/* The end: frees what sleepers lay on. */
+void engine_remove_beds(struct engine *engine);
+
 /* Under the lock, after running an operation: wakes ranks of this process for which it did something. */
 void engine_met(struct engine *engine);
-
-/* A waiting caller runs what nobody else waits for: its other communicators, for one. */
-void engine_assist(struct engine *engine);
 
 /* An operation was left unfinished by a caller that goes away: sees that the thread will look after it. */
 void engine_notice(struct engine *engine);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What wakes the ranks of one process that sleep on the engine's poller. */
 #include "base/clock.h"
+
 #include "base/poller.h"
 #include "engine/engine.h"
+#include "engine/engine_life.h"
 #include "engine/team.h"
+#include "engine/team_open.h"
 
 #include <pthread.h>
 #include <setjmp.h>

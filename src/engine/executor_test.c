@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an executor does that has nothing of its own: it refuses calls, and everything else is in order. */
 #include "engine/executor.h"
-#include "engine/p2p.h"
 
 #include "base/error.h"
+#include "engine/p2p.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,19 +3,21 @@
  * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause. It
  * travels with the news over links and through shared memory, and whoever hears of it reports it unchanged.
  */
-#include "engine/team.h"
+#include "engine/failure.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/links.h"
+#include "engine/news.h"
 #include "engine/shared.h"
+#include "engine/shared_news.h"
+#include "engine/team.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#define TELL_MS 500
 
 /* ---- The cause ---- */
 
@@ -329,27 +331,4 @@ void failure_flood(struct engine *engine)
             if (atomic_exchange(&team->flood, false))
                 flood_team(team);
         }
-}
-
-/* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for
- * long. */
-static void see_told(struct engine *engine)
-{
-    uint64_t deadline = clock_deadline_ms(TELL_MS);
-    for (bool heard = false; !heard && !clock_passed(deadline);) {
-        lock_take(&engine->lock);
-        failure_flood(engine);
-        engine_poll(engine);
-        heard = link_all_heard(engine->links);
-        lock_release(&engine->lock);
-        if (!heard)
-            engine_sleep(engine, NULL, 1);
-    }
-}
-
-tutti_result_t team_report(struct team *team)
-{
-    if (atomic_load(&team->failed) && atomic_exchange(&team->telling, false))
-        see_told(team->engine);
-    return team_failure(team);
 }

@@ -4,7 +4,11 @@
  * shared memory where the ranks have some, and round by round over links
  * elsewhere.
  */
+#include "engine/host.h"
+
+#include "engine/collective.h"
 #include "engine/executor.h"
+#include "engine/failure.h"
 #include "engine/p2p.h"
 #include "engine/team.h"
 
@@ -26,8 +30,6 @@ static bool goes_on(struct executor *executor)
 {
     return team_takes_collective((const struct team *)executor);
 }
-
-const struct op_kind op_nothing = {.counted = true};
 
 const struct executor_ops host_executor_ops = {
     .name = "host", .issue = issue, .messages = messages, .goes_on = goes_on};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a team hears of its peers, and who wants to know. */
+#include "engine/news.h"
+
 #include "engine/team.h"
 
 #include <stdio.h>

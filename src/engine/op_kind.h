@@ -41,10 +41,9 @@ struct op_kind {
     void (*describe)(const struct op *op, struct wire_message *head);
 };
 
-/* The kinds, each in the file that is named. */
-extern const struct op_kind op_shared;  /* shared.c: through memory that the ranks share */
-extern const struct op_kind op_rounds;  /* rounds.c: any schedule, over links */
-extern const struct op_kind op_p2p;     /* p2p.c: sends and receives */
-extern const struct op_kind op_nothing; /* host.c: there is nothing to do */
+/* The kinds, each in the file that is named; collective.c has one more, of a call that has nothing to do. */
+extern const struct op_kind op_shared; /* shared.c: through memory that the ranks share */
+extern const struct op_kind op_rounds; /* rounds.c: any schedule, over links */
+extern const struct op_kind op_p2p;    /* p2p.c: sends and receives */
 
 #endif

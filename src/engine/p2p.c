@@ -4,8 +4,14 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/calls.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/op.h"
+#include "engine/progress.h"
 #include "engine/queue.h"
 #include "engine/transfers.h"
+#include "engine/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +144,7 @@ static inline __attribute__((always_inline)) bool send_at_once(struct team *team
     if (!link_send_now(link, &head, item->data, length, &result))
         return false;
     count_item(team, item);
-    calls_message(team, item->peer, true);
+    calls_message(&team->calls, item->peer, true);
     record(team, item, length, result, result == TUTTI_SUCCESS ? "" : error_last());
     return true;
 }
@@ -156,7 +162,7 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
     fill(team, p2p, 0, item);
     transfer->link = link;
     transfer->pending = true;
-    calls_message(team, item->peer, false);
+    calls_message(&team->calls, item->peer, false);
     link_expect(link, &transfer->recv);
     if (p2p->all.pending)
         engine_poll(team->engine);
@@ -273,7 +279,7 @@ static tutti_result_t post(struct team *team, struct transfer *item)
     tutti_result_t result = team_link(team, item->peer, &link);
     if (result != TUTTI_SUCCESS)
         return result;
-    calls_message(team, item->peer, item->sends);
+    calls_message(&team->calls, item->peer, item->sends);
     transfer_post(item, link);
     return TUTTI_SUCCESS;
 }

@@ -6,13 +6,22 @@
 #ifndef TUTTI_ENGINE_QUEUE_H
 #define TUTTI_ENGINE_QUEUE_H
 
-#include "engine/team.h"
+#include "engine/op.h"
 
 #define QUEUE_BLOCK 32
 
 struct op_block {
     struct op_block *next;
     struct op op[QUEUE_BLOCK];
+};
+
+struct op_queue {
+    struct op_block *tail; /* where operations are put in; */
+    uint64_t tail_first;   /* the position of its first place */
+    uint64_t blocks;       /* in the ring */
+    uint64_t limit;        /* operations from which on who puts one in waits for a while */
+    struct op_block *head; /* likewise where they are taken out, under the team's lock */
+    uint64_t head_first;
 };
 
 tutti_result_t queue_open(struct op_queue *queue);

@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/known.h"
 #include "base/param.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
 /* Work between messages: multiply, copy, reduce, in pieces. */
 #include "engine/rounds_internal.h"
 
+#include "engine/op.h"
+
 #define PIECE (256u << 10) /* bytes */
 
 /* ---- Where blocks lie ---- */

@@ -4,6 +4,8 @@
 #include "engine/shared_internal.h"
 
 #include "base/error.h"
+#include "engine/failure.h"
+#include "engine/op.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -213,26 +215,6 @@ static tutti_result_t begin_round(struct shared_context *c, const struct shared_
     c->op->shared.published = true;
     c->op->shared.recv = 0;
     return TUTTI_SUCCESS;
-}
-
-static bool published(struct shared_context *c, int peer)
-{
-    return shared_has_come(c->shared, arena_slot(&c->shared->arena, peer, c->shared->step));
-}
-
-tutti_result_t shared_await(struct shared_context *c, int peer, struct slot **out)
-{
-    struct slot *slot = *out = arena_slot(&c->shared->arena, peer, c->shared->step);
-    if (!shared_has_come(c->shared, slot)) {
-        tutti_result_t result = shared_blocked(c, peer, published);
-        if (result == TUTTI_IN_PROGRESS)
-            team_awaits(c->team, &slot->ready, c->shared->step + 1);
-        if (result != TUTTI_SUCCESS)
-            return result;
-    }
-    if (slot->signature == c->op->route.signature)
-        return TUTTI_SUCCESS;
-    return team_refuse(c->team, op_call(c->op), peer, slot_call(slot), c->op->seq);
 }
 
 /* Where a peer's block can be read: its slot, its own buffer, or a copy of that. NULL: it cannot. */

@@ -85,14 +85,6 @@ void shared_plan_free(struct shared_plan *plan);
  * before: over when this returns, or begun and queued. False: nothing was done. */
 bool shared_exchange_now(struct team *team, const struct call *call);
 
-/* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the
- * team's lock. */
-tutti_result_t shared_audit(struct team *team, bool all);
-/* Tells the other ranks of the arena how far the team still goes, and first why. */
-void shared_tell_failure(struct team *team, bool first);
-void shared_gone(struct team *team, int rank, enum wire_cause how);
-/* Did the rank know of the failure, before it left? */
-bool shared_knew(const struct team *team, int rank);
 /* Bytes of shared memory that this rank has mapped for it. */
 size_t shared_memory(const struct team *team);
 

@@ -6,6 +6,10 @@
  * the queue, as it stands; and whatever else is unusual, from failures to peers in other calls, is found out there.
  */
 #include "engine/shared_internal.h"
+
+#include "engine/calls.h"
+#include "engine/op.h"
+#include "engine/progress.h"
 #include "engine/queue.h"
 
 #include <stdlib.h>
@@ -308,7 +312,7 @@ static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, 
                                               const struct call *call, uint32_t seq)
 {
     op_clear(op);
-    op->kind = &op_shared;
+    op->kind = e->route.kind;
     op->started = true;
     op->call = *call;
     op->route = e->route;
@@ -328,7 +332,7 @@ static inline bool run(struct team *team, struct op *op, const struct shared_exc
     struct shared *d = team->shared;
     struct bases bases;
     uint32_t seq = team_next_seq(team);
-    calls_start(team, seq, e->name);
+    calls_start(&team->calls, seq, e->name);
     give(d, team->rank, e, call, &bases);
     if (!look(d, e, &bases)) {
         enqueue(team, op, e, call, seq);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pointers to the buffers of many peers at once, and what becomes of them; whose memory cross-memory attach reads. */
 #include "engine/shared_peer.h"
+
 #include "base/memory.h"
 
 #include <errno.h>

@@ -4,6 +4,10 @@
 
 #include "base/error.h"
 #include "base/param.h"
+#include "engine/failure.h"
+#include "engine/head.h"
+#include "engine/links.h"
+#include "engine/progress.h"
 #include "transport/shm/region.h"
 
 #include <stdio.h>
@@ -291,80 +295,10 @@ void shared_end(struct team *team, struct op *op)
 
 /* ---- Sleep and failure ---- */
 
-bool shared_broken(struct shared_context *c, tutti_result_t *result)
-{
-    const struct arena_head *head = c->shared->arena.head;
-    int first = atomic_load(&head->failed) - 1;
-    if (first < 0 || first >= c->team->nranks)
-        return false;
-    struct wire_abort news = c->shared->arena.ranks[first].failure;
-    news.finished = atomic_load(&head->finished);
-    *result = team_hear(c->team, &news);
-    return !team_allows(c->team, c->op);
-}
-
-/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look
- * comes after both: what a rank published before still counts. */
-tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_fn *ready)
-{
-    struct arena_rank *rank = &c->shared->arena.ranks[peer];
-    op_waits(c->op, peer, (uint32_t)c->op->shared.round, (uint32_t)c->op->shared.slice);
-    uint8_t how = atomic_load_explicit(&rank->gone, memory_order_acquire);
-    tutti_result_t result;
-    if (how && !atomic_load(&c->team->gone[peer]))
-        atomic_store(&c->team->gone[peer], how);
-    bool gone = atomic_load_explicit(&c->team->gone[peer], memory_order_acquire);
-    if (shared_broken(c, &result))
-        return result;
-    if (!gone)
-        return TUTTI_IN_PROGRESS;
-    if (ready(c, peer))
-        return TUTTI_SUCCESS;
-    char why[160];
-    snprintf(why, sizeof why, "process %u is gone; it did not reach %s, operation %u", c->team->process[peer].pid,
-             schedule_coll_name(c->op->call.coll), c->op->seq);
-    return team_lose(c->team, peer, why);
-}
-
 struct sleeper {
     struct team *team;
     int peer; /* whose news it sleeps for */
 };
-
-/* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it
- * is done with the others. */
-static bool call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
-{
-    const struct slot *slot = arena_slot(arena, rank, step);
-    if (atomic_load_explicit(&slot->ready, memory_order_acquire) != step + 1)
-        return false;
-    *out = slot_call(slot);
-    atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&arena->ranks[rank].done, memory_order_relaxed) < step + arena->slot_count;
-}
-
-static tutti_result_t audit_step(struct team *team, uint64_t step)
-{
-    const struct arena *arena = &team->shared->arena;
-    struct wire_call mine, theirs;
-    if (!call_of(arena, team->rank, step, &mine))
-        return TUTTI_SUCCESS;
-    for (int peer = 0; peer < arena->nranks; peer++)
-        if (call_of(arena, peer, step, &theirs) && theirs.signature != mine.signature)
-            return team_refuse(team, mine, peer, theirs, team->calls.started);
-    return TUTTI_SUCCESS;
-}
-
-tutti_result_t shared_audit(struct team *team, bool all)
-{
-    struct shared *d = team->shared;
-    tutti_result_t result = TUTTI_SUCCESS;
-    uint64_t most = all ? d->arena.slot_count : 1;
-    for (uint64_t back = 1; back <= most && back <= d->step && result == TUTTI_SUCCESS; back++)
-        result = audit_step(team, d->step - back);
-    atomic_store_explicit(&d->unread, false, memory_order_relaxed);
-    return result;
-}
 
 static bool anything_new(void *context)
 {
@@ -379,33 +313,6 @@ void shared_sleep(struct team *team, int peer, uint64_t timeout_us)
 {
     struct sleeper sleeper = {team, peer};
     arena_sleep(&team->shared->arena, team->rank, peer, anything_new, &sleeper, timeout_us);
-}
-
-void shared_tell_failure(struct team *team, bool first)
-{
-    struct arena_head *head = team->shared->arena.head;
-    struct arena_rank *mine = &team->shared->arena.ranks[team->rank];
-    uint32_t limit = atomic_load(&team->limit), finished = atomic_load(&head->finished);
-    int none = 0;
-    while (limit < finished && !atomic_compare_exchange_weak(&head->finished, &finished, limit))
-        ;
-    if (first && !atomic_load(&head->failed)) {
-        mine->failure = team->cause;
-        atomic_compare_exchange_strong(&head->failed, &none, team->rank + 1);
-    }
-    atomic_store(&mine->knows, true);
-    arena_wake(&team->shared->arena, -1);
-}
-
-void shared_gone(struct team *team, int rank, enum wire_cause how)
-{
-    atomic_store(&team->shared->arena.ranks[rank].gone, how);
-    arena_wake(&team->shared->arena, -1);
-}
-
-bool shared_knew(const struct team *team, int rank)
-{
-    return atomic_load(&team->shared->arena.ranks[rank].knows);
 }
 
 size_t shared_memory(const struct team *team)

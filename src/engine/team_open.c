@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The beginning and the end of a team. */
-#include "engine/team.h"
+#include "engine/team_open.h"
 
 #include "base/backoff.h"
 #include "base/error.h"
 #include "base/param.h"
-#include "engine/shared.h"
+#include "engine/calls.h"
+#include "engine/failure.h"
+#include "engine/host.h"
 #include "engine/p2p.h"
 #include "engine/queue.h"
 #include "engine/rounds.h"
+#include "engine/shared.h"
+#include "engine/team.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "engine/transfers.h"
 
 #include "base/error.h"
+#include "engine/failure.h"
 
 #include <stdio.h>
 

@@ -4,10 +4,14 @@
  * up. Half of the patience goes by before it is asked, the other half for the answer: so links that nothing else needs
  * are opened for long waits only.
  */
-#include "engine/team.h"
+#include "engine/watch.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/calls.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/team.h"
 #include "wire/boxread.h"
 
 #include <stdio.h>
@@ -15,28 +19,7 @@
 
 #define LOOKS      16 /* in the time of the patience */
 #define LOOK_EVERY (50 * NS_PER_MS)
-#define LATE       (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
-#define STOOD      NS_PER_S          /* of which people hear, and of five times as much as a warning */
-
-/* ---- Time in which this process itself stood still ---- */
-
-void engine_attend(struct engine *engine, uint64_t now)
-{
-    uint64_t gap = now - engine->attended;
-    if (now <= engine->attended) /* read before the lock was taken, and another thread was here since */
-        return;
-    engine->attended = now;
-    if (gap > LATE)
-        link_excuse(engine->links, gap - LATE, now);
-}
-
-uint64_t engine_silence(struct engine *engine, struct link *link, uint64_t now)
-{
-    engine_attend(engine, now);
-    return link_silence(link, now);
-}
-
-/* ---- One wait ---- */
+#define STOOD      NS_PER_S /* of which people hear, and of five times as much as a warning */
 
 static bool same_wait(const struct watch *watch, const struct op *op)
 {

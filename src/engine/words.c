@@ -3,9 +3,12 @@
  * Words from rank to rank that are no operations: of the queue and of the team's failure they know nothing. Ranks of
  * this process hear at once, from inside: who hears a word may answer with one that nobody answers, and no more.
  */
-#include "engine/team.h"
+#include "engine/words.h"
 
 #include "base/poller.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/team.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
 #include "executor/gpu/internal.h"
-#include "plan/steps.h"
-
 #include "base/error.h"
 #include "device/type.h"
+#include "engine/failure.h"
+#include "engine/op.h"
+#include "plan/steps.h"
 
 #include <stdlib.h>
 #include <string.h>

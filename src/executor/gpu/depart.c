@@ -9,6 +9,7 @@
 
 #include "base/backoff.h"
 #include "base/error.h"
+#include "engine/failure.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "engine/failure.h"
+#include "engine/news.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
+#include "engine/failure.h"
 
 #include <stdio.h>
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/links.h"
 #include "link/link.h"
 
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a GPU executor: which GPUs are there, can they reach one another, and where their windows are. */
 #include "engine/workers.h"
-#include "executor/gpu/internal.h"
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "device/cuda/nvml.h"
+#include "engine/collective.h"
+#include "executor/gpu/internal.h"
 #include "wire/boxread.h"
 
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/failure.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -11,6 +11,7 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "device/type.h"
+#include "engine/team_open.h"
 
 #include <stdlib.h>
 #include <string.h>

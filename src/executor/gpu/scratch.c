@@ -10,6 +10,7 @@
 #include "base/futex.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/failure.h"
 
 #include <stdlib.h>
 #include <string.h>

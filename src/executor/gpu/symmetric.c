@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/collective.h"
+#include "engine/failure.h"
 
 #include <stdlib.h>
 #include <string.h>

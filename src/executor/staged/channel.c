@@ -6,11 +6,16 @@
  * team.
  */
 #include "executor/staged/internal.h"
-#include "executor/staged/threads.h"
-
 #include "base/error.h"
 #include "base/random.h"
 #include "device/type.h"
+#include "engine/collective.h"
+#include "engine/engine_life.h"
+#include "engine/failure.h"
+#include "engine/news.h"
+#include "engine/team_open.h"
+#include "engine/wait.h"
+#include "executor/staged/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

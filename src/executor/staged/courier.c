@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "device/cuda/launch.h"
+#include "engine/failure.h"
 
 #include <sched.h>
 #include <string.h>

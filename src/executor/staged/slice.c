@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "device/type.h"
+#include "engine/collective.h"
+#include "engine/wait.h"
 
 #define LEAST 8  /* a slice is cut to a part of this at most, so that small vectors take few channels */
 #define ALIGN 64 /* elements */

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "device/type.h"
+#include "engine/failure.h"
+#include "engine/op.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks tell one another of the calls that they wait in: calls that differ, or cross, are found. */
+#ifndef TUTTI_ENGINE_CALLS_H
+#define TUTTI_ENGINE_CALLS_H
+
+#include "engine/circle.h"
+#include "wire/link.h"
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct engine;
+struct link;
+struct op;
+struct team;
+
+#define CALLS_KEPT 64
+struct calls {
+    struct wire_call kept[CALLS_KEPT]; /* collectives, by number: those that have started last */
+    uint32_t started;                  /* the last of them */
+    uint32_t *sent, *received;         /* messages by peer, that have started */
+    uint64_t say;                      /* when to say ours */
+    struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
+    struct wire_begun begun;           /* and what it has begun */
+    _Atomic int looks; /* at it, in which nothing had moved; -1: nothing was said since this rank waits */
+    struct circle circle;
+};
+
+/* Under the team's lock: a collective starts; a message with `peer` starts. */
+static inline void calls_start(struct calls *calls, uint32_t seq, struct wire_call call)
+{
+    calls->kept[seq % CALLS_KEPT] = call;
+    calls->started = seq;
+}
+static inline void calls_message(struct calls *calls, int peer, bool sends)
+{
+    (sends ? calls->sent : calls->received)[peer]++;
+}
+/* A wait begins; it lasts, under both locks: tells the peer of it, and finds out whether that one is in another call.
+ */
+void calls_wait(struct team *team, uint64_t now);
+void calls_look(struct team *team, const struct op *op, uint64_t now);
+/* A peer has said what it waits in, or answered: the body of WIRE_CALL or WIRE_BLOCKED. Under the engine's lock. */
+void calls_hear(struct team *team, const struct wire_message *said, const void *body);
+/* For circle.c: has this rank begun the call that another one waits for? To another rank, here or over its link. */
+bool calls_begun(const struct team *team, const struct wire_message *waits);
+void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length);
+#define CALLS_TEXT (WIRE_CALL_TEXT + 60)
+const char *calls_text(const struct wire_message *said, char *out, size_t size);
+/* The team closes: remembers what was begun for peers that still wait. Under the engine's lock. */
+void calls_keep(struct team *team);
+void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said);
+
+#endif

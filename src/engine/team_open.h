@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The beginning and the end of a team. */
+#ifndef TUTTI_ENGINE_TEAM_OPEN_H
+#define TUTTI_ENGINE_TEAM_OPEN_H
+
+#include "engine/team.h"
+
+/* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those
+ * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
+ * that overlap in part are taken for apart. */
+int team_crowd(const struct wire_process *processes, int nranks, int rank, long online);
+/* What a team is to be. The engine's thread may use a team as soon as it is in the list: nothing of this is changed
+ * later. */
+struct team_config {
+    uint64_t id;
+    const char *name;
+    int rank, nranks;
+    const struct wire_process *processes; /* by rank */
+    const struct choice_table *choices;   /* or NULL */
+    uint64_t timeout_ms;                  /* 0: TUTTI_TIMEOUT */
+};
+/* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
+tutti_result_t team_open(struct engine *engine, const struct team_config *config, struct team **out);
+/* No operation is running or queued. Waits for visitors, who leave since none is. */
+void team_close(struct team *team);
+/* Bytes that it holds. */
+size_t team_memory(const struct team *team);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a team's operations, and for a place among them. */
+#ifndef TUTTI_ENGINE_WAIT_H
+#define TUTTI_ENGINE_WAIT_H
+
+#include "engine/team.h"
+
+/* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then
+ * team_issue. In a team that has failed there may be one for collectives alone (team_takes_collective). */
+tutti_result_t team_place(struct team *team, bool collective, struct op **out);
+
+/* Waits, progressing, until `position` operations have completed. The failure of the team if one of them failed; what
+ * had completed before is not reported as failed, but once: who waits again for the same hears of a failure behind it
+ * too. */
+tutti_result_t team_wait(struct team *team, uint64_t position);
+/* The same, but ends well as soon as `enough`, too. */
+tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough);
+
+/* The failure, for the team's user, who may end the process when he has it: peers know before, those that do not answer
+ * soon apart. Not under the engine's lock. */
+tutti_result_t team_report(struct team *team);
+
+#endif

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the files inside a folder, as src/LAYERS has it, and names of functions that stand in several files.
+
+    order.py [ROOT]          what is wrong, one line each; exit status 1 if anything is
+    order.py --calls FOLDER  which file of the folder calls what of which other, for writing a row
+"""
+import collections
+import os
+import re
+import sys
+
+OPAQUE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# The head of a function, up to its brace, or of a table of functions, at the left edge.
+FUNCTION = re.compile(r"^([A-Za-z_][\w \t\n*()]*?[ \t\n*])([A-Za-z_]\w*)\(([^;{}]*)\)\s*\n\{", re.M)
+TABLE = re.compile(r"^const struct \w+ (\w+)(?:\[\w*\])? = \{", re.M)
+NOT_NAMES = {"__attribute__", "if", "for", "while", "switch", "return", "sizeof"}
+APART = ("_test", "_fuzz", "_testing", "_testing_act")
+
+
+def sources(root, folder):
+    """Name without ending -> text without comments and strings, of the folder's C files but tests."""
+    where = os.path.join(root, folder)
+    found = {}
+    for name in sorted(os.listdir(where)):
+        stem, ending = os.path.splitext(name)
+        if ending == ".c" and not stem.endswith(APART):
+            with open(os.path.join(where, name), encoding="utf-8") as file:
+                found[stem] = OPAQUE.sub(" ", file.read())
+    return found
+
+
+def functions(text):
+    """(name, is it static?) of each function that the text defines."""
+    for match in FUNCTION.finditer(text):
+        head = match.group(1)
+        if match.group(2) not in NOT_NAMES and head.strip():
+            yield match.group(2), bool(re.search(r"\bstatic\b", head))
+
+
+def calls(root, folder):
+    """File -> other file -> names of it that the first one uses."""
+    texts = sources(root, folder)
+    owner = collections.defaultdict(set)
+    for stem, text in texts.items():
+        for name in [name for name, static in functions(text) if not static] + TABLE.findall(text):
+            owner[name].add(stem)
+    used = collections.defaultdict(lambda: collections.defaultdict(set))
+    for stem, text in texts.items():
+        own = {name for name, _ in functions(text)}
+        for word in set(re.findall(r"\b[A-Za-z_]\w*\b", text)) - own:
+            for other in owner.get(word, set()) - {stem}:
+                used[stem][other].add(word)
+    return texts, used
+
+
+def rows(root):
+    """Folder -> list of groups of files, lowest first: the rows of src/LAYERS with a slash."""
+    table = {}
+    with open(os.path.join(root, "src/LAYERS"), encoding="utf-8") as file:
+        for line in file:
+            name, colon, groups = line.split("#")[0].partition(":")
+            if colon and name.strip().endswith("/"):
+                table.setdefault(name.strip().rstrip("/"), []).extend(
+                    group.split() for group in groups.split("|") if group.split())
+    return table
+
+
+def check_order(root):
+    for folder, groups in rows(root).items():
+        texts, used = calls(root, folder)
+        place = {stem: at for at, group in enumerate(groups) for stem in group}
+        for stem in sorted(set(texts) - set(place)):
+            yield f"src/LAYERS: {folder}/ has no place for {stem}.c"
+        for stem in sorted(set(place) - set(texts)):
+            yield f"src/LAYERS: {folder}/ names {stem}.c, which is not there"
+        for stem in sorted(used):
+            for other, names in sorted(used[stem].items()):
+                if place.get(other, -1) > place.get(stem, len(groups)):
+                    yield (f"{folder}/{stem}.c: calls {', '.join(sorted(names))} of {other}.c, "
+                           f"which src/LAYERS puts above it")
+
+
+def check_names(root):
+    """No name of a static function stands in two files of src. Others are alternatives of which one is built."""
+    where = collections.defaultdict(set)
+    for folder, _, names in os.walk(os.path.join(root, "src")):
+        for stem, text in (sources(root, folder) if any(n.endswith(".c") for n in names) else {}).items():
+            path = os.path.relpath(os.path.join(folder, stem + ".c"), root)
+            for name, static in functions(text):
+                where[name].add((path, static))
+    for name, places in sorted(where.items()):
+        if len(places) > 1 and any(static for _, static in places):
+            yield f"{name}() is a function of {', '.join(sorted(path for path, _ in places))}: one name, one function"
+
+
+def show(root, folder):
+    _, used = calls(root, folder)
+    for stem in sorted(used):
+        for other, names in sorted(used[stem].items()):
+            print(f"{stem} -> {other}: {' '.join(sorted(names))}")
+
+
+def main():
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    if sys.argv[1:2] == ["--calls"]:
+        return show(root, sys.argv[2])
+    root = sys.argv[1] if len(sys.argv) > 1 else root
+    complaints = [*check_order(root), *check_names(root)]
+    print(*complaints, sep="\n", end="\n" if complaints else "")
+    print(f"{len(complaints)} violations")
+    return bool(complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
