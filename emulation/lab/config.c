@@ -322,8 +322,8 @@ tutti_result_t config_read_file(const char *path, char **data, size_t *length)
 
 tutti_result_t config_load(const char *path, struct lab_topology *out)
 {
-    char *data;
-    size_t length;
+    char *data = NULL;
+    size_t length = 0;
     tutti_result_t result = config_read_file(path, &data, &length);
     if (result != TUTTI_SUCCESS)
         return result;

@@ -189,7 +189,8 @@ static struct line line_of(const struct drawing *d, int rank, int index, struct 
     struct line line = {.x1 = column(rank) + 5 * order, .x2 = column(a->peer) + 5 * order};
     line.y1 = d->y + GAP + locals_height(extent);
     line.y2 = line.y1 + arrows_height(d, extent) - 14;
-    line.length = hypot(line.x2 - line.x1, line.y2 - line.y1);
+    double right = line.x2 - line.x1, down = line.y2 - line.y1;
+    line.length = sqrt(right * right + down * down); // hypot() would want glibc 2.35
     line.kind = receiver_kind(d, rank, a->peer, order);
     return line;
 }

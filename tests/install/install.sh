@@ -1,14 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # install.sh SOURCES BUILD: what `make install PREFIX=...` leaves, as a stranger uses it: builds against it by
-# pkg-config alone, and runs.
+# pkg-config alone, and runs. Then what it leaves out, and that `make uninstall` leaves nothing.
 set -eu
 sources=$1 build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/a/prefix
 
-make -s -C "$sources" put BUILD="$build" PREFIX="$prefix"
+unset MAKEFLAGS DESTDIR PREFIX
+from_make() {
+    make -s --no-print-directory -C "$sources" PACKAGES= NINJA=true BUILD="$build" "$@"
+}
+from_make put PARTS=runtime,devel,man,control,extra PREFIX="$prefix"
 # The folder may be moved afterwards, and has no need of the build.
 mv "$work/a" "$work/b"
 prefix=$work/b/prefix
@@ -35,9 +39,9 @@ if command -v cmake >/dev/null; then
 fi
 expect "version" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=prefix tutti | xargs realpath)" \
     "$(realpath "$prefix")"
-expect "a network for NCCL" "$(LD_LIBRARY_PATH=$lib python3 -c 'import ctypes
+expect "a network for NCCL" "$(LD_LIBRARY_PATH=$lib/tutti python3 -c 'import ctypes
 print(bool(ctypes.c_void_p.in_dll(ctypes.CDLL("libnccl-net-tutti.so"), "ncclNetPlugin_v11")))')" True
-[ -f "$prefix/include/nccl.h" ] || { echo "nccl.h is not installed"; exit 1; }
+[ -f "$prefix/include/tutti/nccl/nccl.h" ] || { echo "nccl.h is not installed"; exit 1; }
 if [ -x "$prefix/bin/softverbs" ]; then
     expect "a device of the stand-in" "$("$prefix/bin/softverbs" run -- "$work/devices" | tail -n 1)" "soft_lo"
 elif [ -f /usr/include/infiniband/verbs.h ]; then
@@ -50,3 +54,30 @@ manual=$(find "$prefix" -name man3)
 # Whatever a program may say of itself: no installed file names the folder that it was made in.
 named=$(grep -rlF "$build" "$prefix" || true)
 expect "files that name the folder of the build" "$named" ""
+
+# Below DESTDIR there is one tree, whatever the umask of who installs; nothing in it has the name of another's library
+# where the linker or the compiler looks, and nothing is a demo or an emulator.
+dest=$work/dest
+[ -f "$build/include/tutti/tutti.h" ] && filled="" || filled=no
+(umask 077 && from_make install DESTDIR="$dest" PREFIX=/usr) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+[ -z "$filled" ] || rm -rf "$build/include/tutti" # as it was
+expect "trees below DESTDIR" "$(cd "$dest" && echo *)" usr
+expect "names of NVIDIA's" "$(find "$dest" \( -name 'libnccl*' -o -name nccl.h \) ! -path '*/tutti/*')" ""
+expect "programs" "$(cd "$dest/usr/bin" && for name in *; do [ "$name" = "${name%-agent}" ] && [ "$name" = \
+    "${name%-master}" ] && echo "$name"; done)" tutti
+expect "files that others cannot read" "$(find "$dest/usr" ! -type l ! -perm -o=r)" ""
+grep -q "LD_PRELOAD=.*/tutti/libnccl.so.2" "$work/log" ||
+    { echo "make install does not say where libnccl.so.2 is"; exit 1; }
+from_make put PARTS=demo,extra DESTDIR="$dest" PREFIX=/usr
+[ -x "$dest/usr/bin/tutti-train" ] || { echo "tutti-train is not installed"; exit 1; }
+echo kept >"$dest/usr/bin/another"
+from_make uninstall DESTDIR="$dest" PREFIX=/usr >/dev/null
+expect "files after make uninstall" "$(find "$dest" ! -type d)" "$dest/usr/bin/another"
+expect "folders after make uninstall" "$(find "$dest" -name tutti -o -name softverbs)" ""
+! from_make uninstall DESTDIR="$dest" PREFIX=/usr >"$work/log" 2>&1 || { echo "uninstalled twice"; exit 1; }
+
+# Each target that has a name of its own is in the list.
+from_make help >"$work/help"
+for target in build all demo install install-extra uninstall deb wheel sdist check bench docs clean; do
+    grep -q "^make $target " "$work/help" || { echo "make help does not name $target"; exit 1; }
+done

@@ -40,7 +40,8 @@ def needs():
 def put_programs(folder):
     """build/bin and build/lib as `make build` leaves them."""
     prefix = os.path.join(folder, "build")
-    subprocess.run(["make", "-s", "-C", SOURCES, "put", f"BUILD={BUILD}", f"PREFIX={prefix}"], check=True)
+    subprocess.run(["make", "-s", "-C", SOURCES, "put", "PARTS=runtime,extra", f"BUILD={BUILD}", f"PREFIX={prefix}"],
+                   check=True)
     libraries = os.path.dirname(glob.glob(os.path.join(prefix, "lib*", "**", "softverbs"), recursive=True)[0])
     if libraries != os.path.join(prefix, "lib"):  # `make build` has no folder of the machine's kind
         for name in os.listdir(libraries):
