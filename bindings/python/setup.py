@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a wheel that carries the C library and the program tutti. Nothing is compiled at import.
+"""Builds a wheel that carries the C library, the program tutti and NCCL's interface, and a source distribution that
+carries their sources. Nothing is compiled at import.
 
 The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build`
 does into build/). SETUP has further options of meson, as for `make build`: SETUP=-Dcuda=disabled leaves out the kernels
 for GPUs, which take minutes. TUTTI_SYSTEM=1 is for distributions: nothing is carried,
-the library and the program are the system's.
+the library and the program are the system's. TUTTI_HOMEPAGE is written into the metadata.
 """
 import os
 import pathlib
@@ -14,42 +15,43 @@ import subprocess
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 from setuptools.dist import Distribution
-from wheel.bdist_wheel import bdist_wheel
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Beside the C library nothing of the system's is needed: what else the library and the program use,
-# the wheel carries, too.
-SYSTEM = re.compile(r"/lib(c|m|dl|rt|pthread)\.so|linux-vdso|ld-linux")
-SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled",
-         "-Dhwloc=disabled", "-Db_ndebug=false", "-Dc_link_args=-Wl,-rpath,$ORIGIN,-rpath,$ORIGIN/../lib",
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = pathlib.Path(__file__).resolve().parent
+# A source distribution has the C sources in a folder of its own.
+ROOT = HERE / "source" if (HERE / "source").exists() else HERE.parent.parent
+SOURCES = ("LICENSE", "meson.build", "meson_options.txt", "include", "src", "control", "cli", "compat")
+# What the package carries, as meson calls it, and what of it lies where.
+TARGETS = ("tutti:shared_library", "tutti:executable", "nccl:shared_library", "nccl-net-tutti:shared_module")
+CARRIED = {"lib": ["libtutti.so.0"], "bin": ["tutti"], "lib/tutti": ["libnccl.so.2", "libnccl-net-tutti.so"]}
+SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled", "-Dagent=disabled",
          *os.environ.get("SETUP", "-Dgpu_archs=80,90").split()]
 
 
 def version() -> str:
-    header = (ROOT / "include/tutti/tutti.h").read_text()
+    header = (ROOT / "include/tutti/tutti.h").read_text(encoding="utf-8")
     return ".".join(re.search(rf"TUTTI_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 def compiled(where: pathlib.Path) -> pathlib.Path:
-    """Builds the library below `where`; the folder that it is installed into."""
+    """Builds what is carried below `where`; the folder that it is installed into."""
     build, target = where / "meson", where / "installed"
     shutil.rmtree(build, ignore_errors=True)  # one of an earlier time names a meson that pip had for that time alone
     subprocess.run(["meson", "setup", build, ROOT, *SETUP], check=True)
-    subprocess.run(["meson", "compile", "-C", build], check=True)
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", target], check=True)
+    subprocess.run(["meson", "compile", "-C", build, *TARGETS], check=True)
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags", "runtime", "--destdir",
+                    target], check=True)
     return target / "carried"
 
 
-def needed(path: pathlib.Path) -> list[str]:
-    """Files of the shared libraries that are not every system's."""
-    lines = subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout.splitlines()
-    files = [match.group(1) for line in lines if (match := re.search(r"=> (/\S+)", line))]
-    return [file for file in files if not SYSTEM.search(file) and "libtutti" not in file]
-
-
 class Build(build_py):
-    """Puts the library and the program into the package."""
+    """Puts what is carried into the package."""
 
     def run(self) -> None:
         super().run()
@@ -58,13 +60,28 @@ class Build(build_py):
         prefix = os.environ.get("TUTTI_PREFIX")
         source = (pathlib.Path(prefix) if prefix
                   else compiled(pathlib.Path(self.get_finalized_command("build").build_base).resolve()))
-        carried = pathlib.Path(self.build_lib) / "tutti" / "_carried"
-        for folder in ("lib", "bin"):
-            (carried / folder).mkdir(parents=True, exist_ok=True)
-        library = source / "lib" / "libtutti.so.0"
-        for file in (library, *(() if prefix else needed(library))):
-            shutil.copy(file, carried / "lib")
-        shutil.copy(source / "bin" / "tutti", carried / "bin")
+        for folder, names in CARRIED.items():
+            into = pathlib.Path(self.build_lib) / "tutti" / "_carried" / folder
+            into.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                shutil.copy(source / folder / name, into)
+
+
+class Sources(sdist):
+    """Adds the C sources, from which pip builds the library."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        target = pathlib.Path(base_dir)
+        (target / "source").mkdir()
+        for name in SOURCES:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, target / "source" / name,
+                                ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+            else:
+                shutil.copy(ROOT / name, target / "source" / name)
+        (target / "LICENSE").unlink(missing_ok=True)  # a link into the tree
+        shutil.copy(ROOT / "LICENSE", target)
 
 
 class Wheel(bdist_wheel):
@@ -81,4 +98,5 @@ class Native(Distribution):
         return not os.environ.get("TUTTI_SYSTEM")
 
 
-setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Native)
+setup(version=version(), distclass=Native, cmdclass={"build_py": Build, "bdist_wheel": Wheel, "sdist": Sources},
+      project_urls={"Homepage": os.environ["TUTTI_HOMEPAGE"]} if os.environ.get("TUTTI_HOMEPAGE") else {})

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a wheel of the library that was built here, installs it into an empty folder,
-and uses it with nothing else in reach.
+"""Makes the source distribution and the wheel as `make wheel` does, of the library that was built here, installs the
+wheel into an empty environment, and uses it with nothing else in reach. Of the source distribution it is seen that
+meson finds all that it names; with TUTTI_TEST_FULL=1 pip compiles and installs it.
 
 wheel.py BUILD ROOT
 """
@@ -10,51 +11,114 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 
 PROGRAM = """
-import numpy, tutti
+import array, sys, tutti, tutti.nccl
 assert tutti.__file__.startswith({site!r}), tutti.__file__
-comm = tutti.init()
-ones = numpy.ones(10)
-comm.allreduce(ones)
-assert (ones == 2).all()
-comm.destroy()
+assert tutti.nccl.path().startswith({site!r}), tutti.nccl.path()
+with tutti.init() as comm:
+    ones = array.array("d", [1.0])
+    comm.allreduce(ones)
+    sys.stdout.write(f"sum {{ones[0]:g}}\\n")
 """
+NCCL = """
+import ctypes, sys
+library, version = ctypes.CDLL(sys.argv[1]), ctypes.c_int()
+print(library.ncclGetVersion(ctypes.byref(version)), version.value)
+"""
+clean = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "PYTHONPATH")}
+clean["PIP_NO_INPUT"] = "1"
 
 
-def installed(build, folder):
-    """The library and the program as `meson install` leaves them: their folder."""
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True,
-                   env={**os.environ, "DESTDIR": folder})
-    options = {o["name"]: o["value"] for o in json.loads(subprocess.run(
-        ["meson", "introspect", "--buildoptions", build], check=True, capture_output=True, text=True).stdout)}
-    prefix = folder + options["prefix"]
+def run(*command, **more):
+    """What it printed; the test ends with what it said where it failed."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          env={**clean, **more})
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        sys.exit(f"{what}: {found!r} where {wanted!r} was expected")
+
+
+def installed(build, root, folder):
+    """The library and the programs as `make install` leaves them: their folder."""
+    run("make", "-s", "-C", root, "put", f"BUILD={build}", f"PREFIX={folder}")
+    options = {o["name"]: o["value"]
+               for o in json.loads(run("meson", "introspect", "--buildoptions", build))}
     if options["libdir"] != "lib":
-        shutil.copytree(os.path.join(prefix, options["libdir"]), os.path.join(prefix, "lib"), dirs_exist_ok=True)
-    return prefix
+        shutil.copytree(os.path.join(folder, options["libdir"]), os.path.join(folder, "lib"), dirs_exist_ok=True)
+    return folder
+
+
+def check_contents(wheel):
+    """Licences of all libraries, and metadata that say whose it is."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
+    expect("libraries without a licence's text", sum(name.startswith("tutti.libs/") for name in names),
+           sum("/licenses/lib" in name for name in names))
+    expect("the licence of tutti", any(name.rpartition("/")[2] == "LICENSE" for name in names), True)
+    for field in ("Author: The tutti developers", "Classifier: Operating System :: POSIX :: Linux",
+                  "Project-URL: Homepage, https://tutti.invalid"):
+        expect(field, field in metadata.splitlines(), True)
+
+
+def environment(folder):
+    run(sys.executable, "-m", "venv", folder)
+    return os.path.join(folder, "bin")
+
+
+def use(env):
+    """Two ranks, and NCCL's interface, of what was installed there."""
+    program = os.path.join(env, "program.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(PROGRAM.format(site=os.path.dirname(env)))
+    said = run(os.path.join(env, "tutti"), "run", "-n", "2", "--", os.path.join(env, "python"), program)
+    expect("two ranks", sorted(said.splitlines()), ["[0] sum 2", "[1] sum 2"])
+    library = run(os.path.join(env, "python"), "-m", "tutti.nccl").strip()
+    expect("NCCL's interface", run(os.path.join(env, "python"), "-c", NCCL, library).split()[0], "0")
+
+
+def check_sdist(sdist, folder):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder)
+    source, = glob.glob(os.path.join(folder, "tutti-*", "source"))
+    run("meson", "setup", "-Dtests=disabled", "-Dagent=disabled", "-Dcuda=disabled", os.path.join(folder, "configured"),
+        source)
+    if os.environ.get("TUTTI_TEST_FULL"):
+        env = environment(os.path.join(folder, "compiled"))
+        run(os.path.join(env, "pip"), "install", "-q", sdist, SETUP="-Dcuda=disabled")
+        use(env)
 
 
 def main():
     build, root = sys.argv[1:]
+    tools = os.path.join(root, "build-tools", "bin", "python")
+    if not os.path.exists(os.path.join(root, "build-tools", "bin", "auditwheel")):
+        print("SKIPPED: auditwheel is not here: make wheel-tools")
+        return 77
     with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "source")  # pip leaves build folders behind in the sources
-        for part in ("bindings/python", "include"):
-            shutil.copytree(os.path.join(root, part), os.path.join(source, part),
-                            ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
-        env = {**os.environ, "TUTTI_PREFIX": installed(build, os.path.join(folder, "installed")), "PIP_NO_INPUT": "1"}
-        subprocess.run([sys.executable, "-m", "pip", "-q", "wheel", "--no-build-isolation", "--no-deps", "-w", folder,
-                        os.path.join(source, "bindings/python")], check=True, env=env)
-        wheel, = glob.glob(os.path.join(folder, "tutti-*-py3-none-*.whl"))
-        site = os.path.join(folder, "site")
-        subprocess.run([sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--target", site, wheel], check=True)
-        clean = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "PYTHONPATH")}
-        program = os.path.join(folder, "program.py")
-        with open(program, "w", encoding="utf-8") as file:
-            file.write(PROGRAM.format(site=site))
-        subprocess.run([sys.executable, "-m", "tutti.run", "-n", "2", "--", sys.executable, program], check=True,
-                       env={**clean, "PYTHONPATH": site})
+        prefix = installed(build, root, os.path.join(folder, "installed"))
+        made = os.path.join(folder, "made")
+        run(tools, os.path.join(root, "bindings", "python", "portable.py"), made, TUTTI_PREFIX=prefix,
+            TUTTI_HOMEPAGE="https://tutti.invalid")
+        wheel, = glob.glob(os.path.join(made, "tutti-*-py3-none-manylinux_*.whl"))
+        sdist, = glob.glob(os.path.join(made, "tutti-*.tar.gz"))
+        check_contents(wheel)
+        env = environment(os.path.join(folder, "env"))
+        run(os.path.join(env, "pip"), "install", "-q", "--no-index", wheel)
+        use(env)
+        check_sdist(sdist, folder)
         print(f"{os.path.basename(wheel)}: {os.path.getsize(wheel) // 1024} KiB, installed and used")
+    return 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())
