@@ -18,29 +18,41 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 lib=$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
+maintainer="A Packager <packager@tutti.invalid>"
 make -s -C "$sources" deb DEB="$work/deb" DEB_FLAGS=-d TUTTI_BUILD="$build" DEB_BUILD_OPTIONS=noautodbgsym \
+    MAINTAINER="$maintainer" HOMEPAGE=https://tutti.invalid DPKG_GENSYMBOLS_CHECK_LEVEL=4 \
     >"$work/log" 2>&1 ||
-    { tail -n 40 "$work/log"; exit 1; }
-[ "$(find "$work/deb" -name '*.deb' | wc -l)" = 5 ] || { echo "five packages were expected:"; ls "$work/deb"; exit 1; }
+    { tail -n 40 "$work/log"; echo "A new call of the library wants a line in debian/libtutti0.symbols"; exit 1; }
+[ "$(find "$work/deb" -name '*.deb' | wc -l)" = 6 ] || { echo "six packages were expected:"; ls "$work/deb"; exit 1; }
 
 # As the packages' rules configure what nobody has built yet.
-meson setup -Dtests=disabled -Dwerror=false -Dcuda=disabled "$work/configured" "$work/deb/tutti" >"$work/log" 2>&1 ||
+meson setup -Dtests=disabled -Dcuda=disabled "$work/configured" "$work/deb/tutti" >"$work/log" 2>&1 ||
     { tail "$work/log"; exit 1; }
 
 mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/etc"
 : >"$root/var/lib/dpkg/status"
-# Nothing that they need is in the root, so the scripts of Python's package could not run there.
+# Nothing that they need is in the root, so scripts of packages could not run there.
 into() {
     $as_root dpkg --root="$root" --force-not-root --force-depends --force-bad-path --log="$work/dpkg.log" "$@" \
         >"$work/log" 2>&1 ||
         { cat "$work/log"; exit 1; }
 }
-into -i "$work"/deb/lib*.deb "$work"/deb/tutti_*.deb
+into -i "$work"/deb/lib*.deb "$work"/deb/tutti-doc_*.deb
+dpkg-deb -x "$work"/deb/tutti_*.deb "$root"
+dpkg-deb -e "$work"/deb/tutti_*.deb "$work/scripts"
 into --unpack "$work"/deb/python3-tutti_*.deb
 
 expect() {
     [ "$2" = "$3" ] || { echo "$1: \"$2\" where \"$3\" was expected"; exit 1; }
 }
+for package in "$work"/deb/*.deb; do
+    expect "who made $package" "$(dpkg-deb -f "$package" Maintainer Homepage)" "Maintainer: $maintainer
+Homepage: https://tutti.invalid"
+done
+expect "symbols that dependent packages are told of" \
+    "$(cat "$root"/var/lib/dpkg/info/libtutti0*.symbols | grep -c '^ tutti_')" \
+    "$(nm -D --defined-only "$lib/libtutti.so.0" | grep -c ' tutti_')"
+[ -f "$root/usr/share/doc/tutti-doc/docs/index.md" ] || { echo "the pages are not in tutti-doc"; exit 1; }
 export LD_LIBRARY_PATH="$lib"
 tutti="$root/usr/bin/tutti"
 "$tutti" run -n 2 -- "$tutti" perf allreduce -b 8 -e 64K -f 16 -n 2 -w 1 >"$work/log" || { cat "$work/log"; exit 1; }
@@ -83,6 +95,24 @@ with tutti.init() as comm:
 grep -q "tutti.torch:autoload" "$site"/tutti-*.egg-info/entry_points.txt ||
     { echo "PyTorch does not find the backend"; exit 1; }
 [ ! -e "$site/tutti/_carried" ] || { echo "Python's package carries a library"; exit 1; }
+
+# Services: the programs are there and know the options. Whoever installs the package starts and enables none.
+for name in tutti-export tutti-agent tutti-master; do
+    unit=$(find "$root" -name "$name.service")
+    [ -n "$unit" ] || { echo "there is no $name.service"; exit 1; }
+    # shellcheck disable=SC2046
+    (OPTIONS="" MASTER=http://127.0.0.1:9 CREDENTIALS_DIRECTORY=/ STATE_DIRECTORY=/ &&
+        eval "set -- $(sed -n 's/^ExecStart=//p' "$unit")" && "$root$@" --help >"$work/log" 2>&1) ||
+        { echo "$unit:"; cat "$work/log"; exit 1; }
+    ! grep "deb-systemd-invoke .*start" "$work/scripts/postinst" && grep -q "debian-installed '$name" \
+        "$work/scripts/postinst" || { echo "installing starts or enables $name"; exit 1; }
+done
+if command -v systemd-analyze >/dev/null; then
+    find "$root" -name 'tutti-*.service' -exec cp {} "$work" \;
+    sed -i "s|=/usr/bin|=$root/usr/bin|" "$work"/tutti-*.service
+    systemd-analyze verify "$work"/tutti-*.service 2>"$work/log" || :
+    ! grep "$work" "$work/log" || { echo "systemd does not take a unit"; exit 1; }
+fi
 
 zcat "$root/usr/share/man/man3/tutti_allreduce.3.gz" | grep -q "SH SHAPES AND UNITS"
 zcat "$root/usr/share/man/man1/tutti-run.1.gz" | grep -q "SH DESCRIPTION"
