@@ -181,7 +181,8 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
         gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
         gpu->kernels.bulk[rank] = base + mailbox_bulk(gpu->nranks, rank);
     }
-    gpu->plan.facts.in_host = gpu->scratch.bulk_posted = true;
+    gpu->plan.facts.in_host = true;
+    gpu->scratch.bulk_posted = true;
     gpu->scratch.bulk_taken = (1u << gpu->nranks) - 1;
     gpu->plan.facts.copies = false;
     return TUTTI_SUCCESS;
