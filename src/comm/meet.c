@@ -468,7 +468,8 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
     unsigned aborts = atomic_load(&meeting->aborts);
     lock_take(&meeting->team->engine->lock);
     meeting->visit = ++meeting->visits;
-    meeting->is_out = call->is_out;
+    meeting->is_out = meeting->team->stays_away = call->is_out;
+    meeting->team->away_since = clock_ns();
     meeting->told = meeting->child = 0;
     meeting->failed = false;
     place(meeting, call);
@@ -531,5 +532,6 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
         leave(meeting);
     list_each(node, &meeting->arrivals) dismiss(meeting, list_entry(node, struct arrival, node));
     meeting->visit = 0;
+    meeting->team->stays_away = NULL;
     lock_release(&meeting->team->engine->lock);
 }

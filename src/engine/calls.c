@@ -21,6 +21,7 @@
 #define SAY_AFTER  (200 * NS_PER_MS) /* with a link that is there */
 #define OPEN_AFTER NS_PER_S          /* one is opened for it */
 #define SAY_AGAIN  (500 * NS_PER_MS)
+#define MEETS_LONG (5 * NS_PER_S)
 
 static struct wire_message describe(const struct team *team, const struct op *op)
 {
@@ -97,16 +98,26 @@ static void compare(struct team *team, const struct wire_message *said)
         team_refuse(team, *mine, (int)said->tag.from, said->call, seq);
 }
 
-/* This rank waits for the end of its own calls, and none of them is the one that the peer waits for: it never comes. */
+/* What this rank does that ends no sooner than the peer comes, or never; NULL: it may still make calls. */
+static const char *does_instead(const struct team *team, uint32_t peer)
+{
+    if (atomic_load(&team->ending))
+        return "finalizes or destroys the communicator";
+    /* what makes ranks shrink it is known to all soon, and a better reason to fail */
+    bool meets = team->stays_away && !team->stays_away[peer] && clock_ns() - team->away_since > MEETS_LONG;
+    return meets ? "shrinks the communicator" : NULL;
+}
+
+/* This rank waits for the end of its own calls, or for the peer to shrink the communicator with it, and has not made
+ * the call that the peer waits for: that one never comes. */
 static void miss(struct team *team, const struct wire_message *said)
 {
     uint32_t from = said->tag.from;
+    const char *does = does_instead(team, from);
     char call[CALLS_TEXT], sentence[TEAM_SENTENCE];
-    if (!atomic_load(&team->ending) ||
-        begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
+    if (!does || begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
         return;
-    snprintf(sentence, sizeof sentence,
-             "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,
+    snprintf(sentence, sizeof sentence, "rank %d %s without the call that rank %u waits for in %s", team->rank, does,
              from, calls_text(said, call, sizeof call));
     team_fail(team, TUTTI_INVALID_USAGE, team->rank, sentence);
 }

@@ -91,6 +91,9 @@ struct team {
     char excused_sentence[TEAM_SENTENCE];
     uint32_t quiet; /* runs no collective above this one any more; under the engine's lock */
 
+    const bool *stays_away; /* by rank: those without whom this one meets the others; NULL: it meets nobody. Likewise */
+    uint64_t away_since;    /* of that */
+
     /* words.c, likewise */
     word_fn *hear;
     void *hear_context;

@@ -168,6 +168,22 @@ static void one_has_no_descriptor(struct family *family, int rank, tutti_comm_t 
     splits_again(family, rank, comm);
 }
 
+/* All but the last split, which shrinks: each waits for the other. All hear of it, and the shrink is right in the end.
+ */
+static void one_shrinks_while_others_split(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t child = NULL;
+    int first = 0;
+    tutti_result_t result = rank < family->count - 1 ? tutti_comm_split(comm, 0, 0, &child, NULL)
+                                                     : tutti_comm_shrink(comm, &first, 1, &child, NULL);
+    family_end(family, rank, NULL, result);
+    family->report[rank].went_on = rank == 0;
+    if (rank == 0)
+        tutti_comm_destroy(comm);
+    else
+        shrinks_again(family, rank, comm, child, &first, 1);
+}
+
 /* Late enough for the others to wait in the call. */
 static void die_late(void)
 {
@@ -586,6 +602,15 @@ int main(int argc, char **argv)
          1,
          TUTTI_REMOTE_ERROR,
          {"aborted the communicator", "aborted by rank 0"},
+         -1,
+         false},
+        {"a shrink while others split",
+         one_shrinks_while_others_split,
+         4,
+         -1,
+         0,
+         TUTTI_INVALID_USAGE,
+         {"rank 3 shrinks the communicator without the call"},
          -1,
          false},
         {"many shrinks", shrinks_often, 4, -1, 0, TUTTI_SUCCESS, {NULL}, -1, false},
