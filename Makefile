@@ -39,7 +39,7 @@ TO = $(DESTDIR)$(PREFIX)
 MANIFEST = $(TO)/share/tutti/installed
 
 .PHONY: build all help configured install install-extra uninstall put deb diagnose-wheel wheel sdist deps check-deps bench-deps \
-  deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch wheel-tools
+  deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch mpi4py frameworks wheel-tools
 
 ## build: programs into build/bin, libraries into build/lib; plain `make` does this
 build: configured
@@ -163,9 +163,10 @@ demo: configured
 # Kernels for one kind of GPU, little optimized: compiling them takes longest, and the tests run the same ones as C++.
 # Warnings are errors here, and in no other build: a compiler that nobody tried warns of what others do not.
 check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false -Dwerror=true
-check: check-deps configured $(if $(CHECK_TORCH),torch)
+check: check-deps configured $(if $(CHECK_TORCH),torch) $(if $(CHECK_FRAMEWORKS),frameworks)
 	@meson configure "$(BUILD)" -Dwerror=true
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
+	@$(MAKE) --no-print-directory mpi4py || echo "No mpi4py to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory wheel-tools || echo "No auditwheel to be had: the test of the wheel is skipped"
 	@tests/run_all.sh
 
@@ -173,6 +174,17 @@ check: check-deps configured $(if $(CHECK_TORCH),torch)
 openmpi:
 	@test -d build-openmpi || { echo "Fetching Open MPI 5"; /usr/bin/python3 -m venv build-openmpi; }
 	@test -x build-openmpi/bin/mpirun || build-openmpi/bin/python -m pip install -q openmpi==5.0.11
+
+## mpi4py: fetches mpi4py as PyPI has it, for its tests
+mpi4py:
+	@test -d build-mpi4py || { echo "Fetching mpi4py"; /usr/bin/python3 -m venv build-mpi4py; }
+	@build-mpi4py/bin/python -m pip install -q mpi4py==4.1.2 numpy
+
+## frameworks: fetches frameworks of PyTorch and JAX for their tests (make check CHECK_FRAMEWORKS=1)
+frameworks:
+	@test -d build-frameworks || { echo "Fetching frameworks"; /usr/bin/python3 -m venv build-frameworks; }
+	@build-frameworks/bin/python -m pip install -q torch==2.11.0 numpy jax accelerate transformers lightning \
+	  deepspeed "ray[train]"
 
 ## torch: fetches PyTorch 2 for its tests (make check CHECK_TORCH=1); without it they take python3-torch
 torch:
