@@ -212,13 +212,19 @@ tutti_result_t failure_here(tutti_result_t there)
     return there == TUTTI_INVALID_USAGE || there == TUTTI_INVALID_ARGUMENT ? there : TUTTI_REMOTE_ERROR;
 }
 
+/* What another rank gave to its call is not ours. */
+static tutti_result_t heard(tutti_result_t there)
+{
+    return there == TUTTI_INVALID_ARGUMENT ? TUTTI_REMOTE_ERROR : failure_here(there);
+}
+
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
 {
     struct wire_abort cause = *news;
     bool own = wire_same_process(news->from, team->process[team->rank].uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
-    cause.result = (int32_t)failure_here((tutti_result_t)news->result);
+    cause.result = (int32_t)heard((tutti_result_t)news->result);
     if (dead >= 0 && dead != news->culprit)
         blame_gone_before(team, dead, news->culprit, &cause);
     bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);

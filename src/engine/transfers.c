@@ -16,12 +16,18 @@ void transfers_note(struct transfers *transfers, int peer, tutti_result_t result
     snprintf(transfers->sentence, sizeof transfers->sentence, "%s", error_last());
 }
 
+/* Whose memory it is that cannot be read or written. */
+static int own_rank(const struct transfer *transfer)
+{
+    return (int)(transfer->sends ? transfer->send.tag.from : transfer->recv.tag.to);
+}
+
 static void complete(struct transfer *transfer, tutti_result_t result)
 {
     transfer->pending = false;
     transfer->of->pending--;
     if (result != TUTTI_SUCCESS)
-        transfers_note(transfer->of, transfer->peer, result);
+        transfers_note(transfer->of, result == TUTTI_INVALID_ARGUMENT ? own_rank(transfer) : transfer->peer, result);
 }
 
 void transfer_sent(struct link_send *send, tutti_result_t result)

@@ -8,6 +8,7 @@
 #include "link/internal.h"
 
 #include "base/param.h"
+#include "base/reach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,35 @@ static uint32_t free_slot(void ***table, uint32_t *size, uint32_t most)
     return slot < most && grow(table, size, slot) ? slot : most;
 }
 
+/* The caller's memory is not what the call says: neither the peer's fault nor the lane's. */
+static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wire_call *call, bool sends,
+                                    const void *data, size_t length)
+{
+    char text[WIRE_CALL_TEXT];
+    const void *at = sends ? reach_unreadable(data, length) : reach_unwritable(data, length);
+    return error_set(TUTTI_INVALID_ARGUMENT,
+                     "rank %u gave memory that cannot be %s for %s: address %p, in %zu bytes from %p %s rank %u; the "
+                     "page is protected or not mapped, or its file is too short",
+                     sends ? tag->from : tag->to, sends ? "read" : "written", wire_call_text(*call, text, sizeof text),
+                     at ? at : data, length, data, sends ? "to" : "for what comes from", sends ? tag->to : tag->from);
+}
+
+static tutti_result_t refuse_source(const struct link_send *send)
+{
+    return refuse_memory(&send->tag, &send->call, true, send->data, send->length);
+}
+
+static tutti_result_t refuse_target(const struct link_recv *recv)
+{
+    return refuse_memory(&recv->tag, &recv->call, false, recv->data, recv->length);
+}
+
 void bulk_credit(struct link *link, struct link_recv *recv)
 {
+    if (!reach_ends_writable(recv->data, recv->length)) {
+        match_finish_recv(link, recv, refuse_target(recv));
+        return;
+    }
     uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT);
     while (segment_count(recv->length, segment) > MAX_SEGMENTS)
         segment *= 2;
@@ -172,6 +200,10 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
         send->done(send,
                    error_set(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
                              send->length, send->tag.to));
+        return;
+    }
+    if (!reach_ends_readable(send->data, send->length)) {
+        finish_send(link, send, refuse_source(send));
         return;
     }
     send->memory = memory_meet(link, send, &early->memory);
@@ -333,6 +365,22 @@ void bulk_sent(struct lane *transport_lane, uint64_t token)
     bulk_pump(link);
 }
 
+void bulk_unreadable(struct lane *transport_lane, uint64_t token)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link *link = lane->link;
+    uint64_t id = token >> 16;
+    struct link_send *send = id < link->reading_size ? link->reading[id] : NULL;
+    lane->puts -= lane->puts > 0;
+    flight_give_up(lane, token);
+    if (send) {
+        source_read(send, (uint32_t)token & 0xffff);
+        bulk_give_up(link, send);
+        finish_send(link, send, send->finished ? TUTTI_SUCCESS : refuse_source(send));
+    }
+    bulk_pump(link);
+}
+
 void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length)
 {
     struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
@@ -363,6 +411,14 @@ void *bulk_target(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
     struct link_lane *lane = transport_lane->user;
     struct link_recv *recv = receiving(lane->link, imm, offset, length);
     return recv ? (char *)recv->data + offset : NULL;
+}
+
+void bulk_unwritable(struct lane *transport_lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link_recv *recv = receiving(lane->link, imm, offset, length);
+    if (recv)
+        match_finish_recv(lane->link, recv, refuse_target(recv));
 }
 
 void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, size_t length)

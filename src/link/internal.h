@@ -229,6 +229,8 @@ static inline struct list *tags_list(const struct tags *tags, const struct wire_
 }
 
 /* match.c */
+/* Ends it, and with an error its slot. */
+void match_finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result);
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
                     size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
@@ -274,6 +276,9 @@ void bulk_done(struct link *link, uint32_t slot, const void *words, size_t lengt
 void *bulk_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_sent(struct lane *lane, uint64_t token);
+/* The source of a segment cannot be read, or its target not be written: the caller's call is wrong, and fails. */
+void bulk_unreadable(struct lane *lane, uint64_t token);
+void bulk_unwritable(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_say_have(struct link *link);
 /* The key of the memory of `slot` has ended. */
 void bulk_revoked(struct link *link, uint32_t slot);

@@ -72,7 +72,9 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .writable = link_writable,
                                           .shared = link_shared,
                                           .memory = count_memory,
-                                          .source = lanes_source};
+                                          .source = lanes_source,
+                                          .unreadable = bulk_unreadable,
+                                          .unwritable = bulk_unwritable};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))

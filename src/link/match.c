@@ -68,7 +68,7 @@ tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *
                      tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
 }
 
-static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
+void match_finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
 {
     list_remove(&recv->node);
     if (result == TUTTI_SUCCESS)
@@ -82,12 +82,13 @@ static void deliver(struct link *link, struct link_recv *recv, const struct wire
                     size_t length)
 {
     if (call->signature != recv->call.signature || length != recv->length) {
-        finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
+        match_finish_recv(link, recv,
+                          match_refuse(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
     if (length)
         memcpy(recv->data, body, length);
-    finish_recv(link, recv, TUTTI_SUCCESS);
+    match_finish_recv(link, recv, TUTTI_SUCCESS);
 }
 
 /* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that
@@ -95,7 +96,7 @@ static void deliver(struct link *link, struct link_recv *recv, const struct wire
 static void meet_announced(struct link *link, struct link_recv *recv, const struct wire_call *call, uint64_t bytes)
 {
     if (bytes != recv->length || call->signature != recv->call.signature)
-        finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, bytes, recv->tag.from));
+        match_finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, bytes, recv->tag.from));
     else if (!recv->credited && bytes)
         bulk_credit(link, recv);
 }
@@ -435,7 +436,7 @@ void match_fail_all(struct link *link, tutti_result_t result)
             send->done(send, result);
         }
     while ((node = tags_any(&link->posted)))
-        finish_recv(link, list_entry(node, struct link_recv, node), result);
+        match_finish_recv(link, list_entry(node, struct link_recv, node), result);
 }
 
 /* Something of another call has come for the operation that `tag` belongs to. */
@@ -489,7 +490,7 @@ static bool fail_a_strayed_recv(struct link *link)
         const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
         if (!item)
             continue;
-        finish_recv(link, recv, stray(&recv->call, recv->length, item));
+        match_finish_recv(link, recv, stray(&recv->call, recv->length, item));
         return true;
     }
     return false;

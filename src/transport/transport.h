@@ -9,7 +9,8 @@
  *
  * Faults. A lane that fails goes down once, by upcall, with a result and error_last(). After that it only accepts
  * close(). Bytes of a message or put that were under way may or may not have reached the peer: the owner finds out and
- * repeats.
+ * repeats. Memory of the owner that cannot be read or written is the owner's fault, and no lane's: where the system
+ * reads or writes it the owner is told by upcall. Where this process does, it gets the signal that it would get anyway.
  *
  * Hostility. Whatever a peer or stranger sends, a transport neither crashes nor writes outside what target() returned.
  */
@@ -80,6 +81,12 @@ struct transport_owner {
     /* The UDP source port that packets of lane `index`, by interface `device`, are to have; 0: any. Asked, where
      * packets have one, each time before a lane is joined to the peer's. NULL: any. */
     uint16_t (*source)(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
+    /* The source of the put with `token` cannot be read, which is no fault of the lane. The put does not arrive, and no
+     * sent() follows. NULL: the lane goes down instead. */
+    void (*unreadable)(struct lane *lane, uint64_t token);
+    /* What target() said for these bytes cannot be written. They are dropped, and the next target() should say so.
+     * NULL: the lane goes down instead. */
+    void (*unwritable)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 };
 
 /* Embedded first in each transport's own lane. */
@@ -113,7 +120,7 @@ struct transport_memory {
 };
 
 struct put {
-    const void *source; /* valid until sent() or down() or close() */
+    const void *source; /* valid until sent(), unreadable(), down() or close() */
     size_t length;      /* >= 1 */
     uint32_t imm;       /* handed to the peer's target() and arrived() */
     uint64_t offset;    /* likewise */
@@ -159,7 +166,7 @@ struct transport_ops {
     /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now;
      * writable() follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
     tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
-    /* Starts a put. TUTTI_IN_PROGRESS as above. sent() may come from inside. */
+    /* Starts a put. TUTTI_IN_PROGRESS as above. sent() or unreadable() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
     /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent()
      * follows. The put arrives whole or not at all. If such a put is not under way nothing happens. */

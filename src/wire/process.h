@@ -98,7 +98,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 8
+#define WIRE_HELLO_VERSION 9
 _Static_assert(sizeof(struct wire_hello) == 400, "wire_hello is part of the protocol");
 
 #endif

@@ -104,6 +104,18 @@ static void on_shared(struct lane *lane, uint64_t key, int fd)
     take_note(end_of(lane), (struct note){.kind = NOTE_SHARED, .id = key, .fd = fd}, NULL);
 }
 
+static void on_unreadable(struct lane *lane, uint64_t token)
+{
+    take_note(end_of(lane), (struct note){.kind = NOTE_UNREADABLE, .id = token}, NULL);
+}
+
+static void on_unwritable(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct end *end = end_of(lane);
+    end->drop = true;
+    take_note(end, (struct note){.kind = NOTE_UNWRITABLE, .id = imm, .offset = offset, .length = length}, NULL);
+}
+
 static void on_memory(void *context, int64_t bytes)
 {
     struct party *party = context;
@@ -120,8 +132,19 @@ void party_open(struct party *party)
 
 bool party_try_open(struct party *party, const uint8_t *uuid)
 {
-    struct transport_owner owner = {party,      on_accepted, on_up,       on_down,   on_message, on_target,
-                                    on_arrived, on_sent,     on_writable, on_shared, on_memory};
+    struct transport_owner owner = {.context = party,
+                                    .accepted = on_accepted,
+                                    .up = on_up,
+                                    .down = on_down,
+                                    .message = on_message,
+                                    .target = on_target,
+                                    .arrived = on_arrived,
+                                    .sent = on_sent,
+                                    .writable = on_writable,
+                                    .shared = on_shared,
+                                    .memory = on_memory,
+                                    .unreadable = on_unreadable,
+                                    .unwritable = on_unwritable};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

@@ -24,6 +24,8 @@ enum note_kind {
     NOTE_ARRIVED,
     NOTE_SENT,
     NOTE_WRITABLE,
+    NOTE_UNREADABLE,
+    NOTE_UNWRITABLE,
     NOTE_SHARED
 };
 

@@ -298,6 +298,16 @@ static void on_memory(void *context, int64_t bytes)
         pass->base.owner.memory(pass->base.owner.context, bytes);
 }
 
+static void on_unreadable(struct lane *below, uint64_t token)
+{
+    UPCALL(below, unreadable(&lane->base.lane, token));
+}
+
+static void on_unwritable(struct lane *below, uint32_t imm, uint64_t offset, size_t length)
+{
+    UPCALL(below, unwritable(&lane->base.lane, imm, offset, length));
+}
+
 /* ---- The transport ---- */
 
 static tutti_result_t pass_open(const struct transport_ops *ops, const struct transport_owner *owner,
@@ -307,8 +317,20 @@ static tutti_result_t pass_open(const struct transport_ops *ops, const struct tr
     struct pass_transport *pass = calloc(1, sizeof *pass);
     if (!pass)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport %s", ops->name);
-    const struct transport_owner between = {pass,       on_accepted, on_up,       on_down,   on_message, on_target,
-                                            on_arrived, on_sent,     on_writable, on_shared, on_memory,  on_source};
+    const struct transport_owner between = {.context = pass,
+                                            .accepted = on_accepted,
+                                            .up = on_up,
+                                            .down = on_down,
+                                            .message = on_message,
+                                            .target = on_target,
+                                            .arrived = on_arrived,
+                                            .sent = on_sent,
+                                            .writable = on_writable,
+                                            .shared = on_shared,
+                                            .memory = on_memory,
+                                            .source = on_source,
+                                            .unreadable = owner->unreadable ? on_unreadable : NULL,
+                                            .unwritable = owner->unwritable ? on_unwritable : NULL};
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);

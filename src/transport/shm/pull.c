@@ -7,6 +7,7 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/reach.h"
 #include "transport/shm/region.h"
 #include "transport/shm/shm.h"
 
@@ -26,8 +27,8 @@ void shm_choose(struct shm_lane *lane, struct shm_put *put)
         return;
     put->region = 0;
     put->address = (uintptr_t)what->source;
-    put->pull = what->length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN) && param_int(PARAM_SHM_CMA) &&
-                atomic_load_explicit(&lane->out.control->attaches, memory_order_relaxed);
+    put->pull = !lane->shuns_attach && what->length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN) &&
+                param_int(PARAM_SHM_CMA) && atomic_load_explicit(&lane->out.control->attaches, memory_order_relaxed);
 }
 
 void shm_tell_attach(struct shm_lane *lane)
@@ -35,14 +36,29 @@ void shm_tell_attach(struct shm_lane *lane)
     atomic_store_explicit(&lane->in.control->attaches, lane->peer->attaches, memory_order_relaxed);
 }
 
-/* What a process that is gone sent after a put that it took along does not count. */
-static bool attach(struct shm_lane *lane, uint64_t address, void *target, uint64_t length)
+/* The system cannot read there, or write here. If it is here the owner is told, and what it does not want any more is
+ * dropped. */
+static bool is_ours(struct shm_lane *lane, const struct ring_pull *pull, const void *target, uint64_t length)
+{
+    struct lane *base = &lane->base.lane;
+    const struct transport_owner *owner = &base->transport->owner;
+    if (!owner->unwritable || !reach_unwritable(target, (size_t)length))
+        return false;
+    owner->unwritable(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
+    return true;
+}
+
+/* What a process that is gone sent after a put that it took along does not count. What cannot be read there is the
+ * peer's to judge, of which the put is. */
+static bool attach(struct shm_lane *lane, const struct ring_pull *pull, void *target, uint64_t length)
 {
     struct shm_peer *peer = lane->peer;
     if (!peer->attaches)
         return false;
-    if (attach_read(&peer->attach, address, target, (size_t)length))
+    if (attach_read(&peer->attach, pull->address + lane->put_done, target, (size_t)length))
         return true;
+    if (errno == EFAULT)
+        return is_ours(lane, pull, target, length);
     if (errno == ESRCH) {
         shm_fail(lane, "the peer has closed the lane or died", 0);
         return false;
@@ -79,8 +95,7 @@ static bool read_piece(struct shm_lane *lane, const struct ring_pull *pull, uint
     void *target = base->transport->owner.target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
     if (!target || carrier_dead(&lane->base))
         return true;
-    return pull->region ? copy_mapped(lane, pull, target, length)
-                        : attach(lane, pull->address + lane->put_done, target, length);
+    return pull->region ? copy_mapped(lane, pull, target, length) : attach(lane, pull, target, length);
 }
 
 /* Says that the pull is done with, and whether it could be read. */

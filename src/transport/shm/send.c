@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending on a shared-memory lane: messages at once or not at all; puts piece by piece, in the order they came. */
 #include "base/error.h"
+#include "base/reach.h"
 #include "transport/shm/shm.h"
 
 #include <string.h>
@@ -102,7 +103,20 @@ static bool pulled(const struct shm_lane *lane, const struct shm_put *put)
     return done - put->number < SHM_QUEUE; /* and not a number that was never given out */
 }
 
-/* The peer is done with a pull; one that it could not read is put again, through the ring. */
+/* A put that the peer could not read is put again, through the ring, if this process can read its source. */
+static void put_again(struct shm_lane *lane, const struct shm_put *put)
+{
+    const struct transport_owner *owner = &lane->base.lane.transport->owner;
+    if (!put->region && owner->unreadable && reach_unreadable(put->put.source, put->put.length)) {
+        owner->unreadable(&lane->base.lane, put->put.token);
+        return;
+    }
+    lane->shuns_regions |= put->region != 0;
+    lane->shuns_attach |= put->region == 0;
+    *entry_at(lane, lane->count++) = (struct shm_put){.put = put->put, .stream = put->stream};
+}
+
+/* The peer is done with a pull. */
 static void end_pull(struct shm_lane *lane, struct shm_put *put)
 {
     uint64_t bit = RING_PULL_BIT(put->number);
@@ -111,12 +125,10 @@ static void end_pull(struct shm_lane *lane, struct shm_put *put)
     atomic_store_explicit(&lane->out.control->revoked, lane->revoked, memory_order_relaxed);
     if (put->given_up)
         return;
-    if (refused) {
-        lane->shuns_regions |= put->region != 0;
-        *entry_at(lane, lane->count++) = (struct shm_put){.put = put->put, .stream = put->stream};
-    } else {
+    if (refused)
+        put_again(lane, put);
+    else
         lane->base.lane.transport->owner.sent(&lane->base.lane, put->put.token);
-    }
 }
 
 /* Takes what has ended from the head of the queue. Returns how much. */

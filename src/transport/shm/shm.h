@@ -136,6 +136,7 @@ struct shm_lane {
     uint32_t pulled;
     uint64_t refused;
     bool shuns_regions; /* the peer could not map one */
+    bool shuns_attach;  /* nor read memory that this process can read */
     bool unfinished;    /* the slot at hand stays: a pull that goes on */
 };
 #define NO_WATCH (~0u)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define AHEAD_BULK 512   /* bytes read beyond a put: the next header, and little that must be copied */
+#define AHEAD_BULK 512   /* bytes read beyond a put: its end, the next header, and little that must be copied */
 #define BULK       32768 /* a put from which on that pays */
 #define TURN       8     /* reads of one lane before others have their turn */
 
@@ -50,13 +50,24 @@ static int make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes
     return used;
 }
 
-static void finish_put(struct tcp_lane *lane)
+/* The word behind the payload. False: it has not come, or is none. */
+static bool end_put(struct tcp_lane *lane)
 {
     struct tcp_frame put = lane->put;
+    uint64_t end;
+    if (lane->end - lane->start < sizeof end)
+        return false;
+    memcpy(&end, lane->in + lane->start, sizeof end);
+    lane->start += sizeof end;
     lane->put.length = lane->put_done = 0;
-    lane->bulk = put.length >= BULK;
+    if (end != TCP_WHOLE && end != TCP_VOID) {
+        tcp_fail(lane, "the peer sent a put without an end", 0);
+        return false;
+    }
     lane->base.lane.bytes_received += put.length;
-    lane->base.lane.transport->owner.arrived(&lane->base.lane, put.imm, put.offset, put.length);
+    if (end == TCP_WHOLE)
+        lane->base.lane.transport->owner.arrived(&lane->base.lane, put.imm, put.offset, put.length);
+    return true;
 }
 
 static bool start_put(struct tcp_lane *lane, const struct tcp_frame *frame)
@@ -67,6 +78,7 @@ static bool start_put(struct tcp_lane *lane, const struct tcp_frame *frame)
     }
     lane->put = *frame;
     lane->put_done = 0;
+    lane->bulk = frame->length >= BULK;
     lane->start += sizeof *frame;
     return true;
 }
@@ -82,8 +94,6 @@ static void take_buffered(struct tcp_lane *lane)
         memcpy(lane->put_target, lane->in + lane->start, take);
     lane->start += take;
     lane->put_done += take;
-    if (lane->put_done == lane->put.length)
-        finish_put(lane);
 }
 
 static void deliver(struct tcp_lane *lane, size_t length)
@@ -101,9 +111,11 @@ static void deliver(struct tcp_lane *lane, size_t length)
 static bool handle_one(struct tcp_lane *lane)
 {
     struct tcp_frame frame;
+    if (lane->put.length && lane->put_done == lane->put.length)
+        return end_put(lane) && !carrier_dead(&lane->base);
     if (lane->put.length) {
         take_buffered(lane);
-        return !carrier_dead(&lane->base) && lane->start < lane->end;
+        return !carrier_dead(&lane->base);
     }
     if (lane->end - lane->start < sizeof frame)
         return false;
@@ -135,10 +147,18 @@ static void account(struct tcp_lane *lane, size_t got)
     size_t direct = got < left ? got : (size_t)left;
     lane->put_done += direct;
     lane->end += got - direct;
-    if (direct && lane->put_done == lane->put.length)
-        finish_put(lane);
-    if (!carrier_dead(&lane->base))
-        tcp_handle_input(lane);
+    tcp_handle_input(lane);
+}
+
+/* The system could not write where the payload of the put goes. */
+static bool refuse_target(struct tcp_lane *lane)
+{
+    const struct transport_owner *owner = &lane->base.lane.transport->owner;
+    uint64_t left = lane->put.length - lane->put_done;
+    if (!lane->put_target || !left || !owner->unwritable)
+        return false;
+    owner->unwritable(&lane->base.lane, lane->put.imm, lane->put.offset + lane->put_done, left);
+    return true;
 }
 
 static ssize_t read_parts(int fd, struct iovec *parts, int count)
@@ -160,6 +180,10 @@ int tcp_receive(struct tcp_lane *lane)
         bool nothing = got < 0 && (errno == EAGAIN || errno == EINTR);
         if (nothing && !lane->broken)
             break;
+        if (got < 0 && errno == EFAULT && refuse_target(lane)) {
+            done++;
+            continue;
+        }
         if (got <= 0) {
             tcp_fail(lane,
                      lane->broken ? "sending failed"

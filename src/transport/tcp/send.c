@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending on a TCP lane: frames go to the socket at once; what it does not take waits in a queue. */
 #include "base/error.h"
+#include "base/reach.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
@@ -10,10 +11,12 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
-#define PARTS     16         /* of one sendmsg */
-#define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
+#define PARTS      16 /* of one sendmsg */
+#define UNREADABLE (-2)
 
-/* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed. */
+static const unsigned char nothing[16384]; /* in the place of a source that is no longer there */
+
+/* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed, UNREADABLE. */
 static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
@@ -29,6 +32,8 @@ static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
             lane->broken = errno;
             return 0;
         }
+        if (errno == EFAULT)
+            return UNREADABLE;
         if (errno != EINTR) {
             tcp_fail(lane, "sending failed", errno);
             return -1;
@@ -67,8 +72,13 @@ static void finish_first(struct tcp_lane *lane)
     lane->first = (lane->first + 1) % TCP_QUEUE;
     lane->count--;
     free(done.copy);
-    if (done.frame.type == TCP_PUT && !done.given_up)
+    if (done.end == TCP_WHOLE)
         lane->base.lane.transport->owner.sent(&lane->base.lane, done.token);
+}
+
+static uint64_t size_of(const struct tcp_out *out)
+{
+    return sizeof out->frame + out->frame.length + (out->end ? sizeof out->end : 0);
 }
 
 /* `took` more bytes of the queue have gone. Returns how many frames were done. */
@@ -77,7 +87,7 @@ static int advance(struct tcp_lane *lane, size_t took)
     int done = 0;
     while (took && !lane->base.closed) {
         struct tcp_out *out = &lane->queue[lane->first];
-        uint64_t left = sizeof out->frame + out->frame.length - out->done;
+        uint64_t left = size_of(out) - out->done;
         if (took < left) {
             out->done += took;
             break;
@@ -89,24 +99,89 @@ static int advance(struct tcp_lane *lane, size_t took)
     return done;
 }
 
+/* The part of `size` bytes at `at`, which begins at `begin` of the frame, behind those that have gone. */
+static struct iovec part(const struct tcp_out *out, const void *at, uint64_t begin, uint64_t size)
+{
+    uint64_t skip = out->done <= begin ? 0 : out->done < begin + size ? out->done - begin : size;
+    return (struct iovec){(char *)(uintptr_t)at + (at == nothing ? 0 : skip), size - skip};
+}
+
+/* The unsent parts of one frame. False: there are more of them. */
+static bool gather_one(struct tcp_out *out, struct iovec *parts, int *used)
+{
+    uint64_t behind = sizeof out->frame + out->frame.length;
+    parts[(*used)++] = part(out, &out->frame, 0, sizeof out->frame);
+    parts[(*used)++] = part(out, out->end == TCP_VOID ? nothing : out->body, sizeof out->frame, out->frame.length);
+    struct iovec *body = &parts[*used - 1];
+    if (out->end == TCP_VOID && body->iov_len > sizeof nothing) {
+        body->iov_len = sizeof nothing;
+        return false;
+    }
+    if (out->end)
+        parts[(*used)++] = part(out, &out->end, behind, sizeof out->end);
+    return true;
+}
+
 /* The unsent parts of the first frames. */
 static int gather(struct tcp_lane *lane, struct iovec *parts, size_t *bytes)
 {
     int used = 0;
+    bool whole = true;
     *bytes = 0;
-    for (unsigned i = 0; i < lane->count && used + 2 <= PARTS; i++) {
-        struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
-        uint64_t skip = out->done;
-        if (skip < sizeof out->frame) {
-            parts[used++] = (struct iovec){(char *)&out->frame + skip, sizeof out->frame - skip};
-            *bytes += sizeof out->frame - skip;
-            skip = sizeof out->frame;
-        }
-        skip -= sizeof out->frame;
-        parts[used++] = (struct iovec){(void *)(out->body + skip), out->frame.length - skip};
-        *bytes += out->frame.length - skip;
-    }
+    for (unsigned i = 0; whole && i < lane->count && used + 3 <= PARTS; i++)
+        whole = gather_one(&lane->queue[(lane->first + i) % TCP_QUEUE], parts, &used);
+    for (int i = 0; i < used; i++)
+        *bytes += parts[i].iov_len;
     return used;
+}
+
+static void take_out(struct tcp_lane *lane, unsigned position)
+{
+    lane->count--;
+    for (unsigned i = position; i < lane->count; i++)
+        lane->queue[(lane->first + i) % TCP_QUEUE] = lane->queue[(lane->first + i + 1) % TCP_QUEUE];
+}
+
+/* Its source is needed no longer. A frame that has begun goes to its end, with nothing in it. */
+static void end_early(struct tcp_lane *lane, unsigned position, bool may_have_begun)
+{
+    struct tcp_out *out = &lane->queue[(lane->first + position) % TCP_QUEUE];
+    if (out->done || may_have_begun)
+        out->end = TCP_VOID;
+    else
+        take_out(lane, position);
+}
+
+/* The first put of which the system cannot read what is left; where none is found, memory has changed since, and the
+ * first one stands for it. -1: no put waits. */
+static int find_unreadable(const struct tcp_lane *lane)
+{
+    int first = -1;
+    for (unsigned i = 0; i < lane->count; i++) {
+        const struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
+        if (out->end != TCP_WHOLE)
+            continue;
+        struct iovec body = part(out, out->body, sizeof out->frame, out->frame.length);
+        if (reach_unreadable(body.iov_base, body.iov_len))
+            return (int)i;
+        first = first < 0 ? (int)i : first;
+    }
+    return first;
+}
+
+/* The system could not read something of the queue. False: the lane has failed. */
+static bool refuse_source(struct tcp_lane *lane)
+{
+    const struct transport_owner *owner = &lane->base.lane.transport->owner;
+    int position = owner->unreadable ? find_unreadable(lane) : -1;
+    if (position < 0) {
+        tcp_fail(lane, "sending failed", EFAULT);
+        return false;
+    }
+    uint64_t token = lane->queue[(lane->first + (unsigned)position) % TCP_QUEUE].token;
+    end_early(lane, (unsigned)position, false);
+    owner->unreadable(&lane->base.lane, token);
+    return !carrier_dead(&lane->base);
 }
 
 static int drain(struct tcp_lane *lane)
@@ -118,9 +193,13 @@ static int drain(struct tcp_lane *lane)
         size_t bytes;
         int count = gather(lane, parts, &bytes);
         ssize_t took = give(lane, parts, count);
+        if (took == UNREADABLE && refuse_source(lane))
+            continue;
         if (took <= 0)
             break;
+        lane->advancing = true;
         done += advance(lane, (size_t)took);
+        lane->advancing = false;
         if (carrier_dead(&lane->base) || (size_t)took < bytes)
             break;
     }
@@ -195,6 +274,8 @@ tutti_result_t tcp_msg(struct lane *base, const struct iovec *parts, int count)
         struct iovec all[PARTS] = {{&frame, sizeof frame}};
         memcpy(all + 1, parts, (size_t)count * sizeof *parts);
         took = give(lane, all, count + 1);
+        if (took == UNREADABLE) /* parts are of the owner, who copies what is its caller's */
+            return tcp_fail(lane, "sending failed", EFAULT);
         if (took < 0)
             return TUTTI_REMOTE_ERROR;
     }
@@ -217,6 +298,7 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     struct tcp_out *out = push(lane);
     out->frame = (struct tcp_frame){.type = TCP_PUT, .imm = put->imm, .length = put->length, .offset = put->offset};
     out->body = put->source;
+    out->end = TCP_WHOLE;
     out->token = put->token;
     base->bytes_sent += put->length;
     tcp_lane_touch(lane);
@@ -229,39 +311,15 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     return result;
 }
 
-static void take_out(struct tcp_lane *lane, unsigned position)
-{
-    lane->count--;
-    for (unsigned i = position; i < lane->count; i++)
-        lane->queue[(lane->first + i) % TCP_QUEUE] = lane->queue[(lane->first + i + 1) % TCP_QUEUE];
-}
-
-/* A frame that has begun is sent whole, from a copy of its rest. While the queue is being sent any of it may have
- * begun. */
-static void keep_copy(struct tcp_lane *lane, struct tcp_out *out)
-{
-    uint64_t skip = out->done > sizeof out->frame ? out->done - sizeof out->frame : 0;
-    unsigned char *copy = out->frame.length - skip <= MOST_REST ? malloc(out->frame.length) : NULL;
-    out->given_up = true;
-    if (!copy) {
-        tcp_fail(lane, "a put was given up half-way, and its rest is too much to be copied", 0);
-        return;
-    }
-    memcpy(copy + skip, out->body + skip, out->frame.length - skip);
-    out->body = out->copy = copy;
-}
-
+/* While it is not yet noted what the socket took, any put may have begun. */
 void tcp_give_up(struct lane *base, uint64_t token)
 {
     struct tcp_lane *lane = tcp_lane_of(base);
     for (unsigned i = 0; i < lane->count; i++) {
-        struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
-        if (out->frame.type != TCP_PUT || out->given_up || out->token != token)
+        const struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
+        if (out->end != TCP_WHOLE || out->token != token)
             continue;
-        if (out->done || lane->flushing)
-            keep_copy(lane, out);
-        else
-            take_out(lane, i);
+        end_early(lane, i, lane->advancing);
         return;
     }
 }

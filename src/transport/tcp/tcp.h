@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The TCP transport: one socket a lane. A lane is a stream of frames, each a fixed header and its payload, sent from
- * the source and received into the target without a copy in between.
+ * the source and received into the target without a copy in between. Behind the payload of a put stands a word that
+ * says whether it counts: what has begun goes to its end, and the source may be gone by then.
  */
 #ifndef TUTTI_TRANSPORT_TCP_H
 #define TUTTI_TRANSPORT_TCP_H
@@ -25,6 +26,10 @@ struct tcp_frame {
 };
 _Static_assert(sizeof(struct tcp_frame) == 24, "tcp_frame is part of the protocol");
 
+/* Behind the payload of a put. */
+#define TCP_WHOLE 0x454c4f4857505554ull
+#define TCP_VOID  0x44494f5657505554ull /* given up, or could not be read: what came is not the payload */
+
 struct tcp_transport {
     struct transport base;
     struct acceptor acceptor;
@@ -43,10 +48,10 @@ struct tcp_transport {
 struct tcp_out {
     struct tcp_frame frame;
     const unsigned char *body;
-    uint64_t done; /* bytes of header and body that the socket took */
+    uint64_t end;  /* of a put: TCP_WHOLE or TCP_VOID */
+    uint64_t done; /* bytes of header, body and end that the socket took */
     uint64_t token;
-    void *copy; /* of a message, or of the rest of a put that was given up: freed when it is done */
-    bool given_up;
+    void *copy; /* of a message: freed when it is done */
 };
 
 struct tcp_lane {
@@ -66,6 +71,7 @@ struct tcp_lane {
     struct tcp_out queue[TCP_QUEUE];
     unsigned first, count;
     bool flushing, wants_room;
+    bool advancing;   /* the socket took more of the queue than is noted */
     int broken;       /* errno: the peer takes nothing more, and what it said before is still to be read */
     bool welcome_due; /* accepted: until the owner has decided, what it says waits in the queue */
 
@@ -74,10 +80,10 @@ struct tcp_lane {
 
     unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
     size_t start, end;
-    struct tcp_frame put; /* under way if length > 0 */
+    struct tcp_frame put; /* under way if length > 0: the payload, or the word behind it */
     uint64_t put_done;
     unsigned char *put_target;
-    bool bulk; /* the last frame was a big put: read little ahead, so that the next goes to its target directly */
+    bool bulk; /* the last frame is a big put: read little ahead, so that the next goes to its target directly */
 };
 
 /* lane.c */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * May this process read or write memory? The kernel is asked, so nobody gets a signal: not at a page that is protected
+ * or not mapped, nor behind the end of a mapped file. One system call for each page.
+ */
+#ifndef TUTTI_BASE_REACH_H
+#define TUTTI_BASE_REACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The first byte of the first page that cannot be read; NULL: all can. */
+const void *reach_unreadable(const void *data, size_t length);
+/* The same for writing. Nothing is changed, whoever else works on the memory. */
+const void *reach_unwritable(const void *data, size_t length);
+
+/* The same of the first and the last byte alone, in front of work on many: two system calls. */
+bool reach_ends_readable(const void *data, size_t length);
+bool reach_ends_writable(const void *data, size_t length);
+
+#endif

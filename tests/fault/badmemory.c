@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * badmemory TRANSPORT: one rank gives memory to a call that cannot be read, or not be written. That is the fault of the
+ * call: it fails there, with the rank, the call and the address; the peer hears whose fault it was, and what another
+ * communicator has under way between the two goes on, as does what comes after.
+ */
+#include "family.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE   4096u
+#define LENGTH (4u << 20)                    /* bytes of a message */
+#define HOLE   ((LENGTH / 8) * 3 + 7 * PAGE) /* where one page of it is missing */
+#define CLEAN  (8u << 20)                    /* bytes of the other communicator's message */
+
+enum { INNOCENT, GUILTY, RANKS };
+enum harm { PROTECTED, HALF, HOLED, CUT };
+enum deed { SENDS, RECEIVES, BROADCASTS };
+
+static const struct variant {
+    const char *name;
+    enum harm harm;
+    enum deed deed;
+    bool links; /* where all goes over links */
+} variants[] = {
+    {"send of a protected buffer", PROTECTED, SENDS, false},
+    {"send of a buffer whose second half is not mapped", HALF, SENDS, false},
+    {"send of a buffer with a hole", HOLED, SENDS, false},
+    {"send of a file that was cut short", CUT, SENDS, false},
+    {"broadcast of a buffer with a hole", HOLED, BROADCASTS, true},
+    {"receive into a protected buffer", PROTECTED, RECEIVES, false},
+    {"receive into a buffer whose second half is not mapped", HALF, RECEIVES, false},
+    {"receive into a buffer with a hole", HOLED, RECEIVES, false},
+    {"receive into a file that was cut short", CUT, RECEIVES, false},
+};
+
+/* The memory that a call is given; `at`: the first byte that it cannot use. */
+static unsigned char *harmed(enum harm harm, bool writes, unsigned char **at)
+{
+    int file = memfd_create("harmed", 0);
+    if (file < 0 || ftruncate(file, LENGTH) != 0)
+        exit(6);
+    unsigned char *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    int rights = writes ? PROT_READ : PROT_NONE;
+    if (memory == MAP_FAILED)
+        exit(6);
+    memset(memory, 3, LENGTH);
+    *at = memory + (harm == PROTECTED ? 0 : harm == HOLED ? HOLE : LENGTH / 2);
+    if (harm == PROTECTED)
+        mprotect(memory, LENGTH, rights);
+    else if (harm == HALF)
+        munmap(*at, LENGTH / 2);
+    else if (harm == HOLED)
+        mprotect(*at, PAGE, rights);
+    else if (ftruncate(file, LENGTH / 2) != 0)
+        exit(6);
+    close(file);
+    return memory;
+}
+
+static tutti_result_t message(tutti_comm_t comm, bool sends, unsigned char *memory, size_t length)
+{
+    int rank;
+    tutti_comm_rank(comm, &rank);
+    int peer = RANKS - 1 - rank;
+    return sends ? tutti_send(memory, length, TUTTI_UINT8, peer, comm, NULL)
+                 : tutti_recv(memory, length, TUTTI_UINT8, peer, comm, NULL);
+}
+
+static tutti_result_t act(const struct variant *variant, int rank, tutti_comm_t comm, unsigned char *memory)
+{
+    tutti_result_t result = variant->deed == BROADCASTS
+                                ? tutti_broadcast(memory, memory, LENGTH, TUTTI_UINT8, GUILTY, comm, NULL)
+                                : message(comm, (variant->deed == SENDS) == (rank == GUILTY), memory, LENGTH);
+    tutti_result_t end = tutti_comm_synchronize(comm);
+    return result == TUTTI_SUCCESS ? end : result;
+}
+
+/* A message from the innocent one to the guilty one, and one back, each the communicator's only one. */
+static bool clean(int rank, tutti_comm_t to, tutti_comm_t from, unsigned char *out, unsigned char *in, bool begins)
+{
+    if (begins)
+        return message(to, rank == INNOCENT, rank == INNOCENT ? out : in, CLEAN) == TUTTI_SUCCESS &&
+               message(from, rank == GUILTY, rank == GUILTY ? out : in, CLEAN) == TUTTI_SUCCESS;
+    return tutti_comm_synchronize(to) == TUTTI_SUCCESS && tutti_comm_synchronize(from) == TUTTI_SUCCESS &&
+           memcmp(in, out, CLEAN) == 0;
+}
+
+static bool says(const struct variant *variant, int rank, tutti_comm_t comm, tutti_result_t result, const void *at)
+{
+    char address[64];
+    const char *sentence = tutti_get_last_error(comm);
+    snprintf(address, sizeof address, "address %p,", at);
+    return result == (rank == GUILTY ? TUTTI_INVALID_ARGUMENT : TUTTI_REMOTE_ERROR) &&
+           strstr(sentence, variant->deed == RECEIVES ? "rank 1 gave memory that cannot be written for"
+                                                      : "rank 1 gave memory that cannot be read for") &&
+           strstr(sentence, variant->deed == BROADCASTS ? "broadcast" : "message") &&
+           (rank != GUILTY || strstr(sentence, address));
+}
+
+static void work(struct family *family, int rank, tutti_comm_t comm)
+{
+    const struct variant *variant = &variants[family->variant];
+    tutti_comm_t to, from;
+    unsigned char *at = NULL, *out = malloc(CLEAN), *in = calloc(1, CLEAN);
+    if (!out || !in || tutti_comm_split(comm, 0, rank, &to, NULL) != TUTTI_SUCCESS ||
+        tutti_comm_split(comm, 0, rank, &from, NULL) != TUTTI_SUCCESS)
+        exit(5);
+    for (size_t i = 0; i < CLEAN; i++)
+        out[i] = (unsigned char)(i * 7 + i / 4096);
+    unsigned char *memory = rank == GUILTY ? harmed(variant->harm, variant->deed == RECEIVES, &at) : calloc(1, LENGTH);
+    bool right = clean(rank, to, from, out, in, true);
+    tutti_result_t result = act(variant, rank, comm, memory);
+    family->report[rank].wrong = !says(variant, rank, comm, result, at);
+    right = clean(rank, to, from, out, in, false) && right;
+    memset(in, 0, CLEAN);
+    family->report[rank].went_on =
+        right && clean(rank, to, from, out, in, true) && clean(rank, to, from, out, in, false);
+    family_end(family, rank, comm, result);
+    tutti_comm_destroy(to);
+    tutti_comm_destroy(from);
+    tutti_comm_destroy(comm);
+    free(out);
+    free(in);
+    if (rank == INNOCENT)
+        free(memory);
+}
+
+static bool check(int number)
+{
+    struct family *family = family_start(RANKS, -1, number, 1, work);
+    bool ended = family_wait(family, 60), right = ended;
+    for (int rank = 0; rank < RANKS; rank++) {
+        const struct family_report *report = &family->report[rank];
+        if (ended && report->went_on && !report->wrong)
+            continue;
+        fprintf(stderr, "%s: rank %d: result %d, %s: %s\n", variants[number].name, rank, report->result,
+                report->went_on ? "went on" : "did not go on", report->sentence);
+        right = false;
+    }
+    family_free(family);
+    return right;
+}
+
+int main(int argc, char **argv)
+{
+    bool right = true;
+    if (argc < 2)
+        return 2;
+    setenv("TUTTI_TRANSPORT", argv[1], 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_TRACE", "0", 1);
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    for (int i = 0; i < (int)(sizeof variants / sizeof *variants); i++)
+        if (!variants[i].links || strcmp(argv[1], "shm") != 0)
+            right &= check(i);
+    return !right;
+}
