@@ -14,10 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Set once memfd_create was refused: then peers have no sealed memory either. */
+/* Set once memfd_create was refused, before it ever worked; peers that are to share memory have no sealed one either.
+ */
 static _Atomic bool unsealed;
+static _Atomic bool sealed; /* it has worked: from then on a refusal is an error, for peers want seals */
 
 /* A file that lost its name before anyone could open it. All its pages are reserved: later there is no way to say
  * "full". */
@@ -60,7 +63,9 @@ tutti_result_t memory_make(size_t size, int *out)
 {
     standard_hold();
     int fd = make_memfd(size);
-    if (fd < 0 && never(errno)) {
+    if (fd >= 0)
+        atomic_store(&sealed, true);
+    if (fd < 0 && never(errno) && !atomic_load(&sealed)) {
         if (!atomic_exchange(&unsealed, true))
             log_info("no memfd here (%s): shared memory comes from /dev/shm", strerror(errno));
         fd = make_file(size);
@@ -71,6 +76,17 @@ tutti_result_t memory_make(size_t size, int *out)
                          errno == EFBIG ? "; raise ulimit -f" : "");
     *out = fd;
     return TUTTI_SUCCESS;
+}
+
+bool memory_is_sealed(void)
+{
+    return !atomic_load(&unsealed);
+}
+
+uint64_t memory_room(void)
+{
+    struct statvfs room;
+    return statvfs("/dev/shm", &room) == 0 ? (uint64_t)room.f_bavail * room.f_frsize : 0;
 }
 
 tutti_result_t memory_map(int fd, size_t size, void **out)

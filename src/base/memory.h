@@ -7,10 +7,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A descriptor of `size` zeroed bytes that cannot shrink: a memfd, or where the system has none an unlinked file in
  * /dev/shm. */
 tutti_result_t memory_make(size_t size, int *out);
+/* Is the memory that this process makes a memfd with seals? Known when it has made some. */
+bool memory_is_sealed(void);
+/* Bytes that are free in /dev/shm, where memory without seals comes from. */
+uint64_t memory_room(void);
 /* Maps `size` bytes for reading and writing. */
 tutti_result_t memory_map(int fd, size_t size, void **out);
 /* Gives the pages of a part of a mapping back: they are zero when somebody writes there again. */

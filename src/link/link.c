@@ -289,10 +289,12 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     bool self = wire_same_process(peer->uuid, domain->self.uuid);
     int cost = 0, index = self ? -1 : best_transport(domain, peer, false, &cost);
     if (!self && index < 0)
-        return error_set(TUTTI_SYSTEM_ERROR,
-                         "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
-                         "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
-                         peer->pid);
+        return error_set(
+            TUTTI_SYSTEM_ERROR,
+            "process %u cannot be reached: it is not on this host, or may not share memory (a seccomp profile "
+            "refuses memfd_create to one of the two), and TCP is off or has no address "
+            "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
+            peer->pid);
     struct link *link = calloc(1, sizeof *link);
     void *state = calloc(1, domain->policy.state_bytes + 1);
     if (!link || !state) {

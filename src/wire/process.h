@@ -22,6 +22,13 @@ struct wire_address {
     uint8_t bytes[16];
 };
 
+/* Which memory a process shares with others of its host; they must do the same. */
+enum wire_shares {
+    WIRE_SHARES_NONE,
+    WIRE_SHARES_SEALED,   /* memfds with seals */
+    WIRE_SHARES_UNSEALED, /* files in /dev/shm, where the system refuses memfds */
+};
+
 /* Sent through the bootstrap, which only members pass: the secret lets them, and nobody else, connect. */
 struct wire_process {
     uint8_t uuid[WIRE_UUID_BYTES];     /* of this process, made at its first communicator */
@@ -32,6 +39,8 @@ struct wire_process {
     uint32_t losses;                         /* links that it had lost when it said this: see wire_session() */
     uint16_t processors;                     /* so many may it run on; 0: not known */
     uint16_t processor_set;                  /* which: a hash of them */
+    uint32_t shares;                         /* enum wire_shares */
+    uint32_t reserved;                       /* 0 */
     uint32_t place[WIRE_PLACES];             /* rack, zone, ...: a hash of its name and of all around it; 0: not told */
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
     struct wire_address
@@ -39,7 +48,7 @@ struct wire_process {
 };
 
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
-_Static_assert(sizeof(struct wire_process) == 360, "wire_process is part of the protocol");
+_Static_assert(sizeof(struct wire_process) == 368, "wire_process is part of the protocol");
 
 /* Do both uuids name one process? */
 static inline bool wire_same_process(const uint8_t *a, const uint8_t *b)
@@ -99,6 +108,6 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
 #define WIRE_HELLO_VERSION 9
-_Static_assert(sizeof(struct wire_hello) == 400, "wire_hello is part of the protocol");
+_Static_assert(sizeof(struct wire_hello) == 408, "wire_hello is part of the protocol");
 
 #endif

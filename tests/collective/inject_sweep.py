@@ -3,7 +3,8 @@
 for N = 1, 1 + STRIDE, ...
 
 Every rank must end with a right result (0) or a clean error (10), and none may hang or crash. Test programs end the
-sweep of a function when nothing was fired any more. Where no rank can have a memfd, files serve: all results are right.
+sweep of a function when nothing was fired any more. Where no rank can have a memfd, files serve; where one cannot, TCP:
+all results are right.
 """
 import os
 import secrets
@@ -61,6 +62,11 @@ def main():
     if any(codes):
         bad += 1
         print(f"FAILED {transport} where no memfd is to be had: exit codes {codes}", *said, sep="\n  ")
+    codes, fired, said = trial(program, library, "auto", 3, "memfd_create:1+", [1])
+    trials += 1
+    if any(codes):
+        bad += 1
+        print(f"FAILED where one rank of three has no memfd, and TCP is there: exit codes {codes}", *said, sep="\n  ")
     print(f"{transport}: {trials} trials, {bad} bad")
     return bad != 0
 

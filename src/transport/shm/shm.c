@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #define BACKLOG    4096
-#define LOOK_EVERY 256 /* polls */
+#define LOOK_EVERY 256          /* polls */
+#define LEAST_ROOM (1ull << 30) /* bytes of /dev/shm, where memory comes from there: lanes and collectives take it */
 
 socklen_t shm_name(const uint8_t *uuid, bool abstract, struct sockaddr_un *out)
 {
@@ -70,10 +71,25 @@ static void bell_rang(struct poll_source *source, uint32_t events)
     shm->base.ops->poll(&shm->base);
 }
 
+/* A lane that finds no room later has no other transport to go to: where there is another one, this one is for those
+ * who have room. */
+static tutti_result_t see_room(void)
+{
+    uint64_t room = memory_is_sealed() ? LEAST_ROOM : memory_room();
+    if (room >= LEAST_ROOM || strcmp(param_text(PARAM_TRANSPORT), "auto") != 0)
+        return TUTTI_SUCCESS;
+    log_info("no shared memory: this process may not use memfd_create, and /dev/shm has %llu MiB free, of %llu that it "
+             "takes; let it use memfd_create, or make /dev/shm larger",
+             (unsigned long long)(room >> 20), LEAST_ROOM >> 20);
+    return error_note(TUTTI_SYSTEM_ERROR, "no memfd_create, and too little room in /dev/shm");
+}
+
 static tutti_result_t open_page(struct shm_transport *shm)
 {
     void *page;
     tutti_result_t result = memory_make(SHM_PAGE, &shm->page_fd);
+    if (result == TUTTI_SUCCESS)
+        result = see_room();
     if (result == TUTTI_SUCCESS)
         result = memory_map(shm->page_fd, SHM_PAGE, &page);
     if (result != TUTTI_SUCCESS)
@@ -138,6 +154,7 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
         return result;
     }
     shm->base.self = self;
+    self->shares = memory_is_sealed() ? WIRE_SHARES_SEALED : WIRE_SHARES_UNSEALED;
     region_watch(&shm->watcher, shm->bell.fd);
     *out = &shm->base;
     return TUTTI_SUCCESS;
@@ -146,7 +163,7 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
 static int shm_reach(struct transport *transport, const struct wire_process *peer)
 {
     const struct wire_process *self = transport->self;
-    return self->host == peer->host && self->uid == peer->uid ? 10 : -1;
+    return self->host == peer->host && self->uid == peer->uid && self->shares == peer->shares ? 10 : -1;
 }
 
 static int shm_lanes(struct transport *transport, const struct wire_process *peer)
