@@ -47,13 +47,19 @@ static ncclResult_t hand_out(struct ncclComm *made, ncclComm_t *out, tutti_resul
     return group_note(result);
 }
 
+/* Whatever fails behind this, the caller holds no communicator. */
+static ncclResult_t begin(ncclComm_t *out, const char *call)
+{
+    if (!out)
+        return group_note(result_fail(ncclInvalidArgument, "%s: the place for the communicator is NULL", call));
+    *out = NULL;
+    return ncclSuccess;
+}
+
 static ncclResult_t join(ncclComm_t *out, const struct order *order, const ncclUniqueId *id)
 {
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     tutti_unique_id_t where;
-    if (!out)
-        return group_note(result_fail(ncclInvalidArgument, "the place for the communicator is NULL"));
-    *out = NULL;
     struct ncclComm *made = prepare(order, &config);
     if (!made)
         return group_note(ncclSystemError);
@@ -79,7 +85,10 @@ TWIN(ncclGetUniqueId);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *user)
 {
     struct config config;
-    ncclResult_t result = config_read(user, &config);
+    ncclResult_t result = begin(comm, "ncclCommInitRank");
+    if (result != ncclSuccess)
+        return result;
+    result = config_read(user, &config);
     if (result != ncclSuccess)
         return group_note(result);
     struct order order = {nranks, rank, PLACE_CURRENT, 1, place_host(), &config};
@@ -97,9 +106,14 @@ TWIN(ncclCommInitRank);
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int count, ncclUniqueId *ids,
                                       ncclConfig_t *config)
 {
-    if (count < 1 || !ids)
-        return group_note(
-            result_fail(ncclInvalidArgument, "ncclCommInitRankScalable: nId is %d, commIds %p", count, (void *)ids));
+    ncclResult_t result = begin(comm, "ncclCommInitRankScalable");
+    if (result != ncclSuccess)
+        return result;
+    if (count < 1 || (count > nranks && nranks > 0) || !ids)
+        return group_note(result_fail(ncclInvalidArgument,
+                                      "ncclCommInitRankScalable: nId is %d, commIds %p; want 1 to %d ids, no more than "
+                                      "ranks",
+                                      count, (void *)ids, nranks));
     return ncclCommInitRankConfig(comm, nranks, ids[0], rank, config);
 }
 TWIN(ncclCommInitRankScalable);
@@ -122,6 +136,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
     ncclUniqueId id;
     if (!comms || count < 1)
         return result_fail(ncclInvalidArgument, "ncclCommInitAll: comm is %p and ndev %d", (void *)comms, count);
+    for (int i = 0; i < count; i++)
+        comms[i] = NULL;
     ncclResult_t result = check_devices(count, devices);
     if (result == ncclSuccess)
         result = ncclGetUniqueId(&id);
@@ -177,10 +193,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
     static _Thread_local tutti_comm_t nobody;
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     struct ncclComm *parent, *made;
-    if (!newcomm)
-        return group_note(result_fail(ncclInvalidArgument, "ncclCommSplit: newcomm is NULL"));
-    *newcomm = NULL;
-    ncclResult_t result = enter_parent(comm, &parent, false);
+    ncclResult_t result = begin(newcomm, "ncclCommSplit");
+    if (result != ncclSuccess)
+        return result;
+    result = enter_parent(comm, &parent, false);
     if (result != ncclSuccess)
         return group_note(result);
     if (color == NCCL_SPLIT_NOCOLOR) {
@@ -203,11 +219,15 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
 {
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     struct ncclComm *parent, *made;
-    if (!newcomm || (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT))
-        return group_note(
-            result_fail(ncclInvalidArgument, "ncclCommShrink: newcomm is %p, shrinkFlags %d", (void *)newcomm, flags));
-    *newcomm = NULL;
-    ncclResult_t result = enter_parent(comm, &parent, true);
+    ncclResult_t result = begin(newcomm, "ncclCommShrink");
+    if (result != ncclSuccess)
+        return result;
+    if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
+        return group_note(result_fail(ncclInvalidArgument,
+                                      "ncclCommShrink: shrinkFlags is %d; want NCCL_SHRINK_DEFAULT or "
+                                      "NCCL_SHRINK_ABORT",
+                                      flags));
+    result = enter_parent(comm, &parent, true);
     if (result != ncclSuccess)
         return group_note(result);
     result = group_note(prepare_child(parent, user, &made, &config));

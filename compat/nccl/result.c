@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SENTENCE 512
+#define SENTENCE   512
+#define BEING_MADE "the communicator is still being made; poll ncclCommGetAsyncError()"
 
 static _Thread_local char mine[SENTENCE], shown[SENTENCE];
 static char latest[SENTENCE];
@@ -31,10 +32,19 @@ ncclResult_t result_fail(ncclResult_t result, const char *format, ...)
     return result;
 }
 
+/* In a group tutti has another word for that than outside; NCCL has one. */
+static bool is_being_made(tutti_comm_t comm)
+{
+    tutti_result_t state = TUTTI_SUCCESS;
+    return comm && tutti_comm_get_async_error(comm, &state) == TUTTI_SUCCESS && state == TUTTI_IN_PROGRESS;
+}
+
 ncclResult_t result_of(tutti_result_t result, tutti_comm_t comm)
 {
     if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
         return (ncclResult_t)result;
+    if (result == TUTTI_INVALID_USAGE && is_being_made(comm))
+        return result_fail(ncclInvalidArgument, BEING_MADE);
     snprintf(mine, sizeof mine, "%s", tutti_get_last_error(comm));
     keep();
     return (ncclResult_t)result;

@@ -98,7 +98,10 @@ struct env_identity;
 tutti_result_t roots_open_env(struct env_identity *identity);
 /* Closes those that have done their work. */
 void roots_sweep(void);
-/* The same, after waiting (bounded) for ranks that have been told all but not yet hung up. */
+/* A rank of this process was aborted while it joined: the communicator of that id is never made, and its meeting point
+ * closes, if this process has it. */
+void roots_give_up(const tutti_unique_id_t *id);
+/* As roots_sweep(), after waiting (bounded) for ranks that have been told all but not yet hung up. */
 void roots_settle(void);
 
 /* share.c: what the ranks of one host share: shared memory of the team, and an executor for its GPUs */

@@ -200,6 +200,8 @@ tutti_result_t comm_join(struct tutti_comm *comm)
         error_note(result, "%s", comm->sentence);
     }
     atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
+    if (result != TUTTI_SUCCESS && atomic_load(&comm->abort))
+        roots_give_up(&comm->settings.id);
     roots_sweep();
     return result;
 }

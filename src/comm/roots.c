@@ -8,14 +8,18 @@
 #include "engine/engine_life.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SETTLE_MS 2000
+#define HEAR_MS   200 /* for a root to hear why a rank of this process has given up, and to say so */
 
 struct root {
     struct list node;
     struct engine *engine;
     struct bootstrap_root *service;
+    tutti_unique_id_t id; /* of those who meet there */
+    bool fresh;           /* the id says that somebody listens: whoever comes late knows what a refusal means */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +49,12 @@ static void root_free(struct root *root)
     free(root);
 }
 
-static tutti_result_t open_with(open_fn *open, void *context)
+static tutti_result_t open_fresh(void *context, struct poller *poller, struct bootstrap_root **out)
+{
+    return bootstrap_root_open(poller, NULL, context, out);
+}
+
+static tutti_result_t open_with(open_fn *open, void *context, const tutti_unique_id_t *id)
 {
     struct root *root = calloc(1, sizeof *root);
     if (!root)
@@ -62,16 +71,13 @@ static tutti_result_t open_with(open_fn *open, void *context)
         root_free(root);
         return result;
     }
+    root->id = *id;
+    root->fresh = open == open_fresh;
     pthread_mutex_lock(&lock);
     owner = getpid();
     list_push(&roots, &root->node);
     pthread_mutex_unlock(&lock);
     return TUTTI_SUCCESS;
-}
-
-static tutti_result_t open_fresh(void *context, struct poller *poller, struct bootstrap_root **out)
-{
-    return bootstrap_root_open(poller, NULL, context, out);
 }
 
 static tutti_result_t open_env(void *context, struct poller *poller, struct bootstrap_root **out)
@@ -81,19 +87,24 @@ static tutti_result_t open_env(void *context, struct poller *poller, struct boot
 
 tutti_result_t roots_open(tutti_unique_id_t *id)
 {
-    return open_with(open_fresh, id);
+    return open_with(open_fresh, id, id);
 }
 
 tutti_result_t roots_open_env(struct env_identity *identity)
 {
     if (identity->root_here)
-        return open_with(open_env, identity);
+        return open_with(open_env, identity, &identity->id);
     env_identity_release(identity); /* without an engine: one that serves nothing would come and go */
     return TUTTI_SUCCESS;
 }
 
-/* Takes out those that have done their work, or all; frees them. */
-static void sweep(bool all)
+static bool is_of(const struct root *root, const tutti_unique_id_t *id)
+{
+    return root->fresh && memcmp(&root->id, id, sizeof *id) == 0;
+}
+
+/* Takes out those that have done their work, that of `unwanted` if it is not NULL, or all; frees them. */
+static void sweep(bool all, const tutti_unique_id_t *unwanted)
 {
     struct list done;
     list_init(&done);
@@ -101,7 +112,7 @@ static void sweep(bool all)
     list_each_safe(node, &roots)
     {
         struct root *root = list_entry(node, struct root, node);
-        if (!all && !bootstrap_root_done(root->service))
+        if (!all && !bootstrap_root_done(root->service) && !(unwanted && is_of(root, unwanted)))
             continue;
         list_remove(&root->node);
         list_push(&done, &root->node);
@@ -113,7 +124,28 @@ static void sweep(bool all)
 
 void roots_sweep(void)
 {
-    sweep(false);
+    sweep(false, NULL);
+}
+
+static bool is_unheard(const tutti_unique_id_t *id)
+{
+    bool unheard = false;
+    pthread_mutex_lock(&lock);
+    list_each(node, &roots)
+    {
+        const struct root *root = list_entry(node, struct root, node);
+        unheard |= is_of(root, id) && !bootstrap_root_answered(root->service);
+    }
+    pthread_mutex_unlock(&lock);
+    return unheard;
+}
+
+void roots_give_up(const tutti_unique_id_t *id)
+{
+    uint64_t deadline = clock_deadline_ms(HEAR_MS);
+    while (is_unheard(id) && !clock_passed(deadline))
+        usleep(200);
+    sweep(false, id);
 }
 
 static bool any_hangs(void)
@@ -134,7 +166,7 @@ void roots_settle(void)
     uint64_t deadline = clock_deadline_ms(SETTLE_MS);
     while (any_hangs() && !clock_passed(deadline))
         usleep(200);
-    sweep(false);
+    sweep(false, NULL);
 }
 
 /*
@@ -144,5 +176,5 @@ void roots_settle(void)
 __attribute__((destructor)) static void close_at_exit(void)
 {
     if (owner == getpid())
-        sweep(true);
+        sweep(true, NULL);
 }
