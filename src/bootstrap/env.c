@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which launcher is it? And the launchers whose variables say everything. */
 #include "base/error.h"
+#include "base/log.h"
 #include "base/net.h"
 #include "base/param.h"
 #include "base/parse.h"
@@ -157,15 +158,62 @@ static tutti_result_t pmi_meet(struct env_identity *out, unsigned generation)
 
 const struct env_kind env_pmi = {"PMI", pmi_present, pmi_find, pmi_meet};
 
-static const struct env_kind *const kinds[] = {&env_tutti_run, &env_torchrun, &env_open_mpi, &env_pmi, &env_slurm};
+/* What a launcher sets beside its ranks. One of them alone: the process is one of several, and cannot tell which. */
+static const char *stray_variable(void)
+{
+    static const char *const names[] = {"RANK",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "TUTTI_LOCAL_RANK",
+                                        "PMIX_RANK",
+                                        "PMI_ID",
+                                        "PMI_FD",
+                                        "PMI_PORT",
+                                        "MPI_LOCALRANKID",
+                                        "SLURM_LOCALID",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "TUTTI_LOCAL_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (env_text(names[i]))
+            return names[i];
+    return *param_string(PARAM_ID) ? param_source(PARAM_ID) : NULL;
+}
+
+/* As MPI programs do that no launcher has started. */
+static bool alone_present(void)
+{
+    return !stray_variable();
+}
+
+static tutti_result_t alone_find(struct env_identity *out)
+{
+    out->nranks = out->local_size = 1;
+    out->rank = out->local_rank = 0;
+    log_info("no launcher has set its variables: this process is the only rank");
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t alone_meet(struct env_identity *out, unsigned generation)
+{
+    (void)generation;
+    return env_fresh_id(out);
+}
+
+static const struct env_kind env_alone = {"no launcher", alone_present, alone_find, alone_meet};
+
+static const struct env_kind *const kinds[] = {&env_tutti_run, &env_torchrun, &env_open_mpi,
+                                               &env_pmi,       &env_slurm,    &env_alone};
 
 static tutti_result_t nothing_found(void)
 {
-    if (env_text("RANK"))
-        return error_set(TUTTI_INVALID_USAGE, "RANK is set, but WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not");
     return error_set(TUTTI_INVALID_USAGE,
-                     "nothing tells this process its rank: start it with tutti run, torchrun, mpirun or srun, or "
-                     "set TUTTI_RANK, TUTTI_SIZE and TUTTI_ID");
+                     "%s is set, but nothing tells this process its rank: start it with tutti run, torchrun, mpirun or "
+                     "srun; or set TUTTI_RANK, TUTTI_SIZE and TUTTI_ID, or RANK, WORLD_SIZE, MASTER_ADDR and "
+                     "MASTER_PORT; or unset it, and the process is rank 0 of 1",
+                     stray_variable());
 }
 
 /* TUTTI_ID says where to meet, whoever says the ranks. */

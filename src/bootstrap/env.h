@@ -13,7 +13,7 @@ struct env_identity {
     bool root_here;     /* this process must open the root: env_root_open */
     bool root_anywhere; /* the id's address is a host's name: the root listens on all addresses of the host */
     int reserved_fd;    /* holds the root's port until the root listens; -1: none */
-    char source[32];    /* "tutti run", "torchrun", "Open MPI", "PMI", "Slurm" */
+    char source[32];    /* "tutti run", "torchrun", "Open MPI", "PMI", "Slurm", "no launcher" */
 };
 
 /*

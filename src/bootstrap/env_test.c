@@ -111,10 +111,25 @@ static void complete(void **state)
                  "PMI", 1, 2, 1, -1);
 }
 
+/* A program that is started by itself, as MPI programs may be; also in a shell that Slurm has given nodes to. */
+static void alone(void **state)
+{
+    assert_finds("", "no launcher", 0, 1, 0, 1);
+    assert_finds("", "no launcher", 0, 1, 0, 1);
+    assert_finds("SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_JOB_NODELIST=localhost", "no launcher", 0, 1, 0, 1);
+}
+
 static void incomplete_or_contradictory(void **state)
 {
-    assert_error("", "tutti run, torchrun, mpirun or srun");
+    assert_error("RANK=1", "RANK is set, but nothing tells this process its rank");
     assert_error("RANK=1", "WORLD_SIZE");
+    assert_error("MASTER_ADDR=127.0.0.1", "MASTER_ADDR is set, but nothing tells");
+    assert_error("MASTER_ADDR=127.0.0.1", "tutti run, torchrun, mpirun or srun");
+    assert_error("MASTER_PORT=29500", "MASTER_PORT is set, but nothing tells");
+    assert_error("LOCAL_RANK=0", "LOCAL_RANK is set, but nothing tells");
+    assert_error("TUTTI_ID=127.0.0.1:7000", "TUTTI_ID is set, but nothing tells");
+    assert_error("NCCL_COMM_ID=127.0.0.1:7000", "NCCL_COMM_ID is set, but nothing tells");
+    assert_error("PMIX_RANK=1", "PMIX_RANK is set, but nothing tells");
     assert_error("TUTTI_RANK=1", "TUTTI_SIZE is not set");
     assert_error("TUTTI_SIZE=2", "TUTTI_RANK is not set");
     assert_error("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_ID");
@@ -412,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(complete),
+        cmocka_unit_test(alone),
         cmocka_unit_test(incomplete_or_contradictory),
         cmocka_unit_test(meeting_points),
         cmocka_unit_test(slurm_lists),

@@ -3,6 +3,7 @@
 import array
 import ctypes
 import mmap
+import os
 import pickle
 import subprocess
 import sys
@@ -118,8 +119,26 @@ def cases(comm):
         (lambda: comm.premul_sum(2, "complex64"), TypeError, "no type 'complex64'"),
         (lambda: comm.split(-1), ValueError, "color is -1; colors are 0 or more"),
         (lambda: tutti.init_rank(1, b"short", 0), ValueError, "5 bytes"),
-        (lambda: tutti.init(), tutti.InvalidUsage, "TUTTI_RANK"),
+        (half_started, tutti.InvalidUsage, "MASTER_ADDR is set, but nothing tells this process its rank"),
     ]
+
+
+def half_started():
+    """A launcher that has set one of its variables, or a user who forgot the others."""
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
+    try:
+        tutti.init()
+    finally:
+        del os.environ["MASTER_ADDR"]
+
+
+def alone(_):
+    """No launcher: as an MPI program, the process is rank 0 of 1."""
+    comm = tutti.init()
+    if (comm.rank, comm.size) != (0, 1) or comm.allreduce(numpy.full(4, 3.0)).tolist() != [3.0] * 4:
+        return f"without a launcher: rank {comm.rank} of {comm.size}"
+    comm.destroy()
+    return None
 
 
 def groups(comm):
@@ -195,7 +214,7 @@ def main():
         if not isinstance(error, kind) or words not in str(error):
             print(f"case {number}: {error!r}, expected {kind.__name__} with \"{words}\"")
             failed += 1
-    for part in (groups, lifetimes, readers, lambda comm: names()):
+    for part in (groups, lifetimes, readers, alone, lambda comm: names()):
         wrong = part(comm)
         if wrong:
             print(wrong)

@@ -42,6 +42,8 @@ def _config(timeout: float | None, name: str | None, device: int) -> Config:
 def init(*, timeout: float | None = None, name: str | None = None, device: int = HOST) -> Communicator:
     """Joins with rank, size and meeting point from the launcher's environment: tutti run, torchrun, mpirun, srun.
 
+    Without a launcher the process is rank 0 of 1.
+
     timeout: seconds without a sign of life after which a peer is taken for dead; None: as TUTTI_TIMEOUT says.
     device: HOST, or the number of a CUDA device whose memory the calls take."""
     handle = c_void_p()
