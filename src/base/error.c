@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,8 @@ static void record(const char *format, va_list args)
     char fresh[sizeof last];
     vsnprintf(fresh, sizeof fresh, format, args);
     strcpy(last, fresh);
+    if (strstr(last, strerror(EMFILE)) && !strstr(last, "ulimit -n"))
+        snprintf(last + strlen(last), sizeof last - strlen(last), "; raise ulimit -n");
 }
 
 tutti_result_t error_set(tutti_result_t code, const char *format, ...)

@@ -3,6 +3,7 @@
  * each thread its own. */
 #include "base/error.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +34,18 @@ static void a_sentence_may_hold_the_last(void **state)
     error_note(TUTTI_SYSTEM_ERROR, "the cause");
     assert_int_equal(error_note(TUTTI_REMOTE_ERROR, "the call: %s", error_last()), TUTTI_REMOTE_ERROR);
     assert_string_equal(error_last(), "the call: the cause");
+}
+
+/* Whoever opened the last file: there is one remedy. */
+static void too_many_files_have_a_remedy(void **state)
+{
+    (void)state;
+    error_note(TUTTI_SYSTEM_ERROR, "cannot make an eventfd: %s", strerror(EMFILE));
+    assert_string_equal(error_last(), "cannot make an eventfd: Too many open files; raise ulimit -n");
+    error_note(TUTTI_SYSTEM_ERROR, "%s in this process; raise ulimit -n", strerror(EMFILE));
+    assert_string_equal(error_last(), "Too many open files in this process; raise ulimit -n");
+    error_note(TUTTI_SYSTEM_ERROR, "%.*s%s", 1023 - (int)strlen(strerror(EMFILE)), words, strerror(EMFILE));
+    assert_int_equal(strlen(error_last()), 1023);
 }
 
 static void a_kept_sentence_comes_back(void **state)
@@ -69,9 +82,8 @@ static void threads_have_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_sentences_are_whole),
-        cmocka_unit_test(a_sentence_may_hold_the_last),
-        cmocka_unit_test(a_kept_sentence_comes_back),
+        cmocka_unit_test(long_sentences_are_whole),     cmocka_unit_test(a_sentence_may_hold_the_last),
+        cmocka_unit_test(too_many_files_have_a_remedy), cmocka_unit_test(a_kept_sentence_comes_back),
         cmocka_unit_test(threads_have_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

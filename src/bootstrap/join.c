@@ -237,7 +237,19 @@ static const char *why(const struct dial *dial)
                                      : "no answer";
 }
 
-#define WORDS 400
+#define WORDS 600
+
+/* Of an address that nobody wrote down. */
+static const char *origin(const struct join *join)
+{
+    uint16_t port = net_port(&join->root);
+    bool derived =
+        !join->opened && !*param_string(PARAM_ID) && port >= NET_PORT_FIRST && port < NET_PORT_FIRST + NET_PORT_COUNT;
+    return derived
+               ? "; the port is made of what the launcher told all ranks, MASTER_ADDR and MASTER_PORT for one: these "
+                 "must be the same on all, and TUTTI_ID=host:port names another place"
+               : "";
+}
 
 /* What has not happened yet? */
 static void awaited(const struct join *join, char out[WORDS])
@@ -253,8 +265,8 @@ static void awaited(const struct join *join, char out[WORDS])
         snprintf(out, WORDS,
                  "rank %d of %d cannot reach the root at %s (%s, %u attempts); see whether the process that made the "
                  "unique id "
-                 "(often rank 0) runs, no firewall is between, and the id is new",
-                 b->rank, b->nranks, text, why(&join->to_root), join->to_root.failures + 1);
+                 "(often rank 0) runs, no firewall is between, and the id is new%s",
+                 b->rank, b->nranks, text, why(&join->to_root), join->to_root.failures + 1, origin(join));
         return;
     }
     for (int step = 0; step < b->steps; step++)
@@ -287,8 +299,10 @@ static void tell_awaited(struct join *join, uint64_t now)
     join->tell = now + TELL;
     awaited(join, words);
     bool at_root = !join->have_peers && join->to_root.answered;
-    log_at(at_root ? LOG_INFO : LOG_WARN, "a new communicator has been waited for for %llu s: %s",
-           (unsigned long long)((now - join->begun) / NS_PER_S), words);
+    log_at(at_root ? LOG_INFO : LOG_WARN,
+           "a new communicator has been waited for for %llu s, and will be for %llu s more (TUTTI_INIT_TIMEOUT): %s",
+           (unsigned long long)((now - join->begun) / NS_PER_S),
+           (unsigned long long)((uint64_t)clock_left_ms(join->deadline) / 1000), words);
 }
 
 /* The root may be in this process, whose files are the root's, too: then nobody else can tell. */
@@ -323,8 +337,8 @@ static tutti_result_t hopeless(struct join *join, uint64_t now)
         return error_set(
             TUTTI_REMOTE_ERROR,
             "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
-            "(each communicator needs a new one), or the process that made the id (often rank 0) ended or ran out of "
-            "files",
+            "(each communicator needs a new one), or the process that made the id (often rank 0) ended, aborted the "
+            "communicator or ran out of files",
             join->bootstrap->rank, net_format(&join->root, text));
     return TUTTI_SUCCESS;
 }

@@ -62,11 +62,11 @@ static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wir
 {
     char text[WIRE_CALL_TEXT];
     const void *at = sends ? reach_unreadable(data, length) : reach_unwritable(data, length);
-    return error_set(TUTTI_INVALID_ARGUMENT,
-                     "rank %u gave memory that cannot be %s for %s: address %p, in %zu bytes from %p %s rank %u; the "
-                     "page is protected or not mapped, or its file is too short",
-                     sends ? tag->from : tag->to, sends ? "read" : "written", wire_call_text(*call, text, sizeof text),
-                     at ? at : data, length, data, sends ? "to" : "for what comes from", sends ? tag->to : tag->from);
+    return error_note(TUTTI_INVALID_ARGUMENT,
+                      "rank %u gave memory that cannot be %s for %s: address %p, in %zu bytes from %p %s rank %u; the "
+                      "page is protected or not mapped, or its file is too short",
+                      sends ? tag->from : tag->to, sends ? "read" : "written", wire_call_text(*call, text, sizeof text),
+                      at ? at : data, length, data, sends ? "to" : "for what comes from", sends ? tag->to : tag->from);
 }
 
 static tutti_result_t refuse_source(const struct link_send *send)
@@ -198,8 +198,8 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     if (send->slot >= MAX_SLOTS || send->segments == 0 || send->segments > MAX_SEGMENTS || !register_send(link, send)) {
         bulk_release_send(link, send);
         send->done(send,
-                   error_set(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
-                             send->length, send->tag.to));
+                   error_note(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
+                              send->length, send->tag.to));
         return;
     }
     if (!reach_ends_readable(send->data, send->length)) {

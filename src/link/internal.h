@@ -237,7 +237,8 @@ void match_fail_all(struct link *link, tutti_result_t result);
 void match_look_for_strays(struct link *link, uint64_t now);
 /* Tells the peer what it waits for in vain, or does not know of. */
 void match_announce(struct link *link, struct link_send *send);
-/* The error of a transfer that met one of `their_rank` which is of another call, or has another length. */
+/* The error of a transfer that met one of `their_rank` which is of another call, or has another length. Not in the log:
+ * the communicator that fails because of it says so there. */
 tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
                             const struct wire_call *theirs, size_t their_length, uint32_t their_rank);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);

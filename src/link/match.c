@@ -61,11 +61,11 @@ tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *
     char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
     if (mine->signature == theirs->signature)
         snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
-    return error_set(TUTTI_INVALID_USAGE,
-                     "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
-                     tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
-                     their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
-                     tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
+    return error_note(TUTTI_INVALID_USAGE,
+                      "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
+                      tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
+                      their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
+                      tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
 }
 
 void match_finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)

@@ -336,8 +336,17 @@ static tutti_result_t open_wanted(struct verbs_transport *verbs)
     const char *wish = param_string(PARAM_IB_HCA);
     int count = 0;
     struct ibv_device **list = verbs->library->get_device_list(&count);
+    if (!list && errno == ENOSYS) /* what libibverbs says where the kernel's side is missing */
+        return error_note(
+            TUTTI_INVALID_USAGE,
+            "no RDMA device here: the kernel has no RDMA (ib_uverbs is not loaded, or this is a container "
+            "without /dev/infiniband)");
     if (!list)
         return error_note(TUTTI_INVALID_USAGE, "cannot list RDMA devices: %s", strerror(errno));
+    if (!count) {
+        verbs->library->free_device_list(list);
+        return error_note(TUTTI_INVALID_USAGE, "no RDMA device here");
+    }
     error_note(TUTTI_INVALID_USAGE, "there are %d RDMA devices, and none is wanted (TUTTI_IB_HCA=%s)", count, wish);
     for (int i = 0; i < count; i++)
         for (unsigned port = 1; port < 255; port++)
