@@ -7,6 +7,28 @@
 
 #define EXPORT_MOST 1024 /* processes with series of their own; the others are only counted */
 
+#define EXPORT_TIMES 11 /* bounds of the times that operations take */
+
+/* Operations that were seen to be over: of one collective, and of one class of sizes. */
+struct export_kind {
+    int collective, size;
+    uint64_t times[EXPORT_TIMES + 1]; /* by how long they took; the last: longer than all bounds */
+    uint64_t bytes;
+    double seconds;
+};
+
+/* What is over in each communicator, up to which position of its ring. */
+struct export_seen {
+    unsigned place;
+    uint64_t generation, next;
+};
+
+struct export_operations {
+    struct export_kind *kinds;
+    struct export_seen *seen;
+    size_t kind_count, seen_count;
+};
+
 /*
  * The labels of one process: its program's name, its rank, and a number that tells apart those that have both alike. A
  * process keeps its number while it lives, and the next one takes the least that is free, so that jobs which follow one
@@ -18,6 +40,7 @@ struct export_process {
     int rank; /* in the largest of its communicators; -1: it has had none */
     unsigned slot;
     bool seen;
+    struct export_operations operations;
 };
 
 struct exporter {
@@ -31,8 +54,30 @@ enum export_format { EXPORT_OPENMETRICS, EXPORT_TEXT };
 
 /* Looks at all black boxes and writes their metrics. False, after a sentence on stderr: the boxes could not be looked
  * for. */
+/* The same without writing: a box remembers the latest operations only, and those between two scrapes are to count. */
+bool export_look(struct exporter *exporter);
 bool export_write(struct exporter *exporter, enum export_format format, FILE *out);
 void export_end(struct exporter *exporter);
+
+/* ---- Between the parts ---- */
+
+struct export_writer {
+    FILE *out;
+    enum export_format format;
+    const struct view_set *set;
+    struct export_process **labels; /* one for each box; NULL: has no series */
+};
+
+/* `name` without "tutti_" and without the suffix of its samples, which `type` brings: counter, info, gauge, histogram.
+ */
+void export_family(const struct export_writer *w, const char *name, const char *type, const char *text);
+/* The begin of a sample, with the labels of its process and `more` labels, "" for none, up to its value. */
+void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
+                   const char *more);
+/* export_operations.c: counts the operations that were over since the look before, and writes what was counted. */
+void export_note(const struct export_writer *w);
+void export_operations(const struct export_writer *w);
+void export_forget(struct export_operations *operations);
 
 /* Answers Prometheus at `address`, such as 127.0.0.1:9797, until a signal ends it. NULL in a build without
  * libmicrohttpd. Exit status. */

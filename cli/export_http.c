@@ -3,21 +3,29 @@
 #include "cli.h"
 #include "export.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/load.h"
 #include "base/net.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HTTP_LIBRARY     "libmicrohttpd.so.12"
-#define HTTP_CONNECTIONS 16 /* at a time */
-#define HTTP_TIMEOUT     10 /* seconds that a silent connection is kept */
+#define HTTP_CONNECTIONS 16              /* at a time */
+#define HTTP_TIMEOUT     10              /* seconds that a silent connection is kept */
+#define LOOKS_NS         (90 * NS_PER_S) /* after a scrape, black boxes are looked at once a second for so long */
 
-static const char page[] = "Metrics of tutti for Prometheus are at /metrics\n";
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t scraped; /* when; 0: nobody has, or it failed */
+
+static const char page[] =
+    "Metrics of tutti for Prometheus are at /metrics; /healthz says whether this program can look.\n";
 static const char type_openmetrics[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 static const char type_text[] = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -77,7 +85,10 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct 
     const char *accept = http.header(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     bool open = accept && strstr(accept, "application/openmetrics-text");
     FILE *out = open_memstream(&body, &length);
+    pthread_mutex_lock(&looking);
     bool fine = out && export_write(exporter, open ? EXPORT_OPENMETRICS : EXPORT_TEXT, out);
+    scraped = fine ? clock_ns() : 0;
+    pthread_mutex_unlock(&looking);
     if (out)
         fine = fclose(out) == 0 && fine;
     if (fine)
@@ -87,7 +98,15 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct 
                        "The black boxes cannot be read: see tutti export\n");
 }
 
-/* One thread answers all, so nothing here is shared. */
+/* It is well if it can look for black boxes, whatever is in them. */
+static enum MHD_Result answer_health(struct MHD_Connection *connection, const struct exporter *exporter)
+{
+    bool fine = access(exporter->view.dir, R_OK | X_OK) == 0;
+    return answer_text(connection, fine ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                       fine ? "ok\n" : "The folder of the black boxes cannot be read\n");
+}
+
+/* One thread answers all; it shares the exporter with the one that looks between scrapes. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **state)
 {
@@ -104,8 +123,11 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return answer_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
     if (strcmp(url, "/metrics") == 0)
         return answer_metrics(connection, cls);
+    if (strcmp(url, "/healthz") == 0)
+        return answer_health(connection, cls);
     bool root = strcmp(url, "/") == 0;
-    return answer_text(connection, root ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, root ? page : "There is only /metrics\n");
+    return answer_text(connection, root ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND,
+                       root ? page : "There are only /metrics and /healthz\n");
 }
 
 static struct MHD_Daemon *start(struct exporter *exporter, const struct net_address *at)
@@ -116,12 +138,23 @@ static struct MHD_Daemon *start(struct exporter *exporter, const struct net_addr
                       MHD_OPTION_END);
 }
 
+/* Between scrapes of somebody who comes again, where processes live. */
+static void look_until(const sigset_t *ends, struct exporter *exporter)
+{
+    const struct timespec pause = {.tv_sec = 1};
+    while (sigtimedwait(ends, NULL, &pause) < 0) {
+        pthread_mutex_lock(&looking);
+        if (scraped && exporter->count && clock_ns() < scraped + LOOKS_NS && !export_look(exporter))
+            scraped = 0;
+        pthread_mutex_unlock(&looking);
+    }
+}
+
 int export_serve(struct exporter *exporter, const char *address)
 {
     struct net_address at;
     char text[NET_TEXT];
     sigset_t ends;
-    int signal_number;
     if (!load())
         return failure("export", "cannot load " HTTP_LIBRARY ": install libmicrohttpd12, or use --once");
     if (net_parse("--listen", address, &at) != TUTTI_SUCCESS)
@@ -140,7 +173,7 @@ int export_serve(struct exporter *exporter, const char *address)
     printf("Metrics are served at http://%s/metrics\n", net_format(&at, text));
     int code = fflush(stdout) == 0 ? EXIT_OK : failure("export", "cannot write the output: %s", strerror(errno));
     if (code == EXIT_OK)
-        sigwait(&ends, &signal_number);
+        look_until(&ends, exporter);
     http.stop(daemon);
     return code;
 }

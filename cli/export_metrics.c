@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct writer {
-    FILE *out;
-    enum export_format format;
-    const struct view_set *set;
-    const struct export_process **labels; /* one for each box; NULL: has no series */
-};
-
 /* ---- families and samples ---- */
 
 /* The unit that a name ends with; NULL: none. */
@@ -34,7 +27,7 @@ static const char *unit_of(const char *name)
 }
 
 /* `name` without "tutti_" and without the suffix of its samples, which `type` brings: counter, info, gauge. */
-static void family(const struct writer *w, const char *name, const char *type, const char *text)
+void export_family(const struct export_writer *w, const char *name, const char *type, const char *text)
 {
     bool open = w->format == EXPORT_OPENMETRICS, info = strcmp(type, "info") == 0;
     const char *suffix = open ? "" : strcmp(type, "counter") == 0 ? "_total" : info ? "_info" : "";
@@ -58,7 +51,7 @@ static void label(FILE *out, const char *name, const char *value)
 }
 
 /* The begin of a sample, with the labels of its process. */
-static void open_sample(const struct writer *w, const char *name, const struct export_process *process)
+static void open_sample(const struct export_writer *w, const char *name, const struct export_process *process)
 {
     fprintf(w->out, "tutti_%s{", name);
     label(w->out, "program", process->program);
@@ -69,7 +62,8 @@ static void open_sample(const struct writer *w, const char *name, const struct e
 }
 
 /* The same with `more` labels, "" for none, up to its value. */
-static void sample(const struct writer *w, const char *name, const struct export_process *process, const char *more)
+void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
+                   const char *more)
 {
     open_sample(w, name, process);
     fprintf(w->out, "%s%s} ", *more ? "," : "", more);
@@ -94,7 +88,7 @@ static void metric_name(const char *metric, char *out, size_t size)
         snprintf(out, size, "%s", metric);
 }
 
-static void counters(const struct writer *w)
+static void counters(const struct export_writer *w)
 {
     const char *metric = "";
     for (size_t j = 0; j < WIRE_COUNTER_COUNT; j++) {
@@ -103,13 +97,13 @@ static void counters(const struct writer *w)
         metric_name(row->metric, base, sizeof base);
         snprintf(name, sizeof name, "%s_total", base);
         if (strcmp(metric, row->metric) != 0)
-            family(w, base, "counter", row->help);
+            export_family(w, base, "counter", row->help);
         metric = row->metric;
         for (size_t i = 0; i < w->set->count; i++) {
             const struct blackbox *box = w->set->boxes[i];
             if (!w->labels[i] || j >= box->counter_count)
                 continue;
-            sample(w, name, w->labels[i], row->label);
+            export_sample(w, name, w->labels[i], row->label);
             if (is_time(row->metric))
                 fprintf(w->out, "%.9f\n", (double)box->counters[j] / 1e9);
             else
@@ -118,9 +112,9 @@ static void counters(const struct writer *w)
     }
 }
 
-static void info(const struct writer *w)
+static void info(const struct export_writer *w)
 {
-    family(w, "process", "info", "A process that uses tutti: its number, its host and its library");
+    export_family(w, "process", "info", "Number of a process that uses tutti, and version of its library");
     for (size_t i = 0; i < w->set->count; i++) {
         const struct wire_box_header *header = &w->set->boxes[i]->header;
         if (!w->labels[i])
@@ -192,65 +186,35 @@ static const struct {
     const char *name, *help;
     gauge_fn value;
 } gauges[] = {
-    {"communicators_open", "Communicators that are open", open_comms},
-    {"communicators_broken", "Communicators that have failed and are still remembered", failed_comms},
-    {"operations_unfinished", "Operations called and not over", unfinished},
-    {"oldest_operation_seconds", "Since when the oldest unfinished operation has been called", oldest},
-    {"peer_wait_seconds", "For how long the current operation has waited for a peer", waits},
+    {"communicators_open", "Communicators that this process has open", open_comms},
+    {"communicators_broken", "Communicators of this process that have failed and are not destroyed", failed_comms},
+    {"operations_unfinished", "Collectives, sends and receives that this process has called and that are not over",
+     unfinished},
+    {"oldest_operation_seconds",
+     "Age of the oldest operation of this process that is not over, from its call on; 0 without one", oldest},
+    {"peer_wait_seconds",
+     "For how long the current operation of this process has waited for another rank; 0 while it does not wait", waits},
 };
 
-static void now(const struct writer *w)
+static void now(const struct export_writer *w)
 {
     for (size_t g = 0; g < sizeof gauges / sizeof *gauges; g++) {
-        family(w, gauges[g].name, "gauge", gauges[g].help);
+        export_family(w, gauges[g].name, "gauge", gauges[g].help);
         for (size_t i = 0; i < w->set->count; i++) {
             if (!w->labels[i])
                 continue;
-            sample(w, gauges[g].name, w->labels[i], "");
+            export_sample(w, gauges[g].name, w->labels[i], "");
             fprintf(w->out, "%.9g\n", gauges[g].value(w->set->boxes[i]));
         }
     }
 }
 
-/* ---- the latest operation of each collective, and memory ---- */
+/* ---- memory ---- */
 
-/* Of the host's operations with a measured end. */
-static const struct blackbox_op *latest(const struct blackbox *box, int collective, int *nranks)
+static void memory(const struct export_writer *w)
 {
-    const struct blackbox_op *found = NULL;
-    for (size_t i = 0; i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++) {
-            const struct blackbox_op *op = &box->comms[i].ops[j];
-            if (op->collective == collective && view_busbw(op, box->comms[i].nranks) > 0 &&
-                (!found || op->end > found->end)) {
-                found = op;
-                *nranks = box->comms[i].nranks;
-            }
-        }
-    return found;
-}
-
-static void latest_of_all(const struct writer *w, bool rate)
-{
-    const char *name = rate ? "latest_operation_bus_bytes_per_second" : "latest_operation_seconds";
-    family(w, name, "gauge",
-           rate ? "Bus bandwidth of the latest operation with a measured end" : "Time that this operation took");
-    for (size_t i = 0; i < w->set->count; i++)
-        for (int collective = 0; w->labels[i] && collective < WIRE_COLLECTIVE_COUNT; collective++) {
-            int nranks = 0;
-            char more[64];
-            const struct blackbox_op *op = latest(w->set->boxes[i], collective, &nranks);
-            if (!op)
-                continue;
-            snprintf(more, sizeof more, "collective=\"%s\"", blackbox_collective_name(collective));
-            sample(w, name, w->labels[i], more);
-            fprintf(w->out, "%.9g\n", rate ? view_busbw(op, nranks) * 1e9 : (double)view_duration(op, 0) / 1e9);
-        }
-}
-
-static void memory(const struct writer *w)
-{
-    family(w, "memory_bytes", "gauge", "Memory that open communicators on GPUs hold");
+    export_family(w, "memory_bytes", "gauge",
+                  "Memory that open communicators of this process on GPUs hold: on the GPU, or pinned on the host");
     for (size_t i = 0; i < w->set->count; i++)
         for (size_t m = 0; w->labels[i] && m < WIRE_MEMORY_COUNT; m++) {
             const struct blackbox *box = w->set->boxes[i];
@@ -262,14 +226,84 @@ static void memory(const struct writer *w)
             if (!bytes)
                 continue;
             snprintf(more, sizeof more, "where=\"%s\",purpose=\"%s\"", row->where, row->name);
-            sample(w, "memory_bytes", w->labels[i], more);
+            export_sample(w, "memory_bytes", w->labels[i], more);
             fprintf(w->out, "%" PRIu64 "\n", bytes);
         }
 }
 
+/* ---- who holds up the others ---- */
+
+static void holds_up(const struct export_writer *w, const struct view_options *options)
+{
+    const struct snapshot snapshot = {.now = {w->set->boxes, NULL, w->set->count}, .stuck = options->stuck};
+    double *shares = diagnosis_holds_up(&snapshot);
+    if (!shares)
+        return;
+    export_family(
+        w, "holds_up_ratio", "gauge",
+        "Part of the time, over the latest collectives that all ranks of a communicator on this host remember, "
+        "in which the other ranks waited for this one, because it came last. Near 0 for all ranks of a healthy "
+        "job; the slow rank of a slow job has the highest");
+    for (size_t i = 0; i < w->set->count; i++)
+        if (w->labels[i]) {
+            export_sample(w, "holds_up_ratio", w->labels[i], "");
+            fprintf(w->out, "%.6f\n", shares[i]);
+        }
+    free(shares);
+}
+
 /* ---- of the host ---- */
 
-static void of_host(const struct writer *w, const struct view_options *options)
+static void build(const struct export_writer *w)
+{
+    export_family(w, "build", "info",
+                  "Version of this tutti export; tutti_process_info has that of each process's library");
+    fprintf(w->out, "tutti_build_info{version=\"%d.%d.%d\"} 1\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+            TUTTI_VERSION_PATCH);
+}
+
+static const struct export_process *culprit_of(const struct export_writer *w, const struct finding *finding)
+{
+    for (size_t i = 0; finding->culprit.pid && i < w->set->count; i++) {
+        const struct wire_box_header *header = &w->set->boxes[i]->header;
+        if (w->labels[i] && header->pid == finding->culprit.pid && strcmp(header->host, finding->culprit.host) == 0)
+            return w->labels[i];
+    }
+    return NULL;
+}
+
+static bool is_told(const struct findings *findings, size_t at)
+{
+    for (size_t i = 0; i < at; i++) {
+        const struct finding *a = &findings->items[i], *b = &findings->items[at];
+        if (a->kind == b->kind && a->culprit.pid == b->culprit.pid && a->culprit.world_rank == b->culprit.world_rank)
+            return true;
+    }
+    return false;
+}
+
+/* Of several findings of one kind about one culprit, one. */
+static void each_finding(const struct export_writer *w, const struct findings *findings)
+{
+    export_family(
+        w, "finding", "gauge",
+        "1 for each thing that tutti diagnose would name now, with the process that is to blame: kind stopped, "
+        "dead, behind, slow and so on. No program: its process is not on this host, or there is no single one");
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        const struct export_process *process = culprit_of(w, finding);
+        const struct export_process nobody = {.rank = finding->culprit.world_rank};
+        char more[96];
+        if (is_told(findings, i))
+            continue;
+        snprintf(more, sizeof more, "class=\"%s\",kind=\"%s\"", finding_class_name(finding_row(finding->kind)->class),
+                 finding_row(finding->kind)->name);
+        export_sample(w, "finding", process ? process : &nobody, more);
+        fprintf(w->out, "1\n");
+    }
+}
+
+static void of_host(const struct export_writer *w, const struct view_options *options)
 {
     static const enum finding_class classes[] = {CLASS_COMMUNICATION_HANG, CLASS_OTHER_HANG, CLASS_COMMUNICATION_SLOW,
                                                  CLASS_OTHER_SLOW};
@@ -279,21 +313,26 @@ static void of_host(const struct writer *w, const struct view_options *options)
         dead += !w->set->boxes[i]->alive;
         unlabelled += w->set->boxes[i]->alive && !w->labels[i];
     }
-    family(w, "processes", "gauge", "Processes that use tutti; dead: and share a communicator with a living one");
+    export_family(
+        w, "processes", "gauge",
+        "Processes of this host that use tutti; the dead ones count while they share a communicator with a living one");
     fprintf(w->out, "tutti_processes{state=\"alive\"} %zu\ntutti_processes{state=\"dead\"} %zu\n", w->set->count - dead,
             dead);
-    family(w, "processes_left_out", "gauge",
-           "Living processes without metrics of their own, because there are too many");
+    export_family(w, "processes_left_out", "gauge",
+                  "Living processes without metrics of their own, because there are too many");
     fprintf(w->out, "tutti_processes_left_out %zu\n", unlabelled);
-    family(w, "boxes_unreadable", "gauge", "Black boxes that are damaged or of another version");
+    export_family(w, "boxes_unreadable", "gauge", "Black boxes that are damaged or of another version");
     fprintf(w->out, "tutti_boxes_unreadable %zu\n", w->set->unreadable);
-    family(w, "findings", "gauge", "What tutti diagnose would name now");
+    export_family(w, "findings", "gauge",
+                  "How many hangs and slow parts tutti diagnose would name now on this host; tutti_finding names who "
+                  "is to blame");
     for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
         size_t count = 0;
         for (size_t i = 0; i < findings.count; i++)
             count += finding_row(findings.items[i].kind)->class == classes[c];
         fprintf(w->out, "tutti_findings{class=\"%s\"} %zu\n", finding_class_name(classes[c]), count);
     }
+    each_finding(w, &findings);
     findings_free(&findings);
 }
 
@@ -345,6 +384,12 @@ static struct export_process *enter(struct exporter *exporter, const char *path)
     return &exporter->processes[exporter->count++];
 }
 
+static void forget(struct export_process *process)
+{
+    free(process->path);
+    export_forget(&process->operations);
+}
+
 static void forget_gone(struct exporter *exporter)
 {
     size_t kept = 0;
@@ -352,13 +397,13 @@ static void forget_gone(struct exporter *exporter)
         if (exporter->processes[i].seen)
             exporter->processes[kept++] = exporter->processes[i];
         else
-            free(exporter->processes[i].path);
+            forget(&exporter->processes[i]);
     }
     exporter->count = kept;
 }
 
 /* The old ones are named first, so that the new ones take what is free. */
-static void name_all(struct exporter *exporter, const struct view_set *set, const struct export_process **labels)
+static void name_all(struct exporter *exporter, const struct view_set *set, struct export_process **labels)
 {
     for (size_t i = 0; i < exporter->count; i++)
         exporter->processes[i].seen = false;
@@ -379,21 +424,38 @@ static void name_all(struct exporter *exporter, const struct view_set *set, cons
     }
 }
 
+bool export_look(struct exporter *exporter)
+{
+    struct view_set set;
+    if (!view_load(&exporter->view, &set))
+        return false;
+    struct export_writer writer = {.set = &set, .labels = calloc(set.count + 1, sizeof *writer.labels)};
+    if (writer.labels) {
+        name_all(exporter, &set, writer.labels);
+        export_note(&writer);
+    }
+    free(writer.labels);
+    view_unload(&set);
+    return writer.labels != NULL;
+}
+
 bool export_write(struct exporter *exporter, enum export_format format, FILE *out)
 {
     struct view_set set;
     if (!view_load(&exporter->view, &set))
         return false;
-    struct writer writer = {out, format, &set, calloc(set.count + 1, sizeof *writer.labels)};
+    struct export_writer writer = {out, format, &set, calloc(set.count + 1, sizeof *writer.labels)};
     bool fine = writer.labels;
     if (fine) {
         name_all(exporter, &set, writer.labels);
+        export_note(&writer);
+        build(&writer);
         counters(&writer);
         info(&writer);
         now(&writer);
-        latest_of_all(&writer, true);
-        latest_of_all(&writer, false);
+        export_operations(&writer);
         memory(&writer);
+        holds_up(&writer, &exporter->view);
         of_host(&writer, &exporter->view);
         if (format == EXPORT_OPENMETRICS)
             fputs("# EOF\n", out);
@@ -408,7 +470,7 @@ bool export_write(struct exporter *exporter, enum export_format format, FILE *ou
 void export_end(struct exporter *exporter)
 {
     for (size_t i = 0; i < exporter->count; i++)
-        free(exporter->processes[i].path);
+        forget(&exporter->processes[i]);
     free(exporter->processes);
     view_free_past(&exporter->past);
     exporter->processes = NULL;

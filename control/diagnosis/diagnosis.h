@@ -103,6 +103,10 @@ struct findings diagnosis_find(const struct snapshot *snapshot);
 void findings_confirm(struct findings *now, const struct findings *before);
 void findings_free(struct findings *findings);
 
+/* Of each process of the look, in which part of the latest calls' time the others waited for it. Freed by the caller;
+ * no memory: NULL. */
+double *diagnosis_holds_up(const struct snapshot *snapshot);
+
 struct finding_row {
     const char *name;
     enum finding_class class;

@@ -126,6 +126,9 @@ void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
+/* In which part of the time of the calls that all remember the others waited for each member, which was last: by
+ * member. Those that are not known stay as they are. */
+void slow_shares(struct scene *scene, const struct group *group, double *shares);
 /* Where lanes went down though their processes live. */
 void rule_losses(struct scene *scene, struct findings *findings);
 void rule_delays(struct scene *scene, struct findings *findings);

@@ -331,16 +331,40 @@ static bool stands_still(const struct scene *scene, const struct group *group)
     return false;
 }
 
+/* False: there are too few to tell, or no memory. */
+static bool open_meetings(struct scene *scene, const struct group *group, struct meetings *meetings)
+{
+    *meetings = (struct meetings){0};
+    if (group->count < 2 || stands_still(scene, group) || !common_calls(group, meetings))
+        return false;
+    meetings->calls = calloc(meetings->count, sizeof *meetings->calls);
+    for (size_t i = 0; meetings->calls && i < group->count; i++)
+        add_member(scene, group, i, meetings);
+    return meetings->calls != NULL;
+}
+
 static void find_slow(struct scene *scene, struct findings *findings, const struct group *group)
 {
-    struct meetings meetings = {0};
-    if (group->count < 2 || stands_still(scene, group) || !common_calls(group, &meetings))
+    struct meetings meetings;
+    if (!open_meetings(scene, group, &meetings))
         return;
-    meetings.calls = calloc(meetings.count, sizeof *meetings.calls);
-    for (size_t i = 0; meetings.calls && i < group->count; i++)
-        add_member(scene, group, i, &meetings);
-    if (meetings.calls)
-        judge(scene, findings, group, &meetings);
+    judge(scene, findings, group, &meetings);
+    free(meetings.calls);
+}
+
+void slow_shares(struct scene *scene, const struct group *group, double *shares)
+{
+    struct meetings meetings;
+    uint64_t took = 0;
+    if (!open_meetings(scene, group, &meetings))
+        return;
+    struct tally *tallies = calloc(group->count, sizeof *tallies);
+    if (tallies)
+        count_waits(group, &meetings, tallies, &took);
+    for (size_t i = 0; tallies && took && i < group->count; i++)
+        if (tallies[i].held && !came_from_calls(scene, group, i, &meetings))
+            shares[i] = (double)tallies[i].waited / (double)took;
+    free(tallies);
     free(meetings.calls);
 }
 

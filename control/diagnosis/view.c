@@ -40,6 +40,19 @@ static void add_comm(struct view *view, const struct scene *scene, struct group 
 
 /* ---- Processes ---- */
 
+/* Of a process that is in several communicators, the largest. */
+static void fill_shares(struct view *view, struct scene *scene)
+{
+    double *shares = calloc(scene->count + 1, sizeof *shares);
+    for (size_t i = 0; shares && i < scene->group_count; i++)
+        slow_shares(scene, &scene->groups[i], shares + (scene->groups[i].members - scene->members));
+    for (size_t i = 0; shares && i < scene->count; i++) {
+        double *most = &view->processes[scene->members[i].process].holds_up;
+        *most = shares[i] > *most ? shares[i] : *most;
+    }
+    free(shares);
+}
+
 static enum view_state state_of(const struct member *member)
 {
     const struct blackbox *box = member->box;
@@ -107,11 +120,27 @@ bool view_open(struct view *view, const struct snapshot *snapshot)
         add_comm(view, &scene, &scene.groups[i]);
     for (size_t i = 0; fine && i < snapshot->now.count; i++)
         fill_process(view, &scene, i);
+    if (fine)
+        fill_shares(view, &scene);
     view->process_count = fine ? snapshot->now.count : 0;
     scene_close(&scene);
     if (!fine)
         view_close(view);
     return fine;
+}
+
+double *diagnosis_holds_up(const struct snapshot *snapshot)
+{
+    struct view view;
+    double *shares = calloc(snapshot->now.count + 1, sizeof *shares);
+    if (!shares || !view_open(&view, snapshot)) {
+        free(shares);
+        return NULL;
+    }
+    for (size_t i = 0; i < view.process_count; i++)
+        shares[i] = view.processes[i].holds_up;
+    view_close(&view);
+    return shares;
 }
 
 void view_close(struct view *view)

@@ -58,6 +58,7 @@ struct view_process {
     enum view_state state;
     int world_rank;               /* in the largest of its communicators; -1: it has none */
     const struct view_member *in; /* what keeps it waiting; NULL: nothing */
+    double holds_up;              /* in this part of the latest calls' time the others waited for it, which came last */
     size_t next;                  /* the process that it waits for; VIEW_NOBODY: none that is known */
 };
 

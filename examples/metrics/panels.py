@@ -21,7 +21,7 @@ COLORS = ("#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#566573", "#11
 POINTS = 120
 NAMES_A_ROW, NAME_Y, MOST_ROWS = 3, 14, 6
 DASHES = ("", "6 3", "2 2", "9 3 2 3")  # tell apart curves that have a color in common
-UNITS = {"s": "s", "Bps": "B/s", "bytes": "B", "ops": "/s", "none": ""}
+UNITS = {"s": "s", "Bps": "B/s", "bytes": "B", "ops": "/s", "none": "", "percentunit": "%"}
 
 
 class Prometheus:
@@ -64,6 +64,8 @@ def without_the_only_host(curves):
 
 
 def spell(value, unit):
+    if unit == "percentunit":
+        return f"{100 * value:.3g} %"
     if value and unit != "s":
         for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
             if abs(value) >= size:

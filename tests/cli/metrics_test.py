@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tutti export over a running job, read by Prometheus' own programs where they are.
-Usage: metrics_test.py TUTTI SOURCE_ROOT"""
+Usage: metrics_test.py TUTTI SOURCE_ROOT FAULTY"""
 import contextlib
 import http.client
 import json
@@ -23,6 +23,7 @@ from held_port import hold_port  # noqa: E402
 
 TUTTI = ""
 ROOT = ""
+FAULTY = ""
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 DEADLINE = 60
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -50,17 +51,21 @@ def examples(name):
 class Job(unittest.TestCase):
     """Ranks that reduce until they are killed; their boxes lie in a folder of their own."""
 
-    RANKS = "2"
+    RANKS, PROGRAM, TRANSPORT = "2", "tutti", "tcp"
+
+    @classmethod
+    def command(cls):
+        return TUTTI, "perf", "allreduce", "-b", "64K", "-e", "64K", "-n", "100000000", "-c", "0"
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="tutti-metrics-")
-        cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": "tcp"}
+        cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": cls.TRANSPORT}
         cls.job = subprocess.Popen(
-            [*EMULATOR, TUTTI, "run", "-n", cls.RANKS, "--", *EMULATOR, TUTTI, "perf", "allreduce", "-b", "64K", "-e",
-             "64K", "-n", "100000000", "-c", "0"], env=cls.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [*EMULATOR, TUTTI, "run", "-n", cls.RANKS, "--", *EMULATOR, *cls.command()], env=cls.env,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cls.running = wait_for(
-            lambda: (cls.value('tutti_operations_total{program="tutti",rank="1",slot="0"}') or 0) > 10)
+            lambda: (cls.value(f'tutti_operations_total{{program="{cls.PROGRAM}",rank="1",slot="0"}}') or 0) > 10)
 
     @classmethod
     def tearDownClass(cls):
@@ -96,12 +101,28 @@ class Once(Job):
         self.assertTrue(wait_for(lambda: self.value(series) > before))
         self.assertEqual(self.value('tutti_processes{state="alive"}'), 2)
         self.assertEqual(self.value('tutti_processes{state="dead"}'), 0)
-        # Of the rank that waits: an operation that never waits has no measured end,
-        # and one of two ranks may always be the later.
-        rate = (r'^tutti_latest_operation_bus_bytes_per_second\{program="tutti",rank="[01]",slot="0",'
-                r'collective="allreduce"\} [1-9]')
-        self.assertTrue(wait_for(lambda: re.search(rate, self.once(), re.M)))
+        self.assertEqual(len(re.findall(r'^tutti_build_info\{version="\d+\.\d+\.\d+"\} 1$', self.once(), re.M)), 1)
+        self.histogram(self.once())
         self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
+
+    def histogram(self, text):
+        """Of the allreduces of 64 KiB: buckets that grow up to the count, and as many bytes."""
+        labels = 'program="tutti",rank="0",slot="0",collective="allreduce",size="64KiB"'
+        buckets = re.findall("^tutti_operation_seconds_bucket{" + labels + ',le="(.*?)"} (.*)$', text, re.M)
+        found = {name: float(value) for name, value in re.findall(
+            "^tutti_operation_(seconds_sum|seconds_count|bytes_total){" + labels + "} (.*)$", text, re.M)}
+        counts = [int(count) for _, count in buckets]
+        self.assertEqual((len(buckets), buckets[-1][0]), (12, "+Inf"))
+        self.assertEqual(counts, sorted(counts))
+        self.assertTrue(10 < counts[-1] == found["seconds_count"])
+        self.assertEqual(found["bytes_total"], 65536 * counts[-1])
+        self.assertLess(0, found["seconds_sum"])
+
+    def test_help_can_be_read_alone(self):
+        """Each metric says what it is of, in more than a few words."""
+        for name, text in re.findall(r"^# HELP (\w+) (.*)$", self.once(), re.M):
+            self.assertGreater(len(text.split()), 3, name)
+            self.assertNotRegex(text, r"^(Their|Its|What|Time that this operation|Since when)\b", name)
 
     def test_openmetrics_parser(self):
         try:
@@ -115,7 +136,7 @@ class Once(Job):
         for family in families.values():
             names = [set(sample.labels) for sample in family.samples]
             allowed = {"program", "rank", "slot", "transport", "way", "collective", "where", "purpose",
-                       "state", "class"}
+                       "state", "class", "size", "le", "kind", "version"}
             if family.name == "tutti_process":
                 allowed |= {"pid", "library"}
             self.assertLessEqual(set().union(*names), allowed, family.name)
@@ -128,6 +149,7 @@ class Once(Job):
 
     def test_dashboard_and_alerts_name_what_is_exported(self):
         exported = set(re.findall(r"^# TYPE (\w+)", self.once("--format", "text"), re.M))
+        series = exported | {"tutti_operation_seconds_" + part for part in ("bucket", "sum", "count")}
         with open(examples("dashboard.json"), encoding="utf-8") as file:
             board = json.load(file)
         queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -137,9 +159,10 @@ class Once(Job):
         for query in queries:
             names = set(re.findall(r"tutti_\w+", query))
             self.assertTrue(names)
-            self.assertLessEqual(names, exported, query)
+            self.assertLessEqual(names, series, query)
         with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-            explained = set(re.findall(r"`(tutti_\w+)`", file.read())) - {"tutti_NAME_total"}
+            explained = set(re.findall(r"`(tutti_\w+)`", file.read()))
+        explained = {name for name in explained if not name.endswith("_total")}
         self.assertEqual(explained, {name for name in exported if not name.endswith("_total")})
 
     def test_stopped_rank(self):
@@ -199,6 +222,7 @@ class Served(Serving):
         self.assertIn("# TYPE tutti_operations_total counter\n", body)
         self.assertNotIn("# EOF", body)
         self.assertEqual(self.ask(port, "GET", "/")[0], 200)
+        self.assertEqual(self.ask(port, "GET", "/healthz")[::2], (200, "ok\n"))
         self.assertEqual(self.ask(port, "GET", "/other")[0], 404)
         self.assertEqual(self.ask(port, "POST", "/metrics")[0], 405)
         server.terminate()
@@ -208,6 +232,19 @@ class Served(Serving):
         with tempfile.TemporaryDirectory() as folder:
             _, port = self.serve("--dir", os.path.join(folder, "none"))
             self.assertEqual(self.ask(port, "GET", "/metrics")[0], 500)
+            self.assertEqual(self.ask(port, "GET", "/healthz")[0], 503)
+
+    def test_looks_between_scrapes(self):
+        """A box remembers 256 operations of a communicator; more than that are counted while somebody scrapes."""
+        _, port = self.serve()
+
+        def counted():
+            body = self.ask(port, "GET", "/metrics")[2]
+            return sum(int(count) for count in re.findall(
+                r'^tutti_operation_seconds_count\{program="tutti",rank="0",.* (\d+)$', body, re.M))
+        before = counted()
+        time.sleep(2.5)
+        self.assertGreater(counted() - before, 300)
 
     @unittest.skipIf(EMULATOR, "what the emulator reads counts, too")
     def test_the_dead_are_read_once(self):
@@ -257,11 +294,7 @@ class Served(Serving):
         self.assertIn(f"cannot serve at 127.0.0.1:{port}: Address already in use", err)
 
 
-@unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
-class Scraped(Serving):
-    """A real Prometheus, and the picture of what it has."""
-
-    RANKS = "3"
+class WithPrometheus(Serving):
 
     @contextlib.contextmanager
     def prometheus(self, port):
@@ -290,6 +323,38 @@ class Scraped(Serving):
                 return json.load(answer)["data"]["result"]
         except OSError:
             return []
+
+
+@unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
+class Slow(WithPrometheus):
+    """Four ranks in shared memory, of which rank 2 sleeps between its calls: a real Prometheus has the culprit in its
+    alert, in the panel, and traffic."""
+
+    RANKS, PROGRAM, TRANSPORT = "4", "faulty", "shm"
+
+    @classmethod
+    def command(cls):
+        return FAULTY, "slow", "2", "5"
+
+    def test_culprit(self):
+        _, port = self.serve()
+        with self.prometheus(port) as url:
+            alert = 'ALERTS{alertname="TuttiSlow",alertstate="pending",kind="slow",program="faulty",rank="2"}'
+            self.assertTrue(wait_for(lambda: self.query(url, alert)), self.query(url, "tutti_finding"))
+            self.assertFalse(self.query(url, 'ALERTS{alertname="TuttiSlow",rank!="2"}'))
+            highest = self.query(url, "topk(1, tutti_holds_up_ratio)")
+            self.assertEqual(highest[0]["metric"]["rank"], "2")
+            self.assertGreater(float(highest[0]["value"][1]), 0.5)
+            self.assertTrue(wait_for(lambda: len(self.query(url, "rate(tutti_shared_bytes_total[10s]) > 0")) == 4))
+            least = self.query(url, "bottomk(1, sum by (rank) (tutti_operation_seconds_sum))")
+            self.assertEqual(least[0]["metric"]["rank"], "2", "the others wait for it in their operations")
+
+
+@unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
+class Scraped(WithPrometheus):
+    """A real Prometheus, and the picture of what it has."""
+
+    RANKS = "3"
 
     def panels(self, *args):
         done = subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True,
@@ -385,6 +450,6 @@ class Files(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TUTTI, ROOT = os.path.abspath(sys.argv[1]), sys.argv[2]
-    del Job, Serving  # have no tests of their own
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    TUTTI, ROOT, FAULTY = os.path.abspath(sys.argv[1]), sys.argv[2], os.path.abspath(sys.argv[3])
+    del Job, Serving, WithPrometheus  # have no tests of their own
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
