@@ -58,3 +58,11 @@ void ledger_update(struct ledger *ledger, const struct findings *findings, uint6
     }
     ledger->count = kept;
 }
+
+size_t ledger_standing(const struct ledger *ledger)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ledger->count; i++)
+        count += ledger->items[i].number > 0;
+    return count;
+}

@@ -37,5 +37,7 @@ struct ledger_events {
 /* `day`: CLOCK_REALTIME. */
 void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day,
                    const struct ledger_events *events);
+/* Verdicts that stand. */
+size_t ledger_standing(const struct ledger *ledger);
 
 #endif

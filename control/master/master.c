@@ -47,6 +47,7 @@ static void on_begin(void *context, struct verdict *verdict)
     print_time(verdict->began);
     printf("verdict %llu begins\n", (unsigned long long)verdict->number);
     verdict_print(stdout, &verdict->finding);
+    past_begin(&master->past, verdict);
     if (master->history && !(verdict->row = history_begin(master->history, verdict)))
         complain(master);
     if (master->hook && verdict->finding.confidence >= master->options->sure)
@@ -60,6 +61,7 @@ static void on_end(void *context, const struct verdict *verdict)
     print_time(day);
     printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number,
            word_time(day - verdict->began).text);
+    past_end(&master->past, verdict, day);
     if (verdict->row && !history_end(master->history, verdict, day))
         complain(master);
 }
@@ -102,11 +104,13 @@ static void look(struct master *master)
     const struct snapshot snapshot = {
         .now = now.look, .before = master->before.look, .stuck = master->options->stuck, .watched = true};
     struct findings findings = master->before.look.count ? diagnosis_find(&snapshot) : (struct findings){0};
+    const struct past_sum sum = past_sum(&now.look, begun);
     pthread_mutex_lock(&master->lock);
     master->analysis = clock_ns() - begun;
     if (has_slow_lanes(&findings))
         job_look_closer(&master->job, clock_ns());
     ledger_update(&master->ledger, &findings, master_day(), &events);
+    past_note(&master->past, &sum, master_day(), ledger_standing(&master->ledger));
     pthread_mutex_unlock(&master->lock);
     fflush(stdout);
     findings_free(&findings);
@@ -185,7 +189,8 @@ bool master_run(const struct master_options *options)
                                         .context = master,
                                         .on_post = master_post,
                                         .on_page = master_page,
-                                        .pages = "There are /, /page, /verdicts, /network, /history and /metrics",
+                                        .pages =
+                                            "There are /, /page, /verdicts, /past, /network, /history and /metrics",
                                         .on_refusal = master_refusal};
     bool fine = open_all(master, &serve);
     if (fine) {

@@ -25,20 +25,12 @@ static uint64_t since(uint64_t now, uint64_t then)
     return now > then ? now - then : 0;
 }
 
-static size_t standing(const struct ledger *ledger)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < ledger->count; i++)
-        count += ledger->items[i].number > 0;
-    return count;
-}
-
 /* ---- Text ---- */
 
 static void write_text(const struct master *master, FILE *out)
 {
     uint64_t now = clock_ns(), day = master_day();
-    size_t count = standing(&master->ledger);
+    size_t count = ledger_standing(&master->ledger);
     fprintf(out, "%zu verdict%s now, %" PRIu64 " in all\n", count, count == 1 ? "" : "s", master->ledger.total);
     for (size_t i = 0; i < master->ledger.count; i++)
         if (master->ledger.items[i].number) {
@@ -179,6 +171,8 @@ static char *locked_page(struct master *master, const char *url, const char **ty
     *type = type_json;
     if (strcmp(url, "/verdicts") == 0)
         return dump(master_state(master));
+    if (strcmp(url, "/past") == 0)
+        return dump(past_json(&master->past));
     if (strcmp(url, "/history") == 0)
         return dump(master->history ? history_json(master->history, HISTORY_MOST) : json_array());
     *type = NULL;

@@ -44,7 +44,8 @@ static long number_of(const struct view *view, const struct view_member *member)
     return (long)low;
 }
 
-/* [process, state, rank, communicator that it waits in, rank there, process that it waits for, seconds so far] */
+/* [process, state, rank, communicator that it waits in, rank there, process that it waits for, seconds so far, part
+ * of the latest calls' time in which others waited for it] */
 static void write_process(FILE *out, const struct view *view, size_t number, const struct blackbox *box)
 {
     const struct view_process *process = &view->processes[number];
@@ -53,7 +54,7 @@ static void write_process(FILE *out, const struct view *view, size_t number, con
             process->world_rank, in ? number_of(view, in) : -1, in ? in->awaited : -1,
             process->next == VIEW_NOBODY ? -1 : (long)process->next);
     write_seconds(out, in && in->op ? blackbox_since(in->op) : box->now, box->now);
-    fputc(']', out);
+    fprintf(out, ",%.3f]", process->holds_up);
 }
 
 /* A host's processes stand one after another. */

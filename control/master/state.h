@@ -9,6 +9,7 @@
 #include "master/job.h"
 #include "master/ledger.h"
 #include "master/master.h"
+#include "master/past.h"
 #include "serve/serve.h"
 #include "serve/sources.h"
 
@@ -29,6 +30,7 @@ struct master {
     pthread_mutex_t lock;    /* of all below */
     struct job job;
     struct ledger ledger;
+    struct past past;
     char complaint[SERVE_SENTENCE];      /* the latest refusal, here or by an agent */
     uint64_t reports, refused, analysis; /* analysis: ns that the latest took */
 };

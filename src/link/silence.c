@@ -12,7 +12,7 @@
 void lanes_heard(struct link_lane *lane)
 {
     lane->heard = lane->link->heard = clock_ns();
-    if (lane->probed)
+    if (lane->probed && since(lane->probed, lane->heard) > (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS / 2)
         lanes_event(lane, WIRE_EVENT_PROBE_ANSWER, since(lane->probed, lane->heard) / NS_PER_US, 0);
     lane->probed = 0;
 }
@@ -42,6 +42,8 @@ static bool is_slow(struct link_lane *lane, uint64_t patience, uint64_t now)
     return since(lane->moved_at, now) <= patience || moves(lane, now);
 }
 
+/* Questions that are answered soon are no news, and would drive others out of the black box: a lane that nobody uses is
+ * asked again and again. */
 void lanes_probe(struct link_lane *lane, uint64_t now)
 {
     uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
@@ -49,11 +51,11 @@ void lanes_probe(struct link_lane *lane, uint64_t now)
     if (lane->probed && since(lane->probed, now) > patience) {
         if (is_slow(lane, patience, now))
             return;
+        lanes_event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
         error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
         lanes_dead(lane, TUTTI_SYSTEM_ERROR);
     } else if (!lane->probed && since(lane->heard, now) > after) {
         lane->probed = now;
-        lanes_event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
         trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
         probe(lane);
         moves(lane, now);

@@ -60,7 +60,8 @@ class Job(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="tutti-metrics-")
-        cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": cls.TRANSPORT}
+        cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": cls.TRANSPORT,
+                   "TUTTI_PROBE_AFTER": "50ms", "TUTTI_PROBE_TIMEOUT": "60s"}
         cls.job = subprocess.Popen(
             [*EMULATOR, TUTTI, "run", "-n", cls.RANKS, "--", *EMULATOR, *cls.command()], env=cls.env,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -117,6 +118,14 @@ class Once(Job):
         self.assertTrue(10 < counts[-1] == found["seconds_count"])
         self.assertEqual(found["bytes_total"], 65536 * counts[-1])
         self.assertLess(0, found["seconds_sum"])
+
+    def test_probes_are_no_events(self):
+        """Lanes that nobody uses are asked whether they live, and answer: that is counted, and is no event."""
+        series = 'tutti_probes_total{program="tutti",rank="0",slot="0"}'
+        self.assertTrue(wait_for(lambda: self.value(series) > 3))
+        _, out, _ = tutti("trace", "--all-ops", "--json", env=self.env)
+        self.assertIn("lane_up", out)
+        self.assertNotRegex(out, '"probe(_answer)?"')
 
     def test_help_can_be_read_alone(self):
         """Each metric says what it is of, in more than a few words."""
@@ -242,8 +251,10 @@ class Served(Serving):
             body = self.ask(port, "GET", "/metrics")[2]
             return sum(int(count) for count in re.findall(
                 r'^tutti_operation_seconds_count\{program="tutti",rank="0",.* (\d+)$', body, re.M))
-        before = counted()
+        series = 'tutti_operations_total{program="tutti",rank="0",slot="0"}'
+        before, called = counted(), self.value(series)
         time.sleep(2.5)
+        self.assertTrue(wait_for(lambda: self.value(series) > called + 700))
         self.assertGreater(counted() - before, 300)
 
     @unittest.skipIf(EMULATOR, "what the emulator reads counts, too")

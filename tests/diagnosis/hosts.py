@@ -108,8 +108,8 @@ class HostsTest(unittest.TestCase):
         return self.start(TUTTI, "agent", "--master", self.url, "--token", self.token, "--host", host,
                           "--dir", self.path(host), *tls, *options)
 
-    def start_all(self, *options):
-        self.start_job()
+    def start_all(self, *options, job=()):
+        self.start_job(*job)
         master = self.start_master(*options)
         self.agents = {host: self.start_agent(host) for host in "ab"}
         for host in "ab":

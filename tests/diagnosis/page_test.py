@@ -270,6 +270,44 @@ class PageTest(HostsTest):
             self.assertTrue(-LONG < posted <= (0 if completed is None else completed) <= 0)
 
     @unittest.skipUnless(browser.program(), "no browser")
+    def test_slow_job(self):
+        """A rank that is slow is framed in the job and in the delays, above its victims; and the history has its
+        verdict and what the job did."""
+        self.start_all("--stuck", "5s", job=("slow", "2", "2"))
+        page = self.look()
+        page.until("[...document.querySelectorAll('.verdict.slow strong')].some("
+                   "(one) => /^rank 2 /.test(one.textContent))")
+        page.until("document.querySelectorAll('.rank.blamed').length === 1")
+        self.assertRegex(page.ask("document.querySelector('.rank.blamed').ariaLabel"),
+                         "^rank 2 on b, .*, to blame: slow$")
+        self.assertIn("to blame by a verdict: 1", page.ask("document.querySelector('#job .bar').textContent"))
+        self.keep("job-slow")
+        self.turn(page, "delays")
+        page.until("document.querySelectorAll('#delays .side tr').length > 3")
+        cells = page.ask("[...document.querySelectorAll('#delays .side tr')].slice(1).map("
+                         "(one) => [one.children[1].textContent, parseInt(one.children[2].textContent)])")
+        self.assertEqual(cells[0][0], "2, to blame", cells)
+        self.assertEqual(sorted(cells, key=lambda one: one[0] != "2, to blame"), cells)
+        sums = {}
+        for awaited, share in cells:
+            sums[awaited] = sums.get(awaited, 0) + share
+        self.assertEqual(max(sums, key=sums.get), "2, to blame", cells)
+        self.keep("delays-slow")
+        self.turn(page, "history")
+        page.until("/^Now \\d+\\.\\d calls and about .* a second of each rank; \\d+ verdicts? since /.test("
+                   "document.querySelector('#history [role=status]').textContent)")
+        slow = ("[...document.querySelectorAll('#history tr')].some((one) => one.children[2].textContent === 'slow' &&"
+                "/^rank 2 /.test(one.children[3].textContent) && ")
+        page.until(slow + "one.children[1].textContent === 'stands')")
+        self.keep("history-slow")
+        past = json.loads(self.page("/past"))
+        self.assertTrue(all(calls > 0 for _, calls, _, _ in past["samples"][1:]), past)
+        for rank in self.ranks:
+            rank.kill()
+        page.until(slow + "one.children[1].textContent !== 'stands')")
+        self.end_well()
+
+    @unittest.skipUnless(browser.program(), "no browser")
     def test_real_job(self):
         """Four ranks, of which one is stopped, goes on, and then the master goes: the page follows."""
         self.settings = {"TUTTI_TRANSPORT": "tcp", "TUTTI_EAGER": "1K"}  # so that lanes carry segments

@@ -6,6 +6,7 @@ import {makeMap} from "./map.js";
 import {makeMatrix} from "./matrix.js";
 import {makeGraph} from "./graph.js";
 import {makeTimeline} from "./timeline.js";
+import {makeHistory} from "./history.js";
 
 const EVERY_MS = 1000, PATIENCE_MS = 10000;
 
@@ -27,7 +28,7 @@ page.choose = (process) => {
   page.rank = process;
   show();
 };
-page.views = [makeMap(page), makeGraph(page), makeMatrix(page), makeTimeline(page)];
+page.views = [makeMap(page), makeGraph(page), makeMatrix(page), makeTimeline(page), makeHistory(page)];
 
 function select(number, focus) {
   page.open = number;

@@ -3,9 +3,11 @@
 import {callOf, called, describe, STATES} from "./picture.js";
 import {element, hint, time} from "./words.js";
 
-function legend(count) {
-  return Object.entries(STATES).filter(([state]) => count[state]).map(([state, [letter, words]]) =>
-    element("span", {className: "key"}, element("span", {className: `sample ${state}`}, letter), `${words}: ${count[state]}`));
+function legend(count, blamed) {
+  const frame = blamed ? [element("span", {className: "key"}, element("span", {className: "sample blamed"}, " "),
+    `to blame by a verdict: ${blamed}`)] : [];
+  return [...frame, ...Object.entries(STATES).filter(([state]) => count[state]).map(([state, [letter, words]]) =>
+    element("span", {className: "key"}, element("span", {className: `sample ${state}`}, letter), `${words}: ${count[state]}`))];
 }
 
 function detail(page, process) {
@@ -33,7 +35,7 @@ function cell(page, view, process) {
 }
 
 function update(page, cell, process) {
-  const name = `rank ${process.state}${page.rank === process.key ? " chosen" : ""}`;
+  const name = `rank ${process.state}${page.rank === process.key ? " chosen" : ""}${process.blamed ? " blamed" : ""}`;
   const text = `${process.rank >= 0 ? process.rank : "–"}${STATES[process.state][0].trim()}`;
   cell.number = process.number;
   cell.key = process.key;
@@ -43,9 +45,10 @@ function update(page, cell, process) {
   if (cell.textContent !== text) {
     cell.textContent = text;
   }
-  if (cell.state !== process.state) {
-    cell.state = process.state;
-    cell.setAttribute("aria-label", `${called(process)} on ${process.host.name}, ${STATES[process.state][1]}`);
+  const words = `${called(process)} on ${process.host.name}, ${STATES[process.state][1]}` +
+    (process.blamed ? `, to blame: ${process.blamed.kind}` : "");
+  if (cell.ariaLabel !== words) {
+    cell.setAttribute("aria-label", words);
   }
 }
 
@@ -114,7 +117,7 @@ export function makeMap(page) {
       cell.tabIndex = cell === first ? 0 : -1;
     });
     noteHosts(view, picture);
-    view.legend.replaceChildren(...legend(count));
+    view.legend.replaceChildren(...legend(count, picture.processes.filter((process) => process.blamed).length));
     const chosen = picture.processes.find((process) => process.key === page.rank);
     view.detail.hidden = !chosen;
     view.detail.replaceChildren(...detail(page, chosen));

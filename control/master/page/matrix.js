@@ -12,15 +12,48 @@ const SCALES = {
 
 // ---- What is drawn
 
+// The process that each waits for, whatever the communicator: rows of numbers.
+function nextOf(picture) {
+  const next = new Map();
+  for (const comm of picture.comms) {
+    const places = new Map(comm.members.map((member) => [member.rank, member.process]));
+    for (const {process, op} of comm.members) {
+      const other = op && op.awaited >= 0 ? places.get(op.awaited) : undefined;
+      if (other !== undefined && other !== process && !next.has(process)) {
+        next.set(process, other);
+      }
+    }
+  }
+  return next;
+}
+
+// The process that each waits for in the end: one that is waited for may wait itself. In a circle, the neighbour.
+function endsOf(picture) {
+  const next = nextOf(picture), known = new Map();
+  for (const start of next.keys()) {
+    const path = new Set();
+    let at = start;
+    while (next.has(at) && !known.has(at) && !path.has(at)) {
+      path.add(at);
+      at = next.get(at);
+    }
+    const end = path.has(at) ? null : known.has(at) ? known.get(at) : at;
+    path.forEach((one) => known.set(one, end));
+  }
+  return new Map([...next].map(([one, neighbour]) => [one, known.get(one) ?? neighbour]));
+}
+
 // Of the latest looks, in how many a rank waited for another.
 function noteWaits(view, picture) {
+  const ends = endsOf(picture);
   for (const comm of picture.comms) {
     let seen = view.seen.get(comm.id);
     if (!seen) {
       view.seen.set(comm.id, seen = {looks: [], counts: new Map()});
     }
-    const look = comm.members.filter((member) => member.op && member.op.awaited >= 0)
-      .map((member) => member.op.awaited * comm.ranks + member.rank);
+    const places = new Map(comm.members.map((member) => [member.process, member.rank]));
+    const look = comm.members.filter((member) => places.has(ends.get(member.process)))
+      .map((member) => places.get(ends.get(member.process)) * comm.ranks + member.rank);
     look.forEach((key) => seen.counts.set(key, (seen.counts.get(key) ?? 0) + 1));
     seen.looks.push(look);
     for (const key of seen.looks.length > LOOKS ? seen.looks.shift() : []) {
@@ -35,7 +68,8 @@ function noteWaits(view, picture) {
 function waitCells(view, comm) {
   const seen = view.seen.get(comm.id), looks = seen?.looks.length ?? 0;
   return [...seen?.counts ?? []].map(([key, count]) => ({
-    from: Math.floor(key / comm.ranks), to: key % comm.ranks, value: count / looks, level: count / looks, slow: false,
+    from: Math.floor(key / comm.ranks), to: key % comm.ranks, value: count / looks, level: count / looks,
+    slow: view.blamed.has(Math.floor(key / comm.ranks)),
     text: `waited in ${count} of the last ${plural(looks, "look")}`,
   }));
 }
@@ -194,9 +228,11 @@ function drawLegend(view) {
 // The highest cells in words, for those who do not see the drawing, or have no pointer.
 function list(view) {
   const waits = view.mode.value === "waits";
-  const highest = [...view.cells].sort((a, b) => b.value - a.value || a.from - b.from || a.to - b.to).slice(0, HIGHEST);
+  const blamed = (cell) => waits && view.blamed.has(cell.from);
+  const highest = [...view.cells].sort((a, b) => blamed(b) - blamed(a) || b.value - a.value || a.from - b.from || a.to - b.to)
+    .slice(0, HIGHEST);
   const rows = highest.map((cell) => element("tr", {}, element("td", {}, String(waits ? cell.to : cell.from)),
-    element("td", {}, String(waits ? cell.from : cell.to)),
+    element("td", {}, String(waits ? cell.from : cell.to) + (blamed(cell) ? ", to blame" : "")),
     element("td", {}, waits ? `${Math.round(100 * cell.value)} %` : time(cell.value) + (cell.slow ? ", slow" : ""))));
   const words = waits ? ["Rank", "waits for", "in so many looks"] : ["From", "to", "takes"];
   view.list.replaceChildren(...(rows.length ? [element("h2", {}, `The highest of ${plural(view.cells.length, "cell")}`),
@@ -307,10 +343,10 @@ export function offer(select, comms) {
 }
 
 export function makeMatrix(page) {
-  const view = {id: "delays", title: "Delays", seen: new Map(), cells: [], zoom: 1, x: 0, y: 0};
+  const view = {id: "delays", title: "Delays", seen: new Map(), cells: [], blamed: new Set(), zoom: 1, x: 0, y: 0};
   view.select = element("select", {onchange: () => (Object.assign(view, {zoom: 1, cursor: null}), view.show(page.picture))});
   view.mode = element("select", {onchange: () => view.show(page.picture)},
-    element("option", {value: "waits"}, "who waits for whom, last minute"),
+    element("option", {value: "waits"}, "who waits for whom in the end, last minute"),
     element("option", {value: "messages"}, "how long messages take"));
   view.bar = element("canvas");
   view.canvas = element("canvas", {tabIndex: 0});
@@ -326,13 +362,15 @@ export function makeMatrix(page) {
       element("span", {className: "legend"}, view.bar)),
     element("div", {className: "beside"}, element("div", {className: "drawing"}, view.canvas), view.list), view.status,
     element("p", {className: "note"}, "Wheel, + and − zoom; drag moves; arrows go from cell to cell (with Shift by ten), 0 shows all. " +
-      "The strips at the right and below hold the highest of each row and column."));
+      "The strips at the right and below hold the highest of each row and column. Frames: slow links, or the rows of those who are to blame."));
   listen(view);
   view.note = (picture) => noteWaits(view, picture);
   view.show = (picture) => {
     view.comm = offer(view.select, bySize(picture.comms));
+    view.blamed = new Set(view.comm?.members.filter((member) => picture.processes[member.process]?.blamed)
+      .map((member) => member.rank));
     view.cells = !view.comm ? [] : view.mode.value === "waits" ? waitCells(view, view.comm) : messageCells(view.comm);
-    const most = view.cells.reduce((a, b) => !a || b.value > a.value ? b : a, null);
+    const most = view.cells.reduce((a, b) => !a || b.slow - a.slow > 0 || (b.slow === a.slow && b.value > a.value) ? b : a, null);
     const text = !view.comm ? "There is no communicator." : !most ? view.mode.value === "waits" ? "Nobody waited in any look."
       : "No rank has received as many messages of one size from another as can be compared." :
       `Highest of ${plural(view.cells.length, "cell")}: ${textOf(view, most.from, most.to)}`;

@@ -13,8 +13,9 @@ export const STATES = {
 };
 
 function process(row, host, number) {
-  const [pid, state, rank, comm, awaited, next, waited] = row;
-  return {number, host, pid, state: state in STATES ? state : "outside", rank, comm, awaited, next, waited, members: []};
+  const [pid, state, rank, comm, awaited, next, waited, holdsUp] = row;
+  return {number, host, pid, state: state in STATES ? state : "outside", rank, comm, awaited, next, waited, holdsUp, members: [],
+    blamed: null};
 }
 
 // A name that stays the same from answer to answer; a process may have several boxes.
@@ -36,6 +37,16 @@ function member(row, comm, collectives) {
   return made;
 }
 
+// Who is to blame, as the verdicts that stand say.
+function blame(hosts, verdicts) {
+  for (const verdict of verdicts.filter((one) => one.pid)) {
+    const host = hosts.find((one) => one.name === verdict.host);
+    host?.processes.filter((one) => one.pid === verdict.pid).forEach((one) => {
+      one.blamed ??= verdict;
+    });
+  }
+}
+
 export function understand(answer) {
   const processes = [];
   const keys = new Set();
@@ -51,6 +62,7 @@ export function understand(answer) {
   }));
   const known = new Map(answer.state.hosts.map((host) => [host.name, host]));
   hosts.forEach((host) => Object.assign(host, {told: known.get(host.name)}));
+  blame(hosts, answer.state.verdicts);
   hosts.sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
   return {time: answer.time, stands: answer.stands, state: answer.state, collectives: answer.collectives,
     hosts, processes, comms};
@@ -72,6 +84,12 @@ export function callOf(member) {
 // A few lines about a process.
 export function describe(process) {
   const lines = [`${called(process)}, process ${process.pid} on ${process.host.name}: ${STATES[process.state][1]}`];
+  if (process.blamed) {
+    lines.push(`to blame, by verdict ${process.blamed.number}: ${process.blamed.kind}`);
+  }
+  if (process.holdsUp >= 0.05) {
+    lines.push(`others waited for it ${Math.round(100 * process.holdsUp)} % of the time of the latest calls`);
+  }
   const busy = process.members.filter((member) => member.op);
   for (const member of busy.slice(0, 4)) {
     lines.push(`${member.comm.name}: ${callOf(member)}`);

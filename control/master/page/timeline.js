@@ -167,10 +167,13 @@ function drawCall(view, context, member, call, y, high) {
   }
 }
 
+// A lane that came up or back is no trouble.
+const WELL = new Set(["lane_up", "lane_back", "link_up"]);
+
 function drawEvents(view, context, member, y, high) {
-  context.fillStyle = colour("grave");
   for (const event of member.events.filter((one) => one.lane >= 0)) {
     const x = across(view, event.at);
+    context.fillStyle = colour(WELL.has(event.name) ? "fine" : "grave");
     if (x >= LEFT && x <= LEFT + view.width && high >= 5) {
       context.beginPath();
       context.moveTo(x - 4, y);
