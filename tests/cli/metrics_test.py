@@ -103,6 +103,8 @@ class Once(Job):
         self.assertEqual(self.value('tutti_processes{state="alive"}'), 2)
         self.assertEqual(self.value('tutti_processes{state="dead"}'), 0)
         self.assertEqual(len(re.findall(r'^tutti_build_info\{version="\d+\.\d+\.\d+"\} 1$', self.once(), re.M)), 1)
+        count = 'program="tutti",rank="0",slot="0",collective="allreduce",size="64KiB"'
+        self.assertTrue(wait_for(lambda: (self.value(f"tutti_operation_seconds_count{{{count}}}") or 0) > 10))
         self.histogram(self.once())
         self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
 
