@@ -151,7 +151,8 @@ class PageTest(HostsTest):
                          r"^rank 77 \(process 1077 on node9\) is stopped and is waited for by ")
         page.until("document.querySelectorAll('.rank.stopped').length === 1 &&"
                    "document.querySelectorAll('.rank.waits').length === 1023")
-        self.assertEqual(page.ask("document.querySelector('.rank.stopped').ariaLabel"), "rank 77 on node9, stopped")
+        self.assertEqual(page.ask("document.querySelector('.rank.stopped').ariaLabel"),
+                         "rank 77 on node9, stopped, to blame: stopped")
         page.ask("document.querySelector('.rank.stopped').focus()")
         page.press("ArrowRight")
         page.until("document.querySelector('.detail h2')?.textContent.startsWith("
