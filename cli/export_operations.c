@@ -69,7 +69,8 @@ static void count(struct export_operations *all, const struct blackbox_op *op)
     kind->bytes += op->bytes;
 }
 
-/* Up to the first that is not over: it and those behind it are counted when it is. */
+/* Up to the first that is not over: it and those behind it are counted when it is. Of a rank that has more unfinished
+ * ones than the box has records, hardly any is seen. */
 static void note(struct export_operations *all, const struct blackbox_comm *comm)
 {
     struct export_seen *seen = seen_in(all, comm);
