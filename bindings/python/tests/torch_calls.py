@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import tutti.torch  # noqa: F401
+import tutti.torch
+from tutti.torch.versions import extends_backend
 
 
 def same(seen, expected, what):
@@ -49,9 +50,47 @@ def types(rank, n):
     sparse = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (n + 1,))
     dist.all_reduce(sparse)
     same(sparse.to_dense(), [float(n)] + [2.0] * n, "sparse")
-    refused(lambda: dist.all_reduce(torch.ones(4, 4).t()[:, :2]), "contiguous")
+    refused(lambda: dist.all_reduce(torch.ones(4, 4)[:, :2]), "contiguous")
     refused(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int16), dist.ReduceOp.AVG),
             "tutti cannot reduce int16 by AVG")
+
+
+def layouts(rank, n):
+    """Dense tensors, in whichever order their elements lie, also in another one on each rank."""
+    base = torch.arange(24.0).reshape(1, 2, 3, 4)
+    turned = base.permute(3, 1, 2, 0).contiguous().permute(3, 1, 2, 0)
+    forms = [base, base.to(memory_format=torch.channels_last), turned]
+    for turn in range(2):
+        mine = (forms[1] if turn == 0 else forms[rank % 3]).clone()
+        dist.all_reduce(mine)
+        same(mine, base * n, "all_reduce of another layout")
+        mine = (forms[(rank + turn) % 3] * (rank + 1)).clone()
+        dist.broadcast(mine, 1)
+        same(mine, base * 2, "broadcast of another layout")
+        outs = [forms[(r + turn) % 3].clone().zero_() for r in range(n)]
+        dist.all_gather(outs, forms[1] + rank)
+        for r in range(n):
+            same(outs[r], base + r, "all_gather of other layouts")
+        got = forms[2].clone().zero_()
+        later = dist.irecv(got, (rank - 1) % n)
+        dist.send(forms[1] + rank, (rank + 1) % n)
+        later.wait()
+        same(got, base + (rank - 1) % n, "a message of another layout")
+    future = forms[1].clone()
+    dist.all_reduce(future, async_op=True).get_future().wait()
+    same(future, base * n, "a future of another layout")
+
+
+def wrong(rank, n):
+    """The same sentence on all ranks, before anything is sent."""
+    x = torch.ones(2)
+    refused(lambda: dist.all_gather([], x), "the list of outputs has 0 tensors; there are")
+    refused(lambda: dist.reduce_scatter(x, [x]), "the list of inputs has 1 tensors; there are")
+    refused(lambda: dist.all_to_all([x], [x]), "the list of outputs has 1 tensors; there are")
+    for kind, op in ((torch.int16, dist.ReduceOp.AVG), (torch.complex64, dist.ReduceOp.MAX),
+                     (torch.float32, dist.ReduceOp.BAND), (torch.bool, dist.ReduceOp.AVG)):
+        refused(lambda: dist.reduce(torch.ones(3).to(kind), 0, op), "tutti cannot reduce")
+        refused(lambda: dist.all_reduce(torch.ones(3).to(kind), op), "reduce")  # for some PyTorch itself
 
 
 def lists(rank, n):
@@ -249,10 +288,13 @@ def groups(rank, n):
         assert dist.get_backend(pair) == "tutti" and pair.size() == 2
     dist.monitored_barrier()
     dist.barrier()
-    mixed = dist.new_group(backend="cpu:tutti,cuda:nccl") if torch.__version__ >= "2" else dist.new_group()
+    mixed = dist.new_group(backend="cpu:tutti,cuda:gloo") if torch.__version__ >= "2" else dist.new_group()
     x = torch.ones(2)
     dist.all_reduce(x, group=mixed)
-    same(x, [float(n)] * 2, "cpu:tutti,cuda:nccl")
+    same(x, [float(n)] * 2, "cpu:tutti,cuda:gloo")
+    if extends_backend():
+        names = [mixed._get_backend(torch.device(kind)).name() for kind in ("cpu", "cuda")]
+        assert names == ["tutti", "gloo"], names
 
 
 def limits(rank, n):
@@ -260,11 +302,11 @@ def limits(rank, n):
     short, slow, gone = (dist.new_group(timeout=timedelta(seconds=s)) for s in (2, 1, 60))
     start = time.time()
     if rank == 0:
-        refused(lambda: dist.all_reduce(torch.ones(3), group=short), "Timed out after 2000 ms")
+        refused(lambda: dist.all_reduce(torch.ones(3), group=short), "Timed out after 2000 ms: rank")
         assert 1.9 < time.time() - start < 30
         refused(lambda: dist.all_reduce(torch.ones(3), group=short), "tutti")
     if rank == 1:
-        refused(lambda: dist.recv(torch.ones(3), 2, group=slow), "Timed out after 1000 ms")
+        refused(lambda: dist.recv(torch.ones(3), 2, group=slow), "1000 ms: rank 2 has not sent the message")
     if rank == 2:
         time.sleep(0.3)
         gone.abort()
@@ -278,7 +320,7 @@ def limits(rank, n):
     dist.barrier()
 
 
-PARTS = (types, lists, works, leaves, early, batch, functional, training, pipeline, groups, limits)
+PARTS = (types, layouts, wrong, lists, works, leaves, early, batch, functional, training, pipeline, groups, limits)
 
 
 def main():

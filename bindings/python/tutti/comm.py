@@ -2,11 +2,13 @@
 """Communicators and their calls."""
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import ctypes
 import os
 import struct
+import time
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_size_t, c_void_p
@@ -20,6 +22,7 @@ from ._native import HOST, Config, UniqueId, call, calls, check, last_error
 from ._work import Work, take_stream
 
 ADDRESS_BYTES = 46
+PARTING = 2.0  # seconds that the interpreter's end waits for what is under way
 KERNEL_RANKS = 8  # GPUs of a host whose kernels meet
 OpName = Literal["sum", "prod", "max", "min", "avg"]
 OPS: dict[OpName, int] = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
@@ -59,7 +62,9 @@ def init_rank(size: int, identity: bytes, rank: int, *, timeout: float | None = 
         raise ValueError(f"identity has {len(identity)} bytes; what unique_id() returns has {ctypes.sizeof(raw)}")
     ctypes.memmove(byref(raw), identity, ctypes.sizeof(raw))
     call("comm_init_rank", byref(handle), size, byref(raw), rank, byref(_config(timeout, name, device)))
-    return Communicator(handle)
+    comm = Communicator(handle)
+    comm.name = name or ""
+    return comm
 
 
 def init_all(size: int) -> list[Communicator]:
@@ -107,11 +112,13 @@ class Communicator:
 
     def __init__(self, handle: c_void_p) -> None:
         self.handle: c_void_p | None = handle
+        self.name = ""  # what init_rank() was given
         self._pending: collections.deque[Work] = collections.deque()
         self.rank = self._int("comm_rank")
         self.size = self._int("comm_count")
         self.device = self._int("comm_device")
         self.staged = self.device != HOST and self._is_staged()
+        _living.add(self)
 
     def __repr__(self) -> str:
         return f"<tutti.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', destroyed'}>"
@@ -216,6 +223,15 @@ class Communicator:
     def abort(self) -> None:
         """Gives up: pending operations end with RemoteError, here and on all other ranks. Any thread may call it."""
         self._call("comm_abort")
+
+    def leave(self) -> None:
+        """For the interpreter's end: what is under way may end, or is given up, before the memory goes that it uses."""
+        until = time.monotonic() + PARTING
+        while self.handle and not all(self._ended(work) for work in list(self._pending)):
+            if time.monotonic() > until:
+                self.abort()
+                return
+            time.sleep(1e-3)
 
     def destroy(self) -> None:
         """Finalizes and frees the communicator. Does nothing the second time."""
@@ -476,3 +492,13 @@ class Communicator:
         number, scalar = c_int(), struct.pack(FORMATS[type_name], factor)
         call("op_create_premul_sum", byref(number), scalar, TYPES[type_name], self.handle, comm=self.handle)
         return Op(self, number.value, type_name)
+
+
+_living: weakref.WeakSet[Communicator] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    for comm in list(_living):
+        with contextlib.suppress(Error):
+            comm.leave()

@@ -7,17 +7,17 @@ import sys
 from ._native import HERE
 
 
-def _program() -> str:
+def program() -> str:
     carried = os.path.join(HERE, "_carried", "bin", "tutti")
     return carried if os.path.exists(carried) else "tutti"
 
 
 def _become(arguments: list[str]) -> int:
-    program = _program()
+    path = program()
     try:
-        os.execvp(program, ["tutti", *arguments])
+        os.execvp(path, ["tutti", *arguments])
     except OSError as error:
-        print(f"{program} cannot be started ({error.strerror}): install the package by pip, or put the "
+        print(f"{path} cannot be started ({error.strerror}): install the package by pip, or put the "
               "program into PATH", file=sys.stderr)
     return 1
 

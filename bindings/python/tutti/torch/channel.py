@@ -24,18 +24,18 @@ from .._native import HOST
 from .carrier import HostCarrier, carrier, invitation
 from .cuda import Lane
 from .notes import find, leave
-from .work import Operation, failure
+from .work import Operation, failure, timed_out
 
 END = -(2**62)  # the tag of the header that says: nothing follows
 
 
 class Message(Operation):
-    """A send or a receive. `source`: the rank to receive from, None: any."""
+    """A send or a receive. `peer`: the other rank; None: any."""
 
-    def __init__(self, name: str, tensor: torch.Tensor, tag: int, timeout: timedelta,
-                 source: int | None = None) -> None:
+    def __init__(self, name: str, tensor: torch.Tensor, tag: int, timeout: timedelta, peer: int | None = None) -> None:
         super().__init__(name, [tensor], timeout)
-        self.tensor, self.tag, self.source = tensor, tag, source
+        self.tensor, self.tag, self.peer = tensor, tag, peer
+        self.source = None if name == "send" else peer
         self.withdraw: Callable[[], None] = lambda: None
         self.ready = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
         self._lane: Lane | None = None
@@ -63,6 +63,11 @@ class Message(Operation):
         if self._lane is not None and self._error is None:
             self._lane.current().wait_event(self._arrived)
             self._error = self._lane.error()
+
+    def _late(self, seconds: float) -> RuntimeError:
+        who = "no rank has" if self.peer is None else f"rank {self.peer} has not"
+        what = "received" if self._name == "send" else "sent"
+        return timed_out(self._name, seconds, f"{who} {what} the message with tag {self.tag}")
 
     def _ended(self) -> bool:
         return self._event.is_set() and (self._arrived is None or self._arrived.query())

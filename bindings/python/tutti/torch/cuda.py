@@ -102,6 +102,11 @@ class Lane:
             if not self._closed:
                 self.comm.abort()
 
+    def leave(self) -> None:
+        """For the interpreter's end: what is under way is given up."""
+        if self.look():
+            self.abort()
+
     def close(self) -> None:
         """From here on the communicator is the caller's alone."""
         with self._lock:
@@ -156,6 +161,9 @@ class Queued(Operation):
 
     def _order(self) -> Any:
         return torch.cuda.stream(self._lane.stream)
+
+    def is_ordered(self) -> bool:
+        return self._follower is None
 
     def _follow(self) -> None:
         if self._follower is not None:

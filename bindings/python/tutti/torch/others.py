@@ -15,7 +15,7 @@ from .notes import find, leave
 from .work import BackendError
 
 if TYPE_CHECKING:
-    from .group import TuttiGroup
+    from .mechanics import Mechanics
 
 Tensors = list[torch.Tensor]
 
@@ -59,6 +59,12 @@ def collected(outputs: Tensors) -> tuple[torch.Tensor, Callable[[], None] | None
     return arrived, bring
 
 
+def one_each(tensors: Tensors, size: int, what: str) -> None:
+    """The calls with lists of tensors need a tensor for each rank."""
+    if len(tensors) != size:
+        raise ValueError(f"{what} has {len(tensors)} tensors; there are {size} ranks, and each needs one")
+
+
 def same_sizes(parts: Tensors, one: torch.Tensor) -> None:
     """The calls with lists of tensors need tensors of one size."""
     for rank, part in enumerate(parts):
@@ -83,23 +89,23 @@ def rows(tensor: torch.Tensor, splits: list[int], size: int) -> list[int]:
     return [split * row for split in splits]
 
 
-def by_gathering(group: TuttiGroup, tensor: torch.Tensor, reduction: reductions.Reduction, opts: Any,
+def by_gathering(group: Mechanics, tensor: torch.Tensor, reduction: reductions.Reduction, opts: Any,
                  root: int | None = None) -> Any:
     """All inputs come to every rank, which reduces them: the same bits everywhere, for the order is."""
-    every = tensor.new_empty((group.size(), *tensor.shape))
+    every = tensor.new_empty((group._my_size, *tensor.shape))
 
     def fold() -> None:
-        if root is None or root == group.rank():
+        if root is None or root == group._my_rank:
             tensor.copy_(functools.reduce(reduction.fold, every.unbind()))  # type: ignore[arg-type]
 
     return group._run("all_reduce", [tensor], [tensor], opts,
                       lambda comm, how: comm.allgather(tensor, every, **how), fold)
 
 
-def scatter_by_gathering(group: TuttiGroup, output: torch.Tensor, input: torch.Tensor, reduction: reductions.Reduction,
+def scatter_by_gathering(group: Mechanics, output: torch.Tensor, input: torch.Tensor, reduction: reductions.Reduction,
                          opts: Any) -> Any:
     """My part of every rank's input comes here."""
-    parts = input.new_empty((group.size(), output.numel()))
+    parts = input.new_empty((group._my_size, output.numel()))
 
     def fold() -> None:
         output.copy_(functools.reduce(reduction.fold, parts.unbind()).view(output.shape))  # type: ignore[arg-type]
@@ -108,7 +114,7 @@ def scatter_by_gathering(group: TuttiGroup, output: torch.Tensor, input: torch.T
                       lambda comm, how: comm.alltoall(input, parts, **how), fold)
 
 
-def reduce_to_each(group: TuttiGroup, output: torch.Tensor, inputs: Tensors, opts: Any) -> Any:
+def reduce_to_each(group: Mechanics, output: torch.Tensor, inputs: Tensors, opts: Any) -> Any:
     """Parts of different sizes: a reduction to each rank."""
     reduction = reductions.choose(opts.reduceOp, output)
     if reduction.name is None:
@@ -116,28 +122,28 @@ def reduce_to_each(group: TuttiGroup, output: torch.Tensor, inputs: Tensors, opt
 
     def issue(comm: Any, how: dict[str, Any]) -> list[Any]:
         seen = reduction.seen
-        return [comm.reduce(seen(part), seen(output) if rank == group.rank() else None, reduction.name, rank, **how)
+        return [comm.reduce(seen(part), seen(output) if rank == group._my_rank else None, reduction.name, rank, **how)
                 for rank, part in enumerate(inputs)]
 
     return group._run("reduce_scatter", [output, *inputs], [output], opts, issue)
 
 
-def broadcast_from_each(group: TuttiGroup, outputs: Tensors, tensor: torch.Tensor, opts: Any) -> Any:
+def broadcast_from_each(group: Mechanics, outputs: Tensors, tensor: torch.Tensor, opts: Any) -> Any:
     """Parts of different sizes: a broadcast from each rank."""
     with torch.no_grad():
-        outputs[group.rank()].copy_(tensor.view(outputs[group.rank()].shape))
+        outputs[group._my_rank].copy_(tensor.view(outputs[group._my_rank].shape))
     return group._run("all_gather", outputs, outputs, opts,
                       lambda comm, how: [comm.broadcast(part, rank, **how) for rank, part in enumerate(outputs)])
 
 
-def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
+def sparse(group: Mechanics, tensor: torch.Tensor, opts: Any) -> Any:
     """The sum of sparse tensors: how many entries each rank has, then all entries,
     each rank's padded to the longest."""
     if reductions._name(opts.reduceOp) != "SUM":
         raise ValueError("sparse tensors can be summed, and nothing else")
     mine = tensor.coalesce()
     indices, values = mine.indices(), mine.values()
-    counts = torch.empty(group.size(), dtype=torch.int64)
+    counts = torch.empty(group._my_size, dtype=torch.int64)
     group._allgather_base(counts, torch.tensor([indices.size(1)]), opts).wait()
     longest = int(counts.max())
 
@@ -145,7 +151,7 @@ def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
         part = part.contiguous()
         room = part.new_zeros((longest, *part.shape[1:]))
         room[:part.size(0)] = part
-        return room, part.new_empty((group.size(), *room.shape))
+        return room, part.new_empty((group._my_size, *room.shape))
 
     (my_indices, all_indices), (my_values, all_values) = padded(indices.t()), padded(values)
 
@@ -168,9 +174,9 @@ def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
     return work
 
 
-def monitored_barrier(group: TuttiGroup, timeout: timedelta, wait_all_ranks: bool, key: str) -> None:
+def monitored_barrier(group: Mechanics, timeout: timedelta, wait_all_ranks: bool, key: str) -> None:
     """A barrier through the store: rank 0 names who does not come in time."""
-    store, rank, milliseconds = group.get_group_store(), group.rank(), int(timeout.total_seconds() * 1000)
+    store, rank, milliseconds = group._store, group._my_rank, int(timeout.total_seconds() * 1000)
     deadline = time.monotonic() + timeout.total_seconds()
     if rank == 0 and milliseconds <= 0:
         raise BackendError(f"Rank 0 timed out in monitoredBarrier after {milliseconds} ms")
@@ -186,7 +192,7 @@ def monitored_barrier(group: TuttiGroup, timeout: timedelta, wait_all_ranks: boo
                                f"for {milliseconds} ms. Please check rank 0 logs for faulty rank.")
         return
     missing: list[int] = []
-    for other in range(1, group.size()):
+    for other in range(1, group._my_size):
         if not found(str(other)):
             missing.append(other)
             if not wait_all_ranks:

@@ -2,6 +2,7 @@
 """Which of the library's operators is PyTorch's, and what is done where there is none."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,6 +36,16 @@ def _name(op: Any) -> str:
     return str(op)
 
 
+@functools.lru_cache(None)
+def _folds(name: str, kind: torch.dtype) -> bool:
+    """Does PyTorch reduce this type so? All ranks must know before anything is sent, not the root when it has come."""
+    try:
+        FOLDS[name](torch.zeros(1, dtype=kind), torch.zeros(1, dtype=kind))
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
 def choose(op: Any, tensor: torch.Tensor) -> Reduction:
     """How tensors of this type are reduced."""
     name = _name(op)
@@ -45,7 +56,7 @@ def choose(op: Any, tensor: torch.Tensor) -> Reduction:
         return Reduction(OPS[name])
     if name == "SUM" and tensor.is_complex():
         return Reduction("sum", torch.view_as_real)
-    if name in FOLDS and (kind not in TYPES or name.startswith("B")):
+    if name in FOLDS and (kind not in TYPES or name.startswith("B")) and _folds(name, tensor.dtype):
         return Reduction(None, fold=FOLDS[name])
     raise ValueError(f"tutti cannot reduce {kind} by {name}: there are {', '.join(OPS)} for {', '.join(TYPES)}, "
                      "BAND, BOR and BXOR for integers")

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -20,19 +20,38 @@ from .._errors import Error
 from .._work import Work as Issued
 from .guard import guard
 
+if TYPE_CHECKING:
+    from .late import Limit
+
 BackendError: type[RuntimeError] = getattr(dist, "DistBackendError", RuntimeError)
 
 
-def failure(error: Exception, of: str = "") -> RuntimeError:
+def failure(error: Exception, of: str = "", after: str = "") -> RuntimeError:
     """The exception that PyTorch's users know, with the library's sentence."""
     if isinstance(error, BackendError) and not isinstance(error, Error):
         return error
-    return BackendError(f"tutti: {of}{error}")
+    return BackendError(f"tutti: {of}{error}{after}")
 
 
-def timed_out(name: str, seconds: float) -> RuntimeError:
+def timed_out(name: str, seconds: float, culprit: str = "") -> RuntimeError:
     """What PyTorch's users look for in the words of an operation that was given up."""
-    return BackendError(f"tutti: {name}: Timed out after {seconds * 1000:.0f} ms in which not all ranks took part")
+    why = f": {culprit}" if culprit else " in which not all ranks took part"
+    return BackendError(f"tutti: {name}: Timed out after {seconds * 1000:.0f} ms{why}")
+
+
+_asked = threading.local()  # .operation: whose future was asked for, while .who is set
+
+
+def operation_of(work: Work, get_future: Callable[[Work], Any]) -> Operation | None:
+    """Which of the operations here a work of C++ holds, which passes on nothing but wait and the future: so the future
+    is asked for, by its original method, and the operation that answers is it."""
+    _asked.who, _asked.operation = True, None
+    try:
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            get_future(work)
+        return _asked.operation
+    finally:
+        _asked.who, _asked.operation = False, None
 
 
 class Operation(Work):
@@ -59,6 +78,10 @@ class Operation(Work):
 
     def _late(self, seconds: float) -> RuntimeError:
         return timed_out(self._name, seconds)
+
+    def is_ordered(self) -> bool:
+        """Do streams of GPUs wait for it, and no thread?"""
+        return False
 
     def _order(self) -> Any:
         """A context in which the streams of GPUs are those that the results come by."""
@@ -107,6 +130,9 @@ class Operation(Work):
         return self._source
 
     def get_future(self) -> Any:
+        if getattr(_asked, "who", False):
+            _asked.operation = self
+            return torch.futures.Future()
         if self._future is None:
             devices = sorted({str(tensor.device) for tensor in self._results if tensor.device.type == "cuda"})
             end: torch.futures.Future[Any] = torch.futures.Future(devices=devices)
@@ -119,16 +145,26 @@ class Operation(Work):
     getFuture = get_future
 
 
-class Collective(Operation):
-    """An operation of the group's communicator: one or several issued calls, and what is done when they have ended."""
+class _Awaited(Operation):
+    """An operation whose end a thread waits for: one at a time, which then says so to all."""
 
-    def __init__(self, name: str, issued: Sequence[Issued], results: Sequence[torch.Tensor], timeout: timedelta,
-                 give_up: Callable[[], None], follower: Follower, after: Callable[[], None] | None = None) -> None:
+    def __init__(self, name: str, results: Sequence[torch.Tensor], timeout: timedelta, follower: Follower,
+                 after: Callable[[], None] | None) -> None:
         super().__init__(name, results, timeout)
-        self._issued: list[Issued] = list(issued)
-        self._give_up, self._follower, self._after = give_up, follower, after
+        self._follower, self._after = follower, after
         self._lock = threading.Lock()
         self._over = False
+
+    def _expire(self, seconds: float) -> None:
+        """The time is up for what another thread still waits for."""
+        raise NotImplementedError
+
+    def _await(self, left: float, seconds: float) -> None:
+        """Waits for the end, `left` of all the `seconds`, and sets the error."""
+        raise NotImplementedError
+
+    def _all_ended(self) -> bool:
+        raise NotImplementedError
 
     def _finish(self, seconds: float) -> None:
         if self._over:
@@ -136,36 +172,30 @@ class Collective(Operation):
         start = time.monotonic()
         late = not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
         if late:  # another thread waits, for longer
-            self._give_up()
+            self._expire(seconds)
             self._lock.acquire()
         try:
             if late and self._error is not None:
                 self._error = self._late(seconds)
             if not self._over:
-                self._finish_locked(max(0.0, seconds - (time.monotonic() - start)), seconds)
+                self._await(max(0.0, seconds - (time.monotonic() - start)), seconds)
+                self._conclude()
         finally:
             self._lock.release()
 
-    def _finish_locked(self, left: float, seconds: float) -> None:
-        number, expired = guard.arm(left, self._give_up)
-        try:
-            for issued in self._issued:
-                issued.wait()
-            if self._after is not None:
+    def _conclude(self) -> None:
+        if self._after is not None and self._error is None:
+            try:
                 with torch.no_grad():  # this thread's, which need not be the caller's
                     self._after()
-        except Exception as error:
-            self._error = self._late(seconds) if expired else failure(error)
-        finally:
-            guard.disarm(number)
-        self._issued, self._after, self._over = [], None, True
+            except Exception as error:
+                self._error = failure(error)
+        self._after, self._over = None, True
 
     def _ended(self) -> bool:
         if not self._over and self._lock.acquire(blocking=False):
             try:
-                ended = all(issued.test() for issued in self._issued)
-            except Exception:
-                ended = True
+                ended = self._all_ended()
             finally:
                 self._lock.release()
             if ended:
@@ -177,6 +207,75 @@ class Collective(Operation):
             self.complete()
         else:
             self._follower.add(self)
+
+
+class Collective(_Awaited):
+    """An operation of the group's communicator: one or several issued calls, and what is done when they have ended."""
+
+    def __init__(self, name: str, issued: Sequence[Issued], results: Sequence[torch.Tensor], timeout: timedelta,
+                 limit: Limit, follower: Follower, after: Callable[[], None] | None = None) -> None:
+        super().__init__(name, results, timeout, follower, after)
+        self._issued: list[Issued] = list(issued)
+        self._limit = limit
+
+    def _expire(self, seconds: float) -> None:
+        self._limit.expire(seconds)
+
+    def _late(self, seconds: float) -> RuntimeError:
+        return timed_out(self._name, seconds, self._limit.culprit)
+
+    def _await(self, left: float, seconds: float) -> None:
+        number, expired = guard.arm(left, lambda: self._limit.expire(seconds))
+        try:
+            for issued in self._issued:
+                issued.wait()
+        except Exception as error:
+            culprit = self._limit.culprit or self._limit.left(error)
+            self._error = (timed_out(self._name, seconds, culprit) if expired
+                           else failure(error, after=f": {culprit}" if culprit else ""))
+        finally:
+            guard.disarm(number)
+        self._issued = []
+
+    def _all_ended(self) -> bool:
+        try:
+            return all(issued.test() for issued in self._issued)
+        except Exception:
+            return True
+
+
+class Several(_Awaited):
+    """One work for several, of which the first one's limit of time holds for all; or for one, and what is done behind
+    it."""
+
+    def __init__(self, works: Sequence[Operation], results: Sequence[torch.Tensor], follower: Follower,
+                 after: Callable[[], None] | None = None) -> None:
+        super().__init__(works[0]._name, results, works[0]._timeout, follower, after)
+        self._works = list(works)
+        self._source = works[0]._source
+
+    def _expire(self, seconds: float) -> None:
+        for work in self._works:
+            work._finish(0.0)
+
+    def _await(self, left: float, seconds: float) -> None:
+        until = time.monotonic() + left
+        for work in self._works:
+            work._finish(max(0.0, until - time.monotonic()))
+            self._error = self._error or work._error
+        self._source = self._works[0]._source
+
+    def _all_ended(self) -> bool:
+        return all([work._ended() for work in self._works])
+
+    def _order(self) -> Any:
+        return self._works[-1]._order()
+
+    def _follow(self) -> None:
+        if all(work.is_ordered() for work in self._works):
+            self.complete()
+        else:
+            super()._follow()
 
 
 class Follower:
