@@ -5,6 +5,7 @@ torch_matrix.py BACKEND [FEATURE...], by tutti run, 2 or more ranks. Prints one 
 tab, and ok, "-" where this PyTorch has not got the feature, "refused: SENTENCE" where all ranks get that error at once,
 or "FAIL: SENTENCE". torch_versions.py runs it on several versions and makes the table.
 """
+import gc
 import os
 import pickle
 import shutil
@@ -155,20 +156,6 @@ def barrier(rank, n):
     dist.monitored_barrier()
 
 
-def types(rank, n):
-    for kind in (torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.int8):
-        x = torch.full((5,), rank + 1).to(kind)
-        dist.all_reduce(x, dist.ReduceOp.MAX)
-        same(x, torch.full((5,), n))
-
-
-def dense_layouts(rank, n):
-    base = torch.arange(24.0).reshape(1, 2, 3, 4)
-    x = base.to(memory_format=torch.channels_last).clone(memory_format=torch.preserve_format)
-    dist.all_reduce(x)
-    same(x, base * n)
-
-
 # ---- Several at once ----
 
 def coalesced(rank, n, fill, expected, device=None):
@@ -187,8 +174,8 @@ def coalesced(rank, n, fill, expected, device=None):
 
 
 def coalesced_all_reduce(rank, n):
-    def fill(count=4):
-        several = [row(rank) + i for i in range(count)]
+    def fill():
+        several = [row(rank) + i for i in range(4)]
         for x in several:
             dist.all_reduce(x)
         return several
@@ -229,9 +216,9 @@ def coalesced_by_start_and_end(rank, n):
 # ---- Messages ----
 
 def send_recv(rank, n):
-    right, left, got = (rank + 1) % n, (rank - 1) % n, torch.empty(3)
+    left, got = (rank - 1) % n, torch.empty(3)
     later = dist.irecv(got, left, tag=7)
-    dist.send(row(rank), right, tag=7)
+    dist.send(row(rank), (rank + 1) % n, tag=7)
     later.wait()
     same(got, row(left))
 
@@ -329,6 +316,21 @@ def mixed_devices(rank, n):
         assert names == [name, other], names
 
 
+def debug_detail(rank, n):
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: PyTorch wraps the backend in one of its own."""
+    change = has(dist, "set_debug_level")
+    change(dist.DebugLevel.DETAIL)
+    try:
+        group = dist.new_group()
+        gc.collect()
+        x = row(rank)
+        dist.all_reduce(x, group=group)
+        same(x, rows(n).sum(0))
+        dist.destroy_process_group(group)
+    finally:
+        change(dist.DebugLevel.OFF)
+
+
 def split_group(rank, n):
     split = has(dist, "split_group")
     half = split(split_ranks=[[0, 1], list(range(2, n))] if n > 2 else [[1, 0]])
@@ -360,8 +362,7 @@ def hooks(rank, n):
     before(7001, lambda arguments: seen.append(("before", arguments.op_id)))
     after(7001, lambda arguments: seen.append(("after", arguments.op_id)))
     dist.all_reduce(torch.ones(3))
-    dist.group.WORLD.unregister_pre_hook(7001)
-    dist.group.WORLD.unregister_post_hook(7001)
+    dist.group.WORLD.unregister_pre_hook(7001), dist.group.WORLD.unregister_post_hook(7001)
     assert [kind for kind, _ in seen] == ["before", "after"] and seen[0][1] == seen[1][1], seen
 
 
@@ -535,17 +536,16 @@ def shrink_group(rank, n):
     shrink = has(dist, "shrink_group")
     if rank == n - 1:
         raise Outside
-    left = shrink([n - 1])
     x = row(rank)
-    dist.all_reduce(x, group=left)
+    dist.all_reduce(x, group=shrink([n - 1]))
     same(x, rows(n - 1).sum(0))
 
 
 QUICK = (all_reduce, reduce, broadcast, all_gather, all_gather_into_tensor, all_gather_single, gather, gather_single,
          scatter, reduce_scatter, reduce_scatter_tensor, reduce_scatter_single, all_to_all, all_to_all_single, barrier,
-         types, dense_layouts, coalesced_all_reduce, coalesced_all_gather, coalesced_reduce_scatter,
+         coalesced_all_reduce, coalesced_all_gather, coalesced_reduce_scatter,
          coalesced_by_start_and_end, send_recv, recv_from_any, is_completed, batch_isend_irecv,
-         batch_isend_irecv_20_MiB, objects, object_messages, new_group, split_group, mixed_devices, hooks,
+         batch_isend_irecv_20_MiB, objects, object_messages, new_group, debug_detail, split_group, mixed_devices, hooks,
          flight_recorder, new_window)
 SLOW = (ddp, fsdp1, fsdp2, checkpoint, checkpoint_async, pipelining, dtensor)
 LAST = (reconfigure, shrink_group)  # they change the group

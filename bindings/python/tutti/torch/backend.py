@@ -41,10 +41,15 @@ class TuttiBackend(Mechanics, Backend):
         Backend.__init__(self, rank, size)
         self._handle = f"tutti-{rank:08d}-{uuid.uuid4().hex}"  # sorted as ranks are
         self._first_store = store
+        _alive.add(self)
         if wait_for_peers:
             self._prepare(store, rank, size, timeout)
         else:
             self._begin(store, rank, size, timeout)
+
+    def shutdown(self) -> None:
+        _alive.discard(self)
+        super().shutdown()
 
     def getBackendName(self) -> str:
         return "tutti"
@@ -135,7 +140,7 @@ class TuttiBackend(Mechanics, Backend):
         timeout = opts.timeout if opts.timeout is not None else self._timeout
         if self._comms:
             self.abort()
-            self.shutdown()
+            Mechanics.shutdown(self)
         hooks, usual = self._abort_hooks, self._timeout
         self._begin(dist.PrefixStore(f"again/{opts.uuid}", self._first_store), rank, size, timeout)
         self._abort_hooks, self._timeout = hooks, usual
@@ -160,6 +165,10 @@ class TuttiBackend(Mechanics, Backend):
 
     def allreduce_sparse(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         return self.allreduce(tensors, opts)
+
+
+# What C++ alone holds, as the wrapper does that TORCH_DISTRIBUTED_DEBUG=DETAIL brings, would lose its part in Python.
+_alive: set[TuttiBackend] = set()
 
 
 def make(opts: Any, _: Any) -> TuttiBackend:
