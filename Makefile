@@ -165,10 +165,20 @@ demo: configured
 check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false -Dwerror=true
 check: check-deps configured $(if $(CHECK_TORCH),torch) $(if $(CHECK_FRAMEWORKS),frameworks)
 	@meson configure "$(BUILD)" -Dwerror=true
+	@$(MAKE) --no-print-directory torch-versions || echo "No PyTorch to be had: the test of its versions is skipped"
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory mpi4py || echo "No mpi4py to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory wheel-tools || echo "No auditwheel to be had: the test of the wheel is skipped"
 	@tests/run_all.sh
+
+## torch-versions: fetches the newest PyTorch and 2.11 for their tests, 5 GB each; ALL=1: versions in between, too
+VERSIONS := newest 2.11 $(if $(ALL),2.12 2.13 2.14 2.15)
+.PHONY: torch-versions
+torch-versions: $(VERSIONS:%=torch-version-%)
+
+torch-version-%:
+	@test -d build-torch-$* || { echo "Fetching PyTorch $*"; /usr/bin/python3 -m venv build-torch-$*; }
+	@build-torch-$*/bin/python -m pip install -q --upgrade "torch$(if $(filter newest,$*),,~=$*.0)" numpy
 
 ## openmpi: fetches Open MPI 5 for its tests: Debian 12 has version 4
 openmpi:
