@@ -7,12 +7,12 @@
  */
 #include "algorithm/rows.h"
 
-static int log_rounds(const struct shape *shape)
+static int binomial_log_rounds(const struct shape *shape)
 {
     return shape->nranks == 1 ? 1 : log2_ceil(shape->nranks);
 }
 
-static int two_actions(const struct shape *shape)
+static int binomial_two_actions(const struct shape *shape)
 {
     return 2;
 }
@@ -22,25 +22,25 @@ static int six_actions(const struct shape *shape)
     return 6;
 }
 
-static int distance_of(const struct shape *shape, int rank)
+static int binomial_distance_of(const struct shape *shape, int rank)
 {
     return wrap(rank - shape->root, shape->nranks);
 }
 
-static int rank_at(const struct shape *shape, int distance)
+static int binomial_rank_at(const struct shape *shape, int distance)
 {
     return wrap(distance + shape->root, shape->nranks);
 }
 
-static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+static int binomial_broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, distance = distance_of(shape, me), bit = 1 << round, count = 0;
+    int n = shape->nranks, distance = binomial_distance_of(shape, me), bit = 1 << round, count = 0;
     if (round == 0 && distance == 0)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance < bit && distance + bit < n)
-        actions[count++] = act_send(rank_at(shape, distance + bit), distance ? out(0) : in(0), run(0, 1));
+        actions[count++] = act_send(binomial_rank_at(shape, distance + bit), distance ? out(0) : in(0), run(0, 1));
     if (distance >= bit && distance < 2 * bit)
-        actions[count++] = act_recv(rank_at(shape, distance - bit), out(0), run(0, 1));
+        actions[count++] = act_recv(binomial_rank_at(shape, distance - bit), out(0), run(0, 1));
     return count;
 }
 
@@ -49,30 +49,30 @@ static bool has_children(const struct shape *shape, int distance)
     return distance % 2 == 0 && distance + 1 < shape->nranks;
 }
 
-static int reduce_scratch(const struct shape *shape, int rank)
+static int binomial_reduce_scratch(const struct shape *shape, int rank)
 {
-    int distance = distance_of(shape, rank);
+    int distance = binomial_distance_of(shape, rank);
     return distance && has_children(shape, distance);
 }
 
-static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int binomial_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, distance = distance_of(shape, me), bit = 1 << round, count = 0;
+    int n = shape->nranks, distance = binomial_distance_of(shape, me), bit = 1 << round, count = 0;
     struct place sum = distance ? scratch(0) : out(0);
     if (n == 1)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance % (2 * bit) == bit)
         actions[count++] =
-            act_send(rank_at(shape, distance - bit), has_children(shape, distance) ? sum : in(0), run(0, 1));
+            act_send(binomial_rank_at(shape, distance - bit), has_children(shape, distance) ? sum : in(0), run(0, 1));
     if (distance % (2 * bit) == 0 && distance + bit < n)
-        actions[count++] = act_recv_reduce(rank_at(shape, distance + bit), round ? sum : in(0), sum, run(0, 1),
+        actions[count++] = act_recv_reduce(binomial_rank_at(shape, distance + bit), round ? sum : in(0), sum, run(0, 1),
                                            distance == 0 && 2 * bit >= n);
     return count;
 }
 
 static int subtree_scratch(const struct shape *shape, int rank)
 {
-    int distance = distance_of(shape, rank), n = shape->nranks;
+    int distance = binomial_distance_of(shape, rank), n = shape->nranks;
     if (!distance || !has_children(shape, distance))
         return 0;
     int size = distance & -distance;
@@ -83,9 +83,9 @@ static int subtree_scratch(const struct shape *shape, int rank)
  * themselves. */
 static struct place kept(const struct shape *shape, int me, int distance, enum buffer user)
 {
-    int mine = distance_of(shape, me);
+    int mine = binomial_distance_of(shape, me);
     if (mine == 0)
-        return (struct place){(uint8_t)user, rank_at(shape, distance)};
+        return (struct place){(uint8_t)user, binomial_rank_at(shape, distance)};
     return has_children(shape, mine) ? scratch(distance - mine) : (struct place){(uint8_t)user, 0};
 }
 
@@ -97,52 +97,53 @@ static int subtree(const struct shape *shape, int me, int peer, int first, int r
     int end = first + size < n ? first + size : n, turn = n - shape->root;
     for (int from = first, to; from < end; from = to) {
         to = from < turn && turn < end ? turn : end;
-        struct run blocks = run(rank_at(shape, from), to - from);
+        struct run blocks = run(binomial_rank_at(shape, from), to - from);
         struct place place = kept(shape, me, from, user);
         actions[count++] = send ? act_send(peer, place, blocks) : act_recv(peer, place, blocks);
     }
     return count;
 }
 
-static int gather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int binomial_gather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, distance = distance_of(shape, me), bit = 1 << round, count = 0;
+    int n = shape->nranks, distance = binomial_distance_of(shape, me), bit = 1 << round, count = 0;
     if (round == 0 && distance == 0)
         actions[count++] = act_copy(in(0), out(me), run(me, 1));
     else if (round == 0 && has_children(shape, distance))
         actions[count++] = act_copy(in(0), scratch(0), run(me, 1));
     if (distance % (2 * bit) == bit)
-        count += subtree(shape, me, rank_at(shape, distance - bit), distance, round, BUFFER_IN, true, actions + count);
+        count += subtree(shape, me, binomial_rank_at(shape, distance - bit), distance, round, BUFFER_IN, true,
+                         actions + count);
     if (distance % (2 * bit) == 0 && distance + bit < n)
-        count += subtree(shape, me, rank_at(shape, distance + bit), distance + bit, round, BUFFER_OUT, false,
+        count += subtree(shape, me, binomial_rank_at(shape, distance + bit), distance + bit, round, BUFFER_OUT, false,
                          actions + count);
     return count;
 }
 
-static int scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int binomial_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int n = shape->nranks, distance = distance_of(shape, me), count = 0;
-    int level = log_rounds(shape) - 1 - round, bit = 1 << level, arrival = distance & -distance;
+    int n = shape->nranks, distance = binomial_distance_of(shape, me), count = 0;
+    int level = binomial_log_rounds(shape) - 1 - round, bit = 1 << level, arrival = distance & -distance;
     if (round == 0 && distance == 0)
         actions[count++] = act_copy(in(me), out(0), run(me, 1));
     else if (arrival == 2 * bit && has_children(shape, distance))
         actions[count++] = act_copy(scratch(0), out(0), run(me, 1));
     if (distance % (2 * bit) == 0 && distance + bit < n)
-        count +=
-            subtree(shape, me, rank_at(shape, distance + bit), distance + bit, level, BUFFER_IN, true, actions + count);
+        count += subtree(shape, me, binomial_rank_at(shape, distance + bit), distance + bit, level, BUFFER_IN, true,
+                         actions + count);
     if (arrival == bit)
-        count +=
-            subtree(shape, me, rank_at(shape, distance - bit), distance, level, BUFFER_OUT, false, actions + count);
+        count += subtree(shape, me, binomial_rank_at(shape, distance - bit), distance, level, BUFFER_OUT, false,
+                         actions + count);
     return count;
 }
 
-static struct cost_terms broadcast_cost(const struct shape *shape)
+static struct cost_terms binomial_broadcast_cost(const struct shape *shape)
 {
     double bits = log2_ceil(shape->nranks);
     return uniform_cost(bits, bits, bits, 0);
 }
 
-static struct cost_terms reduce_cost(const struct shape *shape)
+static struct cost_terms binomial_reduce_cost(const struct shape *shape)
 {
     double bits = log2_ceil(shape->nranks);
     return uniform_cost(bits, bits, bits, bits);
@@ -165,11 +166,11 @@ static struct cost_terms subtrees_cost(const struct shape *shape)
     return terms;
 }
 
-ALGORITHM(binomial_broadcast, "binomial", COLL_BIT(BROADCAST), 0, log_rounds, one, no_scratch, two_actions,
-          broadcast_round, broadcast_cost)
-ALGORITHM(binomial_reduce, "binomial", COLL_BIT(REDUCE), 0, log_rounds, one, reduce_scratch, two_actions, reduce_round,
-          reduce_cost)
-ALGORITHM(binomial_gather, "binomial", COLL_BIT(GATHER), 0, log_rounds, nranks, subtree_scratch, six_actions,
-          gather_round, subtrees_cost)
-ALGORITHM(binomial_scatter, "binomial", COLL_BIT(SCATTER), 0, log_rounds, nranks, subtree_scratch, six_actions,
-          scatter_round, subtrees_cost)
+ALGORITHM(binomial_broadcast, "binomial", COLL_BIT(BROADCAST), 0, binomial_log_rounds, one, no_scratch,
+          binomial_two_actions, binomial_broadcast_round, binomial_broadcast_cost)
+ALGORITHM(binomial_reduce, "binomial", COLL_BIT(REDUCE), 0, binomial_log_rounds, one, binomial_reduce_scratch,
+          binomial_two_actions, binomial_reduce_round, binomial_reduce_cost)
+ALGORITHM(binomial_gather, "binomial", COLL_BIT(GATHER), 0, binomial_log_rounds, nranks, subtree_scratch, six_actions,
+          binomial_gather_round, subtrees_cost)
+ALGORITHM(binomial_scatter, "binomial", COLL_BIT(SCATTER), 0, binomial_log_rounds, nranks, subtree_scratch, six_actions,
+          binomial_scatter_round, subtrees_cost)

@@ -7,7 +7,7 @@
  */
 #include "algorithm/rows.h"
 
-static int allgather_rounds(const struct shape *shape)
+static int bruck_allgather_rounds(const struct shape *shape)
 {
     return shape->nranks == 1 ? 1 : log2_ceil(shape->nranks);
 }
@@ -17,7 +17,7 @@ static int five_actions(const struct shape *shape)
     return 5;
 }
 
-static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int bruck_allgather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, have = 1 << round, count = 0;
     int length = have < n - have ? have : n - have;
@@ -80,7 +80,7 @@ static struct place offset_place(int n, int me, int i, int k)
     return scratch(arrival_area(n, last) + travellers(i, last));
 }
 
-static int alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
+static int bruck_alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0, bits = n == 1 ? 0 : log2_ceil(n);
     if (round == bits) {
@@ -101,7 +101,7 @@ static int alltoall_round(const struct shape *shape, int me, int round, struct a
     return count;
 }
 
-static struct cost_terms allgather_cost(const struct shape *shape)
+static struct cost_terms bruck_allgather_cost(const struct shape *shape)
 {
     int n = shape->nranks, bits = log2_ceil(n);
     double messages = 0;
@@ -110,13 +110,13 @@ static struct cost_terms allgather_cost(const struct shape *shape)
     return uniform_cost(bits, messages, others(shape), 0);
 }
 
-static struct cost_terms alltoall_cost(const struct shape *shape)
+static struct cost_terms bruck_alltoall_cost(const struct shape *shape)
 {
     int n = shape->nranks, bits = log2_ceil(n);
     return uniform_cost(bits, bits, (arrival_area(n, bits) - arrival_area(n, 0)) / (double)n, 0);
 }
 
-ALGORITHM(bruck_allgather, "bruck", COLL_BIT(ALLGATHER), 0, allgather_rounds, nranks, no_scratch, five_actions,
-          allgather_round, allgather_cost)
+ALGORITHM(bruck_allgather, "bruck", COLL_BIT(ALLGATHER), 0, bruck_allgather_rounds, nranks, no_scratch, five_actions,
+          bruck_allgather_round, bruck_allgather_cost)
 ALGORITHM(bruck_alltoall, "bruck", COLL_BIT(ALLTOALL), 0, alltoall_rounds, nranks, alltoall_scratch, alltoall_actions,
-          alltoall_round, alltoall_cost)
+          bruck_alltoall_round, bruck_alltoall_cost)

@@ -59,7 +59,8 @@ static tutti_result_t resolve_builtins(struct choice_table *table)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t open_named(const char *override, const char *source, const char *path, struct choice_table **out)
+static tutti_result_t choice_open_named(const char *override, const char *source, const char *path,
+                                        struct choice_table **out)
 {
     struct choice_table *table = calloc(1, sizeof *table);
     if (!table)
@@ -78,7 +79,7 @@ static tutti_result_t open_named(const char *override, const char *source, const
 
 tutti_result_t choice_open_with(const char *override, const char *path, struct choice_table **out)
 {
-    return open_named(override, "algorithm", path, out);
+    return choice_open_named(override, "algorithm", path, out);
 }
 
 bool choice_default_path(char *out, size_t size)
@@ -95,7 +96,7 @@ tutti_result_t choice_open(struct choice_table **out)
         path = home;
     if (*path)
         log_info("algorithms are chosen by %s", path);
-    return open_named(param_string(PARAM_ALGO), param_source(PARAM_ALGO), path, out);
+    return choice_open_named(param_string(PARAM_ALGO), param_source(PARAM_ALGO), path, out);
 }
 
 void choice_close(struct choice_table *table)

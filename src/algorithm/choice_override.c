@@ -22,7 +22,7 @@ struct item {
     struct choice_override *overrides;
 };
 
-static struct word trim(struct word word)
+static struct word choice_override_trim(struct word word)
 {
     while (word.length && (*word.text == ' ' || *word.text == '\t')) {
         word.text++;
@@ -34,7 +34,7 @@ static struct word trim(struct word word)
 }
 
 /* Takes what stands before the first `separator` off *rest. */
-static struct word next_word(struct word *rest, char separator)
+static struct word choice_override_next_word(struct word *rest, char separator)
 {
     const char *end = memchr(rest->text, separator, rest->length);
     size_t length = end ? (size_t)(end - rest->text) : rest->length;
@@ -42,7 +42,7 @@ static struct word next_word(struct word *rest, char separator)
     size_t taken = length + (end != NULL);
     rest->text += taken;
     rest->length -= taken;
-    return trim(word);
+    return choice_override_trim(word);
 }
 
 /* Algorithms of NCCL that depend on hardware or protocols of its own. */
@@ -55,7 +55,7 @@ static bool foreign(struct word name)
     return false;
 }
 
-static void add(const struct item *item, enum coll coll, const struct algorithm *algorithm)
+static void choice_override_add(const struct item *item, enum coll coll, const struct algorithm *algorithm)
 {
     struct choice_override *override = &item->overrides[coll];
     bool specific = item->coll != COLL_COUNT;
@@ -78,7 +78,7 @@ static tutti_result_t add_name(const struct item *item, struct word name)
         const struct algorithm *algorithm = algorithm_find((enum coll)coll, name.text, name.length);
         if (!algorithm || (item->coll != COLL_COUNT && (int)item->coll != coll))
             continue;
-        add(item, (enum coll)coll, algorithm);
+        choice_override_add(item, (enum coll)coll, algorithm);
         used = true;
     }
     if (!used)
@@ -92,7 +92,7 @@ static tutti_result_t read_collective(struct item *item, struct word *text)
     item->coll = COLL_COUNT;
     if (!memchr(text->text, ':', text->length))
         return TUTTI_SUCCESS;
-    struct word name = next_word(text, ':');
+    struct word name = choice_override_next_word(text, ':');
     item->coll = schedule_coll_find(name.text, name.length);
     if (item->coll == COLL_COUNT)
         return error_set(TUTTI_INVALID_ARGUMENT,
@@ -102,20 +102,20 @@ static tutti_result_t read_collective(struct item *item, struct word *text)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t add_item(struct item *item, struct word text)
+static tutti_result_t choice_override_add_item(struct item *item, struct word text)
 {
     tutti_result_t result = read_collective(item, &text);
-    text = trim(text);
+    text = choice_override_trim(text);
     item->exclude = text.length && *text.text == '^';
     if (item->exclude) {
         text.text++;
         text.length--;
     }
-    if (!result && trim(text).length == 0)
+    if (!result && choice_override_trim(text).length == 0)
         result = error_set(TUTTI_INVALID_ARGUMENT, "%s: an algorithm's name is missing; want NAME or COLLECTIVE:NAME",
                            item->source);
     while (!result && text.length) {
-        struct word name = next_word(&text, ',');
+        struct word name = choice_override_next_word(&text, ',');
         result = add_name(item, name);
     }
     return result;
@@ -127,9 +127,9 @@ tutti_result_t choice_parse_override(const char *text, const char *source, struc
     tutti_result_t result = TUTTI_SUCCESS;
     while (!result && rest.length) {
         struct item item = {.source = source, .overrides = overrides};
-        struct word word = next_word(&rest, ';');
+        struct word word = choice_override_next_word(&rest, ';');
         if (word.length)
-            result = add_item(&item, word);
+            result = choice_override_add_item(&item, word);
     }
     return result;
 }

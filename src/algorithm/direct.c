@@ -53,7 +53,7 @@ static int spread(const struct shape *shape, int me, struct action *actions)
     return count;
 }
 
-static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     if (round == 0)
         return spread(shape, me, actions);
@@ -61,7 +61,7 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
     return 1 + share(shape, me, out(me), actions + 1);
 }
 
-static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     if (round == 0)
         return spread(shape, me, actions);
@@ -69,13 +69,13 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 1;
 }
 
-static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_allgather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     actions[0] = act_copy(in(0), out(me), run(me, 1));
     return 1 + share(shape, me, in(0), actions + 1);
 }
 
-static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (round == 0 && me != shape->root) {
@@ -90,7 +90,7 @@ static int reduce_round(const struct shape *shape, int me, int round, struct act
     return count;
 }
 
-static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (me != shape->root) {
@@ -103,7 +103,7 @@ static int broadcast_round(const struct shape *shape, int me, int round, struct 
     return count;
 }
 
-static int alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     actions[count++] = act_copy(in(me), out(me), run(me, 1));
@@ -115,7 +115,7 @@ static int alltoall_round(const struct shape *shape, int me, int round, struct a
     return count;
 }
 
-static int gather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_gather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (me != shape->root) {
@@ -130,7 +130,7 @@ static int gather_round(const struct shape *shape, int me, int round, struct act
     return count;
 }
 
-static int scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (me != shape->root) {
@@ -145,7 +145,7 @@ static int scatter_round(const struct shape *shape, int me, int round, struct ac
     return count;
 }
 
-static int barrier_round(const struct shape *shape, int me, int round, struct action *actions)
+static int direct_barrier_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     for (int i = 1; i < n; i++) {
@@ -166,13 +166,13 @@ static struct cost_terms oneshot_cost(const struct shape *shape)
     return exchange_cost(shape, 1, shape->nranks - 1, shape->nranks - 1);
 }
 
-static struct cost_terms allreduce_cost(const struct shape *shape)
+static struct cost_terms direct_allreduce_cost(const struct shape *shape)
 {
     double share = others(shape);
     return exchange_cost(shape, 2, 2 * share, share);
 }
 
-static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+static struct cost_terms direct_reduce_scatter_cost(const struct shape *shape)
 {
     return exchange_cost(shape, 1, others(shape), others(shape));
 }
@@ -182,12 +182,12 @@ static struct cost_terms block_each_cost(const struct shape *shape)
     return exchange_cost(shape, 1, others(shape), 0);
 }
 
-static struct cost_terms broadcast_cost(const struct shape *shape)
+static struct cost_terms direct_broadcast_cost(const struct shape *shape)
 {
     return exchange_cost(shape, 1, shape->nranks - 1, 0);
 }
 
-static struct cost_terms barrier_cost(const struct shape *shape)
+static struct cost_terms direct_barrier_cost(const struct shape *shape)
 {
     return exchange_cost(shape, 1, 0, 0);
 }
@@ -197,7 +197,7 @@ static struct cost_terms barrier_cost(const struct shape *shape)
 #define GPU    ALGORITHM_GPU
 #define OWN_BLOCKS(way, name, flags)                                                                                   \
     ALGORITHM(way##_allreduce, name, COLL_BIT(ALLREDUCE), flags, two, nranks, scratch_ranks, all_actions,              \
-              allreduce_round, allreduce_cost)
+              direct_allreduce_round, direct_allreduce_cost)
 OWN_BLOCKS(direct, "direct", DIRECT)
 OWN_BLOCKS(two_shot, "two-shot", GPU)
 OWN_BLOCKS(lines, "lines", GPU)
@@ -206,14 +206,14 @@ OWN_BLOCKS(peer_load, "peer-load", GPU)
 OWN_BLOCKS(bulk_copy, "bulk-copy", GPU)
 
 #define TO_ROOT(way, name, flags)                                                                                      \
-    ALGORITHM(way##_reduce, name, COLL_BIT(REDUCE), flags, two, one, scratch_ranks_at_root, all_actions, reduce_round, \
-              oneshot_cost)
+    ALGORITHM(way##_reduce, name, COLL_BIT(REDUCE), flags, two, one, scratch_ranks_at_root, all_actions,               \
+              direct_reduce_round, oneshot_cost)
 TO_ROOT(direct, "direct", DIRECT)
 TO_ROOT(one_shot, "one-shot", GPU)
 
 #define SCATTERED(way, name, flags)                                                                                    \
     ALGORITHM(way##_reduce_scatter, name, COLL_BIT(REDUCE_SCATTER), flags, two, nranks, scratch_ranks, all_actions,    \
-              reduce_scatter_round, reduce_scatter_cost)
+              direct_reduce_scatter_round, direct_reduce_scatter_cost)
 SCATTERED(direct, "direct", DIRECT)
 SCATTERED(one_shot, "one-shot", GPU)
 SCATTERED(lines, "lines", GPU)
@@ -229,22 +229,22 @@ ALGORITHM(one_shot_lines_reduce, "one-shot-lines", COLL_BIT(REDUCE), GPU, two, o
           shared_reduce_round, oneshot_cost)
 
 #define EXCHANGES(way, name, flags)                                                                                    \
-    ALGORITHM(way##_broadcast, name, COLL_BIT(BROADCAST), flags, one, one, no_scratch, all_actions, broadcast_round,   \
-              broadcast_cost)                                                                                          \
+    ALGORITHM(way##_broadcast, name, COLL_BIT(BROADCAST), flags, one, one, no_scratch, all_actions,                    \
+              direct_broadcast_round, direct_broadcast_cost)                                                           \
     ALGORITHM(way##_allgather, name, COLL_BIT(ALLGATHER), flags, one, nranks, no_scratch, all_actions,                 \
-              allgather_round, block_each_cost)                                                                        \
+              direct_allgather_round, block_each_cost)                                                                 \
     ALGORITHM(way##_alltoall, name, COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), flags, one, nranks, no_scratch,          \
-              all_actions, alltoall_round, block_each_cost)                                                            \
-    ALGORITHM(way##_gather, name, COLL_BIT(GATHER), flags, one, nranks, no_scratch, all_actions, gather_round,         \
+              all_actions, direct_alltoall_round, block_each_cost)                                                     \
+    ALGORITHM(way##_gather, name, COLL_BIT(GATHER), flags, one, nranks, no_scratch, all_actions, direct_gather_round,  \
               block_each_cost)                                                                                         \
-    ALGORITHM(way##_scatter, name, COLL_BIT(SCATTER), flags, one, nranks, no_scratch, all_actions, scatter_round,      \
-              block_each_cost)
+    ALGORITHM(way##_scatter, name, COLL_BIT(SCATTER), flags, one, nranks, no_scratch, all_actions,                     \
+              direct_scatter_round, block_each_cost)
 EXCHANGES(direct, "direct", DIRECT)
 EXCHANGES(exchange, "exchange", GPU)
 EXCHANGES(copy, "copy", GPU)
 
 #define EXCHANGE_WORDS(way, name, flags)                                                                               \
-    ALGORITHM(way##_barrier, name, COLL_BIT(BARRIER), flags, one, zero, no_scratch, all_actions, barrier_round,        \
-              barrier_cost)
+    ALGORITHM(way##_barrier, name, COLL_BIT(BARRIER), flags, one, zero, no_scratch, all_actions, direct_barrier_round, \
+              direct_barrier_cost)
 EXCHANGE_WORDS(direct, "direct", DIRECT)
 EXCHANGE_WORDS(exchange, "exchange", GPU)

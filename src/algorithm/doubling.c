@@ -7,24 +7,24 @@
  */
 #include "algorithm/fold.h"
 
-static int two_actions(const struct shape *shape)
+static int doubling_two_actions(const struct shape *shape)
 {
     return 2;
 }
 
-static int three_actions(const struct shape *shape)
+static int doubling_three_actions(const struct shape *shape)
 {
     return 3;
 }
 
-static int allreduce_rounds(const struct shape *shape)
+static int doubling_allreduce_rounds(const struct shape *shape)
 {
     int n = shape->nranks;
     return n == 1 ? 1 : log2_floor(n) + (fold_extra(n) ? 2 : 0);
 }
 
 /* First and last round of a folded shape: the even one of a pair gives its vector, and later gets the result. */
-static int fold_round(int me, int extra, bool before, struct action *actions)
+static int doubling_fold_round(int me, int extra, bool before, struct action *actions)
 {
     if (me >= 2 * extra)
         return 0;
@@ -36,7 +36,7 @@ static int fold_round(int me, int extra, bool before, struct action *actions)
     return 1;
 }
 
-static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int doubling_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, extra = fold_extra(n), bits = log2_floor(n), bit = round - (extra > 0);
     if (n == 1) {
@@ -44,7 +44,7 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
         return 1;
     }
     if (bit < 0 || bit == bits)
-        return fold_round(me, extra, bit < 0, actions);
+        return doubling_fold_round(me, extra, bit < 0, actions);
     int member = fold_member(me, extra);
     if (member < 0)
         return 0;
@@ -55,12 +55,12 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
     return 2;
 }
 
-static int log_rounds(const struct shape *shape)
+static int doubling_log_rounds(const struct shape *shape)
 {
     return shape->nranks == 1 ? 1 : log2_ceil(shape->nranks);
 }
 
-static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int doubling_allgather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int size = 1 << round, mine = me & ~(size - 1), count = 0;
     if (round == 0)
@@ -72,7 +72,7 @@ static int allgather_round(const struct shape *shape, int me, int round, struct 
     return count;
 }
 
-static int barrier_round(const struct shape *shape, int me, int round, struct action *actions)
+static int doubling_barrier_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = 1 << round;
     if (n == 1)
@@ -82,7 +82,7 @@ static int barrier_round(const struct shape *shape, int me, int round, struct ac
     return 2;
 }
 
-static int scan_round(const struct shape *shape, int me, int round, struct action *actions)
+static int doubling_scan_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = 1 << round, count = 0;
     struct place mine = round == 0 ? in(0) : out(0);
@@ -96,33 +96,34 @@ static int scan_round(const struct shape *shape, int me, int round, struct actio
     return count;
 }
 
-static struct cost_terms allreduce_cost(const struct shape *shape)
+static struct cost_terms doubling_allreduce_cost(const struct shape *shape)
 {
     double bits = log2_floor(shape->nranks), fold = fold_extra(shape->nranks) > 0;
     double path = bits + 2 * fold, rank = bits + fold;
     return (struct cost_terms){path, path, path, rank, rank, rank, rank};
 }
 
-static struct cost_terms allgather_cost(const struct shape *shape)
+static struct cost_terms doubling_allgather_cost(const struct shape *shape)
 {
     return uniform_cost(log2_ceil(shape->nranks), log2_ceil(shape->nranks), others(shape), 0);
 }
 
-static struct cost_terms scan_cost(const struct shape *shape)
+static struct cost_terms doubling_scan_cost(const struct shape *shape)
 {
     double bits = log2_ceil(shape->nranks);
     return uniform_cost(bits, bits, bits, bits);
 }
 
-static struct cost_terms barrier_cost(const struct shape *shape)
+static struct cost_terms doubling_barrier_cost(const struct shape *shape)
 {
     return uniform_cost(log2_ceil(shape->nranks), log2_ceil(shape->nranks), 0, 0);
 }
 
-ALGORITHM(doubling_allreduce, "doubling", COLL_BIT(ALLREDUCE), 0, allreduce_rounds, one, no_scratch, two_actions,
-          allreduce_round, allreduce_cost)
-ALGORITHM(doubling_allgather, "doubling", COLL_BIT(ALLGATHER), ALGORITHM_POWER_OF_TWO, log_rounds, nranks, no_scratch,
-          three_actions, allgather_round, allgather_cost)
-ALGORITHM(doubling_barrier, "doubling", COLL_BIT(BARRIER), 0, log_rounds, zero, no_scratch, two_actions, barrier_round,
-          barrier_cost)
-ALGORITHM(doubling_scan, "doubling", COLL_BIT(SCAN), 0, log_rounds, one, no_scratch, two_actions, scan_round, scan_cost)
+ALGORITHM(doubling_allreduce, "doubling", COLL_BIT(ALLREDUCE), 0, doubling_allreduce_rounds, one, no_scratch,
+          doubling_two_actions, doubling_allreduce_round, doubling_allreduce_cost)
+ALGORITHM(doubling_allgather, "doubling", COLL_BIT(ALLGATHER), ALGORITHM_POWER_OF_TWO, doubling_log_rounds, nranks,
+          no_scratch, doubling_three_actions, doubling_allgather_round, doubling_allgather_cost)
+ALGORITHM(doubling_barrier, "doubling", COLL_BIT(BARRIER), 0, doubling_log_rounds, zero, no_scratch,
+          doubling_two_actions, doubling_barrier_round, doubling_barrier_cost)
+ALGORITHM(doubling_scan, "doubling", COLL_BIT(SCAN), 0, doubling_log_rounds, one, no_scratch, doubling_two_actions,
+          doubling_scan_round, doubling_scan_cost)

@@ -35,7 +35,7 @@ static int hand_out(const struct shape *shape, int me, struct action *actions)
     return count;
 }
 
-static int pass_on(const struct shape *shape, int me, struct action *actions)
+static int fan_pass_on(const struct shape *shape, int me, struct action *actions)
 {
     int n = shape->nranks, count = 0, mine = wrap(me - shape->root, n) - 1;
     for (int b = 0; b < n - 1 && me != shape->root; b++) {
@@ -49,7 +49,7 @@ static int pass_on(const struct shape *shape, int me, struct action *actions)
 
 static int fan_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    return (round == 0 ? hand_out : pass_on)(shape, me, actions);
+    return (round == 0 ? hand_out : fan_pass_on)(shape, me, actions);
 }
 
 static struct cost_terms fan_cost(const struct shape *shape)

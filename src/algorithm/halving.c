@@ -11,19 +11,19 @@ static int members(const struct shape *shape)
     return 1 << log2_floor(shape->nranks);
 }
 
-static int three_actions(const struct shape *shape)
+static int halving_three_actions(const struct shape *shape)
 {
     return 3;
 }
 
-static int allreduce_rounds(const struct shape *shape)
+static int halving_allreduce_rounds(const struct shape *shape)
 {
     int n = shape->nranks;
     return n == 1 ? 1 : 2 * log2_floor(n) + (fold_extra(n) ? 2 : 0);
 }
 
 /* First and last round of a folded shape, with whole vectors. */
-static int fold_round(int me, int extra, int nblocks, bool before, struct action *actions)
+static int halving_fold_round(int me, int extra, int nblocks, bool before, struct action *actions)
 {
     struct run all = run(0, nblocks);
     if (me >= 2 * extra)
@@ -52,7 +52,7 @@ static int twice(int member, int peer, int size, struct action *actions)
     return 2;
 }
 
-static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int halving_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, extra = fold_extra(n), bits = log2_floor(n), step = round - (extra > 0);
     if (n == 1) {
@@ -60,7 +60,7 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
         return 1;
     }
     if (step < 0 || step == 2 * bits)
-        return fold_round(me, extra, 1 << bits, step < 0, actions);
+        return halving_fold_round(me, extra, 1 << bits, step < 0, actions);
     int member = fold_member(me, extra);
     if (member < 0)
         return 0;
@@ -70,7 +70,7 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
     return twice(member, peer, size, actions);
 }
 
-static int log_rounds(const struct shape *shape)
+static int halving_log_rounds(const struct shape *shape)
 {
     return shape->nranks == 1 ? 1 : log2_floor(shape->nranks);
 }
@@ -82,7 +82,7 @@ static int half_scratch(const struct shape *shape, int rank)
 
 /* Partial sums of block b stand at SCRATCH[b mod n / 2]: after the first round a rank has only one of the two halves.
  */
-static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int halving_reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, size = n >> (round + 1), half = n / 2;
     if (n == 1) {
@@ -97,19 +97,19 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 2;
 }
 
-static struct cost_terms allreduce_cost(const struct shape *shape)
+static struct cost_terms halving_allreduce_cost(const struct shape *shape)
 {
     double bits = log2_floor(shape->nranks), fold = fold_extra(shape->nranks) > 0, part = 1 - 1.0 / members(shape);
     return (struct cost_terms){2 * bits + 2 * fold, 2 * bits + 2 * fold, 2 * part + 2 * fold, part + fold,
                                2 * bits + fold,     2 * part + fold,     part + fold};
 }
 
-static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+static struct cost_terms halving_reduce_scatter_cost(const struct shape *shape)
 {
-    return uniform_cost(log_rounds(shape), log_rounds(shape), others(shape), others(shape));
+    return uniform_cost(halving_log_rounds(shape), halving_log_rounds(shape), others(shape), others(shape));
 }
 
-ALGORITHM(halving_allreduce, "halving", COLL_BIT(ALLREDUCE), 0, allreduce_rounds, members, no_scratch, three_actions,
-          allreduce_round, allreduce_cost)
-ALGORITHM(halving_reduce_scatter, "halving", COLL_BIT(REDUCE_SCATTER), ALGORITHM_POWER_OF_TWO, log_rounds, nranks,
-          half_scratch, three_actions, reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(halving_allreduce, "halving", COLL_BIT(ALLREDUCE), 0, halving_allreduce_rounds, members, no_scratch,
+          halving_three_actions, halving_allreduce_round, halving_allreduce_cost)
+ALGORITHM(halving_reduce_scatter, "halving", COLL_BIT(REDUCE_SCATTER), ALGORITHM_POWER_OF_TWO, halving_log_rounds,
+          nranks, half_scratch, halving_three_actions, halving_reduce_scatter_round, halving_reduce_scatter_cost)

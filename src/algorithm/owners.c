@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduce by owners, for peers that store in each other's memory. The vector has a block for each owner. All ranks give
- * their contributions to the owners, who reduce and give the results to the root. "two-shot": every rank is an owner.
- * "lines", "bulk" and "peer-load" (longer vectors): all but the root are, because all results come over the root's
- * link; of two ranks both are.
+ * Reduce by owners, for peers that store in each other's memory. The vector has a block for each owner. All ranks
+ * owners_give their contributions to the owners, who reduce and owners_give the results to the root. "two-shot": every
+ * rank is an owner. "lines", "bulk" and "peer-load" (longer vectors): all but the root are, because all results come
+ * over the root's link; of two ranks both are.
  */
 #include "algorithm/rows.h"
 
@@ -20,7 +20,7 @@ static int owned(const struct shape *shape, int owners, int rank)
     return rank == shape->root ? -1 : rank - (rank > shape->root);
 }
 
-static int give(const struct shape *shape, int owners, int me, struct action *actions)
+static int owners_give(const struct shape *shape, int owners, int me, struct action *actions)
 {
     int n = shape->nranks, count = 0, mine = owned(shape, owners, me);
     if (mine >= 0)
@@ -35,7 +35,7 @@ static int give(const struct shape *shape, int owners, int me, struct action *ac
     return count;
 }
 
-static int collect(const struct shape *shape, int owners, int me, struct action *actions)
+static int owners_collect(const struct shape *shape, int owners, int me, struct action *actions)
 {
     int n = shape->nranks, count = 0, mine = owned(shape, owners, me);
     struct place sum = me == shape->root ? out(mine) : scratch(n);
@@ -52,12 +52,12 @@ static int collect(const struct shape *shape, int owners, int me, struct action 
 
 static int two_shot_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    return (round == 0 ? give : collect)(shape, shape->nranks, me, actions);
+    return (round == 0 ? owners_give : owners_collect)(shape, shape->nranks, me, actions);
 }
 
 static int spared_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    return (round == 0 ? give : collect)(shape, spared(shape), me, actions);
+    return (round == 0 ? owners_give : owners_collect)(shape, spared(shape), me, actions);
 }
 
 /* Of each rank a contribution, and the sum where it is sent on. */

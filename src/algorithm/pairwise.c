@@ -3,17 +3,17 @@
  * each way. */
 #include "algorithm/rows.h"
 
-static int once_around(const struct shape *shape)
+static int pairwise_once_around(const struct shape *shape)
 {
     return shape->nranks > 1 ? shape->nranks - 1 : 1;
 }
 
-static int three(const struct shape *shape)
+static int pairwise_three(const struct shape *shape)
 {
     return 3;
 }
 
-static int alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
+static int pairwise_alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (round == 0)
@@ -26,7 +26,7 @@ static int alltoall_round(const struct shape *shape, int me, int round, struct a
     return count;
 }
 
-static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int pairwise_reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks;
     if (n == 1) {
@@ -39,17 +39,17 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 2;
 }
 
-static struct cost_terms alltoall_cost(const struct shape *shape)
+static struct cost_terms pairwise_alltoall_cost(const struct shape *shape)
 {
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
 }
 
-static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+static struct cost_terms pairwise_reduce_scatter_cost(const struct shape *shape)
 {
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
 }
 
-ALGORITHM(pairwise_alltoall, "pairwise", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), 0, once_around, nranks, no_scratch,
-          three, alltoall_round, alltoall_cost)
-ALGORITHM(pairwise_reduce_scatter, "pairwise", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, no_scratch, three,
-          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(pairwise_alltoall, "pairwise", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), 0, pairwise_once_around, nranks,
+          no_scratch, pairwise_three, pairwise_alltoall_round, pairwise_alltoall_cost)
+ALGORITHM(pairwise_reduce_scatter, "pairwise", COLL_BIT(REDUCE_SCATTER), 0, pairwise_once_around, nranks, no_scratch,
+          pairwise_three, pairwise_reduce_scatter_round, pairwise_reduce_scatter_cost)

@@ -6,7 +6,7 @@
  */
 #include "algorithm/rows.h"
 
-static int once_around(const struct shape *shape)
+static int algorithm_ring_once_around(const struct shape *shape)
 {
     return shape->nranks > 1 ? shape->nranks - 1 : 1;
 }
@@ -21,14 +21,14 @@ static int once_more_around(const struct shape *shape)
     return shape->nranks;
 }
 
-static int three(const struct shape *shape)
+static int algorithm_ring_three(const struct shape *shape)
 {
     return 3;
 }
 
 /* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block
  * me + 1 is complete here. The second phase hands complete blocks round. */
-static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, next = wrap(me + 1, n), previous = wrap(me - 1, n);
     if (n == 1) {
@@ -47,7 +47,7 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
     return 2;
 }
 
-static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_allgather_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0, give = wrap(me - round, n), take = wrap(me - round - 1, n);
     if (round == 0)
@@ -66,7 +66,7 @@ static int reduce_scatter_scratch(const struct shape *shape, int rank)
 
 /* One block later than allreduce's first phase, so that block `me` ends here. Partial sums alternate between two
  * scratch blocks: one is sent while the other is made. */
-static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks;
     if (n == 1) {
@@ -86,14 +86,14 @@ static int ring_copy_round(const struct shape *shape, int me, int round, struct 
     int n = shape->nranks;
     if (n > 1 && round == n - 1)
         return share(shape, me, out(me), actions);
-    int count = reduce_scatter_round(shape, me, round, actions);
+    int count = algorithm_ring_reduce_scatter_round(shape, me, round, actions);
     if (round >= n - 2)
         actions[count - 1].dst_block = me;
     return count;
 }
 
 /* The rank at distance d from the root sends in round d what it got in round d - 1. */
-static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = wrap(me - shape->root, n), count = 0;
     if (round == 0 && distance == 0)
@@ -105,14 +105,14 @@ static int broadcast_round(const struct shape *shape, int me, int round, struct 
     return count;
 }
 
-static int reduce_scratch(const struct shape *shape, int rank)
+static int algorithm_ring_reduce_scratch(const struct shape *shape, int rank)
 {
     int distance = wrap(shape->root - rank, shape->nranks);
     return distance > 0 && distance < shape->nranks - 1;
 }
 
 /* The farthest begins; the rank at distance d receives in round n - 2 - d and sends in the next. */
-static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = wrap(shape->root - me, n), count = 0;
     if (n == 1)
@@ -125,19 +125,19 @@ static int reduce_round(const struct shape *shape, int me, int round, struct act
     return count;
 }
 
-static struct cost_terms allreduce_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_allreduce_cost(const struct shape *shape)
 {
     double turns = 2 * (shape->nranks - 1.0);
     return uniform_cost(turns, turns, 2 * others(shape), others(shape));
 }
 
-static struct cost_terms allgather_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_allgather_cost(const struct shape *shape)
 {
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
 }
 
 /* The ring without the link from its last rank to its first: rank r adds its vector to what comes from r - 1. */
-static int scan_round(const struct shape *shape, int me, int round, struct action *actions)
+static int algorithm_ring_scan_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     if (me == 0 && round == 0)
@@ -149,13 +149,13 @@ static int scan_round(const struct shape *shape, int me, int round, struct actio
     return count;
 }
 
-static struct cost_terms scan_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_scan_cost(const struct shape *shape)
 {
     double steps = shape->nranks - 1;
     return (struct cost_terms){steps, steps, steps, steps, 1, 1, 1};
 }
 
-static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_reduce_scatter_cost(const struct shape *shape)
 {
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
 }
@@ -172,25 +172,26 @@ static struct cost_terms chain_cost(const struct shape *shape, bool reduces)
     return (struct cost_terms){hops, hops, hops, reduces ? hops : 0, 1, 1, reduces};
 }
 
-static struct cost_terms broadcast_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_broadcast_cost(const struct shape *shape)
 {
     return chain_cost(shape, false);
 }
 
-static struct cost_terms reduce_cost(const struct shape *shape)
+static struct cost_terms algorithm_ring_reduce_cost(const struct shape *shape)
 {
     return chain_cost(shape, true);
 }
 
-ALGORITHM(ring_allreduce, "ring", COLL_BIT(ALLREDUCE), 0, twice_around, nranks, no_scratch, three, allreduce_round,
-          allreduce_cost)
-ALGORITHM(ring_allgather, "ring", COLL_BIT(ALLGATHER), 0, once_around, nranks, no_scratch, three, allgather_round,
-          allgather_cost)
-ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, reduce_scatter_scratch, three,
-          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(ring_allreduce, "ring", COLL_BIT(ALLREDUCE), 0, twice_around, nranks, no_scratch, algorithm_ring_three,
+          algorithm_ring_allreduce_round, algorithm_ring_allreduce_cost)
+ALGORITHM(ring_allgather, "ring", COLL_BIT(ALLGATHER), 0, algorithm_ring_once_around, nranks, no_scratch,
+          algorithm_ring_three, algorithm_ring_allgather_round, algorithm_ring_allgather_cost)
+ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, algorithm_ring_once_around, nranks,
+          reduce_scatter_scratch, algorithm_ring_three, algorithm_ring_reduce_scatter_round,
+          algorithm_ring_reduce_scatter_cost)
 #define CHAIN(symbol, name, flags)                                                                                     \
-    ALGORITHM(symbol, name, COLL_BIT(BROADCAST), flags, once_around, one, no_scratch, three, broadcast_round,          \
-              broadcast_cost)
+    ALGORITHM(symbol, name, COLL_BIT(BROADCAST), flags, algorithm_ring_once_around, one, no_scratch,                   \
+              algorithm_ring_three, algorithm_ring_broadcast_round, algorithm_ring_broadcast_cost)
 CHAIN(ring_broadcast, "ring", 0)
 CHAIN(ring_lines_broadcast, "ring-lines", ALGORITHM_GPU)
 CHAIN(chain_broadcast, "chain", ALGORITHM_GPU)
@@ -198,7 +199,9 @@ CHAIN(copy_chain_broadcast, "copy-chain", ALGORITHM_GPU)
 ALGORITHM(ring_copy_allreduce, "ring-copy", COLL_BIT(ALLREDUCE), ALGORITHM_GPU, once_more_around, nranks,
           reduce_scatter_scratch, all_actions, ring_copy_round, ring_copy_cost)
 #define TO_ROOT(symbol, name, flags)                                                                                   \
-    ALGORITHM(symbol, name, COLL_BIT(REDUCE), flags, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)
+    ALGORITHM(symbol, name, COLL_BIT(REDUCE), flags, algorithm_ring_once_around, one, algorithm_ring_reduce_scratch,   \
+              algorithm_ring_three, algorithm_ring_reduce_round, algorithm_ring_reduce_cost)
 TO_ROOT(ring_reduce, "ring", 0)
 TO_ROOT(ring_lines_reduce, "ring-lines", ALGORITHM_GPU)
-ALGORITHM(ring_scan, "ring", COLL_BIT(SCAN), 0, once_around, one, no_scratch, three, scan_round, scan_cost)
+ALGORITHM(ring_scan, "ring", COLL_BIT(SCAN), 0, algorithm_ring_once_around, one, no_scratch, algorithm_ring_three,
+          algorithm_ring_scan_round, algorithm_ring_scan_cost)

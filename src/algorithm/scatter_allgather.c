@@ -6,12 +6,12 @@
  */
 #include "algorithm/rows.h"
 
-static int rounds(const struct shape *shape)
+static int scatter_allgather_rounds(const struct shape *shape)
 {
     return shape->nranks == 1 ? 1 : log2_ceil(shape->nranks) + shape->nranks - 1;
 }
 
-static int three_actions(const struct shape *shape)
+static int scatter_allgather_three_actions(const struct shape *shape)
 {
     return 3;
 }
@@ -28,7 +28,7 @@ static bool holds(int distance, int n, int block)
     return block >= distance && block < distance + held(distance, n);
 }
 
-static int scatter_round(const struct shape *shape, int distance, int bit, struct action *actions)
+static int scatter_allgather_scatter_round(const struct shape *shape, int distance, int bit, struct action *actions)
 {
     int n = shape->nranks, count = 0, child = distance + bit;
     if (distance % (2 * bit) == 0 && child < n)
@@ -40,7 +40,7 @@ static int scatter_round(const struct shape *shape, int distance, int bit, struc
     return count;
 }
 
-static int allgather_round(const struct shape *shape, int me, int turn, struct action *actions)
+static int scatter_allgather_allgather_round(const struct shape *shape, int me, int turn, struct action *actions)
 {
     int n = shape->nranks, distance = wrap(me - shape->root, n), count = 0;
     int give = wrap(distance - turn, n), take = wrap(distance - turn - 1, n);
@@ -51,7 +51,7 @@ static int allgather_round(const struct shape *shape, int me, int turn, struct a
     return count;
 }
 
-static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+static int scatter_allgather_broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = wrap(me - shape->root, n), bits = log2_ceil(n), count = 0;
     if (round == 0 && distance == 0)
@@ -59,14 +59,15 @@ static int broadcast_round(const struct shape *shape, int me, int round, struct 
     if (n == 1)
         return count;
     if (round < bits)
-        return count + scatter_round(shape, distance, 1 << (bits - 1 - round), actions + count);
-    return count + allgather_round(shape, me, round - bits, actions + count);
+        return count + scatter_allgather_scatter_round(shape, distance, 1 << (bits - 1 - round), actions + count);
+    return count + scatter_allgather_allgather_round(shape, me, round - bits, actions + count);
 }
 
-static struct cost_terms broadcast_cost(const struct shape *shape)
+static struct cost_terms scatter_allgather_broadcast_cost(const struct shape *shape)
 {
-    return uniform_cost(rounds(shape), rounds(shape), 2 * others(shape), 0);
+    return uniform_cost(scatter_allgather_rounds(shape), scatter_allgather_rounds(shape), 2 * others(shape), 0);
 }
 
-ALGORITHM(scatter_allgather_broadcast, "scatter-allgather", COLL_BIT(BROADCAST), 0, rounds, nranks, no_scratch,
-          three_actions, broadcast_round, broadcast_cost)
+ALGORITHM(scatter_allgather_broadcast, "scatter-allgather", COLL_BIT(BROADCAST), 0, scatter_allgather_rounds, nranks,
+          no_scratch, scatter_allgather_three_actions, scatter_allgather_broadcast_round,
+          scatter_allgather_broadcast_cost)

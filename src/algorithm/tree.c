@@ -74,7 +74,7 @@ static int turn_back(int y, int m, int tree)
     return m % 2 == 0 ? m + 1 - y : y == m ? 1 : y + 1;
 }
 
-static int rank_of(const struct shape *shape, int position, int tree)
+static int tree_rank_of(const struct shape *shape, int position, int tree)
 {
     int m = shape->nranks - 1;
     return position < 0 ? -1 : wrap(turn_back(position, m, tree) + shape->root, shape->nranks);
@@ -84,12 +84,12 @@ static struct node node_of(const struct shape *shape, int rank, int tree)
 {
     int n = shape->nranks, m = n - 1, distance = wrap(rank - shape->root, n), top = 1 << log2_floor(m);
     if (distance == 0)
-        return (struct node){-1, {rank_of(shape, top, tree), -1}, -1};
+        return (struct node){-1, {tree_rank_of(shape, top, tree), -1}, -1};
     int x = turn(distance, m, tree), bit = x & -x;
-    return (struct node){
-        .parent = x == top ? shape->root : rank_of(shape, parent_position(x, m), tree),
-        .child = {rank_of(shape, bit > 1 ? x - bit / 2 : -1, tree), rank_of(shape, right_position(x, m), tree)},
-        .depth = depth_of(x, m)};
+    return (struct node){.parent = x == top ? shape->root : tree_rank_of(shape, parent_position(x, m), tree),
+                         .child = {tree_rank_of(shape, bit > 1 ? x - bit / 2 : -1, tree),
+                                   tree_rank_of(shape, right_position(x, m), tree)},
+                         .depth = depth_of(x, m)};
 }
 
 static int one_way_rounds(const struct shape *shape)
@@ -104,7 +104,7 @@ static int both_ways_rounds(const struct shape *shape)
 
 /* Inner nodes have SCRATCH[0]: mine and the left child's, [1]: the right child's, [2]: the sum. Inner in one tree at
  * most. */
-static int reduce_scratch(const struct shape *shape, int rank)
+static int tree_reduce_scratch(const struct shape *shape, int rank)
 {
     for (int tree = 0; tree < 2 && shape->nranks > 1 && rank != shape->root; tree++)
         if (node_of(shape, rank, tree).child[0] >= 0)
@@ -144,34 +144,34 @@ static int broadcast_tree(const struct shape *shape, int me, int round, int tree
     return count;
 }
 
-static int copy_all(struct action *actions)
+static int tree_copy_all(struct action *actions)
 {
     actions[0] = act_copy(in(0), out(0), run(0, 2));
     return 1;
 }
 
-static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int tree_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     if (shape->nranks == 1)
-        return copy_all(actions);
+        return tree_copy_all(actions);
     int count = reduce_tree(shape, me, round, 0, actions);
     return count + reduce_tree(shape, me, round, 1, actions + count);
 }
 
-static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+static int tree_broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
 {
-    int count = round == 0 && me == shape->root ? copy_all(actions) : 0;
+    int count = round == 0 && me == shape->root ? tree_copy_all(actions) : 0;
     if (shape->nranks == 1)
         return count;
     count += broadcast_tree(shape, me, round, 0, true, actions + count);
     return count + broadcast_tree(shape, me, round, 1, true, actions + count);
 }
 
-static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+static int tree_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int half = one_way_rounds(shape);
     if (shape->nranks == 1 || round < half)
-        return reduce_round(shape, me, round, actions);
+        return tree_reduce_round(shape, me, round, actions);
     int count = broadcast_tree(shape, me, round - half, 0, false, actions);
     return count + broadcast_tree(shape, me, round - half, 1, false, actions + count);
 }
@@ -184,23 +184,23 @@ static double one_way_messages(const struct shape *shape)
     return levels ? 2.0 * levels + (m > 1 << levels ? 2 : 1) : 2;
 }
 
-static struct cost_terms broadcast_cost(const struct shape *shape)
+static struct cost_terms tree_broadcast_cost(const struct shape *shape)
 {
     double messages = one_way_messages(shape);
     return (struct cost_terms){one_way_rounds(shape), messages, messages / 2, 0, 2, 1, 0};
 }
 
-static struct cost_terms reduce_cost(const struct shape *shape)
+static struct cost_terms tree_reduce_cost(const struct shape *shape)
 {
-    struct cost_terms terms = broadcast_cost(shape);
+    struct cost_terms terms = tree_broadcast_cost(shape);
     terms.reduced = height(shape->nranks - 1) / 2.0 + 1;
     terms.rank_reduced = 1;
     return terms;
 }
 
-static struct cost_terms allreduce_cost(const struct shape *shape)
+static struct cost_terms tree_allreduce_cost(const struct shape *shape)
 {
-    struct cost_terms terms = reduce_cost(shape);
+    struct cost_terms terms = tree_reduce_cost(shape);
     terms.rounds *= 2;
     terms.messages *= 2;
     terms.bytes *= 2;
@@ -210,9 +210,9 @@ static struct cost_terms allreduce_cost(const struct shape *shape)
     return terms;
 }
 
-ALGORITHM(tree_allreduce, "tree", COLL_BIT(ALLREDUCE), 0, both_ways_rounds, two_blocks, reduce_scratch, eight_actions,
-          allreduce_round, allreduce_cost)
-ALGORITHM(tree_reduce, "tree", COLL_BIT(REDUCE), 0, one_way_rounds, two_blocks, reduce_scratch, eight_actions,
-          reduce_round, reduce_cost)
+ALGORITHM(tree_allreduce, "tree", COLL_BIT(ALLREDUCE), 0, both_ways_rounds, two_blocks, tree_reduce_scratch,
+          eight_actions, tree_allreduce_round, tree_allreduce_cost)
+ALGORITHM(tree_reduce, "tree", COLL_BIT(REDUCE), 0, one_way_rounds, two_blocks, tree_reduce_scratch, eight_actions,
+          tree_reduce_round, tree_reduce_cost)
 ALGORITHM(tree_broadcast, "tree", COLL_BIT(BROADCAST), 0, one_way_rounds, two_blocks, no_scratch, eight_actions,
-          broadcast_round, broadcast_cost)
+          tree_broadcast_round, tree_broadcast_cost)

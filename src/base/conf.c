@@ -13,7 +13,7 @@ static char *variables[MOST]; /* "NAME=VALUE"; the first of a name counts */
 static int count;
 
 /* In place. */
-static char *trim(char *text)
+static char *conf_trim(char *text)
 {
     while (isspace((unsigned char)*text))
         text++;
@@ -23,7 +23,7 @@ static char *trim(char *text)
     return text;
 }
 
-static void keep(const char *name, const char *value)
+static void conf_keep(const char *name, const char *value)
 {
     size_t size = strlen(name) + strlen(value) + 2;
     char *variable = *name && *value && count < MOST && !conf_find(name) ? malloc(size) : NULL;
@@ -33,7 +33,7 @@ static void keep(const char *name, const char *value)
     variables[count++] = variable;
 }
 
-static void read_file(const char *path)
+static void conf_read_file(const char *path)
 {
     char *line = NULL;
     size_t room = 0;
@@ -44,7 +44,7 @@ static void read_file(const char *path)
         if (!value)
             continue;
         *value = 0;
-        keep(trim(line), trim(value + 1));
+        conf_keep(conf_trim(line), conf_trim(value + 1));
     }
     free(line);
     if (file)
@@ -58,12 +58,12 @@ void conf_load(void)
     while (count)
         free(variables[--count]);
     if (named && *named) {
-        read_file(named);
+        conf_read_file(named);
     } else if (home && *home) {
         snprintf(path, sizeof path, "%.480s/.nccl.conf", home);
-        read_file(path);
+        conf_read_file(path);
     }
-    read_file("/etc/nccl.conf");
+    conf_read_file("/etc/nccl.conf");
 }
 
 const char *conf_find(const char *name)

@@ -11,7 +11,7 @@
 static _Thread_local char last[sizeof((struct error_saved *)NULL)->sentence];
 
 /* The sentence before may be a part of the new one. */
-static void record(const char *format, va_list args)
+static void error_record(const char *format, va_list args)
 {
     char fresh[sizeof last];
     vsnprintf(fresh, sizeof fresh, format, args);
@@ -24,7 +24,7 @@ tutti_result_t error_set(tutti_result_t code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    record(format, args);
+    error_record(format, args);
     va_end(args);
     log_warn("%s: %s", error_name(code), last);
     return code;
@@ -34,7 +34,7 @@ tutti_result_t error_note(tutti_result_t code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    record(format, args);
+    error_record(format, args);
     va_end(args);
     return code;
 }

@@ -55,20 +55,20 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void watch(void)
+static void fork_watch(void)
 {
     pthread_atfork(before, in_parent, in_child);
 }
 
 /* Who only looks at the generation asks for no reset. */
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void fork_begin(void)
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, fork_watch);
 }
 
 void fork_reset_by(void (*reset)(void))
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, fork_watch);
     int index = atomic_fetch_add(&reset_count, 1);
     if (index < MOST_RESETS)
         resets[index] = reset;
@@ -88,7 +88,7 @@ void fork_forget(struct list *list)
 }
 
 /* Under the lock. */
-static int write_down(int fd)
+static int fork_write_down(int fd)
 {
     if (fd < 0 || fd >= MOST_SOCKETS)
         return fd;
@@ -99,18 +99,18 @@ static int write_down(int fd)
 
 int fork_socket(int domain, int type)
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, fork_watch);
     pthread_mutex_lock(&lock);
-    int fd = write_down(socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    int fd = fork_write_down(socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     pthread_mutex_unlock(&lock);
     return fd;
 }
 
 int fork_accept(int fd)
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, fork_watch);
     pthread_mutex_lock(&lock);
-    int got = write_down(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    int got = fork_write_down(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     pthread_mutex_unlock(&lock);
     return got;
 }

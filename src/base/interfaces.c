@@ -48,7 +48,7 @@ static bool usable_address(const struct ifaddrs *one)
 }
 
 /* The group of `one`, or -1 if it must not be used. With a wish all matches are equal. */
-static int class_of(const struct ifaddrs *one)
+static int interfaces_class_of(const struct ifaddrs *one)
 {
     const char *wish = param_string(PARAM_SOCKET_IFNAME);
     if (!usable_address(one))
@@ -60,7 +60,7 @@ static int class_of(const struct ifaddrs *one)
     return net_name_class(one->ifa_name, one->ifa_flags & IFF_LOOPBACK);
 }
 
-static void put(struct net_interface *out, const struct ifaddrs *one)
+static void interfaces_put(struct net_interface *out, const struct ifaddrs *one)
 {
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", one->ifa_name);
@@ -68,17 +68,17 @@ static void put(struct net_interface *out, const struct ifaddrs *one)
            one->ifa_addr->sa_family == AF_INET ? sizeof out->address.v4 : sizeof out->address.v6);
 }
 
-static int collect(const struct ifaddrs *all, struct net_interface *out, int room)
+static int interfaces_collect(const struct ifaddrs *all, struct net_interface *out, int room)
 {
     int best = -1, count = 0;
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-        int class = class_of(one);
+        int class = interfaces_class_of(one);
         if (class >= 0 && (best < 0 || class < best))
             best = class;
     }
     for (const struct ifaddrs *one = all; one && best >= 0 && count < room; one = one->ifa_next)
-        if (class_of(one) == best)
-            put(&out[count++], one);
+        if (interfaces_class_of(one) == best)
+            interfaces_put(&out[count++], one);
     return count;
 }
 
@@ -97,7 +97,7 @@ tutti_result_t net_interfaces(struct net_interface *out, int room, int *count)
     char names[200];
     if (getifaddrs(&all) < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot list network interfaces: %s", strerror(errno));
-    *count = collect(all, out, room);
+    *count = interfaces_collect(all, out, room);
     list_names(all, names, sizeof names);
     freeifaddrs(all);
     if (*count)

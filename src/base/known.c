@@ -22,16 +22,16 @@ static uint64_t last_id;
 static struct list watchers = {&watchers, &watchers};
 
 /* In a forked child, which may free nothing here: what is known of its memory it has to be told anew. */
-static void forget(void)
+static void known_forget(void)
 {
     pthread_mutex_init(&mutex, NULL);
     count = 0;
     fork_forget(&watchers);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void known_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(known_forget);
 }
 
 /* How many entries begin at or below the address. */
@@ -56,7 +56,7 @@ static void set_ends(size_t from)
     }
 }
 
-static void ring(void)
+static void known_ring(void)
 {
     uint64_t one = 1;
     list_each(node, &watchers)
@@ -66,7 +66,7 @@ static void ring(void)
     }
 }
 
-static bool make_room(void)
+static bool known_make_room(void)
 {
     if (count < room)
         return true;
@@ -83,20 +83,20 @@ uint64_t known_add(void *base, size_t size)
 {
     uint64_t id = 0;
     pthread_mutex_lock(&mutex);
-    if (size && make_room()) {
+    if (size && known_make_room()) {
         size_t place = entries_to((uintptr_t)base);
         memmove(table + place + 1, table + place, (count - place) * sizeof *table);
         table[place].known = (struct known){.id = id = ++last_id, .base = base, .size = size};
         count++;
         set_ends(place);
-        ring();
+        known_ring();
     }
     pthread_mutex_unlock(&mutex);
     return id;
 }
 
 /* The place of the entry; `count` if there is none. */
-static size_t find_id(uint64_t id)
+static size_t known_find_id(uint64_t id)
 {
     size_t place = 0;
     while (place < count && table[place].known.id != id)
@@ -107,12 +107,12 @@ static size_t find_id(uint64_t id)
 void known_remove(uint64_t id)
 {
     pthread_mutex_lock(&mutex);
-    size_t place = find_id(id);
+    size_t place = known_find_id(id);
     if (place < count) {
         count--;
         memmove(table + place, table + place + 1, (count - place) * sizeof *table);
         set_ends(place);
-        ring();
+        known_ring();
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -135,7 +135,7 @@ bool known_find(const void *address, size_t length, struct known *out)
 bool known_lives(uint64_t id)
 {
     pthread_mutex_lock(&mutex);
-    bool lives = find_id(id) < count;
+    bool lives = known_find_id(id) < count;
     pthread_mutex_unlock(&mutex);
     return lives;
 }

@@ -9,7 +9,7 @@
 #define MOST  1024 /* nodes */
 #define LINE  8192
 
-static bool read_line(const char *path, char line[LINE])
+static bool near_read_line(const char *path, char line[LINE])
 {
     FILE *file = fopen(path, "re");
     bool read = file && fgets(line, LINE, file);
@@ -36,27 +36,27 @@ static bool any_of(const char *list, const cpu_set_t *set)
     }
 }
 
-static bool is_ours(const char *root, unsigned node, const cpu_set_t *set)
+static bool near_is_ours(const char *root, unsigned node, const cpu_set_t *set)
 {
     char path[512], line[LINE];
     snprintf(path, sizeof path, "%.400s" NODES "%u/cpulist", root, node);
-    return read_line(path, line) && any_of(line, set);
+    return near_read_line(path, line) && any_of(line, set);
 }
 
 /* The distances of a node stand in the order of the nodes that there are, whose numbers may have gaps. */
-static int nearest(const char *root, const char *distances, const cpu_set_t *set)
+static int near_nearest(const char *root, const char *distances, const cpu_set_t *set)
 {
     char path[512], line[LINE], *end = NULL;
     int best = 0;
     for (unsigned node = 0; node < MOST; node++) {
         snprintf(path, sizeof path, "%.400s" NODES "%u/cpulist", root, node);
-        if (!read_line(path, line))
+        if (!near_read_line(path, line))
             continue;
         long here = strtol(distances, &end, 10);
         if (end == distances)
             break;
         distances = end;
-        if (here > 0 && here < 1 << 16 && (!best || here < best) && is_ours(root, node, set))
+        if (here > 0 && here < 1 << 16 && (!best || here < best) && near_is_ours(root, node, set))
             best = (int)here;
     }
     return best;
@@ -66,11 +66,11 @@ int near_distance(const char *root, const char *device, const cpu_set_t *set)
 {
     char path[512], line[LINE], *end = NULL;
     snprintf(path, sizeof path, "%.200s%.200s/numa_node", root, device);
-    if (!read_line(path, line))
+    if (!near_read_line(path, line))
         return 0;
     long node = strtol(line, &end, 10);
     if (end == line || node < 0 || node >= MOST)
         return 0;
     snprintf(path, sizeof path, "%.400s" NODES "%ld/distance", root, node);
-    return read_line(path, line) ? nearest(root, line, set) : 0;
+    return near_read_line(path, line) ? near_nearest(root, line, set) : 0;
 }

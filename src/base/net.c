@@ -78,7 +78,7 @@ struct host_port {
 };
 
 /* Splits at the last colon; brackets around an IPv6 address are taken off. */
-static bool split(const char *text, struct host_port *out)
+static bool net_split(const char *text, struct host_port *out)
 {
     const char *colon = strrchr(text, ':');
     if (!colon || colon == text || !colon[1] || strlen(colon + 1) >= sizeof out->port)
@@ -113,14 +113,14 @@ bool net_is_numeric(const char *text)
 {
     struct host_port parts;
     struct in6_addr ignored;
-    return split(text, &parts) &&
+    return net_split(text, &parts) &&
            (inet_pton(AF_INET, parts.host, &ignored) == 1 || inet_pton(AF_INET6, parts.host, &ignored) == 1);
 }
 
 tutti_result_t net_parse(const char *what, const char *text, struct net_address *out)
 {
     struct host_port parts;
-    if (!split(text, &parts))
+    if (!net_split(text, &parts))
         return error_set(TUTTI_INVALID_ARGUMENT,
                          "%s=%.200s is not an address: want host:port, 10.0.0.1:4711 or [fd00::1]:4711", what, text);
     struct addrinfo hints = {.ai_family = wanted_family(), .ai_socktype = SOCK_STREAM}, *found = NULL;

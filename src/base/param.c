@@ -93,7 +93,7 @@ static void describe_range(const struct param_row *row, char *out, size_t size)
     }
 }
 
-static const char *find(const char *name)
+static const char *param_find(const char *name)
 {
     const char *text = getenv(name);
     return text && *text ? text : conf_find(name);
@@ -105,7 +105,7 @@ static const char *find_any(enum param_id id, const char **source)
     const char *names[] = {rows[id].name, former[id], *rows[id].alias ? rows[id].alias : NULL}, *text = NULL;
     for (int i = 0; i < 3 && !text; i++) {
         *source = names[i];
-        text = names[i] ? find(names[i]) : NULL;
+        text = names[i] ? param_find(names[i]) : NULL;
     }
     return text;
 }
@@ -131,7 +131,7 @@ static void load_row(enum param_id id)
     }
 }
 
-static void load(void)
+static void base_param_load(void)
 {
     *complaint = 0;
     conf_load();
@@ -142,18 +142,18 @@ static void load(void)
 
 void param_load(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, base_param_load);
 }
 
 void param_reload(void)
 {
-    pthread_once(&once, load);
-    load();
+    pthread_once(&once, base_param_load);
+    base_param_load();
 }
 
 const char *param_string(enum param_id id)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, base_param_load);
     return param_values[id].text;
 }
 
@@ -164,7 +164,7 @@ const char *param_text(enum param_id id)
 
 const char *param_source(enum param_id id)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, base_param_load);
     return param_values[id].source;
 }
 
@@ -185,7 +185,7 @@ static bool known(const char *variable)
 }
 
 /* The stand-in drivers and the tests have variables of their own. */
-static bool ours(const char *variable)
+static bool param_ours(const char *variable)
 {
     return strncmp(variable, "TUTTI_", 6) == 0 && strncmp(variable, "TUTTI_EMULATED_", 15) != 0 &&
            strncmp(variable, "TUTTI_TEST_", 11) != 0;
@@ -219,20 +219,20 @@ static void tell_unknown(const char *variable, void *context)
     const struct listener *listener = context;
     bool conf = strncmp(variable, CONF_VARIABLE "=", sizeof CONF_VARIABLE) == 0;
     int length = (int)strcspn(variable, "=");
-    if ((ours(variable) || (strncmp(variable, "NCCL_", 5) == 0 && !conf)) && !known(variable))
+    if ((param_ours(variable) || (strncmp(variable, "NCCL_", 5) == 0 && !conf)) && !known(variable))
         listener->say(variable, length, meant(variable, length), listener->context);
 }
 
 void param_each_unknown(param_unknown_fn say, void *context)
 {
     struct listener listener = {say, context};
-    pthread_once(&once, load);
+    pthread_once(&once, base_param_load);
     for (char **variable = environ; variable && *variable; variable++)
         tell_unknown(*variable, &listener);
     conf_each(tell_unknown, &listener);
 }
 
-static void warn(const char *variable, int length, const char *name, void *context)
+static void param_warn(const char *variable, int length, const char *name, void *context)
 {
     if (name)
         log_warn("unknown variable %.*s is ignored. Did you mean %s? (see tutti env)", length, variable, name);
@@ -245,13 +245,13 @@ static void warn(const char *variable, int length, const char *name, void *conte
 
 static void warn_unknown(void)
 {
-    param_each_unknown(warn, NULL);
+    param_each_unknown(param_warn, NULL);
 }
 
 tutti_result_t param_check(void)
 {
     static pthread_once_t warned = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    pthread_once(&once, base_param_load);
     pthread_once(&warned, warn_unknown);
     return *complaint ? error_set(TUTTI_INVALID_ARGUMENT, "%s", complaint) : TUTTI_SUCCESS;
 }

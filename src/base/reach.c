@@ -19,7 +19,7 @@ static uintptr_t word_of(uintptr_t address, size_t size)
     return address / size * size;
 }
 
-static bool readable(uintptr_t address)
+static bool reach_readable(uintptr_t address)
 {
     uintptr_t word = word_of(address, SIGNAL_SET);
     return word && (syscall(SYS_rt_sigprocmask, NO_SUCH, word, NULL, SIGNAL_SET) == 0 || errno != EFAULT);
@@ -47,7 +47,7 @@ static const void *first(const void *data, size_t length, bool (*may)(uintptr_t 
 
 const void *reach_unreadable(const void *data, size_t length)
 {
-    return first(data, length, readable);
+    return first(data, length, reach_readable);
 }
 
 const void *reach_unwritable(const void *data, size_t length)
@@ -63,7 +63,7 @@ static bool ends(const void *data, size_t length, bool (*may)(uintptr_t address)
 
 bool reach_ends_readable(const void *data, size_t length)
 {
-    return ends(data, length, readable);
+    return ends(data, length, reach_readable);
 }
 
 bool reach_ends_writable(const void *data, size_t length)

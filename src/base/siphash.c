@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-static uint64_t load(const uint8_t *bytes)
+static uint64_t siphash_load(const uint8_t *bytes)
 {
     uint64_t word;
     memcpy(&word, bytes, sizeof word);
@@ -23,7 +23,7 @@ static uint64_t rotate(uint64_t x, int bits)
     return x << bits | x >> (64 - bits);
 }
 
-static void rounds(uint64_t v[4], int count)
+static void siphash_rounds(uint64_t v[4], int count)
 {
     for (int i = 0; i < count; i++) {
         v[0] += v[1];
@@ -42,28 +42,28 @@ static void rounds(uint64_t v[4], int count)
 static void absorb(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
-    rounds(v, 2);
+    siphash_rounds(v, 2);
     v[0] ^= word;
 }
 
 void siphash(const uint8_t key[SIPHASH_KEY], const void *data, size_t size, uint8_t out[SIPHASH_SIZE])
 {
-    uint64_t k0 = load(key), k1 = load(key + 8);
+    uint64_t k0 = siphash_load(key), k1 = siphash_load(key + 8);
     uint64_t v[4] = {k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull ^ 0xee, k0 ^ 0x6c7967656e657261ull,
                      k1 ^ 0x7465646279746573ull};
     const uint8_t *bytes = data;
     uint8_t last[8] = {0};
     for (size_t i = 0; i + 8 <= size; i += 8)
-        absorb(v, load(bytes + i));
+        absorb(v, siphash_load(bytes + i));
     if (size % 8)
         memcpy(last, bytes + size - size % 8, size % 8);
     last[7] = (uint8_t)size;
-    absorb(v, load(last));
+    absorb(v, siphash_load(last));
     v[2] ^= 0xee;
-    rounds(v, 4);
+    siphash_rounds(v, 4);
     store(out, v[0] ^ v[1] ^ v[2] ^ v[3]);
     v[1] ^= 0xdd;
-    rounds(v, 4);
+    siphash_rounds(v, 4);
     store(out + 8, v[0] ^ v[1] ^ v[2] ^ v[3]);
 }
 

@@ -13,14 +13,14 @@
 static _Atomic int threads;
 
 /* A forked child has none of them. */
-static void forget(void)
+static void thread_forget(void)
 {
     atomic_store(&threads, 0);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void thread_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(thread_forget);
 }
 
 tutti_result_t thread_start(struct thread *thread, const char *name, void *(*run)(void *argument), void *argument)

@@ -87,7 +87,7 @@ static void arm(struct transfer *t)
 }
 
 /* Forgets `bytes` that were moved, and pieces that are empty. */
-static void advance(struct transfer *t, size_t bytes)
+static void allgather_advance(struct transfer *t, size_t bytes)
 {
     while (t->left && bytes >= t->next->iov_len) {
         bytes -= t->next->iov_len;
@@ -110,7 +110,7 @@ static enum progress send_some(struct bootstrap *b, struct transfer *t)
         if (sent < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK ? NOT_YET : BROKEN;
         b->counters.bytes_sent += (uint64_t)sent;
-        advance(t, (size_t)sent);
+        allgather_advance(t, (size_t)sent);
         b->counters.messages_sent += !t->left;
     }
     return DONE;
@@ -135,7 +135,7 @@ static enum progress receive_some(struct bootstrap *b, struct transfer *t)
         if (got <= 0)
             return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? NOT_YET : BROKEN;
         b->counters.bytes_received += (uint64_t)got;
-        advance(t, (size_t)got);
+        allgather_advance(t, (size_t)got);
         if (!t->checked && t->next >= &t->pieces[2]) {
             if (memcmp(&t->header, &t->expected_header, sizeof t->header) != 0 ||
                 memcmp(&t->data, &t->expected_data, sizeof t->data) != 0)
@@ -189,7 +189,7 @@ static bool wait_for(const struct bootstrap *b, const struct transfer *out, cons
 }
 
 /* Both transfers of one step. False: stop, *why. */
-static bool exchange(struct bootstrap *b, struct transfer *out, struct transfer *in, struct boot_failed *why)
+static bool allgather_exchange(struct bootstrap *b, struct transfer *out, struct transfer *in, struct boot_failed *why)
 {
     for (;;) {
         enum progress sent = send_some(b, out), got = receive_some(b, in);
@@ -212,7 +212,7 @@ static bool half_sent(const struct transfer *t)
 }
 
 /* Ends what is half sent, or the peer would take the reason for data. */
-static bool flush(struct bootstrap *b, struct transfer *t)
+static bool allgather_flush(struct bootstrap *b, struct transfer *t)
 {
     uint64_t deadline = clock_deadline_ms(FLUSH_MS);
     struct pollfd one = {t->fd, POLLOUT, 0};
@@ -258,10 +258,10 @@ static bool one_step(struct bootstrap *b, int step, size_t size, char *all, stru
     in.rank = (uint32_t)from;
     arm(&out);
     arm(&in);
-    if (exchange(b, &out, &in, why))
+    if (allgather_exchange(b, &out, &in, why))
         return true;
     b->failure = *why;
-    if (half_sent(&out) && !flush(b, &out))
+    if (half_sent(&out) && !allgather_flush(b, &out))
         shutdown(out.fd, SHUT_WR);
     bootstrap_tell(b, why);
     return false;

@@ -68,7 +68,7 @@ static void stop_with(struct dial *dial, tutti_result_t result)
 }
 
 /* Will the same attempt fail again, whatever others do? */
-static bool hopeless(int error)
+static bool dial_hopeless(int error)
 {
     return error == EMFILE || error == ENFILE || error == EACCES || error == EPERM || error == EINVAL ||
            error == EAFNOSUPPORT || error == EPROTONOSUPPORT || error == ENOMEM || error == ENOBUFS;
@@ -78,7 +78,7 @@ static void failed(struct dial *dial, int error)
 {
     char text[NET_TEXT];
     dial->error = error;
-    if (hopeless(error)) {
+    if (dial_hopeless(error)) {
         const char *remedy = error == EMFILE ? " in this process; raise ulimit -n" : "";
         stop_with(dial, error_set(TUTTI_SYSTEM_ERROR, "cannot connect to %s: %s%s", net_format(&dial->to, text),
                                   strerror(error), remedy));
@@ -113,7 +113,7 @@ static void send_hello(struct dial *dial)
         stop_with(dial, TUTTI_SYSTEM_ERROR);
 }
 
-static void hear(struct dial *dial)
+static void dial_hear(struct dial *dial)
 {
     _Alignas(8) unsigned char body[BOOT_BODY_MAX];
     struct boot_header header = *stream_header(&dial->stream);
@@ -131,12 +131,12 @@ static void frame_came(struct dial *dial)
     if (dial->state == DIAL_CHALLENGED && type == BOOT_CHALLENGE)
         send_hello(dial);
     else if (dial->state == DIAL_ASKED || type == BOOT_FAILED)
-        hear(dial);
+        dial_hear(dial);
     else
         failed(dial, EPROTO);
 }
 
-static void readable(struct dial *dial)
+static void dial_readable(struct dial *dial)
 {
     char text[NET_TEXT];
     switch (stream_read(&dial->stream)) {
@@ -194,10 +194,10 @@ static void dial_ready(struct poll_source *source, uint32_t events)
             return;
         }
     }
-    readable(dial);
+    dial_readable(dial);
 }
 
-static void start(struct dial *dial, uint64_t now)
+static void dial_start(struct dial *dial, uint64_t now)
 {
     int fd = net_connect(&dial->to);
     if (fd < 0) {
@@ -227,7 +227,7 @@ void dial_tick(struct dial *dial, uint64_t now)
     if (now < dial_due(dial))
         return;
     if (dial->state == DIAL_IDLE)
-        start(dial, now);
+        dial_start(dial, now);
     else if (dial->state != DIAL_OVER && dial->state != DIAL_ASKED)
         failed(dial, ETIMEDOUT);
 }

@@ -217,7 +217,7 @@ static tutti_result_t nothing_found(void)
 }
 
 /* TUTTI_ID says where to meet, whoever says the ranks. */
-static tutti_result_t meet(const struct env_kind *kind, struct env_identity *out, unsigned generation)
+static tutti_result_t env_meet(const struct env_kind *kind, struct env_identity *out, unsigned generation)
 {
     char secret[300];
     const char *address = param_string(PARAM_ID);
@@ -247,7 +247,7 @@ tutti_result_t env_identity_find(struct env_identity *out)
         snprintf(out->source, sizeof out->source, "%s", kinds[i]->name);
         tutti_result_t result = kinds[i]->find(out);
         if (result == TUTTI_SUCCESS)
-            result = meet(kinds[i], out, atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed));
+            result = env_meet(kinds[i], out, atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed));
         if (result != TUTTI_SUCCESS)
             env_identity_release(out);
         out->root_here = out->rank == 0;

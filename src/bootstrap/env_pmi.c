@@ -42,7 +42,7 @@ static bool write_all(int fd, const char *text, size_t size)
 }
 
 /* False: nothing came until then. */
-static bool await(int fd, uint64_t deadline)
+static bool env_pmi_await(int fd, uint64_t deadline)
 {
     struct pollfd one = {fd, POLLIN, 0};
     int ready;
@@ -53,11 +53,11 @@ static bool await(int fd, uint64_t deadline)
 }
 
 /* One line without its end; byte by byte, for whoever reads after us must find the rest. */
-static bool read_line(int fd, char out[LINE])
+static bool env_pmi_read_line(int fd, char out[LINE])
 {
     uint64_t deadline = clock_deadline_ms(ANSWER_MS);
     for (size_t used = 0; used < LINE; used++) {
-        if (!await(fd, deadline) || read(fd, out + used, 1) != 1)
+        if (!env_pmi_await(fd, deadline) || read(fd, out + used, 1) != 1)
             return false;
         if (out[used] == '\n') {
             out[used] = 0;
@@ -68,10 +68,10 @@ static bool read_line(int fd, char out[LINE])
 }
 
 /* Sends a command, reads the answer, which must be `want`, with rc=0 if it has one. */
-static bool ask(int fd, const char *command, const char *want, char answer[LINE])
+static bool env_pmi_ask(int fd, const char *command, const char *want, char answer[LINE])
 {
     char expected[64];
-    if (!write_all(fd, command, strlen(command)) || !read_line(fd, answer))
+    if (!write_all(fd, command, strlen(command)) || !env_pmi_read_line(fd, answer))
         return false;
     int length = snprintf(expected, sizeof expected, "cmd=%s", want);
     if (strncmp(answer, expected, (size_t)length) != 0 || (answer[length] && answer[length] != ' '))
@@ -109,9 +109,9 @@ static tutti_result_t session_open(struct session *session)
     char answer[LINE];
     if (session->opened)
         return TUTTI_SUCCESS;
-    if (!ask(session->fd, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", answer))
+    if (!env_pmi_ask(session->fd, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", answer))
         return error_note(TUTTI_SYSTEM_ERROR, "PMI_FD=%d: the launcher does not speak PMI-1", session->fd);
-    if (!ask(session->fd, "cmd=get_my_kvsname\n", "my_kvsname", answer) ||
+    if (!env_pmi_ask(session->fd, "cmd=get_my_kvsname\n", "my_kvsname", answer) ||
         !field(answer, "kvsname", session->space, sizeof session->space))
         return error_note(TUTTI_SYSTEM_ERROR, "PMI_FD=%d: the launcher told no name space", session->fd);
     session->opened = true;
@@ -124,17 +124,18 @@ static bool put_half(const struct session *session, unsigned generation, int hal
     char command[LINE], answer[LINE];
     snprintf(command, sizeof command, "cmd=put kvsname=%s key=tutti-%u-%d value=%.*s\n", session->space, generation,
              half, TUTTI_UNIQUE_ID_BYTES, text);
-    return ask(session->fd, command, "put_result", answer);
+    return env_pmi_ask(session->fd, command, "put_result", answer);
 }
 
 static bool get_half(const struct session *session, unsigned generation, int half, char *out)
 {
     char command[LINE], answer[LINE];
     snprintf(command, sizeof command, "cmd=get kvsname=%s key=tutti-%u-%d\n", session->space, generation, half);
-    return ask(session->fd, command, "get_result", answer) && field(answer, "value", out, TUTTI_UNIQUE_ID_BYTES + 1);
+    return env_pmi_ask(session->fd, command, "get_result", answer) &&
+           field(answer, "value", out, TUTTI_UNIQUE_ID_BYTES + 1);
 }
 
-static tutti_result_t exchange(const struct session *session, struct env_identity *out, unsigned generation)
+static tutti_result_t env_pmi_exchange(const struct session *session, struct env_identity *out, unsigned generation)
 {
     char text[ENV_ID_TEXT] = "", answer[LINE];
     if (out->rank == 0) {
@@ -145,7 +146,7 @@ static tutti_result_t exchange(const struct session *session, struct env_identit
         if (!put_half(session, generation, 0, text) || !put_half(session, generation, 1, text + TUTTI_UNIQUE_ID_BYTES))
             return error_set(TUTTI_SYSTEM_ERROR, "PMI: the launcher did not take the unique id");
     }
-    if (!ask(session->fd, "cmd=barrier_in\n", "barrier_out", answer))
+    if (!env_pmi_ask(session->fd, "cmd=barrier_in\n", "barrier_out", answer))
         return error_set(TUTTI_REMOTE_ERROR, "PMI: the launcher's barrier failed: some rank left or never came");
     if (out->rank == 0)
         return TUTTI_SUCCESS;
@@ -166,7 +167,7 @@ tutti_result_t env_pmi1_exchange(int fd, struct env_identity *out, unsigned gene
         return TUTTI_SUCCESS;
     }
     *met = true;
-    return exchange(&session, out, generation);
+    return env_pmi_exchange(&session, out, generation);
 }
 
 static int exit_fd = -1;
@@ -178,7 +179,7 @@ static void finalize(void)
     static const char command[] = "cmd=finalize\n";
     char answer[LINE];
     if (getpid() == exit_pid && write_all(exit_fd, command, sizeof command - 1))
-        read_line(exit_fd, answer);
+        env_pmi_read_line(exit_fd, answer);
 }
 
 tutti_result_t env_meet_pmi1(struct env_identity *out, unsigned generation, bool *met)

@@ -31,7 +31,7 @@ struct pmix {
     void (*forget)(pmix_value_t *, size_t); /* may be absent */
 };
 
-static bool load(struct pmix *p)
+static bool env_pmix_load(struct pmix *p)
 {
     p->library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!p->library)
@@ -52,7 +52,7 @@ static tutti_result_t refused(const struct pmix *p, const char *what, pmix_statu
                      p->text(status));
 }
 
-static tutti_result_t publish(const struct pmix *p, struct env_identity *out, const char *key)
+static tutti_result_t env_pmix_publish(const struct pmix *p, struct env_identity *out, const char *key)
 {
     char text[ENV_ID_TEXT];
     tutti_result_t result = env_fresh_id(out);
@@ -77,7 +77,8 @@ static bool not_yet(pmix_status_t status)
 
 /* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation, and
  * that it does not know of rank 0 when the daemon of rank 0's host is late. */
-static pmix_status_t await(const struct pmix *p, const pmix_proc_t *from, const char *key, pmix_value_t **value)
+static pmix_status_t env_pmix_await(const struct pmix *p, const pmix_proc_t *from, const char *key,
+                                    pmix_value_t **value)
 {
     const struct timespec pause = {.tv_nsec = 10 * (long)NS_PER_MS};
     uint64_t deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
@@ -106,7 +107,7 @@ static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *me, struc
     pmix_proc_t zero = *me;
     pmix_value_t *value = NULL;
     zero.rank = 0;
-    pmix_status_t status = await(p, &zero, key, &value);
+    pmix_status_t status = env_pmix_await(p, &zero, key, &value);
     if (status != PMIX_SUCCESS)
         return refused(p, "cannot read the unique id of rank 0", status);
     bool fine = value->type == PMIX_STRING && value->data.string && env_id_from_text(value->data.string, &out->id);
@@ -116,12 +117,12 @@ static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *me, struc
 }
 
 /* Without a fence: Open MPI 5 counts a process that has finalized as gone, and fails the next fence of the others. */
-static tutti_result_t exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out,
-                               unsigned generation)
+static tutti_result_t env_pmix_exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out,
+                                        unsigned generation)
 {
     char key[64];
     snprintf(key, sizeof key, "tutti.id.%u", generation);
-    return out->rank == 0 ? publish(p, out, key) : read_id(p, me, out, key);
+    return out->rank == 0 ? env_pmix_publish(p, out, key) : read_id(p, me, out, key);
 }
 
 /* Init and finalize are counted by PMIx, so that an MPI in this process, or a second call of ours, is not disturbed. */
@@ -130,7 +131,7 @@ tutti_result_t env_meet_pmix(struct env_identity *out, unsigned generation, bool
     struct pmix p = {0};
     pmix_proc_t me;
     *met = false;
-    if (!env_text("PMIX_NAMESPACE") || !load(&p))
+    if (!env_text("PMIX_NAMESPACE") || !env_pmix_load(&p))
         return TUTTI_SUCCESS;
     pmix_status_t status = p.init(&me, NULL, 0);
     if (status != PMIX_SUCCESS) {
@@ -140,7 +141,7 @@ tutti_result_t env_meet_pmix(struct env_identity *out, unsigned generation, bool
     *met = true;
     tutti_result_t result =
         (unsigned)out->rank == me.rank
-            ? exchange(&p, &me, out, generation)
+            ? env_pmix_exchange(&p, &me, out, generation)
             : error_set(TUTTI_INVALID_USAGE, "%s says rank %d, PMIx says rank %u", out->source, out->rank, me.rank);
     p.finalize(NULL, 0);
     return result;

@@ -69,7 +69,7 @@ static const char *either(const char *first, const char *second)
     return env_text(first) ? first : second;
 }
 
-static tutti_result_t find(struct env_identity *out)
+static tutti_result_t env_slurm_find(struct env_identity *out)
 {
     int node = -1;
     const char *size = either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
@@ -90,7 +90,7 @@ static tutti_result_t find(struct env_identity *out)
     return result;
 }
 
-static tutti_result_t meet(struct env_identity *out, unsigned generation)
+static tutti_result_t env_slurm_meet(struct env_identity *out, unsigned generation)
 {
     char secret[300], host[256], address[300];
     bool met;
@@ -117,4 +117,4 @@ static tutti_result_t meet(struct env_identity *out, unsigned generation)
     return env_meet_fixed(out, variable, address, secret, generation);
 }
 
-const struct env_kind env_slurm = {"Slurm", present, find, meet};
+const struct env_kind env_slurm = {"Slurm", present, env_slurm_find, env_slurm_meet};

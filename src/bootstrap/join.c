@@ -90,7 +90,7 @@ static void peer_hello(struct listener *listener, int fd, const struct boot_hell
     b->in_fd[hello->step] = stream_release(&stream);
 }
 
-static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
+static tutti_result_t bootstrap_join_root_hello(struct dial *dial, struct boot_hello *hello)
 {
     struct join *join = dial->owner;
     uint64_t left = (uint64_t)clock_left_ms(join->deadline);
@@ -107,7 +107,7 @@ static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
     return TUTTI_SUCCESS;
 }
 
-static void peer_lost(struct dial *dial)
+static void bootstrap_join_peer_lost(struct dial *dial)
 {
     dial->counters->retries++;
     dial_again(dial, 1000);
@@ -121,13 +121,13 @@ static void peer_reply(struct dial *dial, enum boot_type type, const void *body,
     /* Something else has that port now, or the peer knows better: the root will say what became of the peer. */
     if (type != BOOT_WELCOME || !proven || welcome->rank != dial->hello.to) {
         dial->failures++;
-        peer_lost(dial);
+        bootstrap_join_peer_lost(dial);
         return;
     }
     b->out_fd[dial->hello.step] = dial_take(dial);
 }
 
-static const struct dial_calls peer_calls = {NULL, peer_reply, peer_lost};
+static const struct dial_calls peer_calls = {NULL, peer_reply, bootstrap_join_peer_lost};
 
 static struct dial new_dial(struct join *join, const struct dial_calls *calls)
 {
@@ -201,9 +201,9 @@ static void root_lost(struct dial *dial)
     join_fail(join, verdict_report(&join->failure, join->bootstrap->rank, join->bootstrap->root));
 }
 
-static const struct dial_calls root_calls = {root_hello, root_reply, root_lost};
+static const struct dial_calls root_calls = {bootstrap_join_root_hello, root_reply, root_lost};
 
-static bool complete(const struct join *join)
+static bool bootstrap_join_complete(const struct join *join)
 {
     if (!join->have_peers)
         return false;
@@ -214,7 +214,7 @@ static bool complete(const struct join *join)
 }
 
 /* Runs what is due and returns when something is due next. */
-static uint64_t tick(struct join *join)
+static uint64_t bootstrap_join_tick(struct join *join)
 {
     uint64_t now = clock_ns(), due = join->deadline;
     int dials = join->have_peers ? join->bootstrap->steps : 0;
@@ -252,7 +252,7 @@ static const char *origin(const struct join *join)
 }
 
 /* What has not happened yet? */
-static void awaited(const struct join *join, char out[WORDS])
+static void bootstrap_join_awaited(const struct join *join, char out[WORDS])
 {
     const struct bootstrap *b = join->bootstrap;
     char text[NET_TEXT];
@@ -286,7 +286,7 @@ static void awaited(const struct join *join, char out[WORDS])
 static tutti_result_t late(const struct join *join)
 {
     char words[WORDS];
-    awaited(join, words);
+    bootstrap_join_awaited(join, words);
     return error_set(TUTTI_REMOTE_ERROR, "%s; the deadline has passed (TUTTI_INIT_TIMEOUT)", words);
 }
 
@@ -297,7 +297,7 @@ static void tell_awaited(struct join *join, uint64_t now)
     if (now < join->tell)
         return;
     join->tell = now + TELL;
-    awaited(join, words);
+    bootstrap_join_awaited(join, words);
     bool at_root = !join->have_peers && join->to_root.answered;
     log_at(at_root ? LOG_INFO : LOG_WARN,
            "a new communicator has been waited for for %llu s, and will be for %llu s more (TUTTI_INIT_TIMEOUT): %s",
@@ -320,7 +320,7 @@ static bool out_of_files(struct join *join, uint64_t now)
 }
 
 /* What waiting does not mend. */
-static tutti_result_t hopeless(struct join *join, uint64_t now)
+static tutti_result_t bootstrap_join_hopeless(struct join *join, uint64_t now)
 {
     char text[NET_TEXT];
     struct boot_failed failed;
@@ -343,10 +343,10 @@ static tutti_result_t hopeless(struct join *join, uint64_t now)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t run(struct join *join)
+static tutti_result_t bootstrap_join_run(struct join *join)
 {
-    while (!complete(join)) {
-        uint64_t due = tick(join);
+    while (!bootstrap_join_complete(join)) {
+        uint64_t due = bootstrap_join_tick(join);
         if (join->result != TUTTI_SUCCESS)
             return join->result;
         if (join->abort && atomic_load_explicit(join->abort, memory_order_relaxed))
@@ -354,7 +354,7 @@ static tutti_result_t run(struct join *join)
         if (clock_passed(join->deadline))
             return late(join);
         uint64_t now = clock_ns();
-        tutti_result_t result = hopeless(join, now);
+        tutti_result_t result = bootstrap_join_hopeless(join, now);
         if (result != TUTTI_SUCCESS)
             return result;
         tell_awaited(join, now);
@@ -439,7 +439,7 @@ tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks,
     join->abort = abort;
     tutti_result_t result = join_open(join, id);
     if (result == TUTTI_SUCCESS)
-        result = run(join);
+        result = bootstrap_join_run(join);
     take_leave(join, result);
     join_close(join);
     free(join);

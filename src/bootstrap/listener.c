@@ -35,7 +35,7 @@ static struct newcomer *newcomer_of(struct poll_source *source)
 }
 
 /* Takes the newcomer apart; its descriptor remains. */
-static int forget(struct newcomer *newcomer)
+static int listener_forget(struct newcomer *newcomer)
 {
     poller_remove(newcomer->listener->poller, &newcomer->source);
     list_remove(&newcomer->node);
@@ -45,21 +45,21 @@ static int forget(struct newcomer *newcomer)
     return fd;
 }
 
-static void drop(struct newcomer *newcomer, const char *why)
+static void listener_drop(struct newcomer *newcomer, const char *why)
 {
     struct listener *listener = newcomer->listener;
     log_info("bootstrap: dropped a connection: %s", why);
     listener->counters->strangers++;
     struct stream last;
-    stream_init(&last, forget(newcomer), NULL, 0, listener->counters);
+    stream_init(&last, listener_forget(newcomer), NULL, 0, listener->counters);
     stream_close(&last);
 }
 
-static void refuse(struct newcomer *newcomer, enum boot_reason reason, const char *why)
+static void listener_refuse(struct newcomer *newcomer, enum boot_reason reason, const char *why)
 {
     struct boot_failed failed = {.reason = reason, .rank = BOOT_NOBODY, .a = BOOT_VERSION};
     stream_send(&newcomer->stream, BOOT_FAILED, &failed, sizeof failed);
-    drop(newcomer, why);
+    listener_drop(newcomer, why);
 }
 
 static void check_hello(struct newcomer *newcomer)
@@ -68,17 +68,17 @@ static void check_hello(struct newcomer *newcomer)
     struct boot_hello hello;
     uint8_t challenge[16];
     if (stream_header(&newcomer->stream)->type != BOOT_HELLO) {
-        drop(newcomer, "its first frame was no hello");
+        listener_drop(newcomer, "its first frame was no hello");
         return;
     }
     memcpy(&hello, stream_body(&newcomer->stream), sizeof hello);
     memcpy(challenge, newcomer->challenge, sizeof challenge);
     if (!boot_proven(listener->nonce, BOOT_HELLO, challenge, hello.random, &hello, sizeof hello)) {
-        refuse(newcomer, BOOT_BAD_PROOF, "it does not know the nonce");
+        listener_refuse(newcomer, BOOT_BAD_PROOF, "it does not know the nonce");
         return;
     }
     listener->counters->accepted++;
-    listener->hello(listener, forget(newcomer), &hello, challenge);
+    listener->hello(listener, listener_forget(newcomer), &hello, challenge);
 }
 
 static void newcomer_ready(struct poll_source *source, uint32_t events)
@@ -91,16 +91,16 @@ static void newcomer_ready(struct poll_source *source, uint32_t events)
         check_hello(newcomer);
         break;
     case STREAM_OTHER_ORDER:
-        drop(newcomer, "it runs on a machine with the other byte order");
+        listener_drop(newcomer, "it runs on a machine with the other byte order");
         break;
     case STREAM_OTHER_VERSION:
-        refuse(newcomer, BOOT_BAD_VERSION, "it speaks another version of the protocol");
+        listener_refuse(newcomer, BOOT_BAD_VERSION, "it speaks another version of the protocol");
         break;
     case STREAM_ENDED:
-        drop(newcomer, "it hung up");
+        listener_drop(newcomer, "it hung up");
         break;
     default:
-        drop(newcomer, "it does not speak our protocol");
+        listener_drop(newcomer, "it does not speak our protocol");
     }
 }
 
@@ -110,7 +110,7 @@ static struct newcomer *oldest(struct listener *listener)
 }
 
 /* False if there is no memory; the descriptor is closed then. */
-static bool welcome(struct listener *listener, int fd)
+static bool listener_welcome(struct listener *listener, int fd)
 {
     struct boot_challenge challenge;
     struct newcomer *newcomer = malloc(sizeof *newcomer);
@@ -127,7 +127,7 @@ static bool welcome(struct listener *listener, int fd)
     listener->waiting_count++;
     if (poller_add(listener->poller, &newcomer->source, EPOLLIN) != TUTTI_SUCCESS ||
         !stream_send(&newcomer->stream, BOOT_CHALLENGE, &challenge, sizeof challenge))
-        drop(newcomer, "it broke");
+        listener_drop(newcomer, "it broke");
     return true;
 }
 
@@ -140,7 +140,7 @@ static void relieve(struct listener *listener, int error)
     if (!listener->full_since)
         listener->full_since = clock_ns();
     if (victim) {
-        drop(victim, "too many open files or no memory");
+        listener_drop(victim, "too many open files or no memory");
         return;
     }
     poller_remove(listener->poller, &listener->source);
@@ -164,8 +164,8 @@ static void listener_ready(struct poll_source *source, uint32_t events)
         if (fd < 0)
             return;
         if (listener->waiting_count >= listener->room)
-            drop(oldest(listener), "newer ones came before it proved anything");
-        if (!welcome(listener, fd)) {
+            listener_drop(oldest(listener), "newer ones came before it proved anything");
+        if (!listener_welcome(listener, fd)) {
             relieve(listener, ENOMEM);
             return;
         }
@@ -220,7 +220,7 @@ void listener_close(struct listener *listener)
     if (!listener->open)
         return;
     while (oldest(listener))
-        close(forget(oldest(listener)));
+        close(listener_forget(oldest(listener)));
     if (!listener->paused)
         poller_remove(listener->poller, &listener->source);
     close(listener->source.fd);
@@ -230,7 +230,7 @@ void listener_close(struct listener *listener)
 void listener_tick(struct listener *listener, uint64_t now)
 {
     while (oldest(listener) && now >= oldest(listener)->deadline)
-        drop(oldest(listener), "it proved nothing in time");
+        listener_drop(oldest(listener), "it proved nothing in time");
     if (listener->paused && poller_add(listener->poller, &listener->source, EPOLLIN) == TUTTI_SUCCESS)
         listener->paused = false;
 }

@@ -178,7 +178,7 @@ static void member_lost(struct member *member)
 }
 
 /* Those that were not: a rank that dials again, after its connection broke, is the only one. */
-static void answer_all(struct bootstrap_root *root)
+static void root_answer_all(struct bootstrap_root *root)
 {
     for (uint32_t i = 0; i < root->nranks && !root->verdict.reason; i++) {
         struct member *member = root->seats[i].member;
@@ -292,7 +292,7 @@ static void keep_member(struct bootstrap_root *root, int fd, const struct boot_h
         !member_reply(member, BOOT_JOINED, &joined, sizeof joined))
         member_lost(member);
     else if (root->joined == root->nranks)
-        answer_all(root);
+        root_answer_all(root);
 }
 
 /* Half of the files this process may open, unless TUTTI_BOOTSTRAP_CONNECTIONS says otherwise. */
@@ -304,7 +304,7 @@ static uint64_t connections_allowed(void)
     return wanted ? (uint64_t)wanted : files.rlim_cur / 2;
 }
 
-static bool begin(struct bootstrap_root *root, uint32_t nranks)
+static bool root_begin(struct bootstrap_root *root, uint32_t nranks)
 {
     root->seats = calloc(nranks, sizeof *root->seats);
     if (!root->seats)
@@ -337,7 +337,7 @@ static bool wrong_hello(struct bootstrap_root *root, const struct boot_hello *he
         failed->a = hello->nranks;
         return true;
     }
-    if (!root->nranks && !begin(root, hello->nranks)) {
+    if (!root->nranks && !root_begin(root, hello->nranks)) {
         failed->reason = BOOT_BROKEN;
         return true;
     }
@@ -381,7 +381,7 @@ static uint32_t first_missing(const struct bootstrap_root *root)
     return rank;
 }
 
-static void give_up(struct bootstrap_root *root)
+static void root_give_up(struct bootstrap_root *root)
 {
     uint32_t missing = first_missing(root);
     if (missing < root->nranks)
@@ -443,7 +443,7 @@ static void root_tick(struct poll_source *source, uint32_t events)
         return;
     tell_missing(root, now);
     if (now >= root->deadline)
-        give_up(root);
+        root_give_up(root);
     if (now >= root->latest)
         finish(root);
     else

@@ -39,7 +39,7 @@ void stream_close(struct stream *stream)
 }
 
 /* Reads up to in_used == want. 1: there; 0: not yet; -1: ended. */
-static int fill(struct stream *stream, uint64_t want)
+static int bootstrap_stream_fill(struct stream *stream, uint64_t want)
 {
     while (stream->in_used < want) {
         ssize_t got = recv(stream->fd, stream->in + stream->in_used, want - stream->in_used, MSG_DONTWAIT);
@@ -66,7 +66,7 @@ static enum stream_state fault_state(enum boot_fault fault)
 
 enum stream_state stream_read(struct stream *stream)
 {
-    int got = fill(stream, sizeof(struct boot_header));
+    int got = bootstrap_stream_fill(stream, sizeof(struct boot_header));
     if (got <= 0)
         return got ? STREAM_ENDED : STREAM_MORE;
     const struct boot_header *header = stream_header(stream);
@@ -75,7 +75,7 @@ enum stream_state stream_read(struct stream *stream)
         return fault_state(fault);
     if (header->size > stream->in_room - sizeof *header)
         return STREAM_STRANGE;
-    got = fill(stream, sizeof *header + header->size);
+    got = bootstrap_stream_fill(stream, sizeof *header + header->size);
     if (got <= 0)
         return got ? STREAM_ENDED : STREAM_MORE;
     if (header->type == BOOT_DATA || !boot_check_body(header, stream_body(stream)))
@@ -100,7 +100,7 @@ void stream_next(struct stream *stream)
 }
 
 /* Bytes written until the socket is full; -1 if the connection broke. */
-static ssize_t push(struct stream *stream, const unsigned char *bytes, size_t size)
+static ssize_t bootstrap_stream_push(struct stream *stream, const unsigned char *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -117,7 +117,7 @@ static ssize_t push(struct stream *stream, const unsigned char *bytes, size_t si
     return (ssize_t)done;
 }
 
-static bool keep(struct stream *stream, const unsigned char *bytes, size_t size)
+static bool bootstrap_stream_keep(struct stream *stream, const unsigned char *bytes, size_t size)
 {
     if (!size)
         return true;
@@ -141,8 +141,8 @@ bool stream_send(struct stream *stream, enum boot_type type, const void *body, s
     memcpy(frame, &header, sizeof header);
     if (size)
         memcpy(frame + sizeof header, body, size);
-    ssize_t sent = push(stream, frame, sizeof header + size);
-    if (sent < 0 || !keep(stream, frame + sent, sizeof header + size - (size_t)sent))
+    ssize_t sent = bootstrap_stream_push(stream, frame, sizeof header + size);
+    if (sent < 0 || !bootstrap_stream_keep(stream, frame + sent, sizeof header + size - (size_t)sent))
         return false;
     stream->counters->messages_sent++;
     return true;
@@ -152,7 +152,7 @@ bool stream_flush(struct stream *stream)
 {
     if (!stream_pending(stream))
         return true;
-    ssize_t sent = push(stream, stream->out + stream->out_done, stream->out_size - stream->out_done);
+    ssize_t sent = bootstrap_stream_push(stream, stream->out + stream->out_done, stream->out_size - stream->out_done);
     if (sent < 0)
         return false;
     stream->out_done += (uint32_t)sent;

@@ -25,7 +25,7 @@ struct choice_by {
     int32_t color, key, rank, reserved;
 };
 
-static int by_key(const void *a, const void *b)
+static int child_by_key(const void *a, const void *b)
 {
     const struct choice_by *x = a, *y = b;
     if (x->key != y->key)
@@ -56,7 +56,7 @@ static tutti_result_t new_child(const struct comm_settings *settings, struct tut
 }
 
 /* All that needs no peer. */
-static void prepare(struct making *making, const tutti_config_t *config, tutti_result_t refused)
+static void child_prepare(struct making *making, const tutti_config_t *config, tutti_result_t refused)
 {
     const struct tutti_comm *parent = making->parent;
     struct comm_settings settings = {.timeout_ms = parent->settings.timeout_ms, .executor = parent->settings.executor};
@@ -73,7 +73,7 @@ void making_split(struct making *making, struct tutti_comm *parent, int color, i
                   tutti_result_t refused)
 {
     *making = (struct making){.parent = parent, .color = color, .key = key, .has_child = color >= 0};
-    prepare(making, config, refused);
+    child_prepare(making, config, refused);
 }
 
 void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count,
@@ -82,7 +82,7 @@ void making_shrink(struct making *making, struct tutti_comm *parent, const int *
     int nranks = parent->team->nranks;
     *making = (struct making){
         .parent = parent, .has_child = true, .shrinks = true, .list_is_wrong = refused != TUTTI_SUCCESS};
-    prepare(making, config, refused);
+    child_prepare(making, config, refused);
     making->is_out = calloc((size_t)nranks, sizeof *making->is_out);
     for (int i = 0; making->is_out && excluded && i < count; i++)
         if (excluded[i] >= 0 && excluded[i] < nranks && excluded[i] != parent->team->rank)
@@ -91,7 +91,7 @@ void making_shrink(struct making *making, struct tutti_comm *parent, const int *
 
 /* ---- Making it ---- */
 
-static tutti_result_t open_team(struct making *making, uint64_t id, const int *members, int count)
+static tutti_result_t child_open_team(struct making *making, uint64_t id, const int *members, int count)
 {
     struct tutti_comm *child = making->child;
     const struct team *of = making->parent->team;
@@ -112,7 +112,7 @@ static tutti_result_t open_team(struct making *making, uint64_t id, const int *m
 }
 
 /* What all ranks of the parent report is the child's cause, too. */
-static void pass_on(const struct team *parent, struct team *child)
+static void child_pass_on(const struct team *parent, struct team *child)
 {
     struct wire_abort news = team_news(parent);
     memset(news.from, 0, sizeof news.from); /* the child's peers have heard nothing yet */
@@ -130,7 +130,7 @@ static tutti_result_t fail_child(struct making *making, tutti_result_t result)
     if (!team)
         return error_note(result, "%s", sentence);
     if (atomic_load(&making->parent->team->failed) && !making->shrinks)
-        pass_on(making->parent->team, team);
+        child_pass_on(making->parent->team, team);
     else
         team_fail(team, result, -1, sentence);
     team_report(team); /* others wait for this rank, or will */
@@ -151,14 +151,14 @@ static int members_of(struct choice_by *all, int nranks, int color, int *members
     for (int rank = 0; rank < nranks; rank++)
         if (all[rank].color == color)
             all[count++] = all[rank];
-    qsort(all, (size_t)count, sizeof *all, by_key);
+    qsort(all, (size_t)count, sizeof *all, child_by_key);
     for (; listed < count; listed++)
         members[listed] = all[listed].rank;
     return count;
 }
 
 /* What threads of the parent's still carry in its team would mix with what members tell one another there. */
-static tutti_result_t settle(struct tutti_comm *parent)
+static tutti_result_t child_settle(struct tutti_comm *parent)
 {
     return parent->executor->uses_team ? parent->executor->ops.wait(parent->executor) : TUTTI_SUCCESS;
 }
@@ -168,7 +168,7 @@ static tutti_result_t split_among(struct making *making, struct choice_by *all, 
 {
     struct team *team = making->parent->team;
     struct choice_by mine = {.color = making->color, .key = making->key, .rank = team->rank};
-    making_refuse(making, all && members ? settle(making->parent)
+    making_refuse(making, all && members ? child_settle(making->parent)
                                          : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
     making_refuse(making, random_bytes(&mine.number, sizeof mine.number));
     tutti_result_t result = comm_agree(team, refusal(making));
@@ -178,7 +178,7 @@ static tutti_result_t split_among(struct making *making, struct choice_by *all, 
         return result;
     if (making->has_child) {
         int count = members_of(all, team->nranks, making->color, members);
-        result = open_team(making, mix64(all[0].number), members, count);
+        result = child_open_team(making, mix64(all[0].number), members, count);
     }
     result = comm_agree(team, result);
     return result == TUTTI_SUCCESS && making->has_child ? share_all(making->child) : result;
@@ -203,7 +203,7 @@ static tutti_result_t make_remaining(struct making *making, const struct meeting
 {
     tutti_result_t result = refusal(making);
     if (result == TUTTI_SUCCESS)
-        result = open_team(making, id, call->members, call->count);
+        result = child_open_team(making, id, call->members, call->count);
     if (result == TUTTI_SUCCESS)
         result = share_all(making->child);
     return result == TUTTI_SUCCESS ? comm_agree(making->child->team, TUTTI_SUCCESS)
@@ -259,7 +259,7 @@ static tutti_result_t run_shrink(struct making *making)
 /* ---- Now or later ---- */
 
 /* The user, if he has the child already, finds how it ended. */
-static void record(struct tutti_comm *child, tutti_result_t result)
+static void child_record(struct tutti_comm *child, tutti_result_t result)
 {
     if (!child)
         return;
@@ -268,7 +268,7 @@ static void record(struct tutti_comm *child, tutti_result_t result)
     atomic_store_explicit(&child->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
 }
 
-static tutti_result_t run(struct making *making)
+static tutti_result_t child_run(struct making *making)
 {
     tutti_result_t result = making->shrinks ? run_shrink(making) : run_split(making);
     free(making->is_out);
@@ -278,20 +278,20 @@ static tutti_result_t run(struct making *making)
 
 tutti_result_t making_run(struct making *making)
 {
-    tutti_result_t result = run(making);
-    record(making->child, result);
+    tutti_result_t result = child_run(making);
+    child_record(making->child, result);
     return result;
 }
 
-static void *maker(void *argument)
+static void *child_maker(void *argument)
 {
     struct making *making = argument;
     struct tutti_comm *parent = making->parent, *child = making->child;
-    tutti_result_t result = run(making);
+    tutti_result_t result = child_run(making);
     free(making);
     atomic_store_explicit(&parent->state, COMM_READY,
                           memory_order_release); /* before the child's: who has that uses both */
-    record(child, result);
+    child_record(child, result);
     if (child) {
         pthread_mutex_lock(&child->joining);
         atomic_store(&child->parent, NULL);
@@ -313,7 +313,7 @@ static bool run_later(const struct making *wanted)
         atomic_store(&child->parent, parent);
     atomic_store(&parent->state, COMM_MAKING);
     pthread_mutex_lock(&parent->joining);
-    bool runs = thread_start(&parent->maker, "tutti-maker", maker, making) == TUTTI_SUCCESS;
+    bool runs = thread_start(&parent->maker, "tutti-maker", child_maker, making) == TUTTI_SUCCESS;
     pthread_mutex_unlock(&parent->joining);
     if (runs)
         return true;

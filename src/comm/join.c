@@ -51,7 +51,7 @@ static tutti_result_t refuse_setting(enum param_id id, int me, int rank, uint64_
                      param_row(id)->name, me, param_text(id), rank, there);
 }
 
-static tutti_result_t introduce(const struct tutti_comm *comm, struct introduction *mine)
+static tutti_result_t comm_join_introduce(const struct tutti_comm *comm, struct introduction *mine)
 {
     enum param_id ids[PARAM_SAME_COUNT];
     shared_settings(ids);
@@ -65,7 +65,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     return random_bytes(&mine->random, sizeof mine->random);
 }
 
-static tutti_result_t compare(const struct introduction *all, int nranks, int me)
+static tutti_result_t comm_join_compare(const struct introduction *all, int nranks, int me)
 {
     enum param_id ids[PARAM_SAME_COUNT];
     shared_settings(ids);
@@ -114,17 +114,17 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
     return result;
 }
 
-static tutti_result_t meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
+static tutti_result_t comm_join_meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
 {
     int nranks = comm->settings.nranks;
     struct introduction mine, *all = calloc((size_t)nranks, sizeof *all);
     if (!all)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
-    tutti_result_t result = introduce(comm, &mine);
+    tutti_result_t result = comm_join_introduce(comm, &mine);
     if (result == TUTTI_SUCCESS)
         result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
-        result = compare(all, nranks, comm->settings.rank);
+        result = comm_join_compare(all, nranks, comm->settings.rank);
     if (result == TUTTI_SUCCESS)
         result = make_team(comm, all);
     free(all);
@@ -154,7 +154,7 @@ static tutti_result_t join(struct tutti_comm *comm)
     double connected = ms_since(&since);
     if (result == TUTTI_SUCCESS) {
         bootstrap_counters(bootstrap, &counters);
-        result = meet(comm, bootstrap);
+        result = comm_join_meet(comm, bootstrap);
     }
     bootstrap_close(bootstrap);
     double met = ms_since(&since);
@@ -206,7 +206,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
     return result;
 }
 
-static void *maker(void *argument)
+static void *comm_join_maker(void *argument)
 {
     comm_join(argument);
     return NULL;
@@ -215,7 +215,7 @@ static void *maker(void *argument)
 tutti_result_t comm_join_later(struct tutti_comm *comm)
 {
     pthread_mutex_lock(&comm->joining);
-    tutti_result_t result = thread_start(&comm->maker, "tutti-maker", maker, comm);
+    tutti_result_t result = thread_start(&comm->maker, "tutti-maker", comm_join_maker, comm);
     pthread_mutex_unlock(&comm->joining);
     if (result == TUTTI_SUCCESS)
         return TUTTI_SUCCESS;

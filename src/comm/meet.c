@@ -69,7 +69,7 @@ static void decide(struct meeting *meeting, uint64_t child)
     remember_arrivals(meeting);
 }
 
-static void fail(struct meeting *meeting, const struct wire_abort *why)
+static void meet_fail(struct meeting *meeting, const struct wire_abort *why)
 {
     struct wire_abort news = *why;
     if (meeting->failed)
@@ -92,7 +92,7 @@ static struct arrival *make_arrival(struct meeting *meeting, int rank)
     if (!arrival) { /* it will wait for us in vain, unless our visit ends */
         struct wire_abort why =
             team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, "no memory for what another rank says");
-        fail(meeting, &why);
+        meet_fail(meeting, &why);
         return NULL;
     }
     arrival->rank = rank;
@@ -128,7 +128,7 @@ static void came(struct meeting *meeting, int from, const struct wire_word *word
     arrival->met |= meeting->visit && (!meeting->failed || arrival->seen);
 }
 
-static void left(struct meeting *meeting, int from, const struct wire_word *word)
+static void meet_left(struct meeting *meeting, int from, const struct wire_word *word)
 {
     struct arrival *arrival = make_arrival(meeting, from);
     bool here = meeting->visit && word->yours == meeting->visit;
@@ -140,11 +140,11 @@ static void left(struct meeting *meeting, int from, const struct wire_word *word
     struct wire_abort why = word->why;
     why.result = (int32_t)failure_here((tutti_result_t)why.result);
     if (here)
-        fail(meeting, &why);
+        meet_fail(meeting, &why);
     arrival->owes = word->owes; /* not before: its visit that goes on does not concern ours */
 }
 
-static void hear(void *context, int from, const struct wire_word *word)
+static void meet_hear(void *context, int from, const struct wire_word *word)
 {
     struct meeting *meeting = context;
     struct arrival *arrival = find_arrival(meeting, from);
@@ -162,7 +162,7 @@ static void hear(void *context, int from, const struct wire_word *word)
             decide(meeting, word->child);
         break;
     case WIRE_WORD_LEAVE:
-        left(meeting, from, word);
+        meet_left(meeting, from, word);
         break;
     default:
         break;
@@ -173,7 +173,7 @@ void meeting_open(struct meeting *meeting, struct team *team)
 {
     meeting->team = team;
     list_init(&meeting->arrivals);
-    team_on_words(team, hear, meeting);
+    team_on_words(team, meet_hear, meeting);
 }
 
 void meeting_close(struct meeting *meeting)
@@ -200,7 +200,7 @@ void meeting_close(struct meeting *meeting)
 
 static tutti_result_t fail_for(struct meeting *meeting, struct wire_abort why)
 {
-    fail(meeting, &why);
+    meet_fail(meeting, &why);
     return TUTTI_IN_PROGRESS; /* the next look finds it */
 }
 
@@ -252,7 +252,7 @@ static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t sile
 }
 
 /* It may have left because of another's death; but not of one that all of this meeting leave out. */
-static tutti_result_t is_gone(struct meeting *meeting, int rank)
+static tutti_result_t meet_is_gone(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;
     char why[100], sentence[TEAM_SENTENCE];
@@ -265,7 +265,7 @@ static tutti_result_t is_gone(struct meeting *meeting, int rank)
 }
 
 /* Ranks that live may be late for as long as they like. */
-static tutti_result_t look_at(struct meeting *meeting, int rank)
+static tutti_result_t meet_look_at(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;
     struct link *link;
@@ -275,7 +275,7 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
     if (result != TUTTI_SUCCESS)
         return fail_for(meeting, team_cause(team, result, team->rank, error_last()));
     if (link_is_lost(link)) {
-        return is_gone(meeting, rank);
+        return meet_is_gone(meeting, rank);
     }
     uint64_t silence = engine_silence(team->engine, link, clock_ns());
     return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
@@ -298,7 +298,7 @@ static void look_for_dead(struct meeting *meeting)
     }
 }
 
-static void look(struct meeting *meeting)
+static void meet_look(struct meeting *meeting)
 {
     look_for_dead(meeting);
     list_each(node, &meeting->arrivals)
@@ -308,14 +308,14 @@ static void look(struct meeting *meeting)
             differ(meeting, arrival);
     }
     for (int i = 0; i < meeting->belows; i++)
-        look_at(meeting, meeting->below[i]);
+        meet_look_at(meeting, meeting->below[i]);
     if (meeting->up >= 0)
-        look_at(meeting, meeting->up);
+        meet_look_at(meeting, meeting->up);
 }
 
 /* ---- Going on ---- */
 
-static void say(struct meeting *meeting, int to, struct wire_word word)
+static void meet_say(struct meeting *meeting, int to, struct wire_word word)
 {
     const struct arrival *arrival = find_arrival(meeting, to);
     word.visit = meeting->visit;
@@ -330,9 +330,9 @@ static void come(struct meeting *meeting)
 {
     struct wire_word word = {.kind = WIRE_WORD_COME, .list = meeting->list};
     for (int i = 0; i < meeting->belows; i++)
-        say(meeting, meeting->below[i], word);
+        meet_say(meeting, meeting->below[i], word);
     if (meeting->up >= 0)
-        say(meeting, meeting->up, word);
+        meet_say(meeting, meeting->up, word);
 }
 
 /* A rank below that is not here with all below it; -1: none. */
@@ -346,7 +346,7 @@ static int missing_below(const struct meeting *meeting)
     return -1;
 }
 
-static void draw(struct meeting *meeting)
+static void meet_draw(struct meeting *meeting)
 {
     uint64_t child;
     if (random_bytes(&child, sizeof child) == TUTTI_SUCCESS)
@@ -355,46 +355,46 @@ static void draw(struct meeting *meeting)
         fail_for(meeting, team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, error_last()));
 }
 
-static tutti_result_t advance(struct meeting *meeting)
+static tutti_result_t meet_advance(struct meeting *meeting)
 {
     uint64_t above = meeting->up < 0 ? 0 : visit_of(find_arrival(meeting, meeting->up));
     if (missing_below(meeting) >= 0)
         return TUTTI_IN_PROGRESS;
     if (meeting->up < 0)
-        draw(meeting);
+        meet_draw(meeting);
     if (above && above != meeting->told) {
-        say(meeting, meeting->up, (struct wire_word){.kind = WIRE_WORD_READY});
+        meet_say(meeting, meeting->up, (struct wire_word){.kind = WIRE_WORD_READY});
         meeting->told = above;
     }
     if (!meeting->child)
         return TUTTI_IN_PROGRESS;
     for (int i = 0; i < meeting->belows; i++)
-        say(meeting, meeting->below[i], (struct wire_word){.kind = WIRE_WORD_GO, .child = meeting->child});
+        meet_say(meeting, meeting->below[i], (struct wire_word){.kind = WIRE_WORD_GO, .child = meeting->child});
     return TUTTI_SUCCESS;
 }
 
-static int awaited(const struct meeting *meeting)
+static int meet_awaited(const struct meeting *meeting)
 {
     int below = missing_below(meeting);
     return below >= 0 ? below : meeting->up;
 }
 
-static tutti_result_t attempt(struct meeting *meeting)
+static tutti_result_t meet_attempt(struct meeting *meeting)
 {
     tutti_result_t result = TUTTI_IN_PROGRESS;
-    look(meeting);
+    meet_look(meeting);
     if (!meeting->failed)
-        result = advance(meeting);
+        result = meet_advance(meeting);
     return meeting->failed
                ? error_set((tutti_result_t)meeting->why.result, "rank %d: %s", meeting->team->rank, meeting->why.text)
                : result;
 }
 
-static void watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
+static void meet_watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
 {
     char sentence[200];
     struct team *team = meeting->team;
-    int rank = awaited(meeting);
+    int rank = meet_awaited(meeting);
     if (atomic_load(&meeting->aborts) != aborts)
         snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in tutti_comm_shrink()", team->rank);
     else if (clock_passed(deadline))
@@ -407,28 +407,28 @@ static void watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
                                  sentence));
 }
 
-static void warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
+static void meet_warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
 {
     if (!clock_passed(*next))
         return;
     *next = clock_deadline_ms(WARN_MS);
     log_warn("rank %d has waited %.0f s in tutti_comm_shrink() for rank %d, which has not called it with the same "
              "list, or waits for others there",
-             meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, awaited(meeting));
+             meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, meet_awaited(meeting));
 }
 
-static tutti_result_t wait_for_all(struct meeting *meeting, unsigned aborts, uint64_t deadline)
+static tutti_result_t meet_wait_for_all(struct meeting *meeting, unsigned aborts, uint64_t deadline)
 {
     struct engine *engine = meeting->team->engine;
     uint64_t since = clock_ns(), next = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_WARN));
     for (;;) {
         lock_take(&engine->lock);
         engine_poll(engine);
-        tutti_result_t result = attempt(meeting);
+        tutti_result_t result = meet_attempt(meeting);
         if (result == TUTTI_IN_PROGRESS)
-            watch(meeting, aborts, deadline);
+            meet_watch(meeting, aborts, deadline);
         if (result == TUTTI_IN_PROGRESS)
-            warn(meeting, since, &next);
+            meet_warn(meeting, since, &next);
         lock_release(&engine->lock);
         if (result != TUTTI_IN_PROGRESS)
             return result;
@@ -436,7 +436,7 @@ static tutti_result_t wait_for_all(struct meeting *meeting, unsigned aborts, uin
     }
 }
 
-static void place(struct meeting *meeting, const struct meeting_call *call)
+static void meet_place(struct meeting *meeting, const struct meeting_call *call)
 {
     int mine = 0;
     while (call->members[mine] != meeting->team->rank)
@@ -447,7 +447,7 @@ static void place(struct meeting *meeting, const struct meeting_call *call)
         meeting->below[meeting->belows++] = call->members[i];
 }
 
-static void write_down(struct meeting *meeting, const struct meeting_call *call)
+static void meet_write_down(struct meeting *meeting, const struct meeting_call *call)
 {
     struct wire_list *list = &meeting->list;
     *list = (struct wire_list){0};
@@ -472,8 +472,8 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
     meeting->team->away_since = clock_ns();
     meeting->told = meeting->child = 0;
     meeting->failed = false;
-    place(meeting, call);
-    write_down(meeting, call);
+    meet_place(meeting, call);
+    meet_write_down(meeting, call);
     list_each(node, &meeting->arrivals)
     {
         struct arrival *arrival = list_entry(node, struct arrival, node);
@@ -481,12 +481,12 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
     }
     come(meeting);
     lock_release(&meeting->team->engine->lock);
-    tutti_result_t result = wait_for_all(meeting, aborts, call->deadline);
+    tutti_result_t result = meet_wait_for_all(meeting, aborts, call->deadline);
     *child = meeting->child;
     return result;
 }
 
-static void part(struct meeting *meeting, int rank)
+static void meet_part(struct meeting *meeting, int rank)
 {
     struct arrival *arrival = make_arrival(meeting, rank);
     struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
@@ -499,23 +499,23 @@ static void part(struct meeting *meeting, int rank)
 }
 
 /* From neighbours, and from whoever else was here with another list. */
-static void leave(struct meeting *meeting)
+static void meet_leave(struct meeting *meeting)
 {
     list_each(node, &meeting->arrivals)
     {
         const struct arrival *arrival = list_entry(node, struct arrival, node);
         if (arrival->seen && differs(meeting, arrival))
-            part(meeting, arrival->rank);
+            meet_part(meeting, arrival->rank);
     }
     for (int i = 0; i < meeting->belows; i++)
-        part(meeting, meeting->below[i]);
+        meet_part(meeting, meeting->below[i]);
     if (meeting->up >= 0)
-        part(meeting, meeting->up);
+        meet_part(meeting, meeting->up);
     meeting->missed = meeting->why;
 }
 
 /* What was of this attempt is over. */
-static void dismiss(const struct meeting *meeting, struct arrival *arrival)
+static void meet_dismiss(const struct meeting *meeting, struct arrival *arrival)
 {
     if (arrival->visit == arrival->seen && !meeting->is_out[arrival->rank])
         arrival->visit = 0;
@@ -527,10 +527,10 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
 {
     lock_take(&meeting->team->engine->lock);
     if (cause)
-        fail(meeting, cause);
+        meet_fail(meeting, cause);
     if (cause)
-        leave(meeting);
-    list_each(node, &meeting->arrivals) dismiss(meeting, list_entry(node, struct arrival, node));
+        meet_leave(meeting);
+    list_each(node, &meeting->arrivals) meet_dismiss(meeting, list_entry(node, struct arrival, node));
     meeting->visit = 0;
     meeting->team->stays_away = NULL;
     lock_release(&meeting->team->engine->lock);

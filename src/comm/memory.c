@@ -26,15 +26,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registrations = {&registrations, &registrations};
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void comm_memory_forget(void)
 {
     pthread_mutex_init(&lock, NULL);
     fork_forget(&registrations);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void comm_memory_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(comm_memory_forget);
 }
 
 tutti_result_t memory_alloc(void **out, size_t size)

@@ -27,15 +27,15 @@ static struct list roots = {&roots, &roots};
 static _Atomic pid_t owner; /* of the roots; 0: there were none */
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void roots_forget(void)
 {
     pthread_mutex_init(&lock, NULL);
     fork_forget(&roots);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void roots_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(roots_forget);
 }
 
 typedef tutti_result_t open_fn(void *context, struct poller *poller, struct bootstrap_root **out);
@@ -104,7 +104,7 @@ static bool is_of(const struct root *root, const tutti_unique_id_t *id)
 }
 
 /* Takes out those that have done their work, that of `unwanted` if it is not NULL, or all; frees them. */
-static void sweep(bool all, const tutti_unique_id_t *unwanted)
+static void comm_roots_sweep(bool all, const tutti_unique_id_t *unwanted)
 {
     struct list done;
     list_init(&done);
@@ -124,7 +124,7 @@ static void sweep(bool all, const tutti_unique_id_t *unwanted)
 
 void roots_sweep(void)
 {
-    sweep(false, NULL);
+    comm_roots_sweep(false, NULL);
 }
 
 static bool is_unheard(const tutti_unique_id_t *id)
@@ -145,7 +145,7 @@ void roots_give_up(const tutti_unique_id_t *id)
     uint64_t deadline = clock_deadline_ms(HEAR_MS);
     while (is_unheard(id) && !clock_passed(deadline))
         usleep(200);
-    sweep(false, id);
+    comm_roots_sweep(false, id);
 }
 
 static bool any_hangs(void)
@@ -166,7 +166,7 @@ void roots_settle(void)
     uint64_t deadline = clock_deadline_ms(SETTLE_MS);
     while (any_hangs() && !clock_passed(deadline))
         usleep(200);
-    sweep(false, NULL);
+    comm_roots_sweep(false, NULL);
 }
 
 /*
@@ -176,5 +176,5 @@ void roots_settle(void)
 __attribute__((destructor)) static void close_at_exit(void)
 {
     if (owner == getpid())
-        sweep(true, NULL);
+        comm_roots_sweep(true, NULL);
 }

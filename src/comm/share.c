@@ -51,12 +51,12 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 enum { ARENA, MAILBOX, SHARES };
 
 /* Of what `rank` is to get: ranks of one process take out of one table. */
-static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
+static uint64_t comm_share_key_of(const struct tutti_comm *comm, int what, int rank)
 {
     return mix64(comm->id + (uint64_t)what) + (uint64_t)rank;
 }
 
-static tutti_result_t is_gone(struct team *team, int rank, const char *did)
+static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char *did)
 {
     char why[100];
     snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team->process[rank].pid, did);
@@ -64,20 +64,20 @@ static tutti_result_t is_gone(struct team *team, int rank, const char *did)
 }
 
 /* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
-static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
+static tutti_result_t comm_share_give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
     const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
     struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
     if (team_is_here(team, rank))
-        return keep_here(comm->engine, key_of(comm, what, rank), *fd);
+        return keep_here(comm->engine, comm_share_key_of(comm, what, rank), *fd);
     if (!link && !clock_passed(comm->share_until))
         return TUTTI_IN_PROGRESS;
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
-        return is_gone(team, rank, "got");
+        return comm_share_is_gone(team, rank, "got");
     if (result == TUTTI_SUCCESS)
-        result = link_share(link, key_of(comm, what, rank), *fd);
+        result = link_share(link, comm_share_key_of(comm, what, rank), *fd);
     return result == TUTTI_REMOTE_ERROR ? TUTTI_IN_PROGRESS
                                         : result; /* its lane has ended: the next look finds the link lost */
 }
@@ -92,7 +92,7 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
 }
 
 /* It may have failed before there was a link to tell us on. */
-static void ask(const struct tutti_comm *comm, int rank, uint64_t *at)
+static void comm_share_ask(const struct tutti_comm *comm, int rank, uint64_t *at)
 {
     const struct team *team = comm->team;
     const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
@@ -120,7 +120,7 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
         if (result != TUTTI_SUCCESS && team_failure(comm->team) != TUTTI_SUCCESS)
             result = team_failure(comm->team);
         if (result == TUTTI_IN_PROGRESS)
-            ask(comm, rank, &ask_at);
+            comm_share_ask(comm, rank, &ask_at);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
@@ -133,23 +133,23 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
     }
 }
 
-static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
+static tutti_result_t comm_share_take(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
     struct link *link = NULL;
-    *fd = engine_take_shared(comm->engine, key_of(comm, what, team->rank));
+    *fd = engine_take_shared(comm->engine, comm_share_key_of(comm, what, team->rank));
     if (*fd == SHARED_NO_ROOM)
         return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for shared memory; raise ulimit -n");
     if (*fd >= 0)
         return TUTTI_SUCCESS;
     tutti_result_t result = team_is_here(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link && link_is_lost(link))
-        return is_gone(team, rank, "gave");
+        return comm_share_is_gone(team, rank, "gave");
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
 }
 
 /* To those below us in the tree, who connect to us: if both sides did, half of the lanes would be in vain. */
-static tutti_result_t hand_down(struct tutti_comm *comm, int what, int *fd)
+static tutti_result_t comm_share_hand_down(struct tutti_comm *comm, int what, int *fd)
 {
     int first = BRANCHES * comm->team->rank + 1, end = first + BRANCHES;
     tutti_result_t result = TUTTI_SUCCESS;
@@ -157,19 +157,20 @@ static tutti_result_t hand_down(struct tutti_comm *comm, int what, int *fd)
     if (end > comm->team->nranks)
         end = comm->team->nranks;
     for (int rank = first; rank < end && result == TUTTI_SUCCESS; rank++)
-        result = persist(comm, give, what, rank, fd);
+        result = persist(comm, comm_share_give, what, rank, fd);
     return result;
 }
 
 /* *fd is the caller's to close, if it is not -1, whatever comes back. */
-static tutti_result_t share(struct tutti_comm *comm, int what, tutti_result_t (*create)(int nranks, int *fd), int *fd)
+static tutti_result_t comm_share_share(struct tutti_comm *comm, int what, tutti_result_t (*create)(int nranks, int *fd),
+                                       int *fd)
 {
     int rank = comm->team->rank;
     *fd = -1;
     tutti_result_t result =
-        rank ? persist(comm, take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
+        rank ? persist(comm, comm_share_take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
     comm->shares_taken += rank && result == TUTTI_SUCCESS;
-    return result == TUTTI_SUCCESS ? hand_down(comm, what, fd) : result;
+    return result == TUTTI_SUCCESS ? comm_share_hand_down(comm, what, fd) : result;
 }
 
 void share_forget(struct tutti_comm *comm)
@@ -178,7 +179,7 @@ void share_forget(struct tutti_comm *comm)
         return;
     lock_take(&comm->engine->lock);
     for (int what = comm->shares_taken; what < SHARES; what++) {
-        int fd = engine_take_shared(comm->engine, key_of(comm, what, comm->team->rank));
+        int fd = engine_take_shared(comm->engine, comm_share_key_of(comm, what, comm->team->rank));
         if (fd >= 0)
             close(fd);
     }
@@ -188,7 +189,7 @@ void share_forget(struct tutti_comm *comm)
 static tutti_result_t share_arena(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, ARENA, arena_create, &fd);
+    tutti_result_t result = comm_share_share(comm, ARENA, arena_create, &fd);
     if (result == TUTTI_SUCCESS)
         result = shared_open(comm->team, fd);
     if (fd >= 0)
@@ -199,7 +200,7 @@ static tutti_result_t share_arena(struct tutti_comm *comm)
 static tutti_result_t share_gpu(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, MAILBOX, executor_gpu.create_shared, &fd);
+    tutti_result_t result = comm_share_share(comm, MAILBOX, executor_gpu.create_shared, &fd);
     if (result == TUTTI_SUCCESS)
         result = executor_gpu.open(comm->team, &comm->settings.executor, fd, &comm->executor);
     if (fd >= 0)

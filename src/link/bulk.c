@@ -31,7 +31,7 @@ static uint32_t segment_count(uint64_t length, uint64_t segment)
 }
 
 /* Makes `table` longer than `index`. */
-static bool grow(void ***table, uint32_t *size, uint32_t index)
+static bool link_bulk_grow(void ***table, uint32_t *size, uint32_t index)
 {
     uint32_t bigger = *size ? *size : 16;
     while (bigger <= index)
@@ -53,7 +53,7 @@ static uint32_t free_slot(void ***table, uint32_t *size, uint32_t most)
     uint32_t slot = 0;
     while (slot < *size && (*table)[slot])
         slot++;
-    return slot < most && grow(table, size, slot) ? slot : most;
+    return slot < most && link_bulk_grow(table, size, slot) ? slot : most;
 }
 
 /* The caller's memory is not what the call says: neither the peer's fault nor the lane's. */
@@ -69,12 +69,12 @@ static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wir
                       at ? at : data, length, data, sends ? "to" : "for what comes from", sends ? tag->to : tag->from);
 }
 
-static tutti_result_t refuse_source(const struct link_send *send)
+static tutti_result_t link_bulk_refuse_source(const struct link_send *send)
 {
     return refuse_memory(&send->tag, &send->call, true, send->data, send->length);
 }
 
-static tutti_result_t refuse_target(const struct link_recv *recv)
+static tutti_result_t link_bulk_refuse_target(const struct link_recv *recv)
 {
     return refuse_memory(&recv->tag, &recv->call, false, recv->data, recv->length);
 }
@@ -82,7 +82,7 @@ static tutti_result_t refuse_target(const struct link_recv *recv)
 void bulk_credit(struct link *link, struct link_recv *recv)
 {
     if (!reach_ends_writable(recv->data, recv->length)) {
-        match_finish_recv(link, recv, refuse_target(recv));
+        match_finish_recv(link, recv, link_bulk_refuse_target(recv));
         return;
     }
     uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT);
@@ -164,7 +164,7 @@ static void finish_send(struct link *link, struct link_send *send, tutti_result_
 
 static bool register_send(struct link *link, struct link_send *send)
 {
-    if (!grow((void ***)&link->sending, &link->sending_size, send->slot) || link->sending[send->slot])
+    if (!link_bulk_grow((void ***)&link->sending, &link->sending_size, send->slot) || link->sending[send->slot])
         return false;
     uint32_t id = free_slot((void ***)&link->reading, &link->reading_size, MAX_IDS);
     send->lane_of = send->segments <= sizeof send->lane_of_few ? send->lane_of_few : malloc(send->segments);
@@ -203,7 +203,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
         return;
     }
     if (!reach_ends_readable(send->data, send->length)) {
-        finish_send(link, send, refuse_source(send));
+        finish_send(link, send, link_bulk_refuse_source(send));
         return;
     }
     send->memory = memory_meet(link, send, &early->memory);
@@ -222,7 +222,7 @@ static uint32_t queue_of(const struct link_lane *lane, const struct path_window 
 }
 
 /* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
-static bool has_room(const struct link *link, const struct link_lane *lane, size_t length)
+static bool link_bulk_has_room(const struct link *link, const struct link_lane *lane, size_t length)
 {
     const struct path_lane *view = &lane->view;
     struct path_window window = link->domain->policy.window(link->policy_state, view);
@@ -242,7 +242,7 @@ static struct link_lane *pick_lane(struct link *link, const struct link_send *se
     int count = 0, spare = -1;
     for (; set; set &= set - 1) {
         struct link_lane *lane = &link->lane[__builtin_ctz(set)];
-        lane->view.room = has_room(link, lane, length);
+        lane->view.room = link_bulk_has_room(link, lane, length);
         under_way += lane->view.segments + lane->puts;
         if (lane->view.room)
             spare = count;
@@ -376,7 +376,7 @@ void bulk_unreadable(struct lane *transport_lane, uint64_t token)
     if (send) {
         source_read(send, (uint32_t)token & 0xffff);
         bulk_give_up(link, send);
-        finish_send(link, send, send->finished ? TUTTI_SUCCESS : refuse_source(send));
+        finish_send(link, send, send->finished ? TUTTI_SUCCESS : link_bulk_refuse_source(send));
     }
     bulk_pump(link);
 }
@@ -418,7 +418,7 @@ void bulk_unwritable(struct lane *transport_lane, uint32_t imm, uint64_t offset,
     struct link_lane *lane = transport_lane->user;
     struct link_recv *recv = receiving(lane->link, imm, offset, length);
     if (recv)
-        match_finish_recv(lane->link, recv, refuse_target(recv));
+        match_finish_recv(lane->link, recv, link_bulk_refuse_target(recv));
 }
 
 void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, size_t length)

@@ -26,7 +26,7 @@ struct unexpected *early_find(struct link *link, const struct wire_tag *tag, uns
     return NULL;
 }
 
-static void tell(struct link *link, unsigned kind)
+static void early_tell(struct link *link, unsigned kind)
 {
     struct wire_message head = {.kind = (uint8_t)kind};
     link->holding = kind == WIRE_HOLD;
@@ -64,7 +64,7 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
     link->early_of_operations += head->tag.slice != WIRE_TAG_P2P;
     link->domain->kept++;
     if (!link->holding && head->kind == WIRE_EAGER && link->early > link->most_early / 2)
-        tell(link, WIRE_HOLD);
+        early_tell(link, WIRE_HOLD);
 }
 
 static void unlist(struct link *link, struct unexpected *item)
@@ -78,7 +78,7 @@ static void unlist(struct link *link, struct unexpected *item)
 static void relax(struct link *link)
 {
     if (link->holding && link->early < link->most_early / 4)
-        tell(link, WIRE_GO_ON);
+        early_tell(link, WIRE_GO_ON);
 }
 
 void early_take(struct link *link, struct unexpected *item)
@@ -108,7 +108,7 @@ void early_revoke(struct link *link, uint32_t slot)
         }
 }
 
-static void forget(struct link *link, uint64_t comm)
+static void early_forget(struct link *link, uint64_t comm)
 {
     for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
         list_each_safe(node, &link->arrived.list[i])
@@ -154,5 +154,5 @@ bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t ra
 
 void link_forget_comm(struct link_domain *domain, uint64_t comm)
 {
-    list_each(node, &domain->links) forget(list_entry(node, struct link, node), comm);
+    list_each(node, &domain->links) early_forget(list_entry(node, struct link, node), comm);
 }

@@ -27,7 +27,7 @@ static struct flight *flight_at(const struct link_lane *lane, uint64_t position)
     return &lane->flights[position % LINK_FLIGHTS];
 }
 
-static void record(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
+static void flight_record(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
     const struct wire_tag *tag = &send->tag;
     const struct trace_payload payload = {
@@ -41,7 +41,7 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
     if (!lane->flights && !(lane->flights = malloc(LINK_FLIGHTS * sizeof *lane->flights)))
         return false;
     if (lane->trace)
-        record(lane, send, put, now);
+        flight_record(lane, send, put, now);
     *flight_at(lane, lane->next_flight++) = (struct flight){now, put->token, put->length, put->imm, false};
     lane->view.segments++;
     lane->view.outstanding += put->length;
@@ -51,7 +51,7 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
 }
 
 /* It is under way no more. */
-static void end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
+static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
 {
     struct flight *flight = flight_at(lane, position);
     trace_segment_end(lane->trace, position, status, when);
@@ -70,7 +70,7 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
     if (flight->over)
         return;
     when = when < flight->posted ? flight->posted : when;
-    end(lane, position, WIRE_SEGMENT_LANDED, when);
+    flight_end(lane, position, WIRE_SEGMENT_LANDED, when);
     lane->view.nic->landed += flight->length;
     policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when);
 }
@@ -89,7 +89,7 @@ void flight_give_up(struct link_lane *lane, uint64_t token)
 {
     for (uint64_t i = lane->next_flight; i > lane->first_flight; i--)
         if (flight_at(lane, i - 1)->token == token && !flight_at(lane, i - 1)->over) {
-            end(lane, i - 1, WIRE_SEGMENT_GIVEN_UP, clock_ns());
+            flight_end(lane, i - 1, WIRE_SEGMENT_GIVEN_UP, clock_ns());
             return;
         }
 }
@@ -97,7 +97,7 @@ void flight_give_up(struct link_lane *lane, uint64_t token)
 void flight_drop_all(struct link_lane *lane)
 {
     while (lane->first_flight < lane->next_flight)
-        end(lane, lane->first_flight, WIRE_SEGMENT_LOST, clock_ns());
+        flight_end(lane, lane->first_flight, WIRE_SEGMENT_LOST, clock_ns());
 }
 
 /* Segments of a lane arrive in the order in which they were put: those before have landed, too, or were given up. */
@@ -188,7 +188,7 @@ static bool is_latest(const struct link *link, const struct wire_landed *word)
 
 /* The place of the next word, in which the oldest is; or, as long as those are the latest about their lanes, the oldest
  * other one, in whose stead they go on. One is, for there are fewer lanes than words. */
-static struct wire_landed *next_word(struct link *link)
+static struct wire_landed *flight_next_word(struct link *link)
 {
     uint64_t first = link->landed_next, behind = 0;
     while (link->landed_next >= LINK_LANDED && is_latest(link, &link->landed[(first + behind) % LINK_LANDED]))
@@ -205,7 +205,7 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
         return;
     if (list_empty(&link->telling))
         list_push(&link->domain->telling, &link->telling);
-    struct wire_landed *word = next_word(link);
+    struct wire_landed *word = flight_next_word(link);
     *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, (uint32_t)link->landed_next};
     lane->landed_latest = word->number;
     link->landed_unsaid++;
@@ -249,7 +249,7 @@ static bool others_unsaid(const struct link *link)
 
 /* The latest words, about every lane one of them, oldest first, said or not: what was said before may be on its way
  * still, behind much data on a slow lane. Returns bytes. */
-static size_t gather(const struct link *link, struct wire_landed *words)
+static size_t flight_gather(const struct link *link, struct wire_landed *words)
 {
     uint32_t count = link->landed_next < LINK_LANDED ? (uint32_t)link->landed_next : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
@@ -275,12 +275,12 @@ static struct link_lane *quickest(struct link *link)
 static uint32_t say_others(struct link *link, uint32_t unsaid)
 {
     struct wire_landed words[LINK_LANDED];
-    size_t size = gather(link, words);
+    size_t size = flight_gather(link, words);
     struct link_lane *lane = quickest(link);
     return !lane || message_say_on(lane, WIRE_LANDED, words, size) ? 0 : unsaid;
 }
 
-static void say(struct link *link, uint64_t now)
+static void flight_say(struct link *link, uint64_t now)
 {
     uint32_t unsaid = link->landed_unsaid, left = 0;
     bool others = others_unsaid(link);
@@ -308,7 +308,7 @@ void flight_tell(struct link_domain *domain, bool all)
     while ((node = list_pop(&turn))) {
         struct link *link = list_entry(node, struct link, telling);
         if (all || link->landed_unsaid >= BATCH || now - link->landed_said >= OVERDUE)
-            say(link, now);
+            flight_say(link, now);
         else
             list_push(&domain->telling, node);
     }
@@ -327,7 +327,7 @@ void flight_done(struct link *link, uint32_t slot)
 {
     struct wire_message head = {.kind = WIRE_DONE, .slot = (uint16_t)slot};
     struct wire_landed words[LINK_LANDED];
-    size_t size = gather(link, words);
+    size_t size = flight_gather(link, words);
     link->landed_unsaid = 0;
     list_remove(&link->telling);
     message_send(link, &head, words, size);

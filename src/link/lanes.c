@@ -242,7 +242,7 @@ static void grow_calm(struct link_lane *lane)
 }
 
 /* It has been up for long enough to take over from backups. */
-static void settle(struct link_lane *lane, uint64_t now)
+static void lanes_settle(struct link_lane *lane, uint64_t now)
 {
     if (!lane->settling || since(lane->up_since, now) < lane->calm_ns)
         return;
@@ -394,7 +394,7 @@ void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch)
  * Both sides connected at once: the attempt of the smaller uuid stays. And a lane that is up here makes way for one
  * that the peer began when it had done with this one, not for one that it began before.
  */
-static bool welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
+static bool lanes_welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
 {
     switch (lane->state) {
     case LANE_CONNECTING:
@@ -407,7 +407,7 @@ static bool welcome(const struct link *link, const struct link_lane *lane, const
 }
 
 /* A lane is of one transport at both ends. The peer may want more than this side does. */
-static bool fits(const struct link *link, unsigned index, const struct transport_ops *ops)
+static bool lanes_fits(const struct link *link, unsigned index, const struct transport_ops *ops)
 {
     const struct link_lane *lane = &link->lane[index];
     return lane->ops ? lane->ops == ops
@@ -420,12 +420,13 @@ static struct link *addressee(struct link_domain *domain, const struct lane *lan
     struct link *link = link_find(domain, hello->from.uuid, hello->session);
     if (!link && link_make(domain, &hello->from, hello->session, &link) != TUTTI_SUCCESS)
         return NULL;
-    bool right = !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && fits(link, hello->lane, lane->ops);
+    bool right =
+        !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && lanes_fits(link, hello->lane, lane->ops);
     return right ? link : NULL;
 }
 
 /* The lane is no more what it was, for the peer has connected it anew. */
-static void replace(struct link_lane *lane)
+static void lanes_replace(struct link_lane *lane)
 {
     if (lane->state == LANE_UP) {
         error_note(TUTTI_REMOTE_ERROR, "the peer connected lane %u anew", lane->index);
@@ -438,10 +439,10 @@ bool lanes_accepted(void *context, struct lane *transport_lane, const struct wir
 {
     struct link *link = addressee(context, transport_lane, hello);
     struct link_lane *lane = link ? &link->lane[hello->lane] : NULL;
-    if (link && !welcome(link, lane, hello))
+    if (link && !lanes_welcome(link, lane, hello))
         return false;
     if (link)
-        replace(lane);
+        lanes_replace(lane);
     if (!link || link->lost) {
         transport_lane->ops->lane_close(transport_lane);
         return true;
@@ -493,7 +494,7 @@ static bool expects(struct link *link)
 }
 
 /* The other side should have connected again by now: is it still there? */
-static bool overdue(const struct link *link, uint64_t now)
+static bool lanes_overdue(const struct link *link, uint64_t now)
 {
     return link->down_since && now - link->down_since > NS_PER_S;
 }
@@ -504,7 +505,7 @@ static void retry(struct link_lane *lane, uint64_t now)
     if (!lane->retry_at || now < lane->retry_at)
         return;
     lane->retry_at = 0;
-    if (lane->was_up && !initiator(lane->link) && !overdue(lane->link, now)) {
+    if (lane->was_up && !initiator(lane->link) && !lanes_overdue(lane->link, now)) {
         lane->retry_at = now + 100 * NS_PER_MS;
         return;
     }
@@ -525,7 +526,7 @@ static struct link_send *overdue_send(const struct list *list, uint64_t now)
 
 /* Sends without a credit for long: ask the peer whether it is in another call. Others may come and go meanwhile: a list
  * is looked at anew after each, and what has moved to a list before it is found next time. */
-static void announce(struct link *link, uint64_t now)
+static void lanes_announce(struct link *link, uint64_t now)
 {
     struct link_send *send;
     for (uint32_t i = 0; i <= link->waiting.mask; i++)
@@ -561,12 +562,12 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
             lanes_probe(lane, now);
         if (lane->state == LANE_UP && !link->lost)
-            settle(lane, now);
+            lanes_settle(lane, now);
         busy |= lane->state == LANE_CONNECTING || lane->retry_at || (lane->state == LANE_UP && lane->settling);
     }
     link->cut = false;
     if (!link->lost) {
-        announce(link, now);
+        lanes_announce(link, now);
         if (busy)
             match_look_for_strays(link, now);
     }

@@ -78,8 +78,8 @@ void match_finish_recv(struct link *link, struct link_recv *recv, tutti_result_t
     recv->done(recv, result);
 }
 
-static void deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body,
-                    size_t length)
+static void match_deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body,
+                          size_t length)
 {
     if (call->signature != recv->call.signature || length != recv->length) {
         match_finish_recv(link, recv,
@@ -146,7 +146,7 @@ static void eager(struct link *link, const struct wire_message *head, const void
     else
         recv = find_posted(link, &head->tag);
     if (recv)
-        deliver(link, recv, &head->call, body, length);
+        match_deliver(link, recv, &head->call, body, length);
     else
         early_keep(link, head, body, length);
 }
@@ -270,12 +270,12 @@ static bool take_early(struct link *link, struct link_recv *recv)
     if (!item)
         return false;
     early_take(link, item);
-    deliver(link, recv, &item->head.call, item->body, item->length);
+    match_deliver(link, recv, &item->head.call, item->body, item->length);
     free(item);
     return true;
 }
 
-static void begin_recv(struct link_recv *recv)
+static void match_begin_recv(struct link_recv *recv)
 {
     list_init(&recv->node);
     recv->credited = false;
@@ -285,7 +285,7 @@ static void begin_recv(struct link_recv *recv)
 
 void link_expect(struct link *link, struct link_recv *recv)
 {
-    begin_recv(recv);
+    match_begin_recv(recv);
     if (!link->early || !take_early(link, recv))
         link->expected = recv;
 }
@@ -298,12 +298,12 @@ bool link_expected(struct link *link)
 }
 
 /* Both ends are this process: the payload is copied once both are there. */
-static void meet(struct link *link, struct link_send *send, struct link_recv *recv)
+static void match_meet(struct link *link, struct link_send *send, struct link_recv *recv)
 {
     if (self_begin(link, send, recv))
         return;
     link->domain->met = true;
-    deliver(link, recv, &send->call, send->data, send->length);
+    match_deliver(link, recv, &send->call, send->data, send->length);
     send->done(send, TUTTI_SUCCESS);
 }
 
@@ -311,7 +311,7 @@ static void send_to_self(struct link *link, struct link_send *send)
 {
     struct link_recv *recv = find_posted(link, &send->tag);
     if (recv)
-        meet(link, send, recv);
+        match_meet(link, send, recv);
     else
         tags_add(&link->waiting, &send->tag, &send->node);
 }
@@ -368,7 +368,7 @@ static void meet_kept(struct link *link, struct link_recv *recv)
 
 void link_recv(struct link *link, struct link_recv *recv)
 {
-    begin_recv(recv);
+    match_begin_recv(recv);
     if (take_early(link, recv))
         return;
     if (link->lost) { /* looked at second: what the peer sent before it left still counts */
@@ -378,7 +378,7 @@ void link_recv(struct link *link, struct link_recv *recv)
     struct link_send *send = link->messages ? NULL : find_waiting(link, &recv->tag);
     if (send) {
         list_remove(&send->node);
-        meet(link, send, recv);
+        match_meet(link, send, recv);
         return;
     }
     tags_add(&link->posted, &recv->tag, &recv->node);

@@ -15,7 +15,7 @@ static int direct_transport(const struct link *link)
     return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_DIRECT) ? data : -1;
 }
 
-static struct link_registration *take(struct link *link, void *data, size_t length, bool target)
+static struct link_registration *link_memory_take(struct link *link, void *data, size_t length, bool target)
 {
     int transport = direct_transport(link);
     return transport < 0 ? NULL : registration_take(link->domain, transport, data, length, target);
@@ -23,7 +23,7 @@ static struct link_registration *take(struct link *link, void *data, size_t leng
 
 struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out)
 {
-    struct link_registration *registration = take(link, data, length, true);
+    struct link_registration *registration = link_memory_take(link, data, length, true);
     if (!registration)
         return NULL;
     const struct transport_memory *memory = registration->memory;
@@ -38,7 +38,7 @@ struct link_memory *memory_meet(struct link *link, const struct link_send *send,
     struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
-        source = take(link, (void *)send->data, send->length, false);
+        source = link_memory_take(link, (void *)send->data, send->length, false);
     if (source && (memory = malloc(sizeof *memory)))
         *memory = (struct link_memory){source, *remote};
     else

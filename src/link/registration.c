@@ -21,7 +21,7 @@
 
 enum { REGISTER_USE, REGISTER_POOL }; /* TUTTI_REGISTER */
 
-static void end(struct link_domain *domain, struct link_registration *registration)
+static void registration_end(struct link_domain *domain, struct link_registration *registration)
 {
     list_remove(&registration->node);
     domain->registered -= registration->memory->length;
@@ -35,11 +35,11 @@ static void retire(struct link_domain *domain, struct link_registration *registr
 {
     registration->known = 0;
     if (!registration->users)
-        end(domain, registration);
+        registration_end(domain, registration);
 }
 
 /* Ends those that nobody uses, the longest unused first, until no more than so many bytes are registered. */
-static void trim(struct link_domain *domain, uint64_t most)
+static void registration_trim(struct link_domain *domain, uint64_t most)
 {
     list_each_safe(node, &domain->registrations)
     {
@@ -47,27 +47,28 @@ static void trim(struct link_domain *domain, uint64_t most)
         if (domain->registered <= most)
             break;
         if (!registration->users)
-            end(domain, registration);
+            registration_end(domain, registration);
     }
 }
 
-static tutti_result_t ask(struct link_domain *domain, int transport, const struct known *range,
-                          struct transport_memory **out)
+static tutti_result_t registration_ask(struct link_domain *domain, int transport, const struct known *range,
+                                       struct transport_memory **out)
 {
     const struct transport_ops *ops = domain->ops[transport];
     return ops->register_memory(domain->transport[transport], range->base, range->size, out);
 }
 
-static struct link_registration *make(struct link_domain *domain, int transport, const struct known *range, bool target)
+static struct link_registration *registration_make(struct link_domain *domain, int transport, const struct known *range,
+                                                   bool target)
 {
     struct link_registration *made = calloc(1, sizeof *made);
     uint64_t most = (uint64_t)param_int(PARAM_REGISTERED);
     uint64_t begin = clock_ns();
-    trim(domain, most > range->size ? most - range->size : 0);
-    tutti_result_t result = made ? ask(domain, transport, range, &made->memory) : TUTTI_SYSTEM_ERROR;
+    registration_trim(domain, most > range->size ? most - range->size : 0);
+    tutti_result_t result = made ? registration_ask(domain, transport, range, &made->memory) : TUTTI_SYSTEM_ERROR;
     if (made && result != TUTTI_SUCCESS && domain->registered) { /* the system may have a limit of its own */
-        trim(domain, 0);
-        result = ask(domain, transport, range, &made->memory);
+        registration_trim(domain, 0);
+        result = registration_ask(domain, transport, range, &made->memory);
     }
     trace_count(domain->trace, WIRE_COUNTER_REGISTERING, clock_ns() - begin);
     if (result != TUTTI_SUCCESS) {
@@ -93,7 +94,8 @@ static bool is_whole(const struct transport_memory *memory)
     return true;
 }
 
-static struct link_registration *find(struct link_domain *domain, int transport, uint64_t known, bool target)
+static struct link_registration *registration_find(struct link_domain *domain, int transport, uint64_t known,
+                                                   bool target)
 {
     list_each(node, &domain->registrations)
     {
@@ -114,11 +116,11 @@ struct link_registration *registration_take(struct link_domain *domain, int tran
         return NULL;
     if (!kept)
         range = (struct known){.base = data, .size = length};
-    else if ((found = find(domain, transport, range.id, target)) && !is_whole(found->memory)) {
+    else if ((found = registration_find(domain, transport, range.id, target)) && !is_whole(found->memory)) {
         retire(domain, found);
         found = NULL;
     }
-    if (!found && !(found = make(domain, transport, &range, target)))
+    if (!found && !(found = registration_make(domain, transport, &range, target)))
         return NULL;
     found->users++;
     list_remove(&found->node); /* the latest are at the end */
@@ -129,7 +131,7 @@ struct link_registration *registration_take(struct link_domain *domain, int tran
 void registration_drop(struct link_domain *domain, struct link_registration *registration)
 {
     if (registration && --registration->users == 0 && !registration->known)
-        end(domain, registration);
+        registration_end(domain, registration);
 }
 
 /* The receives of a link that share the registration: their peer has its key. */
@@ -162,8 +164,8 @@ static void fill_pool(struct link_domain *domain)
         for (int i = 0; i < domain->transports; i++)
             for (int target = 0; target <= 1; target++)
                 if ((domain->ops[i]->caps & TRANSPORT_DIRECT) && range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
-                    !find(domain, i, range.id, target))
-                    make(domain, i, &range, target);
+                    !registration_find(domain, i, range.id, target))
+                    registration_make(domain, i, &range, target);
 }
 
 /* Known memory has come or gone. */
@@ -205,7 +207,7 @@ tutti_result_t registrations_open(struct link_domain *domain)
 
 void registrations_close(struct link_domain *domain)
 {
-    trim(domain, 0);
+    registration_trim(domain, 0);
     if (domain->known_bell.fd < 0)
         return;
     known_unwatch(&domain->known_watcher);

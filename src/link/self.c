@@ -22,7 +22,7 @@ bool self_begin(struct link *link, struct link_send *send, struct link_recv *rec
     return true;
 }
 
-static void end(struct link_domain *domain, struct link_send *send)
+static void self_end(struct link_domain *domain, struct link_send *send)
 {
     struct link_recv *recv = send->partner;
     list_remove(&send->node);
@@ -41,7 +41,7 @@ int self_poll(struct link_domain *domain)
     memcpy((char *)send->partner->data + send->copied, (const char *)send->data + send->copied, piece);
     send->copied += piece;
     if (send->copied == send->length)
-        end(domain, send);
+        self_end(domain, send);
     return 1;
 }
 

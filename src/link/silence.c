@@ -67,7 +67,7 @@ void lanes_probe(struct link_lane *lane, uint64_t now)
 
 /* A message of the lane's own: it may be lost with the lane, or find no room. On the same lane it is not repeated, for
  * what the peer's system confirms of questions is no sign of life. */
-static void ask(struct link *link)
+static void silence_ask(struct link *link)
 {
     struct link_lane *lane = &link->lane[link->control < 0 ? 0 : link->control];
     uint64_t on = (uint64_t)lane->epoch << 32 | (lane->index + 1u);
@@ -104,7 +104,7 @@ uint64_t link_silence(struct link *link, uint64_t now)
     bool is_first = !link->asked;
     link->asked = is_first ? now : link->asked;
     link->asked_on = is_first ? 0 : link->asked_on;
-    ask(link);
+    silence_ask(link);
     bool moved = any_moves(link, now);
     if (!moved || is_first) /* what moved before the question answers nothing */
         return now - link->asked;

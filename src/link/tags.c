@@ -28,7 +28,7 @@ void tags_close(struct tags *tags)
     tags->mask = LINK_LISTS - 1;
 }
 
-static uint32_t count(const struct tags *tags)
+static uint32_t tags_count(const struct tags *tags)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i <= tags->mask; i++)
@@ -37,7 +37,7 @@ static uint32_t count(const struct tags *tags)
 }
 
 /* Things of one tag stay in their order: they move together, from the front to the back. */
-static void move(struct tags *tags, struct list *lists, uint32_t size)
+static void tags_move(struct tags *tags, struct list *lists, uint32_t size)
 {
     struct list *from = tags->list, *node;
     uint32_t before = tags->mask + 1;
@@ -57,13 +57,13 @@ static void move(struct tags *tags, struct list *lists, uint32_t size)
  * longer. */
 static void fit(struct tags *tags)
 {
-    uint32_t found = count(tags), size = LINK_LISTS, have = tags->mask + 1;
+    uint32_t found = tags_count(tags), size = LINK_LISTS, have = tags->mask + 1;
     while (size < found * 2)
         size *= 2;
     if (size > have || size * 8 <= have) {
         struct list *lists = size == LINK_LISTS ? tags->few : malloc(size * sizeof *lists);
         if (lists)
-            move(tags, lists, size);
+            tags_move(tags, lists, size);
     }
     tags->room = tags->mask + 1;
 }

@@ -67,7 +67,7 @@ bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES])
     return true;
 }
 
-static tutti_result_t refuse(const char *from, unsigned line, const char *text)
+static tutti_result_t place_refuse(const char *from, unsigned line, const char *text)
 {
     char at[32] = "";
     if (line)
@@ -80,7 +80,7 @@ static tutti_result_t refuse(const char *from, unsigned line, const char *text)
 }
 
 /* Parts of a line: a pattern of host names, then a place or nothing. NULL: the line has none. */
-static const char *split(char *line, const char **place)
+static const char *place_split(char *line, const char **place)
 {
     char *rest = NULL;
     line[strcspn(line, "#\r\n")] = 0;
@@ -100,7 +100,7 @@ static tutti_result_t read_line_of(FILE *file, const char *path, const char *hos
     bool found = false;
     tutti_result_t result = TUTTI_SUCCESS;
     while (!found && getline(&line, &room, file) >= 0) {
-        const char *pattern = split(line, &text);
+        const char *pattern = place_split(line, &text);
         number++;
         found = pattern && fnmatch(pattern, host, 0) == 0;
     }
@@ -108,12 +108,12 @@ static tutti_result_t read_line_of(FILE *file, const char *path, const char *hos
         result = error_set(TUTTI_INVALID_ARGUMENT,
                            "%s has no line for host %s: \"HOST PLACE\", where HOST may have * and ? in it", path, host);
     else if (*text && !path_parse_place(text, place))
-        result = refuse(path, number, text);
+        result = place_refuse(path, number, text);
     free(line);
     return result;
 }
 
-static tutti_result_t read_file(const char *path, uint32_t *place)
+static tutti_result_t place_read_file(const char *path, uint32_t *place)
 {
     char host[HOST_NAME] = "";
     FILE *file = fopen(path, "re");
@@ -133,9 +133,9 @@ tutti_result_t path_settings(struct wire_process *self)
     struct path_windows none;
     tutti_result_t result = TUTTI_SUCCESS;
     if (*text && !path_parse_place(text, self->place))
-        result = refuse("TUTTI_PLACE", 0, text);
+        result = place_refuse("TUTTI_PLACE", 0, text);
     else if (!*text && *path)
-        result = read_file(path, self->place);
+        result = place_read_file(path, self->place);
     if (result == TUTTI_SUCCESS && !path_parse_windows(windows, &none))
         result = error_set(
             TUTTI_INVALID_ARGUMENT,

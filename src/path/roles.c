@@ -18,7 +18,7 @@ static bool is_kept(const char *wish, const struct transport_nic *nic)
 }
 
 /* The least distance, where it is known of all; 0: it is not. */
-static int nearest(const struct path_question *question)
+static int roles_nearest(const struct path_question *question)
 {
     int least = 0;
     for (int i = 0; i < question->nics; i++) {
@@ -44,7 +44,7 @@ int path_lanes_and_backups(void *state, const struct path_question *question, st
 {
     const char *wish = param_string(PARAM_BACKUP);
     bool alone = strcmp(wish, "none") == 0, by_distance = !*wish || strcmp(wish, "auto") == 0;
-    int least = by_distance ? nearest(question) : 0;
+    int least = by_distance ? roles_nearest(question) : 0;
     int count = as_many_as_told(question, path_all_data(state, question, wishes)), left = 0;
     bool kept[LINK_MAX_LANES] = {false};
     for (int i = 0; !alone && question->nics && i < count; i++) {

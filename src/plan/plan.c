@@ -151,7 +151,8 @@ struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_f
  */
 
 /* Contributions, in memory that is alive until the call is over, of ranks that map one another's. */
-static bool readable(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t given, bool capturing)
+static bool plan_readable(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t given,
+                          bool capturing)
 {
     return !capturing && facts->nranks > 1 && rules->read_from && given >= rules->read_from &&
            plan_forms(rules, facts).invite_from;
@@ -169,7 +170,7 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
 {
     bool zero = facts->copies && rules->copy_from <= 1,
          parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true),
-         roomy = facts->room.most >= rules->ring_least || !readable(rules, facts, given, capturing);
+         roomy = facts->room.most >= rules->ring_least || !plan_readable(rules, facts, given, capturing);
     return (facts->loads ? PLAN_LOADS : 0) | (facts->copies ? PLAN_COPIES : 0) |
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
@@ -200,8 +201,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
     }
 }
 
-static const struct plan_row *choose(const struct plan_rules *rules, enum coll coll, unsigned facts,
-                                     const uint64_t *quantities)
+static const struct plan_row *plan_choose(const struct plan_rules *rules, enum coll coll, unsigned facts,
+                                          const uint64_t *quantities)
 {
     int i = 0;
     for (; i < PLAN_ROWS - 1; i++) {
@@ -261,11 +262,11 @@ static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct 
 }
 
 /* Contributions that one rank alone wants. */
-static bool reads(const struct plan_rules *rules, const struct plan_facts *facts, enum kernel_id kernel,
-                  const struct plan *plan, bool capturing)
+static bool plan_reads(const struct plan_rules *rules, const struct plan_facts *facts, enum kernel_id kernel,
+                       const struct plan *plan, bool capturing)
 {
     bool stay = plan->mode == KERNEL_REDUCE_OWN || plan->mode == KERNEL_REDUCE_SCATTER;
-    return kernel == KERNEL_REDUCE_BULK && stay && readable(rules, facts, plan->given, capturing);
+    return kernel == KERNEL_REDUCE_BULK && stay && plan_readable(rules, facts, plan->given, capturing);
 }
 
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
@@ -299,9 +300,9 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
     const struct plan_row *row =
-        choose(rules, coll, facts_of(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
+        plan_choose(rules, coll, facts_of(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
-    plan.reads = reads(rules, facts, row->kernel, &plan, capturing);
+    plan.reads = plan_reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
     plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES ||

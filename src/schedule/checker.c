@@ -50,7 +50,7 @@ static tutti_result_t wrong(struct checker *c, int rank, const char *format, ...
     return error_note(TUTTI_INTERNAL_ERROR, "%s", c->why);
 }
 
-static bool reads(const struct action *a)
+static bool checker_reads(const struct action *a)
 {
     return a->kind != ACTION_RECV;
 }
@@ -105,7 +105,7 @@ static tutti_result_t check_place(struct checker *c, int rank, const struct acti
 static tutti_result_t check_source(struct checker *c, int rank, const struct action *a)
 {
     int nsrc = a->kind == ACTION_REDUCE ? a->nsrc : 1;
-    if (!reads(a) || a->nblocks == 0)
+    if (!checker_reads(a) || a->nblocks == 0)
         return TUTTI_SUCCESS;
     if (nsrc < 1 || (int64_t)nsrc * a->nblocks > INT32_MAX)
         return wrong(c, rank, "reduces %d sources", nsrc);
@@ -139,7 +139,8 @@ static tutti_result_t check_unused(struct checker *c, int rank, const struct act
 {
     bool reduces = a->kind == ACTION_REDUCE || a->kind == ACTION_RECV_REDUCE;
     bool clean = (reduces || !a->final) && (a->kind == ACTION_REDUCE || !a->nsrc) && (talks(a) || !a->peer) &&
-                 (reads(a) || (!a->src_buffer && !a->src_block)) && (writes(a) || (!a->dst_buffer && !a->dst_block));
+                 (checker_reads(a) || (!a->src_buffer && !a->src_block)) &&
+                 (writes(a) || (!a->dst_buffer && !a->dst_block));
     return clean ? TUTTI_SUCCESS
                  : wrong(c, rank, "%s with a field set that it does not have", schedule_kind_name(a->kind));
 }
@@ -168,7 +169,7 @@ static tutti_result_t check_action(struct checker *c, int rank, const struct act
 }
 
 /* Asks for a round twice, into arrays with different rubbish: a pure function that sets all fields answers the same. */
-static tutti_result_t ask(struct checker *c, int rank)
+static tutti_result_t checker_ask(struct checker *c, int rank)
 {
     size_t bytes = (size_t)c->bound * sizeof(struct action);
     struct action *actions = c->actions + (size_t)rank * c->bound;
@@ -271,7 +272,7 @@ static tutti_result_t check_hazards(struct checker *c, int rank)
         if (receives(&actions[i]))
             result = mark_writes(c, rank, &actions[i], i);
     for (int i = 0; i < c->counts[rank] && !result; i++)
-        if (talks(&actions[i]) && reads(&actions[i]))
+        if (talks(&actions[i]) && checker_reads(&actions[i]))
             result = check_reads(c, rank, actions, i);
     return result;
 }
@@ -321,7 +322,7 @@ static tutti_result_t post_messages(struct checker *c, int rank)
     return TUTTI_SUCCESS;
 }
 
-static int by_pair(const void *left, const void *right)
+static int checker_by_pair(const void *left, const void *right)
 {
     const struct message *a = left, *b = right;
     if (a->src != b->src)
@@ -331,7 +332,7 @@ static int by_pair(const void *left, const void *right)
     return a->order - b->order;
 }
 
-static tutti_result_t deliver(struct checker *c, const struct message *send, const struct message *receive)
+static tutti_result_t checker_deliver(struct checker *c, const struct message *send, const struct message *receive)
 {
     const struct action *a = receive->action;
     int rank = receive->dst;
@@ -357,8 +358,8 @@ static tutti_result_t deliver(struct checker *c, const struct message *send, con
 
 static tutti_result_t match(struct checker *c)
 {
-    qsort(c->sends, c->nsends, sizeof *c->sends, by_pair);
-    qsort(c->receives, c->nreceives, sizeof *c->receives, by_pair);
+    qsort(c->sends, c->nsends, sizeof *c->sends, checker_by_pair);
+    qsort(c->receives, c->nreceives, sizeof *c->receives, checker_by_pair);
     for (size_t i = 0; i < c->nsends || i < c->nreceives; i++) {
         const struct message *send = i < c->nsends ? &c->sends[i] : NULL;
         const struct message *receive = i < c->nreceives ? &c->receives[i] : NULL;
@@ -366,7 +367,7 @@ static tutti_result_t match(struct checker *c)
             return wrong(c, receive->dst, "a receive from rank %d has no send", receive->src);
         if (!receive || send->src != receive->src || send->dst != receive->dst)
             return wrong(c, send->src, "a send to rank %d has no receive, or a receive near it no send", send->dst);
-        tutti_result_t result = deliver(c, send, receive);
+        tutti_result_t result = checker_deliver(c, send, receive);
         if (result)
             return result;
     }
@@ -376,7 +377,7 @@ static tutti_result_t match(struct checker *c)
 static tutti_result_t run_rank(struct checker *c, int rank)
 {
     const struct action *actions = c->actions + (size_t)rank * c->bound;
-    tutti_result_t result = ask(c, rank);
+    tutti_result_t result = checker_ask(c, rank);
     for (int i = 0; !result && i < c->counts[rank]; i++)
         if (!talks(&actions[i]))
             result = run_local(c, rank, &actions[i]);
@@ -484,7 +485,7 @@ static bool place_cells(struct checker *c, bool in_place)
     return c->cells && c->marks;
 }
 
-static bool allocate(struct checker *c, bool in_place)
+static bool checker_allocate(struct checker *c, bool in_place)
 {
     size_t n = (size_t)c->shape.nranks, all = n * (size_t)c->bound;
     c->memory = calloc(n, sizeof *c->memory);
@@ -500,7 +501,7 @@ static bool allocate(struct checker *c, bool in_place)
            place_cells(c, in_place);
 }
 
-static void release(struct checker *c)
+static void checker_release(struct checker *c)
 {
     void *all[] = {c->memory, c->counts, c->actions, c->again,   c->sends,       c->receives,
                    c->heard,  c->cells,  c->marks,   c->payload, c->heard_before};
@@ -508,7 +509,7 @@ static void release(struct checker *c)
         free(all[i]);
 }
 
-static tutti_result_t run(struct checker *c)
+static tutti_result_t checker_run(struct checker *c)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     int rounds = c->algorithm->rounds(&c->shape);
@@ -531,8 +532,9 @@ tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape sh
     }
     c.nblocks = algorithm->blocks(&shape);
     c.bound = algorithm->actions(&shape);
-    tutti_result_t result =
-        allocate(&c, in_place) ? run(&c) : error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
-    release(&c);
+    tutti_result_t result = checker_allocate(&c, in_place)
+                                ? checker_run(&c)
+                                : error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
+    checker_release(&c);
     return result;
 }

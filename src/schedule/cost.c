@@ -80,7 +80,7 @@ static void walk_round(const struct algorithm *algorithm, const struct shape *sh
     terms->reduced += reduced;
 }
 
-static tutti_result_t refuse(const struct algorithm *algorithm, const struct shape *shape)
+static tutti_result_t cost_refuse(const struct algorithm *algorithm, const struct shape *shape)
 {
     return error_set(TUTTI_INVALID_ARGUMENT, "cost of %s %s: it does not take %d ranks with root %d",
                      schedule_coll_name(shape->coll), algorithm->name, shape->nranks, shape->root);
@@ -89,7 +89,7 @@ static tutti_result_t refuse(const struct algorithm *algorithm, const struct sha
 tutti_result_t cost_walk(const struct algorithm *algorithm, const struct shape *shape, struct cost_terms *out)
 {
     if (!schedule_fits(algorithm, shape))
-        return refuse(algorithm, shape);
+        return cost_refuse(algorithm, shape);
     struct cost_terms terms = {0};
     struct action *actions = calloc((size_t)algorithm->actions(shape) + 1, sizeof *actions);
     struct load *totals = calloc((size_t)shape->nranks, sizeof *totals);
@@ -112,7 +112,7 @@ tutti_result_t cost_walk(const struct algorithm *algorithm, const struct shape *
 tutti_result_t cost_terms(const struct algorithm *algorithm, const struct shape *shape, struct cost_terms *out)
 {
     if (!schedule_fits(algorithm, shape))
-        return refuse(algorithm, shape);
+        return cost_refuse(algorithm, shape);
     if (!algorithm->cost)
         return cost_walk(algorithm, shape, out);
     *out = shape->nranks > 1 ? algorithm->cost(shape) : (struct cost_terms){0};

@@ -6,7 +6,7 @@
 
 #define FLOW_ACTIONS (2 * FLOW_RANKS + 1) /* of a round: one to and one from each rank, and one of its own */
 
-static void take_place(struct flow_place *place, const struct action *a, bool source)
+static void flow_take_place(struct flow_place *place, const struct action *a, bool source)
 {
     if (place->used)
         return;
@@ -17,20 +17,20 @@ static void take_place(struct flow_place *place, const struct action *a, bool so
                                  .about = a->block};
 }
 
-static void take_send(struct flow *flow, const struct action *a, int round)
+static void flow_take_send(struct flow *flow, const struct action *a, int round)
 {
     *(round ? &flow->gives : &flow->to) |= 1u << a->peer;
     if (round == 0)
-        take_place(&flow->peer[a->peer].send, a, true);
+        flow_take_place(&flow->peer[a->peer].send, a, true);
     for (int b = a->block; b < a->block + a->nblocks; b++)
         flow->next[b] |= 1u << a->peer;
 }
 
-static void take_receive(struct flow *flow, const struct action *a, int round)
+static void flow_take_receive(struct flow *flow, const struct action *a, int round)
 {
     *(round ? &flow->takes : &flow->from) |= 1u << a->peer;
     if (round == 0)
-        take_place(&flow->peer[a->peer].recv, a, false);
+        flow_take_place(&flow->peer[a->peer].recv, a, false);
     for (int b = a->block; b < a->block + a->nblocks; b++)
         if (flow->source[b] < 0)
             flow->source[b] = (int8_t)a->peer;
@@ -41,12 +41,12 @@ static void take_action(struct flow *flow, const struct action *a, int rank, int
     if (a->kind != ACTION_SEND && a->dst_buffer == BUFFER_OUT)
         flow->result = true;
     if (a->kind == ACTION_SEND) {
-        take_send(flow, a, round);
+        flow_take_send(flow, a, round);
     } else if (a->kind == ACTION_RECV || a->kind == ACTION_RECV_REDUCE) {
-        take_receive(flow, a, round);
+        flow_take_receive(flow, a, round);
     } else if (a->kind == ACTION_COPY && round == 0) {
-        take_place(&flow->peer[rank].send, a, true);
-        take_place(&flow->peer[rank].recv, a, false);
+        flow_take_place(&flow->peer[rank].send, a, true);
+        flow_take_place(&flow->peer[rank].recv, a, false);
     }
 }
 

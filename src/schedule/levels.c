@@ -11,7 +11,7 @@ struct entry {
     int32_t rank;
 };
 
-static int by_key(const void *left, const void *right)
+static int levels_by_key(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
     return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
@@ -22,14 +22,14 @@ static void key_by_first(struct entry *entries, int n)
 {
     uint64_t name = 0;
     int32_t first = 0;
-    qsort(entries, (size_t)n, sizeof *entries, by_key);
+    qsort(entries, (size_t)n, sizeof *entries, levels_by_key);
     for (int i = 0; i < n; i++) {
         if (i == 0 || entries[i].key != name)
             first = entries[i].rank;
         name = entries[i].key;
         entries[i].key = (uint64_t)first;
     }
-    qsort(entries, (size_t)n, sizeof *entries, by_key);
+    qsort(entries, (size_t)n, sizeof *entries, levels_by_key);
 }
 
 static void count_host(struct levels *levels, int ranks)
@@ -39,8 +39,8 @@ static void count_host(struct levels *levels, int ranks)
     levels->hosts++;
 }
 
-static void fill(struct levels *levels, const struct entry *entries, int32_t *order, int32_t *position, int32_t *host,
-                 int32_t *first)
+static void levels_fill(struct levels *levels, const struct entry *entries, int32_t *order, int32_t *position,
+                        int32_t *host, int32_t *first)
 {
     int n = levels->nranks, begin = 0;
     levels->in_order = true;
@@ -78,7 +78,7 @@ tutti_result_t levels_make(const uint64_t *host, int nranks, struct levels **out
     key_by_first(entries, nranks);
     int32_t *numbers = (int32_t *)(levels + 1);
     levels->nranks = nranks;
-    fill(levels, entries, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n);
+    levels_fill(levels, entries, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n);
     free(entries);
     *out = levels;
     return TUTTI_SUCCESS;

@@ -45,7 +45,7 @@ static const char *colour(enum action_kind kind)
     }
 }
 
-static double column(int rank)
+static double printer_svg_column(int rank)
 {
     return LEFT + COLUMN * (rank + 0.5);
 }
@@ -130,7 +130,7 @@ static void format_local(const struct action *a, char *out, size_t size)
 
 static void draw_box(const struct drawing *d, int rank, int row, const char *fill, const char *text)
 {
-    double x = column(rank), y = d->y + GAP + row * BOX;
+    double x = printer_svg_column(rank), y = d->y + GAP + row * BOX;
     fprintf(d->file, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='3' fill='%s'/>", x - COLUMN * 0.44, y,
             COLUMN * 0.88, BOX - 3, fill);
     fprintf(d->file, "<text x='%.1f' y='%.1f' text-anchor='middle' font-size='11' fill='#ffffff'>%s</text>\n", x,
@@ -167,7 +167,7 @@ static enum action_kind receiver_kind(const struct drawing *d, int rank, int pee
     return ACTION_SEND;
 }
 
-static int order_of(const struct drawing *d, int rank, int index)
+static int printer_svg_order_of(const struct drawing *d, int rank, int index)
 {
     int order = 0;
     for (int i = 0; i < index; i++)
@@ -185,8 +185,8 @@ struct line {
 static struct line line_of(const struct drawing *d, int rank, int index, struct extent extent)
 {
     const struct action *a = action_at(d, rank, index);
-    int order = order_of(d, rank, index);
-    struct line line = {.x1 = column(rank) + 5 * order, .x2 = column(a->peer) + 5 * order};
+    int order = printer_svg_order_of(d, rank, index);
+    struct line line = {.x1 = printer_svg_column(rank) + 5 * order, .x2 = printer_svg_column(a->peer) + 5 * order};
     line.y1 = d->y + GAP + locals_height(extent);
     line.y2 = line.y1 + arrows_height(d, extent) - 14;
     double right = line.x2 - line.x1, down = line.y2 - line.y1;
@@ -242,7 +242,7 @@ static void draw_fan_label(const struct drawing *d, int rank, struct extent exte
         snprintf(text, sizeof text, "%d%s", least, sends > 1 ? " to each" : "");
     else
         snprintf(text, sizeof text, "%d..%d", least, most);
-    draw_text(d, column(rank), d->y + GAP + locals_height(extent) + 12, colour(ACTION_SEND), text);
+    draw_text(d, printer_svg_column(rank), d->y + GAP + locals_height(extent) + 12, colour(ACTION_SEND), text);
 }
 
 static void draw_sends(const struct drawing *d, int rank, struct extent extent, bool labels)
@@ -264,13 +264,13 @@ static void draw_sends(const struct drawing *d, int rank, struct extent extent, 
 
 static void draw_round(const struct drawing *d, int round, double height)
 {
-    double width = column(d->shape->nranks - 1) + COLUMN / 2;
+    double width = printer_svg_column(d->shape->nranks - 1) + COLUMN / 2;
     struct extent extent = measure(d);
     fprintf(d->file, "<line x1='8' y1='%.1f' x2='%.1f' y2='%.1f' stroke='#cbd5e1'/>\n", d->y, width, d->y);
     fprintf(d->file, "<text x='12' y='%.1f' font-size='12' fill='#0f172a'>round %d</text>\n", d->y + 22, round);
     for (int rank = 0; rank < d->shape->nranks; rank++)
         fprintf(d->file, "<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='#e2e8f0' stroke-width='2'/>\n",
-                column(rank), d->y, column(rank), d->y + height);
+                printer_svg_column(rank), d->y, printer_svg_column(rank), d->y + height);
     for (int rank = 0; rank < d->shape->nranks; rank++)
         draw_sends(d, rank, extent, false);
     for (int rank = 0; rank < d->shape->nranks; rank++)
@@ -318,13 +318,13 @@ static void draw_head(const struct drawing *d, double width, double height)
     draw_key(d);
     for (int rank = 0; rank < d->shape->nranks; rank++)
         fprintf(d->file, "<text x='%.1f' y='%.1f' text-anchor='middle' font-size='12' fill='#0f172a'>rank %d</text>\n",
-                column(rank), TOP - 10, rank);
+                printer_svg_column(rank), TOP - 10, rank);
 }
 
-static void draw(struct drawing *d)
+static void printer_svg_draw(struct drawing *d)
 {
     int rounds = d->algorithm->rounds(d->shape);
-    double height = TOP, width = column(d->shape->nranks - 1) + COLUMN / 2 + 8;
+    double height = TOP, width = printer_svg_column(d->shape->nranks - 1) + COLUMN / 2 + 8;
     for (int round = 0; round < rounds; round++) {
         load_round(d, round);
         height += band_height(d);
@@ -355,7 +355,7 @@ tutti_result_t printer_svg(FILE *file, const struct algorithm *algorithm, const 
     d.counts = calloc(n, sizeof *d.counts);
     tutti_result_t result = TUTTI_SUCCESS;
     if (d.actions && d.counts)
-        draw(&d);
+        printer_svg_draw(&d);
     else
         result = error_set(TUTTI_SYSTEM_ERROR, "drawing a schedule: out of memory");
     free(d.actions);

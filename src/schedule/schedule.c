@@ -78,7 +78,7 @@ bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
     return !(algorithm->flags & ALGORITHM_POWER_OF_TWO) || (n & (n - 1)) == 0;
 }
 
-static bool by_position(const struct algorithm *algorithm, const struct shape *shape)
+static bool schedule_by_position(const struct algorithm *algorithm, const struct shape *shape)
 {
     return shape->levels && !shape->levels->in_order && !(algorithm->flags & ALGORITHM_LEVELS) &&
            schedule_cuts_vector(shape->coll) && shape->coll != COLL_SCAN;
@@ -93,7 +93,7 @@ static struct shape shape_by_position(const struct shape *shape)
 int schedule_round(const struct algorithm *algorithm, const struct shape *shape, int rank, int round,
                    struct action *out)
 {
-    if (!by_position(algorithm, shape))
+    if (!schedule_by_position(algorithm, shape))
         return algorithm->round(shape, rank, round, out);
     struct shape placed = shape_by_position(shape);
     int count = algorithm->round(&placed, shape->levels->position[rank], round, out);
@@ -105,7 +105,7 @@ int schedule_round(const struct algorithm *algorithm, const struct shape *shape,
 
 int schedule_scratch(const struct algorithm *algorithm, const struct shape *shape, int rank)
 {
-    if (!by_position(algorithm, shape))
+    if (!schedule_by_position(algorithm, shape))
         return algorithm->scratch(shape, rank);
     struct shape placed = shape_by_position(shape);
     return algorithm->scratch(&placed, shape->levels->position[rank]);

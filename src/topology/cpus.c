@@ -52,8 +52,8 @@ void topology_parse_cpus(const char *text, struct topology_cpus *out)
 }
 
 /* The node of this kind, number and processors, made when it is met first. */
-static struct topology_node *meet(struct topology *topology, enum topology_kind kind, int index,
-                                  const struct topology_cpus *cpus)
+static struct topology_node *cpus_meet(struct topology *topology, enum topology_kind kind, int index,
+                                       const struct topology_cpus *cpus)
 {
     for (int i = 0; i < topology->count; i++) {
         struct topology_node *node = &topology->nodes[i];
@@ -98,7 +98,7 @@ static bool read_cache(struct topology *topology, const char *root, int cpu, int
     snprintf(path + base, rest, "shared_cpu_list");
     if (!read_set(root, path, &cpus))
         return true;
-    struct topology_node *cache = meet(topology, (enum topology_kind)(TOPOLOGY_L1 - (level - 1)), -1, &cpus);
+    struct topology_node *cache = cpus_meet(topology, (enum topology_kind)(TOPOLOGY_L1 - (level - 1)), -1, &cpus);
     snprintf(path + base, rest, "size");
     if (cache && topology_read_line(root, path, line, sizeof line))
         cache->bytes = cache_bytes(line);
@@ -115,7 +115,7 @@ static bool read_group(struct topology *topology, const char *root, int cpu, enu
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, CPU_FOLDER "/cpu%d/topology/%s", cpu, lists[i]);
         if (read_set(root, path, &cpus))
-            return meet(topology, kind, index, &cpus) != NULL;
+            return cpus_meet(topology, kind, index, &cpus) != NULL;
     }
     return true;
 }

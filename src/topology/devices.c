@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* The last part of what the link root/path points to: a driver's name, a PCI address. */
-static void read_link(const char *root, const char *path, char *out, size_t size)
+static void devices_read_link(const char *root, const char *path, char *out, size_t size)
 {
     char full[640], target[512];
     snprintf(full, sizeof full, "%s%s", root, path);
@@ -26,19 +26,19 @@ static void read_link(const char *root, const char *path, char *out, size_t size
 }
 
 /* "driver mlx5_core, PCI 0000:1a:00.0", as far as known. */
-static void describe(const char *root, const char *folder, char *out, size_t size)
+static void devices_describe(const char *root, const char *folder, char *out, size_t size)
 {
     char path[512], driver[48], address[48];
     snprintf(path, sizeof path, "%s/device/driver", folder);
-    read_link(root, path, driver, sizeof driver);
+    devices_read_link(root, path, driver, sizeof driver);
     snprintf(path, sizeof path, "%s/device", folder);
-    read_link(root, path, address, sizeof address);
+    devices_read_link(root, path, address, sizeof address);
     const char *at = strchr(address, ':') ? address : "";
     snprintf(out, size, "%s%s%s%s%s", *driver ? "driver " : "", driver, *driver && *at ? ", " : "", *at ? "PCI " : "",
              at);
 }
 
-static tutti_result_t no_memory(void)
+static tutti_result_t devices_no_memory(void)
 {
     return error_set(TUTTI_SYSTEM_ERROR, "topology: out of memory");
 }
@@ -48,7 +48,7 @@ static tutti_result_t read_interface(struct topology *topology, const char *root
     char folder[320], path[400], state[32] = "";
     struct topology_node *net = topology_add(topology, TOPOLOGY_NET, -1);
     if (!net)
-        return no_memory();
+        return devices_no_memory();
     snprintf(folder, sizeof folder, "/sys/class/net/%s", name);
     snprintf(net->name, sizeof net->name, "%s", name);
     snprintf(path, sizeof path, "%s/operstate", folder);
@@ -59,7 +59,7 @@ static tutti_result_t read_interface(struct topology *topology, const char *root
     net->mbits = net->mbits > 0 ? net->mbits : 0;
     snprintf(path, sizeof path, "%s/device/numa_node", folder);
     net->parent = (int)topology_read_number(root, path, -1);
-    describe(root, folder, net->detail, sizeof net->detail);
+    devices_describe(root, folder, net->detail, sizeof net->detail);
     return TUTTI_SUCCESS;
 }
 
@@ -74,7 +74,7 @@ static tutti_result_t read_rdma(struct topology *topology, const char *root, con
             break;
         struct topology_node *node = topology_add(topology, TOPOLOGY_RDMA, port);
         if (!node)
-            return no_memory();
+            return devices_no_memory();
         node->up = strstr(line, "ACTIVE") != NULL;
         snprintf(node->name, sizeof node->name, "%.56s:%d", name, port);
         snprintf(path, sizeof path, "%s/ports/%d/rate", folder, port);
@@ -82,7 +82,7 @@ static tutti_result_t read_rdma(struct topology *topology, const char *root, con
             node->mbits = (int64_t)(strtod(line, NULL) * 1000);
         snprintf(path, sizeof path, "%s/device/numa_node", folder);
         node->parent = (int)topology_read_number(root, path, -1);
-        describe(root, folder, node->detail, sizeof node->detail);
+        devices_describe(root, folder, node->detail, sizeof node->detail);
     }
     return TUTTI_SUCCESS;
 }
@@ -111,7 +111,7 @@ static tutti_result_t read_pci(struct topology *topology, const char *root, cons
         return TUTTI_SUCCESS;
     struct topology_node *gpu = topology_add(topology, TOPOLOGY_GPU, -1);
     if (!gpu)
-        return no_memory();
+        return devices_no_memory();
     snprintf(gpu->name, sizeof gpu->name, "%.60s", name);
     snprintf(path, sizeof path, "%s/numa_node", folder);
     gpu->parent = (int)topology_read_number(root, path, -1);

@@ -18,7 +18,7 @@ __attribute__((format(printf, 2, 3))) static void append(struct topology_node *n
     va_end(args);
 }
 
-static struct topology_node *find(struct topology *topology, const char *name)
+static struct topology_node *gpus_find(struct topology *topology, const char *name)
 {
     for (int i = 0; i < topology->count; i++)
         if (topology->nodes[i].kind == TOPOLOGY_GPU && strcmp(topology->nodes[i].name, name) == 0)
@@ -29,7 +29,7 @@ static struct topology_node *find(struct topology *topology, const char *name)
 /* Some containers show the driver but not the device's folder. */
 static struct topology_node *find_or_add(struct topology *topology, const struct nvml_gpu *gpu)
 {
-    struct topology_node *node = find(topology, gpu->bus_id);
+    struct topology_node *node = gpus_find(topology, gpu->bus_id);
     if (node || !(node = topology_add(topology, TOPOLOGY_GPU, -1)))
         return node;
     node->parent = -1;

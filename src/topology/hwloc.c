@@ -26,7 +26,7 @@ static struct {
 
 static bool loaded;
 
-static void load(void)
+static void hwloc_load(void)
 {
     static const struct load_symbol symbols[] = {
         {&api.init, "hwloc_topology_init"},        {&api.load, "hwloc_topology_load"},
@@ -57,7 +57,7 @@ static bool is_cache(enum topology_kind kind)
     return kind == TOPOLOGY_L1 || kind == TOPOLOGY_L2 || kind == TOPOLOGY_L3;
 }
 
-static uint64_t bytes_of(hwloc_obj_t object, enum topology_kind kind)
+static uint64_t hwloc_bytes_of(hwloc_obj_t object, enum topology_kind kind)
 {
     if (object->type == HWLOC_OBJ_NUMANODE)
         return object->attr->numanode.local_memory;
@@ -74,13 +74,13 @@ static bool copy_objects(struct topology *topology, hwloc_topology_t source, hwl
         struct topology_node *node = topology_add(topology, kind, numbered ? (int)object->os_index : -1);
         if (!node)
             return false;
-        node->bytes = bytes_of(object, kind);
+        node->bytes = hwloc_bytes_of(object, kind);
         copy_set(object->cpuset, &node->cpus);
     }
     return true;
 }
 
-static tutti_result_t copy_all(struct topology *topology, hwloc_topology_t source)
+static tutti_result_t hwloc_copy_all(struct topology *topology, hwloc_topology_t source)
 {
     copy_set(api.object(source, 0, 0)->cpuset, &topology->nodes[0].cpus);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -93,12 +93,12 @@ tutti_result_t topology_read_hwloc(struct topology *topology, bool *this_host)
 {
     hwloc_topology_t source;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    pthread_once(&once, hwloc_load);
     if (!loaded)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: cannot load " HWLOC_LIBRARY);
     if (api.init(&source) != 0)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc cannot start");
-    tutti_result_t result = api.load(source) == 0 ? copy_all(topology, source)
+    tutti_result_t result = api.load(source) == 0 ? hwloc_copy_all(topology, source)
                                                   : error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc finds nothing");
     *this_host = api.is_this_system(source);
     api.destroy(source);

@@ -64,7 +64,7 @@ struct topology_node *topology_add(struct topology *topology, enum topology_kind
 }
 
 /* Outer before inner; devices last; equals in the order of their first processor. */
-static int compare(const void *a, const void *b)
+static int topology_compare(const void *a, const void *b)
 {
     const struct topology_node *x = a, *y = b;
     bool device_x = x->kind >= TOPOLOGY_NET, device_y = y->kind >= TOPOLOGY_NET;
@@ -100,7 +100,7 @@ static int parent_of(const struct topology *topology, int me)
 
 static void make_tree(struct topology *topology)
 {
-    qsort(topology->nodes, (size_t)topology->count, sizeof *topology->nodes, compare);
+    qsort(topology->nodes, (size_t)topology->count, sizeof *topology->nodes, topology_compare);
     for (int i = 1; i < topology->count; i++) {
         struct topology_node *node = &topology->nodes[i];
         node->parent = node->kind >= TOPOLOGY_NET ? numa_node(topology, node->parent) : parent_of(topology, i);
@@ -136,7 +136,7 @@ static tutti_result_t read_machine(struct topology *topology, const char *root)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t load(struct topology *topology, const char *root)
+static tutti_result_t topology_topology_load(struct topology *topology, const char *root)
 {
     bool this_host = true;
     tutti_result_t result = read_machine(topology, root);
@@ -160,7 +160,7 @@ tutti_result_t topology_load_from(const char *root, struct topology **out)
     struct topology *topology = calloc(1, sizeof *topology);
     if (!topology)
         return error_set(TUTTI_SYSTEM_ERROR, "topology: out of memory");
-    tutti_result_t result = load(topology, root);
+    tutti_result_t result = topology_topology_load(topology, root);
     if (result != TUTTI_SUCCESS) {
         topology_free(topology);
         return result;

@@ -67,7 +67,7 @@ static int open_new(const char *dir, char *path, size_t size)
     return -1;
 }
 
-static int allocate(int fd, size_t offset, size_t bytes)
+static int file_allocate(int fd, size_t offset, size_t bytes)
 {
     int code;
     do {
@@ -77,12 +77,12 @@ static int allocate(int fd, size_t offset, size_t bytes)
 }
 
 /* Sizes, fills and maps the new file. Zero, or the errno of what failed. */
-static int prepare(struct trace_file *file, size_t room)
+static int file_prepare(struct trace_file *file, size_t room)
 {
     file->marked = boxfile_mark(file->fd);
     if (file_grow(file->fd, file->bytes) != 0)
         return errno;
-    int code = allocate(file->fd, 0, room);
+    int code = file_allocate(file->fd, 0, room);
     if (code)
         return code;
     void *base = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
@@ -101,7 +101,7 @@ bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, siz
                  file->path);
         return false;
     }
-    int code = prepare(file, room);
+    int code = file_prepare(file, room);
     if (!code)
         return true;
     log_warn("no black box: %zu bytes at %s: %s; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", bytes,
@@ -113,7 +113,7 @@ bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, siz
 
 bool trace_file_room(struct trace_file *file, size_t offset, size_t bytes)
 {
-    int code = allocate(file->fd, offset, bytes);
+    int code = file_allocate(file->fd, offset, bytes);
     if (code && !file->full)
         log_warn("something is not in the black box %s: room for %zu bytes: %s", file->path, bytes, strerror(code));
     file->full = file->full || code;
@@ -149,7 +149,7 @@ static int newest_first(const void *one, const void *other)
 }
 
 /* This user's among them, the newest first. */
-static size_t look_at(char **paths, size_t count, struct left *left)
+static size_t file_look_at(char **paths, size_t count, struct left *left)
 {
     struct stat info;
     size_t mine = 0;
@@ -193,7 +193,7 @@ void trace_file_sweep(const char *dir)
     if (boxfile_list(dir, &paths, &count) != TUTTI_SUCCESS)
         return;
     struct left *left = calloc(count + 1, sizeof *left);
-    size_t mine = left ? look_at(paths, count, left) : 0;
+    size_t mine = left ? file_look_at(paths, count, left) : 0;
     uint64_t bytes = 0, room = room_for(dir);
     for (size_t i = 0; i < mine; i++) {
         bytes += left[i].bytes;

@@ -76,7 +76,7 @@ ssize_t acceptor_receive(int fd, void *bytes, size_t size, int fds[ACCEPTOR_FDS]
 }
 
 /* Frees the connection; its descriptors are the caller's. */
-static void forget(struct acceptor_pending *pending)
+static void acceptor_forget(struct acceptor_pending *pending)
 {
     struct acceptor *acceptor = pending->acceptor;
     transport_timer_clear(acceptor->transport, &pending->timer);
@@ -90,7 +90,7 @@ static void show_out(struct acceptor_pending *pending)
 {
     int fd = pending->source.fd;
     close_all(pending->fds);
-    forget(
+    acceptor_forget(
         pending); /* before the close: while a forked child has a copy of it, a closed descriptor stays in the poller */
     close(fd);
 }
@@ -122,7 +122,7 @@ static void pending_ready(struct poll_source *source, uint32_t events)
     int fds[ACCEPTOR_FDS], fd = source->fd;
     memcpy(greeting, pending->greeting, sizeof greeting);
     memcpy(fds, pending->fds, sizeof fds);
-    forget(pending);
+    acceptor_forget(pending);
     acceptor->greeted(acceptor, fd, greeting, fds);
 }
 
@@ -145,7 +145,7 @@ static void reopen(struct transport_timer *timer)
 }
 
 /* True if there is room, made if need be by showing out the oldest connection that had a second to speak. */
-static bool make_room(struct acceptor *acceptor)
+static bool acceptor_make_room(struct acceptor *acceptor)
 {
     if (acceptor->pending < MOST_PENDING)
         return true;
@@ -185,7 +185,7 @@ static void listening_ready(struct poll_source *source, uint32_t events)
     struct acceptor_socket *listening = container_of(source, struct acceptor_socket, source);
     (void)events;
     for (int i = 0; i < BATCH; i++) {
-        if (!make_room(listening->acceptor)) {
+        if (!acceptor_make_room(listening->acceptor)) {
             shut(listening);
             return;
         }

@@ -67,7 +67,7 @@ static void connector_ready(struct poll_source *source, uint32_t events)
         say_greeting(connector);
 }
 
-static void deadline_passed(struct transport_timer *timer)
+static void connector_deadline_passed(struct transport_timer *timer)
 {
     struct connector *connector = container_of(timer, struct connector, deadline);
     connector->failed(connector, connector->connected ? "the peer does not answer our greeting" : "cannot connect",
@@ -77,7 +77,7 @@ static void deadline_passed(struct transport_timer *timer)
 bool connector_start(struct connector *connector, int fd, const struct net_address *to)
 {
     list_init(&connector->deadline.node);
-    connector->deadline.expired = deadline_passed;
+    connector->deadline.expired = connector_deadline_passed;
     if (connect(fd, &to->any, net_size(to)) != 0 && errno != EINPROGRESS)
         return false;
     connector->source = (struct poll_source){.fd = fd, .ready = connector_ready};

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static tutti_result_t no_open(const struct transport_ops *ops, const struct transport_owner *owner,
-                              struct poller *poller, struct wire_process *self, struct transport **out)
+static tutti_result_t transport_no_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                                        struct poller *poller, struct wire_process *self, struct transport **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport is not part of this build");
 }
@@ -64,7 +64,7 @@ void transport_no_announce(struct transport *transport, const void *address)
 {
 }
 
-static void no_give_up(struct lane *lane, uint64_t token)
+static void transport_no_give_up(struct lane *lane, uint64_t token)
 {
 }
 
@@ -94,7 +94,7 @@ static void no_disarm(struct transport *transport)
 
 const struct transport_ops transport_unsupported = {
     .name = "none",
-    .open = no_open,
+    .open = transport_no_open,
     .close = no_close,
     .reach = no_reach,
     .lanes = no_lanes,
@@ -103,7 +103,7 @@ const struct transport_ops transport_unsupported = {
     .lane_close = no_lane_close,
     .msg = no_msg,
     .put = no_put,
-    .give_up = no_give_up,
+    .give_up = transport_no_give_up,
     .register_memory = transport_no_register,
     .deregister_memory = transport_no_deregister,
     .announce = transport_no_announce,

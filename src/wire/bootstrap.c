@@ -81,8 +81,8 @@ bool boot_check_body(const struct boot_header *header, const void *body)
 }
 
 /* One buffer, so that no two different inputs give the same bytes: the type and the two numbers have fixed places. */
-static void tag_of(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16],
-                   const uint8_t client[16], const void *body, size_t size, uint8_t out[16])
+static void bootstrap_tag_of(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16],
+                             const uint8_t client[16], const void *body, size_t size, uint8_t out[16])
 {
     uint8_t text[8 + 16 + 16 + BOOT_BODY_MAX] = {'t', 'u', 't', 't', 'i', BOOT_VERSION, (uint8_t)type};
     size_t rest = size - 16;
@@ -96,7 +96,7 @@ void boot_seal(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8
                void *body, size_t size)
 {
     uint8_t tag[16];
-    tag_of(nonce, type, server, client, body, size, tag);
+    bootstrap_tag_of(nonce, type, server, client, body, size, tag);
     memcpy(body, tag, sizeof tag);
 }
 
@@ -106,7 +106,7 @@ bool boot_proven(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uin
     uint8_t tag[16];
     if (size < sizeof tag || size > BOOT_BODY_MAX)
         return false;
-    tag_of(nonce, type, server, client, body, size, tag);
+    bootstrap_tag_of(nonce, type, server, client, body, size, tag);
     return siphash_equal(tag, body);
 }
 

@@ -75,7 +75,7 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
     }
 }
 
-static int by_position(const void *left, const void *right)
+static int boxcomm_by_position(const void *left, const void *right)
 {
     uint64_t a = ((const struct blackbox_op *)left)->position, b = ((const struct blackbox_op *)right)->position;
     return a < b ? -1 : a > b;
@@ -97,7 +97,7 @@ static size_t decode_ring(struct blackbox_comm *comm, const struct ring_view *vi
         else
             torn++;
     }
-    qsort(comm->ops, comm->op_count, sizeof *comm->ops, by_position);
+    qsort(comm->ops, comm->op_count, sizeof *comm->ops, boxcomm_by_position);
     return torn;
 }
 
@@ -115,7 +115,7 @@ static void find_heads(struct blackbox_comm *comm)
     }
 }
 
-static bool read_ring(const struct box_source *source, uint64_t offset, uint8_t *to, size_t bytes)
+static bool boxcomm_read_ring(const struct box_source *source, uint64_t offset, uint8_t *to, size_t bytes)
 {
     for (int i = 0; i < 3; i++) {
         if (!box_source_read(source, offset, to + (size_t)i * bytes, bytes))
@@ -167,7 +167,8 @@ static enum outcome try_comm(struct blackbox *box, const struct box_source *sour
     if (record.stamp == 0)
         return EMPTY;
     box_source_barrier();
-    if (!read_ring(source, at + ops->offset, rings, bytes) || !box_source_read(source, at, &stamp, sizeof stamp))
+    if (!boxcomm_read_ring(source, at + ops->offset, rings, bytes) ||
+        !box_source_read(source, at, &stamp, sizeof stamp))
         return AGAIN;
     if (stamp != record.stamp || !sane(&record))
         return AGAIN;

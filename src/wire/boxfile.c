@@ -86,7 +86,7 @@ bool boxfile_parse(const char *name, struct boxfile *out)
     return true;
 }
 
-static bool wanted(const char *name)
+static bool boxfile_wanted(const char *name)
 {
     struct boxfile file;
     uint32_t me = (uint32_t)geteuid();
@@ -123,7 +123,7 @@ tutti_result_t boxfile_list(const char *dir, char ***out, size_t *count)
     if (!folder)
         return error_note(TUTTI_SYSTEM_ERROR, "looking for black boxes in %s: %m", dir);
     while (fine && (entry = readdir(folder)))
-        fine = !wanted(entry->d_name) || append(&paths, &found, dir, entry->d_name);
+        fine = !boxfile_wanted(entry->d_name) || append(&paths, &found, dir, entry->d_name);
     closedir(folder);
     if (!fine) {
         boxfile_free(paths, found);

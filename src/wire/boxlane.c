@@ -21,14 +21,14 @@ static bool read_record(const struct box_source *source, uint64_t at, struct wir
     return false;
 }
 
-static int by_position(const void *left, const void *right)
+static int boxlane_by_position(const void *left, const void *right)
 {
     uint64_t a = ((const struct blackbox_segment *)left)->position,
              b = ((const struct blackbox_segment *)right)->position;
     return a < b ? -1 : a > b;
 }
 
-static void decode(struct blackbox_segment *out, const struct wire_box_segment *in)
+static void boxlane_decode(struct blackbox_segment *out, const struct wire_box_segment *in)
 {
     *out = (struct blackbox_segment){.position = (in->stamp >> 8) - 1,
                                      .comm = in->comm,
@@ -47,7 +47,8 @@ static void decode(struct blackbox_segment *out, const struct wire_box_segment *
 
 /* Reads the ring twice and keeps what did not change meanwhile. A segment that lands between the readings keeps all but
  * its end. */
-static bool read_ring(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source, uint64_t at)
+static bool boxlane_read_ring(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source,
+                              uint64_t at)
 {
     const struct wire_box_section *section = &box->header.segments;
     size_t bytes = (size_t)section->bytes * section->count;
@@ -66,11 +67,11 @@ static bool read_ring(struct blackbox *box, struct blackbox_lane *lane, const st
             unsigned status = a.stamp & 0xff;
             if (number && number == b.stamp >> 8 && ((number - 1) & (section->count - 1)) == i &&
                 status >= WIRE_SEGMENT_POSTED && status <= WIRE_SEGMENT_GIVEN_UP)
-                decode(&lane->segments[lane->segment_count++], &a);
+                boxlane_decode(&lane->segments[lane->segment_count++], &a);
             else if (a.stamp || b.stamp)
                 box->torn++;
         }
-        qsort(lane->segments, lane->segment_count, sizeof *lane->segments, by_position);
+        qsort(lane->segments, lane->segment_count, sizeof *lane->segments, boxlane_by_position);
     }
     free(first);
     return fine;
@@ -104,5 +105,5 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .opened = box_rate_ns(rate, record.opened)};
     box_copy_text(lane->interface, sizeof lane->interface, record.interface.text, sizeof record.interface.text);
     box_copy_text(lane->transport, sizeof lane->transport, record.transport.text, sizeof record.transport.text);
-    return read_ring(box, lane, source, at);
+    return boxlane_read_ring(box, lane, source, at);
 }

@@ -84,7 +84,7 @@ static void add_pause(const struct view *view, struct lane_window *window, uint6
     }
 }
 
-static void find_cause(struct lane_window *window)
+static void boxwindow_find_cause(struct lane_window *window)
 {
     for (unsigned cause = 1; cause < WINDOW_CAUSES; cause++)
         if (window->time[cause] > window->time[window->cause])
@@ -182,7 +182,7 @@ size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments,
     }
     count = join_short(windows, count);
     for (size_t i = 0; i < count; i++)
-        find_cause(&windows[i]);
+        boxwindow_find_cause(&windows[i]);
     mark_slow(windows, count);
     if (count)
         return count;

@@ -52,7 +52,7 @@ static _Thread_local struct {
     CUcontext current;
 } inside;
 
-static bool push(CUcontext context)
+static bool cuda_device_push(CUcontext context)
 {
     const struct cuda_driver *driver;
     return cuda_driver(&driver) == TUTTI_SUCCESS && driver->CtxPushCurrent(context) == CUDA_SUCCESS;
@@ -60,7 +60,7 @@ static bool push(CUcontext context)
 
 void cuda_enter(struct cuda_device *device)
 {
-    bool pushes = inside.current != device->context && push(device->context);
+    bool pushes = inside.current != device->context && cuda_device_push(device->context);
     if (pushes)
         inside.current = device->context;
     inside.pushed = inside.pushed << 1 | pushes;
@@ -102,7 +102,7 @@ static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice
     return driver->DeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
-static void describe(const struct cuda_driver *driver, struct cuda_device *device)
+static void cuda_device_describe(const struct cuda_driver *driver, struct cuda_device *device)
 {
     CUuuid uuid;
     CUdevice handle = device->handle;
@@ -141,7 +141,7 @@ static tutti_result_t open_device(const struct cuda_driver *driver, int ordinal,
         free(device);
         return error_set(TUTTI_DEVICE_ERROR, "use GPU %d: %s", ordinal, cuda_result_text(got, text, sizeof text));
     }
-    describe(driver, device);
+    cuda_device_describe(driver, device);
     pthread_mutex_init(&device->making, NULL);
     *out = device;
     return TUTTI_SUCCESS;
@@ -156,7 +156,7 @@ static void release_peers(const struct cuda_driver *driver, struct cuda_device *
 }
 
 /* Results are not looked at: at the end of a process the driver may be gone before we are. */
-static void close_device(struct cuda_device *device)
+static void cuda_device_close_device(struct cuda_device *device)
 {
     const struct cuda_driver *driver;
     if (cuda_driver(&driver) == TUTTI_SUCCESS) {
@@ -210,7 +210,7 @@ void cuda_device_release(struct cuda_device *device)
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
-    close_device(device);
+    cuda_device_close_device(device);
     pthread_mutex_lock(&lock);
     closing[ordinal] = false;
     pthread_cond_broadcast(&closed);

@@ -27,7 +27,7 @@ static char complaint[400]; /* "" once the driver is usable */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* The first needed symbol that the library lacks; NULL: the table is filled. */
-static const char *fill(void *library)
+static const char *driver_fill(void *library)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         void *symbol = dlsym(library, rows[i].symbol);
@@ -52,7 +52,7 @@ const char *cuda_result_text(CUresult result, char *out, size_t size)
     return out;
 }
 
-static void start(const char *name)
+static void driver_start(const char *name)
 {
     char text[200];
     CUresult result = driver.Init(0);
@@ -67,7 +67,7 @@ static void start(const char *name)
                  name);
 }
 
-static void load(void)
+static void driver_load(void)
 {
     const char *name = param_string(PARAM_CUDA_LIBRARY), *missing;
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -75,18 +75,18 @@ static void load(void)
         snprintf(complaint, sizeof complaint,
                  "load the CUDA driver: %.200s; is the NVIDIA driver installed? TUTTI_CUDA_LIBRARY names another file",
                  dlerror());
-    else if ((missing = fill(library)))
+    else if ((missing = driver_fill(library)))
         snprintf(complaint, sizeof complaint,
                  "load the CUDA driver %.100s: it lacks %s; a driver of CUDA 12 or later is needed", name, missing);
     else
-        start(name);
+        driver_start(name);
     if (*complaint)
         log_info("no CUDA: %s", complaint);
 }
 
 tutti_result_t cuda_driver(const struct cuda_driver **out)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, driver_load);
     if (*complaint)
         return error_note(TUTTI_DEVICE_ERROR, "%s", complaint);
     *out = &driver;

@@ -25,7 +25,7 @@ static const struct usual reductions[] = {{0, 16},
 static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}}; /* of exchanges, and broadcasts */
 static const struct usual through_host[] = {{0, 16}, {UINT64_MAX, 0}}; /* more of them that look hold up the data */
 
-static unsigned larger(unsigned x, unsigned y)
+static unsigned launch_larger(unsigned x, unsigned y)
 {
     return x > y ? x : y;
 }
@@ -48,7 +48,7 @@ static unsigned in_clusters(unsigned blocks, unsigned most)
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most)
 {
     struct kernel_room room = {least, most && most < KERNEL_STRIPES ? most : KERNEL_STRIPES};
-    room.most = larger(1, smaller(room.most, processors / 2));
+    room.most = launch_larger(1, smaller(room.most, processors / 2));
     if (room.most > KERNEL_CLUSTER)
         room.most -= room.most % KERNEL_CLUSTER;
     room.least = in_clusters(smaller(room.least, room.most), room.most);
@@ -92,7 +92,7 @@ static unsigned most_for(const struct usual *usual, uint64_t bytes, struct kerne
 {
     while (usual[1].from <= bytes && usual[1].blocks)
         usual++;
-    return smaller(larger(usual->blocks, room.least), room.most);
+    return smaller(launch_larger(usual->blocks, room.least), room.most);
 }
 
 static unsigned parts(size_t bytes, size_t each, unsigned most)
@@ -116,7 +116,7 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
 static void shape_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
     unsigned blocks = parts(bytes, HOST_EACH, most_for(through_host, bytes, room));
-    out->blocks = smaller(larger(blocks, HOST_LEAST), room.most);
+    out->blocks = smaller(launch_larger(blocks, HOST_LEAST), room.most);
     out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
 }
 
@@ -179,7 +179,7 @@ static unsigned deal_sum(const struct deal *deal, int n)
 }
 
 /* Returns the blocks that are used. */
-static unsigned deal_out(struct deal *deal, int n, unsigned most, uint16_t *end)
+static unsigned launch_deal_out(struct deal *deal, int n, unsigned most, uint16_t *end)
 {
     unsigned left = deal_sum(deal, n) < most ? most - deal_sum(deal, n) : 0;
     for (int k = deal_slowest(deal, n); left && k; k = deal_slowest(deal, n), left--)
@@ -190,7 +190,7 @@ static unsigned deal_out(struct deal *deal, int n, unsigned most, uint16_t *end)
     return end[n - 1];
 }
 
-static uint64_t all_bytes(const struct deal *deal, int n)
+static uint64_t launch_all_bytes(const struct deal *deal, int n)
 {
     uint64_t sum = 0;
     for (int k = 1; k < n; k++)
@@ -206,7 +206,7 @@ static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, un
     const unsigned share = others ? most / (others + 2) : most;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return 0;
-    return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), larger(share, 1));
+    return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), launch_larger(share, 1));
 }
 
 void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
@@ -216,15 +216,15 @@ void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room roo
     struct deal sent = {{0}, {0}, {0}}, received = {{0}, {0}, {0}};
     deal_open(&sent, what, true);
     deal_open(&received, what, false);
-    const uint64_t bytes =
-        all_bytes(&sent, n) > all_bytes(&received, n) ? all_bytes(&sent, n) : all_bytes(&received, n);
+    const uint64_t bytes = launch_all_bytes(&sent, n) > launch_all_bytes(&received, n) ? launch_all_bytes(&sent, n)
+                                                                                       : launch_all_bytes(&received, n);
     const unsigned most = most_for(in_host ? through_host : messages, bytes + what->send_bytes[what->team.rank], room);
-    const unsigned own = own_blocks(what, most, larger(deal_sum(&sent, n), deal_sum(&received, n))),
+    const unsigned own = own_blocks(what, most, launch_larger(deal_sum(&sent, n), deal_sum(&received, n))),
                    others = most > own ? most - own : 0;
-    const unsigned used =
-        larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
+    const unsigned used = launch_larger(launch_deal_out(&sent, n, others, what->out_end),
+                                        launch_deal_out(&received, n, others, what->in_end));
     *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE,
-                                  .blocks = in_clusters(larger(used + own, 1), room.most),
+                                  .blocks = in_clusters(launch_larger(used + own, 1), room.most),
                                   .threads = KERNEL_EXCHANGE_THREADS};
 }
 

@@ -4,7 +4,7 @@
 #include "device/cuda/internal.h"
 #include "base/error.h"
 
-static tutti_result_t no_memory(const struct cuda_device *device, size_t size, CUresult got)
+static tutti_result_t cuda_memory_no_memory(const struct cuda_device *device, size_t size, CUresult got)
 {
     char text[200];
     return error_set(TUTTI_DEVICE_ERROR, "allocate %zu bytes on GPU %d: %s", size, device->ordinal,
@@ -68,7 +68,7 @@ static CUresult alloc_mapped(const struct cuda_driver *driver, const struct cuda
 }
 
 /* Not on the legacy stream, which waits for every other stream and is forbidden while one is captured. */
-static CUresult zero(const struct cuda_driver *driver, CUdeviceptr address, size_t size)
+static CUresult cuda_memory_zero(const struct cuda_driver *driver, CUdeviceptr address, size_t size)
 {
     CUstream stream;
     CUresult got = driver->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
@@ -82,7 +82,7 @@ static CUresult zero(const struct cuda_driver *driver, CUdeviceptr address, size
     return got;
 }
 
-static CUresult release(const struct cuda_driver *driver, const struct cuda_range *range)
+static CUresult cuda_memory_release(const struct cuda_driver *driver, const struct cuda_range *range)
 {
     return range->vmm ? cuda_unmap(driver, range->base, range->size) : driver->MemFree(range->base);
 }
@@ -98,9 +98,9 @@ static CUresult alloc_zeroed(const struct cuda_driver *driver, const struct cuda
         got = driver->MemAlloc(out, size);
     if (got != CUDA_SUCCESS)
         return got;
-    got = zero(driver, *out, size);
+    got = cuda_memory_zero(driver, *out, size);
     if (got != CUDA_SUCCESS && cuda_range_of((void *)(uintptr_t)*out, &range) == TUTTI_SUCCESS)
-        release(driver, &range);
+        cuda_memory_release(driver, &range);
     return got;
 }
 
@@ -118,7 +118,7 @@ tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdevi
     CUresult got = alloc_zeroed(driver, device, size, &address);
     cuda_relaxed_leave(&relaxed);
     if (got != CUDA_SUCCESS)
-        return no_memory(device, size, got);
+        return cuda_memory_no_memory(device, size, got);
     *out = address;
     return TUTTI_SUCCESS;
 }
@@ -138,7 +138,7 @@ tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address)
         return error_set(TUTTI_INVALID_ARGUMENT, "free 0x%llx on GPU %d: no allocation of this GPU begins there",
                          address, device->ordinal);
     cuda_relaxed_enter(device, &relaxed);
-    CUresult got = release(driver, &range);
+    CUresult got = cuda_memory_release(driver, &range);
     cuda_relaxed_leave(&relaxed);
     return cuda_check(got, "free device memory");
 }

@@ -51,8 +51,8 @@ static void unload(const struct cuda_driver *driver, struct cuda_device *device)
     }
 }
 
-static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, const char *name,
-                              CUfunction *out)
+static tutti_result_t module_look_up(const struct cuda_driver *driver, const struct cuda_device *device,
+                                     const char *name, CUfunction *out)
 {
     char text[200];
     CUresult got = CUDA_ERROR_NOT_FOUND;
@@ -71,11 +71,11 @@ static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_
     char name[64];
     tutti_result_t result = TUTTI_SUCCESS;
     for (int kernel = 0; result == TUTTI_SUCCESS && kernel < KERNEL_REDUCE_ONE; kernel++)
-        result = look_up(driver, device, moves[kernel], &device->moves[kernel]);
+        result = module_look_up(driver, device, moves[kernel], &device->moves[kernel]);
     for (int family = 0; family < KERNEL_FAMILIES; family++)
         for (int type = 0; result == TUTTI_SUCCESS && type < TUTTI_TYPE_COUNT; type++) {
             snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[family], type_name((tutti_type_t)type));
-            result = look_up(driver, device, name, &device->reduce[family][type]);
+            result = module_look_up(driver, device, name, &device->reduce[family][type]);
         }
     return result;
 }
@@ -118,7 +118,7 @@ static void find_clusters(const struct cuda_driver *driver, struct cuda_device *
     device->clusters = kernel_clusters((unsigned)device->sms, pairs, larger);
 }
 
-static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
+static tutti_result_t module_load(const struct cuda_driver *driver, struct cuda_device *device)
 {
     struct cuda_relaxed relaxed;
     uint64_t begin = clock_ns(), middle;
@@ -148,13 +148,13 @@ tutti_result_t cuda_device_load(struct cuda_device *device)
         return result;
     pthread_mutex_lock(&device->making);
     if (!atomic_load_explicit(&device->loaded, memory_order_relaxed))
-        result = load(driver, device);
+        result = module_load(driver, device);
     pthread_mutex_unlock(&device->making);
     return result;
 }
 
-static tutti_result_t choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type,
-                             CUfunction *out)
+static tutti_result_t module_choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type,
+                                    CUfunction *out)
 {
     if (kernel < KERNEL_REDUCE_ONE) {
         *out = device->moves[kernel];
@@ -166,8 +166,8 @@ static tutti_result_t choose(const struct cuda_device *device, enum kernel_id ke
     return TUTTI_SUCCESS;
 }
 
-static CUresult launch(const struct cuda_driver *driver, const struct cuda_device *device, CUfunction function,
-                       const struct kernel_launch *how, void *params, CUstream stream)
+static CUresult module_launch(const struct cuda_driver *driver, const struct cuda_device *device, CUfunction function,
+                              const struct kernel_launch *how, void *params, CUstream stream)
 {
     CUlaunchAttribute attributes[2];
     CUlaunchConfig config = {how->blocks, 1, 1, how->threads, 1, 1, 0, stream, attributes, 0};
@@ -192,11 +192,11 @@ tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launc
     if (result == TUTTI_SUCCESS)
         result = cuda_device_load(device);
     if (result == TUTTI_SUCCESS)
-        result = choose(device, how->kernel, type, &function);
+        result = module_choose(device, how->kernel, type, &function);
     if (result != TUTTI_SUCCESS)
         return result;
     cuda_enter(device);
-    CUresult got = launch(driver, device, function, how, params, stream);
+    CUresult got = module_launch(driver, device, function, how, params, stream);
     cuda_leave();
     return cuda_check(got, "launch a kernel");
 }

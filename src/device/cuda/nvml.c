@@ -56,7 +56,7 @@ static struct calls nvml;
 static char complaint[400]; /* "" once the library is usable */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const char *fill(void *library)
+static const char *nvml_fill(void *library)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         void *symbol = dlsym(library, rows[i].symbol);
@@ -68,7 +68,7 @@ static const char *fill(void *library)
 }
 
 /* Never shut down: the process may use the library itself. */
-static void load(void)
+static void nvml_load(void)
 {
     const char *name = param_string(PARAM_NVML_LIBRARY), *missing;
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -76,7 +76,7 @@ static void load(void)
     if (!library)
         snprintf(complaint, sizeof complaint,
                  "load NVIDIA's management library: %.200s; is the NVIDIA driver installed?", dlerror());
-    else if ((missing = fill(library)))
+    else if ((missing = nvml_fill(library)))
         snprintf(complaint, sizeof complaint, "load NVIDIA's management library %.100s: it lacks %s", name, missing);
     else if ((got = nvml.Init()) != OK)
         snprintf(complaint, sizeof complaint, "start NVIDIA's management library: %.200s", nvml.ErrorString(got));
@@ -84,11 +84,11 @@ static void load(void)
 
 static tutti_result_t ready(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, nvml_load);
     return *complaint ? error_note(TUTTI_DEVICE_ERROR, "%s", complaint) : TUTTI_SUCCESS;
 }
 
-static tutti_result_t check(int got, const char *tried)
+static tutti_result_t nvml_check(int got, const char *tried)
 {
     return got == OK ? TUTTI_SUCCESS : error_set(TUTTI_DEVICE_ERROR, "%s: %s", tried, nvml.ErrorString(got));
 }
@@ -98,7 +98,7 @@ tutti_result_t nvml_count(int *count)
     unsigned devices = 0;
     tutti_result_t result = ready();
     if (result == TUTTI_SUCCESS)
-        result = check(nvml.DeviceGetCount(&devices), "count the GPUs");
+        result = nvml_check(nvml.DeviceGetCount(&devices), "count the GPUs");
     *count = (int)devices;
     return result;
 }
@@ -108,16 +108,17 @@ tutti_result_t nvml_driver_version(char *out, size_t size)
     tutti_result_t result = ready();
     *out = 0;
     return result == TUTTI_SUCCESS
-               ? check(nvml.SystemGetDriverVersion(out, (unsigned)size), "ask for the driver's version")
+               ? nvml_check(nvml.SystemGetDriverVersion(out, (unsigned)size), "ask for the driver's version")
                : result;
 }
 
-static tutti_result_t find(int index, nvmlDevice_t *out)
+static tutti_result_t nvml_find(int index, nvmlDevice_t *out)
 {
     tutti_result_t result = ready();
     if (result == TUTTI_SUCCESS && index < 0)
         result = error_set(TUTTI_INVALID_ARGUMENT, "look at GPU %d: there is none", index);
-    return result == TUTTI_SUCCESS ? check(nvml.DeviceGetHandleByIndex((unsigned)index, out), "look at a GPU") : result;
+    return result == TUTTI_SUCCESS ? nvml_check(nvml.DeviceGetHandleByIndex((unsigned)index, out), "look at a GPU")
+                                   : result;
 }
 
 /* 00000000:17:00.0 becomes 0000:17:00.0. */
@@ -146,7 +147,7 @@ static void add_remote(struct nvml_gpu *gpu, const char *id)
 }
 
 /* A link that the device does not have is an error, not an inactive one: both mean nothing to add. */
-static void read_link(nvmlDevice_t device, unsigned link, struct nvml_gpu *gpu)
+static void nvml_read_link(nvmlDevice_t device, unsigned link, struct nvml_gpu *gpu)
 {
     nvmlPciInfo_t pci;
     int active = 0, type = REMOTE_GPU;
@@ -170,17 +171,17 @@ tutti_result_t nvml_gpu(int index, struct nvml_gpu *out)
     nvmlPciInfo_t pci;
     memset(out, 0, sizeof *out);
     memset(&pci, 0, sizeof pci);
-    tutti_result_t result = find(index, &device);
+    tutti_result_t result = nvml_find(index, &device);
     if (result == TUTTI_SUCCESS)
-        result = check(nvml.DeviceGetName(device, out->name, sizeof out->name), "ask for a GPU's name");
+        result = nvml_check(nvml.DeviceGetName(device, out->name, sizeof out->name), "ask for a GPU's name");
     if (result == TUTTI_SUCCESS)
-        result = check(nvml.DeviceGetPciInfo(device, &pci), "ask for a GPU's PCI address");
+        result = nvml_check(nvml.DeviceGetPciInfo(device, &pci), "ask for a GPU's PCI address");
     if (result != TUTTI_SUCCESS)
         return result;
     pci.bus_id[sizeof pci.bus_id - 1] = 0;
     sysfs_name(pci.bus_id, out->bus_id);
     for (unsigned link = 0; link < NVML_LINKS; link++)
-        read_link(device, link, out);
+        nvml_read_link(device, link, out);
     return TUTTI_SUCCESS;
 }
 
@@ -194,9 +195,9 @@ tutti_result_t nvml_peer(int index, int other, enum nvml_peer *out)
 {
     nvmlDevice_t from, to;
     *out = NVML_PEER_NONE;
-    tutti_result_t result = find(index, &from);
+    tutti_result_t result = nvml_find(index, &from);
     if (result == TUTTI_SUCCESS)
-        result = find(other, &to);
+        result = nvml_find(other, &to);
     if (result == TUTTI_SUCCESS && capable(from, to, CAPS_READ) && capable(from, to, CAPS_WRITE))
         *out = capable(from, to, CAPS_NVLINK) ? NVML_PEER_NVLINK : NVML_PEER_PCI;
     return result;
@@ -212,7 +213,7 @@ static int find_bus(const char *bus_id)
         nvmlDevice_t device;
         nvmlPciInfo_t pci;
         memset(&pci, 0, sizeof pci);
-        if (find(i, &device) != TUTTI_SUCCESS || nvml.DeviceGetPciInfo(device, &pci) != OK)
+        if (nvml_find(i, &device) != TUTTI_SUCCESS || nvml.DeviceGetPciInfo(device, &pci) != OK)
             continue;
         pci.bus_id[sizeof pci.bus_id - 1] = 0;
         sysfs_name(pci.bus_id, name);

@@ -13,7 +13,7 @@ struct facts {
     unsigned long long id;
 };
 
-static CUresult ask(const struct cuda_driver *driver, CUdeviceptr address, struct facts *out)
+static CUresult range_ask(const struct cuda_driver *driver, CUdeviceptr address, struct facts *out)
 {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID};
@@ -70,7 +70,7 @@ static void primary_leave(const struct cuda_driver *driver, struct primary *prim
 /* ---- ranges ---- */
 
 /* Mapped piece by piece (cuMemMap): an allocation handle can be had from the address. */
-static bool is_mapped(const struct cuda_driver *driver, CUdeviceptr address)
+static bool range_is_mapped(const struct cuda_driver *driver, CUdeviceptr address)
 {
     CUmemGenericAllocationHandle handle;
     if (!driver->MemRetainAllocationHandle || !driver->MemRelease ||
@@ -80,7 +80,7 @@ static bool is_mapped(const struct cuda_driver *driver, CUdeviceptr address)
     return true;
 }
 
-static enum cuda_kind kind_of(const struct facts *facts)
+static enum cuda_kind range_kind_of(const struct facts *facts)
 {
     if (facts->type != CU_MEMORYTYPE_HOST && facts->type != CU_MEMORYTYPE_DEVICE)
         return CUDA_HOST;
@@ -95,7 +95,7 @@ static tutti_result_t find_bounds(const struct cuda_driver *driver, CUdeviceptr 
     CUresult got = primary_enter(driver, out->ordinal, &primary);
     if (got == CUDA_SUCCESS) {
         got = driver->MemGetAddressRange(&out->base, &out->size, address);
-        out->vmm = out->kind == CUDA_DEVICE && is_mapped(driver, address);
+        out->vmm = out->kind == CUDA_DEVICE && range_is_mapped(driver, address);
         primary_leave(driver, &primary);
     }
     /* Registered host memory has no range of its own in every driver. */
@@ -114,7 +114,7 @@ static tutti_result_t judge(const struct cuda_driver *driver, CUdeviceptr addres
         return TUTTI_SUCCESS;
     if (got != CUDA_SUCCESS)
         return cuda_check(got, "ask what a pointer points at");
-    out->kind = kind_of(facts);
+    out->kind = range_kind_of(facts);
     if (out->kind == CUDA_HOST)
         return TUTTI_SUCCESS;
     out->ordinal = facts->ordinal;
@@ -131,9 +131,9 @@ tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out)
     *out = (struct cuda_range){.kind = CUDA_HOST, .ordinal = -1, .base = address};
     if (cuda_driver(&driver) != TUTTI_SUCCESS)
         return TUTTI_SUCCESS;
-    CUresult got = ask(driver, address, &facts);
+    CUresult got = range_ask(driver, address, &facts);
     if (got == CUDA_ERROR_INVALID_CONTEXT && primary_enter_active(driver, &primary))
-        got = ask(driver, address, &facts);
+        got = range_ask(driver, address, &facts);
     tutti_result_t result = judge(driver, address, got, &facts, out);
     primary_leave(driver, &primary);
     return result;

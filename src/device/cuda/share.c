@@ -138,7 +138,7 @@ static tutti_result_t import_descriptor(const struct cuda_driver *driver, struct
     return cuda_note(got, "map a descriptor of another process's device memory");
 }
 
-static bool ours(const struct cuda_handle *handle)
+static bool cuda_share_ours(const struct cuda_handle *handle)
 {
     return handle->process && handle->process == this_process();
 }
@@ -163,7 +163,7 @@ static tutti_result_t import_ipc(const struct cuda_driver *driver, struct cuda_d
 {
     CUipcMemHandle handle;
     struct cuda_relaxed relaxed;
-    if (ours(from))
+    if (cuda_share_ours(from))
         return import_own(device, from, out);
     memcpy(handle.reserved, from->ipc, sizeof handle.reserved);
     cuda_relaxed_enter(device, &relaxed);
@@ -201,7 +201,7 @@ tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handl
     const struct cuda_driver *driver;
     struct cuda_relaxed relaxed;
     tutti_result_t result = cuda_driver(&driver);
-    if (result != TUTTI_SUCCESS || (handle->how == CUDA_BY_IPC && ours(handle)))
+    if (result != TUTTI_SUCCESS || (handle->how == CUDA_BY_IPC && cuda_share_ours(handle)))
         return result;
     cuda_relaxed_enter(device, &relaxed);
     CUresult got = handle->how == CUDA_BY_DESCRIPTOR ? cuda_unmap(driver, address, handle->size)

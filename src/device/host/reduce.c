@@ -70,14 +70,14 @@ static reduction_map_fn *const divide_integers[TUTTI_TYPE_COUNT] = {
     [TUTTI_UINT32] = divide_u32, [TUTTI_INT64] = divide_i64, [TUTTI_UINT64] = divide_u64,
 };
 
-static uint64_t bits_of_float(float x)
+static uint64_t host_reduce_bits_of_float(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return (uint64_t)bits << 32 | bits;
 }
 
-static uint64_t bits_of_double(double x)
+static uint64_t host_reduce_bits_of_double(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -88,7 +88,7 @@ static uint64_t divisor(tutti_type_t type, int nranks)
 {
     if (divide_integers[type])
         return (uint64_t)nranks;
-    return type == TUTTI_FLOAT64 ? bits_of_double(nranks) : bits_of_float((float)nranks);
+    return type == TUTTI_FLOAT64 ? host_reduce_bits_of_double(nranks) : host_reduce_bits_of_float((float)nranks);
 }
 
 /* The scalar as the lanes of 8 bytes that its type is computed in: fp32 for the narrow floats. */
@@ -101,7 +101,7 @@ static uint64_t scalar_operand(const struct kernel_set *set, tutti_type_t type, 
     case TUTTI_BFLOAT16:
     case TUTTI_FLOAT8_E4M3:
     case TUTTI_FLOAT8_E5M2:
-        return bits_of_float(set->decode(type, (uint32_t)bits));
+        return host_reduce_bits_of_float(set->decode(type, (uint32_t)bits));
     default:
         break;
     }
@@ -115,8 +115,8 @@ static uint64_t scalar_operand(const struct kernel_set *set, tutti_type_t type, 
     }
 }
 
-static tutti_result_t check(const struct kernel_set *set, tutti_type_t type, tutti_op_t op, int nranks,
-                            const void *scalar)
+static tutti_result_t host_reduce_check(const struct kernel_set *set, tutti_type_t type, tutti_op_t op, int nranks,
+                                        const void *scalar)
 {
     if (!set)
         return error_set(TUTTI_INVALID_ARGUMENT,
@@ -139,7 +139,7 @@ static tutti_result_t check(const struct kernel_set *set, tutti_type_t type, tut
 tutti_result_t reduction_init_from(const struct kernel_set *set, struct reduction *out, tutti_type_t type,
                                    tutti_op_t op, int nranks, const void *scalar)
 {
-    tutti_result_t result = check(set, type, op, nranks, scalar);
+    tutti_result_t result = host_reduce_check(set, type, op, nranks, scalar);
     if (result != TUTTI_SUCCESS)
         return result;
     int kernel = op == TUTTI_AVG ? TUTTI_SUM : (int)op;
@@ -167,7 +167,7 @@ tutti_result_t reduction_init(struct reduction *out, tutti_type_t type, tutti_op
     return reduction_init_from(kernel_set_chosen(), out, type, op, nranks, scalar);
 }
 
-static void map(const struct reduction *r, reduction_map_fn *fn, void *dst, const void *src, size_t count)
+static void host_reduce_map(const struct reduction *r, reduction_map_fn *fn, void *dst, const void *src, size_t count)
 {
     if (fn)
         fn(dst, src, count * r->size, r->operand);
@@ -177,12 +177,12 @@ static void map(const struct reduction *r, reduction_map_fn *fn, void *dst, cons
 
 void reduction_prepare(const struct reduction *r, void *dst, const void *src, size_t count)
 {
-    map(r, r->prepare, dst, src, count);
+    host_reduce_map(r, r->prepare, dst, src, count);
 }
 
 void reduction_finish(const struct reduction *r, void *dst, const void *src, size_t count)
 {
-    map(r, r->finish, dst, src, count);
+    host_reduce_map(r, r->finish, dst, src, count);
 }
 
 void memory_copy_stream(void *dst, const void *src, size_t bytes)

@@ -52,7 +52,7 @@ float reference_decode(tutti_type_t type, unsigned bits)
 }
 
 /* The finite magnitude nearest to `value`, ties to the even one, as if the format went one step beyond its largest. */
-static unsigned nearest(struct shape s, double value)
+static unsigned reference_nearest(struct shape s, double value)
 {
     unsigned low = 0, high = s.largest + 1;
     while (high - low > 1) {
@@ -76,7 +76,7 @@ unsigned reference_encode(tutti_type_t type, float value)
         return s.nan;
     if (isinf(value))
         return sign | (s.infinity ? s.infinity : s.largest);
-    unsigned magnitude = nearest(s, fabs((double)value));
+    unsigned magnitude = reference_nearest(s, fabs((double)value));
     if (magnitude > s.largest)
         magnitude = s.saturates ? s.largest : s.infinity;
     return sign | magnitude;

@@ -152,7 +152,7 @@ static bool say_no_more(struct channel *channel)
     return true;
 }
 
-static void *work(void *argument)
+static void *channel_work(void *argument)
 {
     struct channel *channel = argument;
     struct staged *staged = channel->staged;
@@ -196,7 +196,7 @@ static void stop_thread(struct channel *channel)
 
 /* ---- Teams ---- */
 
-static tutti_result_t agree(struct staged *staged)
+static tutti_result_t channel_agree(struct staged *staged)
 {
     const struct team *team = staged->team;
     struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
@@ -211,7 +211,8 @@ static tutti_result_t agree(struct staged *staged)
     return result;
 }
 
-static tutti_result_t open_team(struct channel *channel, const struct wire_process *all, struct wire_process *mates)
+static tutti_result_t channel_open_team(struct channel *channel, const struct wire_process *all,
+                                        struct wire_process *mates)
 {
     const struct team *whole = channel->staged->team;
     char name[32];
@@ -246,7 +247,7 @@ static tutti_result_t open_teams(struct staged *staged)
     if (result == TUTTI_SUCCESS)
         result = team_tell_all(staged->team, mine, more * sizeof *mine, all);
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
-        result = open_team(&staged->channel[i], all, mates);
+        result = channel_open_team(&staged->channel[i], all, mates);
     free(mine);
     free(all);
     free(mates);
@@ -298,7 +299,7 @@ void channels_prepare(struct staged *staged)
 
 tutti_result_t channels_open(struct staged *staged)
 {
-    tutti_result_t result = agree(staged);
+    tutti_result_t result = channel_agree(staged);
     if (result == TUTTI_SUCCESS)
         result = pin(staged);
     if (result == TUTTI_SUCCESS)
@@ -314,7 +315,7 @@ tutti_result_t channels_open(struct staged *staged)
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
-        result = thread_start(&staged->channel[i].thread, "tutti-staged", work, &staged->channel[i]);
+        result = thread_start(&staged->channel[i].thread, "tutti-staged", channel_work, &staged->channel[i]);
     return result;
 }
 

@@ -25,7 +25,7 @@
 /* ---- Does the GPU still work? ---- */
 
 /* A thread that does nothing else: it may be held up in the driver for as long as the user is. */
-static void *ask(void *argument)
+static void *staged_courier_ask(void *argument)
 {
     struct staged *staged = argument;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -62,7 +62,8 @@ static tutti_result_t start_doubt(struct staged *staged)
 {
     tutti_result_t result =
         cuda_check(staged->cu->EventCreate(&staged->doubt.event, CU_EVENT_DISABLE_TIMING), "making an event");
-    return result == TUTTI_SUCCESS ? thread_start(&staged->doubt.thread, "tutti-doubt", ask, staged) : result;
+    return result == TUTTI_SUCCESS ? thread_start(&staged->doubt.thread, "tutti-doubt", staged_courier_ask, staged)
+                                   : result;
 }
 
 static void end_doubt(struct staged *staged)

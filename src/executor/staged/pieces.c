@@ -52,7 +52,7 @@ struct work {
     int *ended;
 };
 
-static size_t piece_bytes(const struct staged *staged)
+static size_t pieces_piece_bytes(const struct staged *staged)
 {
     size_t ranks = (size_t)staged->team->nranks;
     return staged->slice_bytes / (2 * (ranks < SPREAD ? ranks : SPREAD));
@@ -66,7 +66,7 @@ static size_t item_bytes(const struct p2p_item *item)
 /* A message of no bytes is a piece too. */
 static size_t item_pieces(const struct staged *staged, const struct p2p_item *item)
 {
-    size_t bytes = item_bytes(item), piece = piece_bytes(staged);
+    size_t bytes = item_bytes(item), piece = pieces_piece_bytes(staged);
     return bytes ? (bytes + piece - 1) / piece : 1;
 }
 
@@ -117,11 +117,11 @@ static size_t padded(size_t bytes)
     return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
-static void add_item(struct work *work, struct direction *direction, int i)
+static void pieces_add_item(struct work *work, struct direction *direction, int i)
 {
     const struct p2p_item *item = &work->job->items[i];
-    size_t bytes = item_bytes(item), most = piece_bytes(work->channel->staged), largest = bytes < most ? bytes : most,
-           pieces = own_pieces(work->channel, item);
+    size_t bytes = item_bytes(item), most = pieces_piece_bytes(work->channel->staged),
+           largest = bytes < most ? bytes : most, pieces = own_pieces(work->channel, item);
     if (direction->left)
         work->after[direction->last] = i;
     else
@@ -147,7 +147,7 @@ static void sort_items(struct work *work, int *number)
             work->direction[*mine - 1].peer = item->peer;
             work->direction[*mine - 1].sends = item->sends;
         }
-        add_item(work, &work->direction[*mine - 1], i);
+        pieces_add_item(work, &work->direction[*mine - 1], i);
     }
 }
 
@@ -156,7 +156,7 @@ static void sort_items(struct work *work, int *number)
 static size_t count_places(struct work *work)
 {
     const struct staged *staged = work->channel->staged;
-    size_t pinned = SLICES * staged->slice_bytes, most = SLICES * padded(piece_bytes(staged)), missing = 0;
+    size_t pinned = SLICES * staged->slice_bytes, most = SLICES * padded(pieces_piece_bytes(staged)), missing = 0;
     for (size_t depth = 0; depth < DEPTH; depth++) {
         for (int i = 0; i < work->directions; i++) {
             struct direction *direction = &work->direction[i];
@@ -174,7 +174,7 @@ static size_t count_places(struct work *work)
     return missing;
 }
 
-static tutti_result_t no_memory(const struct job *job)
+static tutti_result_t pieces_no_memory(const struct job *job)
 {
     return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
 }
@@ -187,7 +187,7 @@ static tutti_result_t find_places(struct work *work)
     work->place = calloc((size_t)work->places, sizeof *work->place);
     work->ended = calloc((size_t)work->places, sizeof *work->ended);
     if (!work->place || !work->ended || (missing && !pageable))
-        return no_memory(work->job);
+        return pieces_no_memory(work->job);
     struct place *place = work->place;
     for (int i = 0; i < work->directions; i++) {
         struct direction *direction = &work->direction[i];
@@ -210,13 +210,13 @@ static tutti_result_t set_out(struct work *work)
         sort_items(work, number);
     free(number);
     if (!have)
-        return no_memory(work->job);
+        return pieces_no_memory(work->job);
     return work->left ? find_places(work) : TUTTI_SUCCESS;
 }
 
 /* ---- The way of a piece ---- */
 
-static void post(struct work *work, struct place *place)
+static void pieces_post(struct work *work, struct place *place)
 {
     const struct p2p_item item = {place->of->sends, place->of->peer, place->host, place->bytes, TUTTI_UINT8};
     place->state = PLACE_POSTED;
@@ -227,7 +227,7 @@ static void post(struct work *work, struct place *place)
 static void go_on(struct work *work, struct place *place)
 {
     if (place->of->sends && place->state == PLACE_COPYING) {
-        post(work, place);
+        pieces_post(work, place);
         return;
     }
     place->state = PLACE_FREE;
@@ -270,14 +270,14 @@ static tutti_result_t await_copies(struct work *work)
 }
 
 /* The place of the next piece. NULL: none is left, or all places are taken. */
-static struct place *take_place(const struct work *work, struct direction *direction)
+static struct place *pieces_take_place(const struct work *work, struct direction *direction)
 {
     const struct staged *staged = work->channel->staged;
     struct place *place = &direction->place[direction->turn % direction->places];
     if (!direction->left || place->state != PLACE_FREE)
         return NULL;
     const struct p2p_item *item = &work->job->items[direction->item];
-    size_t each = piece_bytes(staged), from = direction->next * each, rest = item_bytes(item) - from;
+    size_t each = pieces_piece_bytes(staged), from = direction->next * each, rest = item_bytes(item) - from;
     place->gpu = (char *)item->data + from;
     place->bytes = rest < each ? rest : each;
     direction->turn++;
@@ -292,12 +292,12 @@ static tutti_result_t begin_pieces(struct work *work, struct direction *directio
 {
     struct place *place;
     tutti_result_t result = TUTTI_SUCCESS;
-    while (result == TUTTI_SUCCESS && (place = take_place(work, direction)) != NULL) {
+    while (result == TUTTI_SUCCESS && (place = pieces_take_place(work, direction)) != NULL) {
         *moved = true;
         if (direction->sends)
             result = copy(work, place);
         else
-            post(work, place);
+            pieces_post(work, place);
     }
     return result;
 }

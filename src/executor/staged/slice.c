@@ -54,7 +54,7 @@ static bool in_place(enum coll coll)
 
 /* Elements of a block that a slice holds: what the rank with the most blocks can hold, so that it is the same on all.
  */
-static size_t room(const struct staged *staged, const struct call *call)
+static size_t slice_room(const struct staged *staged, const struct call *call)
 {
     size_t n = (size_t)staged->team->nranks, blocks = in_place(call->coll)          ? 1
                                                       : call->coll == COLL_ALLTOALL ? 2 * n
@@ -66,7 +66,7 @@ static size_t room(const struct staged *staged, const struct call *call)
 /* Every channel gets as many slices as every other, and as much. */
 void slice_cut(const struct staged *staged, struct job *job)
 {
-    size_t count = job->call.count, most = room(staged, &job->call), channels = (size_t)staged->channels;
+    size_t count = job->call.count, most = slice_room(staged, &job->call), channels = (size_t)staged->channels;
     size_t turns = (count + most * channels - 1) / (most * channels), each = 1;
     if (count) {
         each = (count + turns * channels - 1) / (turns * channels);
@@ -80,7 +80,7 @@ void slice_cut(const struct staged *staged, struct job *job)
 }
 
 /* False: there is none. */
-static bool take(const struct channel *channel, const struct job *job, size_t step, struct slice *slice)
+static bool slice_take(const struct channel *channel, const struct job *job, size_t step, struct slice *slice)
 {
     size_t index = step * (size_t)channel->staged->channels + (size_t)channel->index;
     if (index >= job->slices)
@@ -124,7 +124,7 @@ static tutti_result_t copy_in(struct channel *channel, const struct job *job, st
                        layout_of(channel->staged, &job->call).in, false);
 }
 
-static tutti_result_t issue(struct channel *channel, const struct job *job, struct slice *slice)
+static tutti_result_t slice_issue(struct channel *channel, const struct job *job, struct slice *slice)
 {
     struct call call = job->call;
     call.count = slice->count;
@@ -133,7 +133,7 @@ static tutti_result_t issue(struct channel *channel, const struct job *job, stru
     return team_collective(channel->team, &call, NULL, NULL);
 }
 
-static tutti_result_t copy_out(struct channel *channel, const struct job *job, struct slice *slice)
+static tutti_result_t slice_copy_out(struct channel *channel, const struct job *job, struct slice *slice)
 {
     return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel->staged, &job->call).out,
                        true);
@@ -143,7 +143,7 @@ static tutti_result_t copy_out(struct channel *channel, const struct job *job, s
 
 /* The slice's memory is free again when its last copy to the GPU has been made: the stream waits for that, not the
  * thread. */
-static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice)
+static tutti_result_t slice_begin(struct channel *channel, const struct job *job, struct slice *slice)
 {
     const struct staged *staged = channel->staged;
     tutti_result_t result = TUTTI_SUCCESS;
@@ -162,16 +162,16 @@ static tutti_result_t hand_to_team(struct channel *channel, const struct job *jo
     if (!staged->copies)
         result = cuda_check(staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)
-        result = issue(channel, job, slice);
+        result = slice_issue(channel, job, slice);
     slice->position = atomic_load(&channel->team->issued);
     return result;
 }
 
-static tutti_result_t end(struct channel *channel, const struct job *job, struct slice *slice)
+static tutti_result_t slice_end(struct channel *channel, const struct job *job, struct slice *slice)
 {
     tutti_result_t result = team_wait(channel->team, slice->position);
     if (result == TUTTI_SUCCESS)
-        result = copy_out(channel, job, slice);
+        result = slice_copy_out(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;
 }
 
@@ -181,14 +181,14 @@ tutti_result_t slice_run(struct channel *channel, const struct job *job)
     struct slice *slice = channel->slice;
     bool more = true;
     for (size_t step = 0, slices = 0; (more || step < slices + 2) && result == TUTTI_SUCCESS; step++) {
-        more = more && take(channel, job, step, &slice[step % SLICES]);
+        more = more && slice_take(channel, job, step, &slice[step % SLICES]);
         if (more)
-            result = begin(channel, job, &slice[step % SLICES]);
+            result = slice_begin(channel, job, &slice[step % SLICES]);
         slices += more;
         if (result == TUTTI_SUCCESS && step >= 1 && step - 1 < slices)
             result = hand_to_team(channel, job, &slice[(step - 1) % SLICES]);
         if (result == TUTTI_SUCCESS && step >= 2 && step - 2 < slices)
-            result = end(channel, job, &slice[(step - 2) % SLICES]);
+            result = slice_end(channel, job, &slice[(step - 2) % SLICES]);
     }
     return result;
 }

@@ -17,7 +17,7 @@
 /* ---- The end of a job ---- */
 
 /* All words are written by one stream: an earlier job's number must not come after a later one's. */
-static tutti_result_t write_word(struct staged *staged, const struct job *job)
+static tutti_result_t staged_write_word(struct staged *staged, const struct job *job)
 {
     const struct cuda_driver *cu = staged->cu;
     CUstream last = staged->channel[0].out;
@@ -32,7 +32,7 @@ static tutti_result_t write_word(struct staged *staged, const struct job *job)
 }
 
 /* No stream waits for ever, also when a part failed, but none goes on while something is still copied to its memory. */
-static void release(struct staged *staged, const struct job *job)
+static void staged_release(struct staged *staged, const struct job *job)
 {
     if (staged->copies) { /* whose orders are over, or given up */
         atomic_store(staged->done, job->sequence);
@@ -47,7 +47,7 @@ static void release(struct staged *staged, const struct job *job)
 
 static void end_job(struct staged *staged, struct job *job)
 {
-    tutti_result_t result = job->failed || staged->copies ? TUTTI_SUCCESS : write_word(staged, job);
+    tutti_result_t result = job->failed || staged->copies ? TUTTI_SUCCESS : staged_write_word(staged, job);
     if (result != TUTTI_SUCCESS)
         team_fail(staged->team, result, staged->team->rank, error_last());
     staged->broken |= result != TUTTI_SUCCESS || job->failed;
@@ -55,7 +55,7 @@ static void end_job(struct staged *staged, struct job *job)
         atomic_store(staged->done + 1,
                      job->ticket); /* before the courier ends: who waits for it may come behind that */
     if (result != TUTTI_SUCCESS || job->failed || staged->copies)
-        release(staged, job);
+        staged_release(staged, job);
     if (job->ready)
         staged->cu->EventDestroy(job->ready);
     free(job->items);
@@ -84,7 +84,7 @@ static void free_job(struct job *job)
     free(job);
 }
 
-static void push(struct staged *staged, struct job *job)
+static void staged_push(struct staged *staged, struct job *job)
 {
     pthread_mutex_lock(&staged->lock);
     job->left = __builtin_popcount(job->channels);
@@ -98,7 +98,7 @@ static tutti_result_t enqueue_courier(struct staged *staged, struct job *job, CU
 {
     tutti_result_t result = courier_launch(staged, job, stream);
     if (result == TUTTI_SUCCESS)
-        push(staged, job);
+        staged_push(staged, job);
     else
         free_job(job);
     return result;
@@ -114,13 +114,13 @@ static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CU
         free_job(job);
         return result;
     }
-    push(staged, job);
+    staged_push(staged, job);
     return cuda_check(
         staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ),
         "waiting for a job");
 }
 
-static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream stream)
+static tutti_result_t staged_enqueue(struct staged *staged, struct job *job, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     tutti_result_t result =
@@ -173,7 +173,7 @@ tutti_result_t staged_collective(struct staged *staged, const struct call *call,
     } else {
         slice_cut(staged, job);
     }
-    return enqueue(staged, job, stream);
+    return staged_enqueue(staged, job, stream);
 }
 
 tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
@@ -185,7 +185,7 @@ tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, i
     memcpy(job->items, items, (size_t)count * sizeof *items);
     job->channels = pieces_channels(staged, items, count);
     job->ticket = ticket;
-    return enqueue(staged, job, stream);
+    return staged_enqueue(staged, job, stream);
 }
 
 const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device)
@@ -248,7 +248,7 @@ static tutti_result_t make_word(struct staged *staged)
 }
 
 /* Nothing has been issued. */
-static void give_up(struct staged *staged)
+static void staged_end_all(struct staged *staged)
 {
     void *pinned[STAGED_PINNED] = {NULL};
     const struct cuda_driver *cu = staged->cu;
@@ -279,7 +279,7 @@ tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct
     if (result == TUTTI_SUCCESS)
         *out = staged;
     else
-        give_up(staged);
+        staged_end_all(staged);
     return result;
 }
 

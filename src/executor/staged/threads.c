@@ -34,7 +34,7 @@ static int sharers(const struct share *all, int nranks, int rank)
     return ranks;
 }
 
-static int wanted(const struct share *all, int nranks, int rank)
+static int threads_wanted(const struct share *all, int nranks, int rank)
 {
     int wish = (int)all[rank].wish;
     if (wish == 0)
@@ -46,7 +46,7 @@ int share_channels(const struct share *all, int nranks)
 {
     int fewest = ENGINE_MOST;
     for (int rank = 0; rank < nranks; rank++) {
-        int wish = wanted(all, nranks, rank);
+        int wish = threads_wanted(all, nranks, rank);
         fewest = wish < fewest ? wish : fewest;
     }
     return fewest;

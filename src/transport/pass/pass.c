@@ -18,12 +18,12 @@ static struct pass_transport *pass_of(const struct pass_lane *lane)
 
 /* ---- Lanes ---- */
 
-static void reap(struct lane *base)
+static void pass_reap(struct lane *base)
 {
     free(base);
 }
 
-static struct pass_lane *lane_new(struct pass_transport *pass, uint16_t index, void *user)
+static struct pass_lane *pass_lane_new(struct pass_transport *pass, uint16_t index, void *user)
 {
     struct pass_lane *lane = calloc(1, sizeof *lane);
     if (!lane)
@@ -35,7 +35,7 @@ static struct pass_lane *lane_new(struct pass_transport *pass, uint16_t index, v
     return lane;
 }
 
-static void drop(struct pass_lane *lane, struct pass_item *item)
+static void pass_drop(struct pass_lane *lane, struct pass_item *item)
 {
     list_remove(&item->node);
     lane->count--;
@@ -46,7 +46,7 @@ static void lane_close(struct lane *base)
 {
     struct pass_lane *lane = (struct pass_lane *)base;
     while (!list_empty(&lane->queue))
-        drop(lane, list_entry(lane->queue.next, struct pass_item, node));
+        pass_drop(lane, list_entry(lane->queue.next, struct pass_item, node));
     list_remove(&lane->busy);
     if (lane->below)
         lane->below->ops->lane_close(lane->below);
@@ -58,7 +58,7 @@ static tutti_result_t lane_open(struct transport *transport, const struct wire_p
                                 uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
-    struct pass_lane *lane = lane_new(pass, index, user);
+    struct pass_lane *lane = pass_lane_new(pass, index, user);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for lane %u", index);
     tutti_result_t result =
@@ -73,7 +73,7 @@ static tutti_result_t lane_open(struct transport *transport, const struct wire_p
 
 /* ---- The queue ---- */
 
-static tutti_result_t hand_down(struct pass_lane *lane, struct pass_item *item)
+static tutti_result_t pass_hand_down(struct pass_lane *lane, struct pass_item *item)
 {
     struct iovec part = {item->bytes, item->length};
     return item->is_put ? lane->below->ops->put(lane->below, &item->put) : lane->below->ops->msg(lane->below, &part, 1);
@@ -90,7 +90,7 @@ static int let_through(struct pass_lane *lane, uint64_t now)
         if (!gate->open(lane, item->length, now))
             break;
         list_remove(&item->node); /* its sent() may come from inside */
-        tutti_result_t result = hand_down(lane, item);
+        tutti_result_t result = pass_hand_down(lane, item);
         if (result == TUTTI_IN_PROGRESS && !carrier_dead(&lane->base)) {
             list_push(lane->queue.next, &item->node); /* the first again */
             lane->free_at = before.free_at;
@@ -106,7 +106,7 @@ static int let_through(struct pass_lane *lane, uint64_t now)
     return done;
 }
 
-static tutti_result_t enqueue(struct pass_lane *lane, struct pass_item *item)
+static tutti_result_t pass_enqueue(struct pass_lane *lane, struct pass_item *item)
 {
     struct pass_transport *pass = pass_of(lane);
     list_init(&item->node);
@@ -124,7 +124,7 @@ static tutti_result_t enqueue(struct pass_lane *lane, struct pass_item *item)
 }
 
 /* Is there room for a message or put of this lane? */
-static tutti_result_t room(struct pass_lane *lane, size_t length, struct pass_item **out)
+static tutti_result_t pass_room(struct pass_lane *lane, size_t length, struct pass_item **out)
 {
     if (carrier_dead(&lane->base) || !lane->below)
         return error_note(TUTTI_REMOTE_ERROR, "lane %u is down", lane->index);
@@ -144,7 +144,7 @@ static tutti_result_t msg(struct lane *base, const struct iovec *parts, int coun
     struct pass_lane *lane = (struct pass_lane *)base;
     struct pass_item *item = NULL;
     size_t length = transport_msg_length(parts, count, base->ops->max_msg), used = 0;
-    tutti_result_t result = room(lane, length, &item);
+    tutti_result_t result = pass_room(lane, length, &item);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!length) {
@@ -156,14 +156,14 @@ static tutti_result_t msg(struct lane *base, const struct iovec *parts, int coun
             memcpy(item->bytes + used, parts[i].iov_base, parts[i].iov_len);
     item->length = length;
     base->bytes_sent += length;
-    return enqueue(lane, item);
+    return pass_enqueue(lane, item);
 }
 
-static tutti_result_t put(struct lane *base, const struct put *put)
+static tutti_result_t pass_put(struct lane *base, const struct put *put)
 {
     struct pass_lane *lane = (struct pass_lane *)base;
     struct pass_item *item = NULL;
-    tutti_result_t result = room(lane, 0, &item);
+    tutti_result_t result = pass_room(lane, 0, &item);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!put->length || put->offset > UINT64_MAX - put->length) {
@@ -174,17 +174,17 @@ static tutti_result_t put(struct lane *base, const struct put *put)
     item->put = *put;
     item->length = put->length;
     base->bytes_sent += put->length;
-    return enqueue(lane, item);
+    return pass_enqueue(lane, item);
 }
 
-static void give_up(struct lane *base, uint64_t token)
+static void pass_give_up(struct lane *base, uint64_t token)
 {
     struct pass_lane *lane = (struct pass_lane *)base;
     list_each_safe(node, &lane->queue)
     {
         struct pass_item *item = list_entry(node, struct pass_item, node);
         if (item->is_put && item->put.token == token) {
-            drop(lane, item);
+            pass_drop(lane, item);
             return;
         }
     }
@@ -197,7 +197,7 @@ static void give_up(struct lane *base, uint64_t token)
 static bool on_accepted(void *context, struct lane *below, const struct wire_hello *hello)
 {
     struct pass_transport *pass = context;
-    struct pass_lane *lane = lane_new(pass, hello->lane, NULL);
+    struct pass_lane *lane = pass_lane_new(pass, hello->lane, NULL);
     if (!lane)
         return false;
     lane->below = below;
@@ -334,7 +334,7 @@ static tutti_result_t pass_open(const struct transport_ops *ops, const struct tr
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);
-    tutti_result_t result = transport_init(&pass->base, ops, owner, poller, reap);
+    tutti_result_t result = transport_init(&pass->base, ops, owner, poller, pass_reap);
     if (result == TUTTI_SUCCESS)
         result = table->under->open(table->under, &between, poller, self, &pass->below);
     if (result != TUTTI_SUCCESS) {
@@ -453,7 +453,7 @@ static void pass_disarm(struct transport *transport)
 
 /* ---- Tables ---- */
 
-static void fill(struct pass_table *table, const struct transport_ops *under)
+static void pass_fill(struct pass_table *table, const struct transport_ops *under)
 {
     table->under = under;
     table->ops = *under;
@@ -465,8 +465,8 @@ static void fill(struct pass_table *table, const struct transport_ops *under)
     table->ops.lane_open = lane_open;
     table->ops.lane_close = lane_close;
     table->ops.msg = msg;
-    table->ops.put = put;
-    table->ops.give_up = give_up;
+    table->ops.put = pass_put;
+    table->ops.give_up = pass_give_up;
     table->ops.register_memory = pass_register;
     table->ops.deregister_memory = pass_deregister;
     table->ops.announce = pass_announce;
@@ -503,7 +503,7 @@ static const struct transport_ops *one_over(const struct transport_ops *under, c
     }
     made.ops = (struct transport_ops){0};
     tables[count] = made;
-    fill(&tables[count], under);
+    pass_fill(&tables[count], under);
     return &tables[count++].ops;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* "100M/25M": of lane 0 and of all others. */
-static bool parse(const char *text, struct pass_setting *out)
+static bool throttle_parse(const char *text, struct pass_setting *out)
 {
     char one[32];
     for (out->rates = 0; out->rates < PASS_RATES; text++) {
@@ -25,7 +25,7 @@ static bool parse(const char *text, struct pass_setting *out)
     return false;
 }
 
-static bool may_go(struct pass_lane *lane, size_t length, uint64_t now)
+static bool throttle_may_go(struct pass_lane *lane, size_t length, uint64_t now)
 {
     const struct pass_setting *setting = &((struct pass_transport *)lane->base.lane.transport)->table->setting;
     int64_t rate = setting->rate[lane->index < setting->rates ? lane->index : setting->rates - 1];
@@ -36,4 +36,4 @@ static bool may_go(struct pass_lane *lane, size_t length, uint64_t now)
     return true;
 }
 
-const struct pass_gate pass_throttle = {"throttle", parse, may_go};
+const struct pass_gate pass_throttle = {"throttle", throttle_parse, throttle_may_go};

@@ -9,22 +9,22 @@
 static uint64_t word;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void draw(void)
+static void attach_draw(void)
 {
     if (random_bytes(&word, sizeof word) != TUTTI_SUCCESS)
         word = 0;
 }
 
 /* A forked child is another process: it must not be taken for its parent, or for a sister that has died. */
-static void begin(void)
+static void attach_begin(void)
 {
-    draw();
-    pthread_atfork(NULL, NULL, draw);
+    attach_draw();
+    pthread_atfork(NULL, NULL, attach_draw);
 }
 
 struct attach_word attach_mine(void)
 {
-    pthread_once(&once, begin);
+    pthread_once(&once, attach_begin);
     return word ? (struct attach_word){(uintptr_t)&word, word} : (struct attach_word){0, 0};
 }
 

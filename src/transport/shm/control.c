@@ -38,7 +38,7 @@ static void close_fds(int fds[ACCEPTOR_FDS])
             close(fds[i]);
 }
 
-static int take(int fds[ACCEPTOR_FDS], int index)
+static int shm_control_take(int fds[ACCEPTOR_FDS], int index)
 {
     int fd = fds[index];
     fds[index] = -1;
@@ -55,7 +55,7 @@ static pid_t peer_pid(int fd)
 static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
 {
     struct shm_transport *shm = shm_of(lane);
-    int page = take(fds, 0), bell = take(fds, 1);
+    int page = shm_control_take(fds, 0), bell = shm_control_take(fds, 1);
     if (!wire_same_process(notice->uuid, lane->uuid))
         page = (close(page), -1);
     if (lane->base.up || !shm_peer_join(lane, notice->uuid, peer_pid(lane->source.fd), page, bell)) {
@@ -74,7 +74,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
     shm->base.owner.up(&lane->base.lane);
 }
 
-static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
+static void shm_control_handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
 {
     if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME && notice->type != SHM_DECLINE)) {
         shm_fail(lane, "the peer sent a packet that is none", 0);
@@ -88,10 +88,10 @@ static void handle(struct shm_lane *lane, const struct shm_notice *notice, int f
         shm_fail(lane, "the peer is connecting this lane itself", EALREADY);
         break;
     case SHM_SHARE:
-        lane->base.lane.transport->owner.shared(&lane->base.lane, notice->key, take(fds, 0));
+        lane->base.lane.transport->owner.shared(&lane->base.lane, notice->key, shm_control_take(fds, 0));
         break;
     case SHM_REGION:
-        shm_peer_region(lane->peer, (uint32_t)notice->key, notice->size, take(fds, 0));
+        shm_peer_region(lane->peer, (uint32_t)notice->key, notice->size, shm_control_take(fds, 0));
         break;
     case SHM_DROP:
         shm_peer_drop(lane->peer, (uint32_t)notice->key);
@@ -105,7 +105,7 @@ static void handle(struct shm_lane *lane, const struct shm_notice *notice, int f
 }
 
 /* The peer has closed its end: what it had sent before still counts. */
-static void end(struct shm_lane *lane, int error)
+static void shm_control_end(struct shm_lane *lane, int error)
 {
     unsigned turns = lane->shape.slots;
     while (lane->base.up && turns-- && !carrier_dead(&lane->base) && shm_receive(lane))
@@ -123,11 +123,11 @@ void shm_control_drain(struct shm_lane *lane, bool inside)
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got == (ssize_t)sizeof notice)
-            handle(lane, &notice, fds);
+            shm_control_handle(lane, &notice, fds);
         else if (got > 0)
             shm_fail(lane, "the peer sent a packet that is none", 0);
         else if (!inside)
-            end(lane, got < 0 ? errno : 0);
+            shm_control_end(lane, got < 0 ? errno : 0);
         close_fds(fds);
         if (got <= 0)
             return;

@@ -17,16 +17,16 @@ static struct list buckets[BUCKETS]; /* all zero: empty, and not linked yet */
 static uint64_t bytes;
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void shm_import_forget(void)
 {
     pthread_mutex_init(&mutex, NULL);
     memset(buckets, 0, sizeof buckets);
     bytes = 0;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void shm_import_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(shm_import_forget);
 }
 
 /* uuids are random: any of their bytes spread. */

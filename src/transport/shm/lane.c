@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void silence(struct shm_lane *lane)
+static void shm_lane_silence(struct shm_lane *lane)
 {
     struct shm_transport *shm = shm_of(lane);
     transport_timer_clear(&shm->base, &lane->deadline);
@@ -26,30 +26,30 @@ static void silence(struct shm_lane *lane)
 
 tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
 {
-    silence(lane);
+    shm_lane_silence(lane);
     return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index,
                         what, error ? ": " : "", error ? strerror(error) : "");
 }
 
-static void deadline_passed(struct transport_timer *timer)
+static void shm_lane_deadline_passed(struct transport_timer *timer)
 {
     shm_fail(container_of(timer, struct shm_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
-static void lane_ready(struct poll_source *source, uint32_t events)
+static void shm_lane_lane_ready(struct poll_source *source, uint32_t events)
 {
     (void)events;
     shm_control_drain(container_of(source, struct shm_lane, source), false);
 }
 
-static struct shm_lane *lane_new(struct transport *transport, void *user, uint16_t index)
+static struct shm_lane *shm_lane_lane_new(struct transport *transport, void *user, uint16_t index)
 {
     struct shm_lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return NULL;
     carrier_init(&lane->base, transport, user);
-    lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
-    lane->deadline.expired = deadline_passed;
+    lane->source = (struct poll_source){.fd = -1, .ready = shm_lane_lane_ready};
+    lane->deadline.expired = shm_lane_deadline_passed;
     lane->watch = NO_WATCH;
     lane->index = index;
     list_init(&lane->deadline.node);
@@ -139,7 +139,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
 tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
                              uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
-    struct shm_lane *lane = lane_new(transport, user, index);
+    struct shm_lane *lane = shm_lane_lane_new(transport, user, index);
     int memory_fd = -1;
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for shared-memory lane %u", index);
@@ -163,7 +163,7 @@ tutti_result_t shm_lane_open(struct transport *transport, const struct wire_proc
 void shm_lane_close(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
-    silence(lane);
+    shm_lane_silence(lane);
     if (lane->source.fd >= 0)
         shutdown(lane->source.fd, SHUT_RDWR); /* the peer learns now, also if we are reaped later */
     carrier_close(&lane->base);
@@ -201,7 +201,7 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
-    struct shm_lane *lane = lane_new(&shm->base, NULL, hello->hello.lane);
+    struct shm_lane *lane = shm_lane_lane_new(&shm->base, NULL, hello->hello.lane);
     if (!lane)
         return NULL;
     lane->shape = hello->shape;
@@ -222,7 +222,7 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
 }
 
 /* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
-static void introduce(struct shm_lane *lane, const struct wire_hello *hello)
+static void shm_lane_introduce(struct shm_lane *lane, const struct wire_hello *hello)
 {
     static const struct shm_notice decline = {.magic = SHM_MAGIC, .type = SHM_DECLINE};
     struct shm_transport *shm = shm_of(lane);
@@ -259,5 +259,5 @@ void shm_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
         return;
     shm_peer_try_attach(lane->peer, hello.word);
     shm_tell_attach(lane);
-    introduce(lane, &hello.hello);
+    shm_lane_introduce(lane, &hello.hello);
 }

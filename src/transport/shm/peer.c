@@ -24,7 +24,7 @@ static bool is_bell(int fd)
     return fd >= 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK) && (!known || strstr(target, "[eventfd]"));
 }
 
-static struct shm_peer *find(struct shm_transport *shm, const uint8_t *uuid, pid_t pid)
+static struct shm_peer *peer_find(struct shm_transport *shm, const uint8_t *uuid, pid_t pid)
 {
     list_each(node, &shm->peers)
     {
@@ -35,7 +35,7 @@ static struct shm_peer *find(struct shm_transport *shm, const uint8_t *uuid, pid
     return NULL;
 }
 
-static struct shm_peer *make(struct shm_transport *shm, const uint8_t *uuid, pid_t pid, int page_fd, int bell)
+static struct shm_peer *peer_make(struct shm_transport *shm, const uint8_t *uuid, pid_t pid, int page_fd, int bell)
 {
     struct shm_peer *peer = calloc(1, sizeof *peer);
     void *page = NULL;
@@ -57,8 +57,8 @@ static struct shm_peer *make(struct shm_transport *shm, const uint8_t *uuid, pid
 struct shm_peer *shm_peer_join(struct shm_lane *lane, const uint8_t *uuid, pid_t pid, int page_fd, int bell)
 {
     struct shm_transport *shm = shm_of(lane);
-    struct shm_peer *known = page_fd >= 0 && bell >= 0 ? find(shm, uuid, pid) : NULL;
-    struct shm_peer *peer = known ? known : make(shm, uuid, pid, page_fd, bell);
+    struct shm_peer *known = page_fd >= 0 && bell >= 0 ? peer_find(shm, uuid, pid) : NULL;
+    struct shm_peer *peer = known ? known : peer_make(shm, uuid, pid, page_fd, bell);
     if (page_fd >= 0)
         close(page_fd);
     if (bell >= 0 && (known || !peer))

@@ -38,7 +38,7 @@ void shm_tell_attach(struct shm_lane *lane)
 
 /* The system cannot read there, or write here. If it is here the owner is told, and what it does not want any more is
  * dropped. */
-static bool is_ours(struct shm_lane *lane, const struct ring_pull *pull, const void *target, uint64_t length)
+static bool pull_is_ours(struct shm_lane *lane, const struct ring_pull *pull, const void *target, uint64_t length)
 {
     struct lane *base = &lane->base.lane;
     const struct transport_owner *owner = &base->transport->owner;
@@ -58,7 +58,7 @@ static bool attach(struct shm_lane *lane, const struct ring_pull *pull, void *ta
     if (attach_read(&peer->attach, pull->address + lane->put_done, target, (size_t)length))
         return true;
     if (errno == EFAULT)
-        return is_ours(lane, pull, target, length);
+        return pull_is_ours(lane, pull, target, length);
     if (errno == ESRCH) {
         shm_fail(lane, "the peer has closed the lane or died", 0);
         return false;
@@ -70,7 +70,7 @@ static bool attach(struct shm_lane *lane, const struct ring_pull *pull, void *ta
     return false;
 }
 
-static bool copy_mapped(struct shm_lane *lane, const struct ring_pull *pull, void *target, uint64_t length)
+static bool pull_copy_mapped(struct shm_lane *lane, const struct ring_pull *pull, void *target, uint64_t length)
 {
     const char *from = shm_peer_map(lane->peer, pull->region, pull->address, pull->total);
     if (!from)
@@ -95,11 +95,11 @@ static bool read_piece(struct shm_lane *lane, const struct ring_pull *pull, uint
     void *target = base->transport->owner.target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
     if (!target || carrier_dead(&lane->base))
         return true;
-    return pull->region ? copy_mapped(lane, pull, target, length) : attach(lane, pull, target, length);
+    return pull->region ? pull_copy_mapped(lane, pull, target, length) : attach(lane, pull, target, length);
 }
 
 /* Says that the pull is done with, and whether it could be read. */
-static void release(struct shm_lane *lane, uint32_t number, bool read)
+static void pull_release(struct shm_lane *lane, uint32_t number, bool read)
 {
     struct ring_control *control = lane->in.control;
     uint64_t bit = RING_PULL_BIT(number);
@@ -123,7 +123,7 @@ bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull)
     bool valid = !revoked(lane, number);
     if (read && valid && lane->put_done < pull->total)
         return false;
-    release(lane, number, read);
+    pull_release(lane, number, read);
     if (!read || !valid)
         return true;
     base->bytes_received += pull->total;

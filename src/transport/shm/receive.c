@@ -73,7 +73,7 @@ static const char *pull(struct shm_lane *lane, const struct ring_pull *pull)
 }
 
 /* Returns what is wrong with the slot, NULL if nothing. */
-static const char *handle(struct shm_lane *lane, unsigned type, const unsigned char *said)
+static const char *shm_receive_handle(struct shm_lane *lane, unsigned type, const unsigned char *said)
 {
     union {
         unsigned char bytes[RING_FIRST];
@@ -120,7 +120,7 @@ static bool receive_one(struct shm_lane *lane)
     if ((uint32_t)head != number)
         return false;
     const char *wrong = type == RING_SHORT ? short_message(lane, slot->payload, (head >> 40) & 0xff)
-                                           : handle(lane, type, slot->payload);
+                                           : shm_receive_handle(lane, type, slot->payload);
     if (carrier_dead(&lane->base))
         return true;
     if (wrong)

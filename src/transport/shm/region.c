@@ -33,16 +33,16 @@ static uint32_t last_id;
 static _Atomic uint32_t frees;
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void region_forget(void)
 {
     pthread_mutex_init(&mutex, NULL);
     fork_forget(&regions);
     fork_forget(&watchers);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void region_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(region_forget);
 }
 
 static void destroy(struct region *region)
@@ -156,7 +156,7 @@ bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
 }
 
 /* Under the mutex. */
-static struct region *find_id(uint32_t id)
+static struct region *region_find_id(uint32_t id)
 {
     list_each(node, &regions)
     {
@@ -170,7 +170,7 @@ static struct region *find_id(uint32_t id)
 bool region_lives(uint32_t id)
 {
     pthread_mutex_lock(&mutex);
-    bool lives = find_id(id);
+    bool lives = region_find_id(id);
     pthread_mutex_unlock(&mutex);
     return lives;
 }
@@ -187,7 +187,7 @@ static size_t find_mapper(const struct region *region, const struct region_pair 
 void region_note_mapped(uint32_t id, const struct region_pair *who)
 {
     pthread_mutex_lock(&mutex);
-    struct region *region = find_id(id);
+    struct region *region = region_find_id(id);
     if (region && find_mapper(region, who) == region->mappers) {
         struct region_pair *more = realloc(region->mapped, (region->mappers + 1) * sizeof *more);
         if (more) { /* else it is read through staging, no more */
@@ -201,7 +201,7 @@ void region_note_mapped(uint32_t id, const struct region_pair *who)
 bool region_is_mapped(uint32_t id, const struct region_pair *who)
 {
     pthread_mutex_lock(&mutex);
-    const struct region *region = find_id(id);
+    const struct region *region = region_find_id(id);
     bool mapped = region && find_mapper(region, who) < region->mappers;
     pthread_mutex_unlock(&mutex);
     return mapped;

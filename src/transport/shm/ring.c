@@ -81,19 +81,19 @@ static uint64_t round_line(uint64_t size)
 }
 
 /* Both sides compute it alike: data never wraps, what would is moved to the start of the ring. */
-static uint64_t place(uint64_t position, uint64_t mask, uint64_t size)
+static uint64_t shm_ring_place(uint64_t position, uint64_t mask, uint64_t size)
 {
     uint64_t offset = position & mask;
     return offset + size > mask + 1 ? position + (mask + 1 - offset) : position;
 }
 
-static bool fits(const struct ring_out *ring, uint64_t end)
+static bool shm_ring_fits(const struct ring_out *ring, uint64_t end)
 {
     return ring->head - ring->seen <= ring->slot_mask && end - ring->position_seen <= ring->data_mask + 1;
 }
 
 /* Reads what the receiver says. What cannot be true is not believed: then there is no room. */
-static void look(struct ring_out *ring)
+static void shm_ring_look(struct ring_out *ring)
 {
     uint32_t slots = atomic_load_explicit(&ring->control->slots_consumed, memory_order_acquire);
     uint64_t bytes = atomic_load_explicit(&ring->control->bytes_consumed, memory_order_acquire);
@@ -124,7 +124,7 @@ bool ring_moved(struct ring_out *ring)
 {
     if (!ring->moving)
         return true;
-    look(ring);
+    shm_ring_look(ring);
     if ((int32_t)(ring->seen - ring->moved_at) < 0)
         return false;
     ring->moving = false;
@@ -147,10 +147,10 @@ void *ring_reserve(struct ring_out *ring, size_t size)
 {
     if (ring->moving && size && !ring_moved(ring))
         return NULL;
-    uint64_t room = round_line(size), start = place(ring->position, ring->data_mask, room);
-    if (!fits(ring, start + room)) {
-        look(ring);
-        if (!fits(ring, start + room))
+    uint64_t room = round_line(size), start = shm_ring_place(ring->position, ring->data_mask, room);
+    if (!shm_ring_fits(ring, start + room)) {
+        shm_ring_look(ring);
+        if (!shm_ring_fits(ring, start + room))
             return NULL;
     }
     return ring->data + (start & ring->data_mask);
@@ -159,7 +159,7 @@ void *ring_reserve(struct ring_out *ring, size_t size)
 void ring_post(struct ring_out *ring, enum ring_type type, size_t size, const void *payload, size_t length)
 {
     uint64_t room = round_line(size);
-    ring->position = place(ring->position, ring->data_mask, room) + room;
+    ring->position = shm_ring_place(ring->position, ring->data_mask, room) + room;
     memcpy(ring_next_slot(ring)->payload, payload, length);
     ring_publish(ring, type, length);
 }
@@ -168,7 +168,7 @@ const void *ring_take(struct ring_in *ring, uint64_t size)
 {
     if (size > ring->data_mask + 1)
         return NULL;
-    uint64_t room = round_line(size), start = place(ring->position, ring->data_mask, room);
+    uint64_t room = round_line(size), start = shm_ring_place(ring->position, ring->data_mask, room);
     ring->position = start + room;
     return ring->data + (start & ring->data_mask);
 }

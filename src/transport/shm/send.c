@@ -28,14 +28,14 @@ void shm_activate(struct shm_lane *lane)
         poller_wake(shm_of(lane)->base.inner); /* someone else sleeps: it goes on with this lane */
 }
 
-static tutti_result_t refuse(struct shm_lane *lane, size_t size)
+static tutti_result_t shm_send_refuse(struct shm_lane *lane, size_t size)
 {
     lane->wants_room = size;
     shm_activate(lane);
     return TUTTI_IN_PROGRESS;
 }
 
-static tutti_result_t check(struct shm_lane *lane)
+static tutti_result_t shm_send_check(struct shm_lane *lane)
 {
     if (carrier_dead(&lane->base))
         return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is down", lane->index);
@@ -44,7 +44,7 @@ static tutti_result_t check(struct shm_lane *lane)
     return TUTTI_SUCCESS;
 }
 
-static void gather(unsigned char *to, const struct iovec *parts, int count)
+static void shm_send_gather(unsigned char *to, const struct iovec *parts, int count)
 {
     for (int i = 0; i < count; i++) {
         if (parts[i].iov_len)
@@ -69,14 +69,14 @@ static bool post_message(struct shm_lane *lane, const struct iovec *parts, int c
     if (length <= RING_INLINE) {
         if (!ring_has_slot(&lane->out))
             return false;
-        gather(ring_next_slot(&lane->out)->payload, parts, count);
+        shm_send_gather(ring_next_slot(&lane->out)->payload, parts, count);
         ring_publish(&lane->out, RING_SHORT, (size_t)length);
         return true;
     }
     unsigned char *room = shm_reserve(lane, (size_t)length);
     if (!room)
         return false;
-    gather(room, parts, count);
+    shm_send_gather(room, parts, count);
     ring_post(&lane->out, RING_LONG, (size_t)length, &length, sizeof length);
     return true;
 }
@@ -84,14 +84,14 @@ static bool post_message(struct shm_lane *lane, const struct iovec *parts, int c
 tutti_result_t shm_msg(struct lane *base, const struct iovec *parts, int count)
 {
     struct shm_lane *lane = shm_lane_of(base);
-    tutti_result_t result = check(lane);
+    tutti_result_t result = shm_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     size_t length = transport_msg_length(parts, count, SHM_MAX_MSG);
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %d bytes", SHM_MAX_MSG);
     if (waiting(lane) || (lane->share_due && !post_share(lane)) || !post_message(lane, parts, count, length))
-        return refuse(lane, length);
+        return shm_send_refuse(lane, length);
     base->bytes_sent += length;
     shm_ring_bell(lane->peer);
     return TUTTI_SUCCESS;
@@ -132,7 +132,7 @@ static void end_pull(struct shm_lane *lane, struct shm_put *put)
 }
 
 /* Takes what has ended from the head of the queue. Returns how much. */
-static int reap(struct shm_lane *lane)
+static int shm_send_reap(struct shm_lane *lane)
 {
     int done = 0;
     while (lane->posted && !carrier_dead(&lane->base)) {
@@ -242,10 +242,10 @@ static int push_puts(struct shm_lane *lane)
 {
     uint64_t budget = SHM_TURN;
     lane->progressing = true;
-    int done = reap(lane);
+    int done = shm_send_reap(lane);
     bool may = !carrier_dead(&lane->base) && !(waiting(lane) && lane->share_due && !post_share(lane));
     while (may && waiting(lane) && budget && !carrier_dead(&lane->base) && push_some(lane, &budget)) {
-        reap(lane);
+        shm_send_reap(lane);
         done++;
     }
     lane->progressing = false;
@@ -305,13 +305,13 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
 {
     struct shm_lane *lane = shm_lane_of(base);
     struct transport *transport = base->transport;
-    tutti_result_t result = check(lane);
+    tutti_result_t result = shm_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!put->length || put->length > INT64_MAX || put->offset > UINT64_MAX - put->length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     if (lane->count == SHM_QUEUE)
-        return refuse(lane, 1);
+        return shm_send_refuse(lane, 1);
     struct shm_put *entry = entry_at(lane, lane->count++);
     *entry = (struct shm_put){.put = *put};
     shm_choose(lane, entry);

@@ -13,7 +13,7 @@
 #define MOST_IMPORTS 4096 /* of one peer */
 #define AGAIN_MS     10
 
-static bool say(struct shm_transport *shm, int socket, const struct shm_notice *notice, int fd)
+static bool shm_share_say(struct shm_transport *shm, int socket, const struct shm_notice *notice, int fd)
 {
     bool said = shm_control_send(socket, notice, sizeof *notice, &fd, fd >= 0);
     if (!said && list_empty(&shm->again.node))
@@ -37,7 +37,7 @@ static bool announce_one(struct shm_transport *shm, struct shm_peer *peer, int s
 {
     if (!remember(peer, (uint32_t)notice->key))
         return false;
-    if (say(shm, socket, notice, fd))
+    if (shm_share_say(shm, socket, notice, fd))
         return true;
     peer->told_count--;
     return false;
@@ -64,7 +64,7 @@ static void confirm_theirs(struct shm_transport *shm, struct shm_peer *peer, int
     {
         struct import *import = list_entry(node, struct import, of_peer);
         struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_MAPPED, .key = import->id};
-        import->told = import->told || say(shm, socket, &notice, -1);
+        import->told = import->told || shm_share_say(shm, socket, &notice, -1);
     }
 }
 
@@ -85,7 +85,8 @@ static bool tell_drops(struct shm_transport *shm, struct shm_peer *peer)
     bool all = true;
     for (uint32_t i = 0; i < peer->told_count; i++) {
         struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_DROP, .key = peer->told[i]};
-        bool lives = region_lives(peer->told[i]), said = !lives && socket >= 0 && say(shm, socket, &notice, -1);
+        bool lives = region_lives(peer->told[i]),
+             said = !lives && socket >= 0 && shm_share_say(shm, socket, &notice, -1);
         if (!said)
             peer->told[kept++] = peer->told[i];
         all &= lives || said;
@@ -118,7 +119,7 @@ void shm_say_again(struct transport_timer *again)
     shm_tell_frees(shm);
 }
 
-static struct import *find(const struct shm_peer *peer, uint32_t id)
+static struct import *shm_share_find(const struct shm_peer *peer, uint32_t id)
 {
     list_each(node, &peer->imports)
     {
@@ -129,7 +130,7 @@ static struct import *find(const struct shm_peer *peer, uint32_t id)
     return NULL;
 }
 
-static bool has_room(const struct shm_peer *peer)
+static bool shm_share_has_room(const struct shm_peer *peer)
 {
     int count = 0;
     list_each(node, &peer->imports)
@@ -157,7 +158,7 @@ void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd)
 {
     struct shm_transport *shm = transport_of(peer);
     struct region_pair theirs = pair(peer->uuid, shm->base.self->uuid);
-    if (find(peer, id) || !has_room(peer)) {
+    if (shm_share_find(peer, id) || !shm_share_has_room(peer)) {
         if (fd >= 0)
             close(fd);
         return;
@@ -177,7 +178,7 @@ void shm_peer_maps(struct shm_peer *peer, uint32_t id)
 
 void shm_peer_drop(struct shm_peer *peer, uint32_t id)
 {
-    struct import *import = find(peer, id);
+    struct import *import = shm_share_find(peer, id);
     if (import)
         import_drop(import);
 }
@@ -193,7 +194,7 @@ void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *
 
 const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length)
 {
-    struct import *import = find(peer, id);
+    struct import *import = shm_share_find(peer, id);
     return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }
 

@@ -204,7 +204,7 @@ static int shm_poll(struct transport *transport)
     return done;
 }
 
-static bool has_news(struct shm_transport *shm)
+static bool shm_has_news(struct shm_transport *shm)
 {
     if (!list_empty(&shm->base.failing) || shm_watch_news(shm))
         return true;
@@ -223,7 +223,7 @@ static bool shm_arm(struct transport *transport)
     atomic_store_explicit(&shm->page->sleeping, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* either we see the peer's store, or it sees that we sleep */
     transport->armed = true;
-    if (!has_news(shm))
+    if (!shm_has_news(shm))
         return true;
     atomic_store_explicit(&shm->page->sleeping, 0, memory_order_relaxed);
     return false;

@@ -8,7 +8,7 @@
 #define HOT  16 /* lanes looked at in every poll */
 #define TURN 16 /* others */
 
-static void place(struct shm_transport *shm, unsigned index, struct shm_watch watch)
+static void shm_watch_place(struct shm_transport *shm, unsigned index, struct shm_watch watch)
 {
     shm->watches[index] = watch;
     watch.lane->watch = index;
@@ -27,7 +27,7 @@ bool shm_watch_add(struct shm_lane *lane)
     }
     struct shm_watch watch = {.lane = lane};
     watch.slot = ring_expected(&lane->in, &watch.number);
-    place(shm, shm->watch_count++, watch);
+    shm_watch_place(shm, shm->watch_count++, watch);
     return true;
 }
 
@@ -38,11 +38,11 @@ void shm_watch_remove(struct shm_lane *lane)
         return;
     unsigned last = --shm->watch_count;
     if (lane->watch != last)
-        place(shm, lane->watch, shm->watches[last]);
+        shm_watch_place(shm, lane->watch, shm->watches[last]);
     lane->watch = NO_WATCH;
 }
 
-static bool has_news(const struct shm_watch *watch)
+static bool shm_watch_has_news(const struct shm_watch *watch)
 {
     return (uint32_t)atomic_load_explicit(&watch->slot->head, memory_order_acquire) == watch->number;
 }
@@ -52,14 +52,14 @@ static void promote(struct shm_transport *shm, unsigned index)
     struct shm_watch other, watch = shm->watches[index];
     unsigned to = shm->watch_turn % HOT;
     other = shm->watches[to];
-    place(shm, to, watch);
-    place(shm, index, other);
+    shm_watch_place(shm, to, watch);
+    shm_watch_place(shm, index, other);
 }
 
-static int look_at(struct shm_transport *shm, unsigned index)
+static int shm_watch_look_at(struct shm_transport *shm, unsigned index)
 {
     struct shm_lane *lane = shm->watches[index].lane;
-    if (!has_news(&shm->watches[index]))
+    if (!shm_watch_has_news(&shm->watches[index]))
         return 0;
     if (index >= HOT)
         promote(shm, index);
@@ -75,13 +75,13 @@ int shm_watch_poll(struct shm_transport *shm)
 {
     int done = 0;
     for (unsigned i = 0; i < HOT && i < shm->watch_count; i++)
-        done += look_at(shm, i);
+        done += shm_watch_look_at(shm, i);
     if (shm->watch_count <= HOT)
         return done;
     for (unsigned i = 0; i < TURN && HOT < shm->watch_count; i++) {
         if (++shm->watch_turn >= shm->watch_count || shm->watch_turn < HOT)
             shm->watch_turn = HOT;
-        done += look_at(shm, shm->watch_turn);
+        done += shm_watch_look_at(shm, shm->watch_turn);
     }
     return done;
 }
@@ -89,7 +89,7 @@ int shm_watch_poll(struct shm_transport *shm)
 bool shm_watch_news(const struct shm_transport *shm)
 {
     for (unsigned i = 0; i < shm->watch_count; i++)
-        if (has_news(&shm->watches[i]))
+        if (shm_watch_has_news(&shm->watches[i]))
             return true;
     return false;
 }

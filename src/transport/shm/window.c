@@ -17,7 +17,7 @@
 #define QUIET_NS (100 * NS_PER_MS) /* with room enough for so long */
 #define MOST     8                 /* windows narrowed in one look */
 
-static void count(struct shm_lane *lane, int64_t bytes)
+static void shm_window_count(struct shm_lane *lane, int64_t bytes)
 {
     struct shm_transport *shm = shm_of(lane);
     shm->memory += (uint64_t)bytes;
@@ -25,7 +25,7 @@ static void count(struct shm_lane *lane, int64_t bytes)
         shm->base.owner.memory(shm->base.owner.context, bytes);
 }
 
-static uint64_t left(const struct shm_transport *shm)
+static uint64_t shm_window_left(const struct shm_transport *shm)
 {
     uint64_t limit = (uint64_t)param_int(PARAM_SHM_MEMORY);
     return limit > shm->memory ? limit - shm->memory : 0;
@@ -34,33 +34,33 @@ static uint64_t left(const struct shm_transport *shm)
 void shm_window_open(struct shm_lane *lane)
 {
     lane->held = ring_window(&lane->out);
-    count(lane, (int64_t)(ring_fixed_size(&lane->shape) + lane->held));
+    shm_window_count(lane, (int64_t)(ring_fixed_size(&lane->shape) + lane->held));
 }
 
 void shm_window_close(struct shm_lane *lane)
 {
     list_remove(&lane->wide);
     if (lane->held)
-        count(lane, -(int64_t)(ring_fixed_size(&lane->shape) + lane->held));
+        shm_window_count(lane, -(int64_t)(ring_fixed_size(&lane->shape) + lane->held));
     lane->held = 0;
 }
 
-static void give_back(struct shm_lane *lane)
+static void shm_window_give_back(struct shm_lane *lane)
 {
     uint64_t window = ring_window(&lane->out);
     memory_give_back(lane->out.data + window, lane->held - window);
-    count(lane, (int64_t)window - (int64_t)lane->held);
+    shm_window_count(lane, (int64_t)window - (int64_t)lane->held);
     lane->held = window;
     if (window <= RING_LEAST)
         list_remove(&lane->wide);
 }
 
-static void move(struct shm_lane *lane, uint64_t window)
+static void shm_window_move(struct shm_lane *lane, uint64_t window)
 {
     if (!ring_move(&lane->out, window))
         return;
     if (window > lane->held) {
-        count(lane, (int64_t)(window - lane->held));
+        shm_window_count(lane, (int64_t)(window - lane->held));
         lane->held = window;
         if (list_empty(&lane->wide))
             list_push(&shm_of(lane)->wide, &lane->wide);
@@ -81,12 +81,12 @@ static void look_for_spare(struct shm_transport *shm, uint64_t now)
         if (!ring_moved(&lane->out) || carrier_dead(&lane->base))
             continue;
         if (lane->held > ring_window(&lane->out)) {
-            give_back(lane);
+            shm_window_give_back(lane);
         } else if (lane->out.position != lane->quiet_at) {
             lane->quiet_at = lane->out.position;
             lane->quiet_since = now;
         } else if (now - lane->quiet_since > QUIET_NS && narrowed++ < MOST) {
-            move(lane, RING_LEAST);
+            shm_window_move(lane, RING_LEAST);
         }
     }
 }
@@ -94,7 +94,7 @@ static void look_for_spare(struct shm_transport *shm, uint64_t now)
 /* The widest window up to `most` that there is memory for. */
 static uint64_t affordable(struct shm_lane *lane, uint64_t most)
 {
-    uint64_t window = ring_window(&lane->out), share = left(shm_of(lane)) / SHARE;
+    uint64_t window = ring_window(&lane->out), share = shm_window_left(shm_of(lane)) / SHARE;
     for (uint64_t wide = most; wide > window; wide /= 2)
         if (wide <= lane->held || wide - lane->held <= share)
             return wide;
@@ -127,7 +127,7 @@ static void want(struct shm_lane *lane, size_t size)
     uint64_t next = affordable(lane, wide), least = needed(lane, size);
     next = next > least ? next : least;
     if (next > window || size > window / 4)
-        move(lane, next);
+        shm_window_move(lane, next);
 }
 
 void *shm_reserve(struct shm_lane *lane, size_t size)
@@ -142,5 +142,5 @@ void shm_widen(struct shm_lane *lane)
 {
     uint64_t next = lane->out.moving ? 0 : affordable(lane, lane->out.most);
     if (next > ring_window(&lane->out))
-        move(lane, next);
+        shm_window_move(lane, next);
 }

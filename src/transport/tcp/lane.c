@@ -31,7 +31,7 @@ void tcp_lane_watch(struct tcp_lane *lane, uint32_t events)
 }
 
 /* No more events, polls or deadlines for this lane. */
-static void silence(struct tcp_lane *lane)
+static void tcp_lane_silence(struct tcp_lane *lane)
 {
     struct tcp_transport *tcp = tcp_of(lane);
     connector_close(&lane->connector);
@@ -47,7 +47,7 @@ static void silence(struct tcp_lane *lane)
 
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
 {
-    silence(lane);
+    tcp_lane_silence(lane);
     return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what,
                         error ? ": " : "", error ? strerror(error) : "");
 }
@@ -75,7 +75,7 @@ static void find_device(struct tcp_lane *lane)
     }
 }
 
-static void lane_ready(struct poll_source *source, uint32_t events)
+static void tcp_lane_lane_ready(struct poll_source *source, uint32_t events)
 {
     struct tcp_lane *lane = container_of(source, struct tcp_lane, source);
     if (events & EPOLLOUT)
@@ -85,7 +85,7 @@ static void lane_ready(struct poll_source *source, uint32_t events)
 }
 
 /* The lane has a socket with a process at either end. */
-static bool begin(struct tcp_lane *lane, int fd)
+static bool tcp_lane_begin(struct tcp_lane *lane, int fd)
 {
     lane->source.fd = fd;
     if (poller_add(lane->base.lane.transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
@@ -97,12 +97,12 @@ static bool begin(struct tcp_lane *lane, int fd)
     return true;
 }
 
-static void connecting_failed(struct connector *connector, const char *what, int error)
+static void tcp_lane_connecting_failed(struct connector *connector, const char *what, int error)
 {
     tcp_fail(container_of(connector, struct tcp_lane, connector), what, error);
 }
 
-static void answered(struct connector *connector)
+static void tcp_lane_answered(struct connector *connector)
 {
     struct tcp_lane *lane = container_of(connector, struct tcp_lane, connector);
     struct socket_welcome welcome;
@@ -111,13 +111,13 @@ static void answered(struct connector *connector)
         tcp_fail(lane, "someone else answers at the peer's address", 0);
     else if (welcome.magic == SOCKET_DECLINE_MAGIC)
         tcp_fail(lane, "the peer is connecting this lane itself", EALREADY);
-    else if (!begin(lane, connector_take(connector)))
+    else if (!tcp_lane_begin(lane, connector_take(connector)))
         tcp_fail(lane, "cannot watch the connection", ENOMEM);
     else
         lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
-static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16_t index, uint32_t epoch)
+static struct tcp_lane *tcp_lane_lane_new(struct transport *transport, void *user, uint16_t index, uint32_t epoch)
 {
     struct tcp_lane *lane = calloc(1, sizeof *lane);
     unsigned char *in = malloc(TCP_INPUT);
@@ -130,9 +130,9 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
     list_init(&lane->node);
     list_init(&lane->hot);
     list_init(&lane->blocked);
-    lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
-    lane->connector =
-        (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
+    lane->source = (struct poll_source){.fd = -1, .ready = tcp_lane_lane_ready};
+    lane->connector = (struct connector){
+        .transport = transport, .source.fd = -1, .answered = tcp_lane_answered, .failed = tcp_lane_connecting_failed};
     lane->in = in;
     lane->index = index;
     lane->epoch = epoch;
@@ -155,7 +155,7 @@ static void bind_source(int fd, const struct wire_process *self, uint16_t index,
 }
 
 /* Begins to connect; a failure is the lane's, of which the owner learns by down(). */
-static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *peer)
+static tutti_result_t tcp_lane_start(struct tcp_lane *lane, const struct wire_process *peer)
 {
     struct transport *transport = lane->base.lane.transport;
     struct net_address to;
@@ -179,7 +179,7 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
 tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
                              uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
-    struct tcp_lane *lane = lane_new(transport, user, index, epoch);
+    struct tcp_lane *lane = tcp_lane_lane_new(transport, user, index, epoch);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for TCP lane %u", index);
     struct wire_hello *hello = (struct wire_hello *)lane->in; /* nothing is received before it is said */
@@ -189,7 +189,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
     lane->connector.size = sizeof(struct socket_welcome);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     lane->host = peer->host;
-    tutti_result_t result = start(lane, peer);
+    tutti_result_t result = tcp_lane_start(lane, peer);
     if (result != TUTTI_SUCCESS) {
         tcp_lane_reap(&lane->base.lane);
         return result;
@@ -200,7 +200,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
 
 void tcp_lane_close(struct lane *lane)
 {
-    silence(tcp_lane_of(lane));
+    tcp_lane_silence(tcp_lane_of(lane));
     carrier_close(&tcp_lane_of(lane)->base);
 }
 
@@ -215,14 +215,14 @@ void tcp_lane_reap(struct lane *base)
     free(lane);
 }
 
-static bool answer(const struct tcp_lane *lane, uint32_t magic)
+static bool tcp_lane_answer(const struct tcp_lane *lane, uint32_t magic)
 {
     struct socket_welcome welcome = socket_answer(lane->base.lane.transport, magic, lane->index);
     return socket_send_whole(lane->source.fd, &welcome, sizeof welcome);
 }
 
 /* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
-static void introduce(struct tcp_lane *lane, const struct wire_hello *hello)
+static void tcp_lane_introduce(struct tcp_lane *lane, const struct wire_hello *hello)
 {
     struct transport *transport = lane->base.lane.transport;
     bool taken = transport->owner.accepted(transport->owner.context, &lane->base.lane, hello);
@@ -230,9 +230,9 @@ static void introduce(struct tcp_lane *lane, const struct wire_hello *hello)
         return;
     lane->welcome_due = false;
     if (!taken) {
-        answer(lane, SOCKET_DECLINE_MAGIC);
+        tcp_lane_answer(lane, SOCKET_DECLINE_MAGIC);
         tcp_lane_close(&lane->base.lane);
-    } else if (!answer(lane, SOCKET_WELCOME_MAGIC)) {
+    } else if (!tcp_lane_answer(lane, SOCKET_WELCOME_MAGIC)) {
         tcp_fail(lane, "cannot send the welcome", errno);
     } else {
         tcp_flush(lane);
@@ -253,15 +253,15 @@ void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
     }
     socket_tune(fd);
     socket_be_quick(fd, transport, &hello.from);
-    if (!(lane = lane_new(transport, NULL, hello.lane, hello.epoch))) {
+    if (!(lane = tcp_lane_lane_new(transport, NULL, hello.lane, hello.epoch))) {
         close(fd);
         return;
     }
     lane->welcome_due = true;
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
     lane->host = hello.from.host;
-    if (begin(lane, fd))
-        introduce(lane, &hello);
+    if (tcp_lane_begin(lane, fd))
+        tcp_lane_introduce(lane, &hello);
     else
         tcp_lane_reap(&lane->base.lane);
 }

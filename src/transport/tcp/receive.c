@@ -25,7 +25,7 @@ static void ask_target(struct tcp_lane *lane)
 }
 
 /* Where the next bytes go. Returns the number of parts. */
-static int make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes)
+static int tcp_receive_make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes)
 {
     int used = 0;
     uint64_t left = lane->put.length - lane->put_done;
@@ -96,7 +96,7 @@ static void take_buffered(struct tcp_lane *lane)
     lane->put_done += take;
 }
 
-static void deliver(struct tcp_lane *lane, size_t length)
+static void tcp_receive_deliver(struct tcp_lane *lane, size_t length)
 {
     const unsigned char *bytes = lane->in + lane->start + sizeof(struct tcp_frame);
     lane->start += sizeof(struct tcp_frame) + length;
@@ -128,7 +128,7 @@ static bool handle_one(struct tcp_lane *lane)
     }
     if (lane->end - lane->start < sizeof frame + frame.length)
         return false;
-    deliver(lane, (size_t)frame.length);
+    tcp_receive_deliver(lane, (size_t)frame.length);
     return !carrier_dead(&lane->base);
 }
 
@@ -140,7 +140,7 @@ int tcp_handle_input(struct tcp_lane *lane)
     return done;
 }
 
-/* `got` bytes came where make_room() said. */
+/* `got` bytes came where tcp_receive_make_room() said. */
 static void account(struct tcp_lane *lane, size_t got)
 {
     uint64_t left = lane->put.length - lane->put_done;
@@ -151,7 +151,7 @@ static void account(struct tcp_lane *lane, size_t got)
 }
 
 /* The system could not write where the payload of the put goes. */
-static bool refuse_target(struct tcp_lane *lane)
+static bool tcp_receive_refuse_target(struct tcp_lane *lane)
 {
     const struct transport_owner *owner = &lane->base.lane.transport->owner;
     uint64_t left = lane->put.length - lane->put_done;
@@ -175,12 +175,12 @@ int tcp_receive(struct tcp_lane *lane)
     while (done < TURN && !carrier_dead(&lane->base)) {
         struct iovec parts[2];
         size_t bytes;
-        int count = make_room(lane, parts, &bytes);
+        int count = tcp_receive_make_room(lane, parts, &bytes);
         ssize_t got = read_parts(lane->source.fd, parts, count);
         bool nothing = got < 0 && (errno == EAGAIN || errno == EINTR);
         if (nothing && !lane->broken)
             break;
-        if (got < 0 && errno == EFAULT && refuse_target(lane)) {
+        if (got < 0 && errno == EFAULT && tcp_receive_refuse_target(lane)) {
             done++;
             continue;
         }

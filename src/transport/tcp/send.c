@@ -17,7 +17,7 @@
 static const unsigned char nothing[16384]; /* in the place of a source that is no longer there */
 
 /* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed, UNREADABLE. */
-static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
+static ssize_t tcp_send_give(struct tcp_lane *lane, struct iovec *parts, int count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
     for (;;) {
@@ -50,7 +50,7 @@ uint64_t tcp_moved(struct lane *base)
     return lane->taken + lane->confirmed;
 }
 
-static struct tcp_out *push(struct tcp_lane *lane)
+static struct tcp_out *tcp_send_push(struct tcp_lane *lane)
 {
     struct tcp_out *out = &lane->queue[(lane->first + lane->count++) % TCP_QUEUE];
     memset(out, 0, sizeof *out);
@@ -82,7 +82,7 @@ static uint64_t size_of(const struct tcp_out *out)
 }
 
 /* `took` more bytes of the queue have gone. Returns how many frames were done. */
-static int advance(struct tcp_lane *lane, size_t took)
+static int tcp_send_advance(struct tcp_lane *lane, size_t took)
 {
     int done = 0;
     while (took && !lane->base.closed) {
@@ -100,7 +100,7 @@ static int advance(struct tcp_lane *lane, size_t took)
 }
 
 /* The part of `size` bytes at `at`, which begins at `begin` of the frame, behind those that have gone. */
-static struct iovec part(const struct tcp_out *out, const void *at, uint64_t begin, uint64_t size)
+static struct iovec tcp_send_part(const struct tcp_out *out, const void *at, uint64_t begin, uint64_t size)
 {
     uint64_t skip = out->done <= begin ? 0 : out->done < begin + size ? out->done - begin : size;
     return (struct iovec){(char *)(uintptr_t)at + (at == nothing ? 0 : skip), size - skip};
@@ -110,20 +110,21 @@ static struct iovec part(const struct tcp_out *out, const void *at, uint64_t beg
 static bool gather_one(struct tcp_out *out, struct iovec *parts, int *used)
 {
     uint64_t behind = sizeof out->frame + out->frame.length;
-    parts[(*used)++] = part(out, &out->frame, 0, sizeof out->frame);
-    parts[(*used)++] = part(out, out->end == TCP_VOID ? nothing : out->body, sizeof out->frame, out->frame.length);
+    parts[(*used)++] = tcp_send_part(out, &out->frame, 0, sizeof out->frame);
+    parts[(*used)++] =
+        tcp_send_part(out, out->end == TCP_VOID ? nothing : out->body, sizeof out->frame, out->frame.length);
     struct iovec *body = &parts[*used - 1];
     if (out->end == TCP_VOID && body->iov_len > sizeof nothing) {
         body->iov_len = sizeof nothing;
         return false;
     }
     if (out->end)
-        parts[(*used)++] = part(out, &out->end, behind, sizeof out->end);
+        parts[(*used)++] = tcp_send_part(out, &out->end, behind, sizeof out->end);
     return true;
 }
 
 /* The unsent parts of the first frames. */
-static int gather(struct tcp_lane *lane, struct iovec *parts, size_t *bytes)
+static int tcp_send_gather(struct tcp_lane *lane, struct iovec *parts, size_t *bytes)
 {
     int used = 0;
     bool whole = true;
@@ -135,7 +136,7 @@ static int gather(struct tcp_lane *lane, struct iovec *parts, size_t *bytes)
     return used;
 }
 
-static void take_out(struct tcp_lane *lane, unsigned position)
+static void tcp_send_take_out(struct tcp_lane *lane, unsigned position)
 {
     lane->count--;
     for (unsigned i = position; i < lane->count; i++)
@@ -149,7 +150,7 @@ static void end_early(struct tcp_lane *lane, unsigned position, bool may_have_be
     if (out->done || may_have_begun)
         out->end = TCP_VOID;
     else
-        take_out(lane, position);
+        tcp_send_take_out(lane, position);
 }
 
 /* The first put of which the system cannot read what is left; where none is found, memory has changed since, and the
@@ -161,7 +162,7 @@ static int find_unreadable(const struct tcp_lane *lane)
         const struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
         if (out->end != TCP_WHOLE)
             continue;
-        struct iovec body = part(out, out->body, sizeof out->frame, out->frame.length);
+        struct iovec body = tcp_send_part(out, out->body, sizeof out->frame, out->frame.length);
         if (reach_unreadable(body.iov_base, body.iov_len))
             return (int)i;
         first = first < 0 ? (int)i : first;
@@ -170,7 +171,7 @@ static int find_unreadable(const struct tcp_lane *lane)
 }
 
 /* The system could not read something of the queue. False: the lane has failed. */
-static bool refuse_source(struct tcp_lane *lane)
+static bool tcp_send_refuse_source(struct tcp_lane *lane)
 {
     const struct transport_owner *owner = &lane->base.lane.transport->owner;
     int position = owner->unreadable ? find_unreadable(lane) : -1;
@@ -191,14 +192,14 @@ static int drain(struct tcp_lane *lane)
     while (lane->count) {
         struct iovec parts[PARTS];
         size_t bytes;
-        int count = gather(lane, parts, &bytes);
-        ssize_t took = give(lane, parts, count);
-        if (took == UNREADABLE && refuse_source(lane))
+        int count = tcp_send_gather(lane, parts, &bytes);
+        ssize_t took = tcp_send_give(lane, parts, count);
+        if (took == UNREADABLE && tcp_send_refuse_source(lane))
             continue;
         if (took <= 0)
             break;
         lane->advancing = true;
-        done += advance(lane, (size_t)took);
+        done += tcp_send_advance(lane, (size_t)took);
         lane->advancing = false;
         if (carrier_dead(&lane->base) || (size_t)took < bytes)
             break;
@@ -224,7 +225,7 @@ int tcp_flush(struct tcp_lane *lane)
     return done + 1;
 }
 
-static tutti_result_t check(struct tcp_lane *lane)
+static tutti_result_t tcp_send_check(struct tcp_lane *lane)
 {
     if (carrier_dead(&lane->base))
         return error_note(TUTTI_REMOTE_ERROR, "TCP lane %u is down", lane->index);
@@ -253,7 +254,7 @@ static tutti_result_t keep_rest(struct tcp_lane *lane, const struct iovec *parts
             memcpy(copy + used, parts[i].iov_base, parts[i].iov_len);
         used += parts[i].iov_len;
     }
-    struct tcp_out *out = push(lane);
+    struct tcp_out *out = tcp_send_push(lane);
     *out = (struct tcp_out){.frame = *frame, .body = copy, .copy = copy, .done = done};
     block(lane);
     return TUTTI_SUCCESS;
@@ -263,7 +264,7 @@ tutti_result_t tcp_msg(struct lane *base, const struct iovec *parts, int count)
 {
     struct tcp_lane *lane = tcp_lane_of(base);
     struct tcp_frame frame = {.type = TCP_MSG, .length = transport_msg_length(parts, count, TCP_MAX_MSG)};
-    tutti_result_t result = check(lane);
+    tutti_result_t result = tcp_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!frame.length)
@@ -273,7 +274,7 @@ tutti_result_t tcp_msg(struct lane *base, const struct iovec *parts, int count)
     if (!lane->count && count < PARTS && !lane->welcome_due) {
         struct iovec all[PARTS] = {{&frame, sizeof frame}};
         memcpy(all + 1, parts, (size_t)count * sizeof *parts);
-        took = give(lane, all, count + 1);
+        took = tcp_send_give(lane, all, count + 1);
         if (took == UNREADABLE) /* parts are of the owner, who copies what is its caller's */
             return tcp_fail(lane, "sending failed", EFAULT);
         if (took < 0)
@@ -290,12 +291,12 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
 {
     struct tcp_lane *lane = tcp_lane_of(base);
     struct transport *transport = base->transport;
-    tutti_result_t result = check(lane);
+    tutti_result_t result = tcp_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!put->length || put->offset > UINT64_MAX - put->length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
-    struct tcp_out *out = push(lane);
+    struct tcp_out *out = tcp_send_push(lane);
     out->frame = (struct tcp_frame){.type = TCP_PUT, .imm = put->imm, .length = put->length, .offset = put->offset};
     out->body = put->source;
     out->end = TCP_WHOLE;

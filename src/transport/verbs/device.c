@@ -187,7 +187,8 @@ static void completions_ready(struct poll_source *source, uint32_t events)
         library->ack_cq_events(cq, 1);
 }
 
-static tutti_result_t watch(struct verbs_device *device, struct poll_source *source, int fd, poll_ready_fn ready)
+static tutti_result_t verbs_device_watch(struct verbs_device *device, struct poll_source *source, int fd,
+                                         poll_ready_fn ready)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
@@ -233,9 +234,9 @@ tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_p
 {
     device->open = *parts;
     device->room = VERBS_ROOM_FIRST;
-    tutti_result_t result = watch(device, &device->events, parts->context->async_fd, events_ready);
+    tutti_result_t result = verbs_device_watch(device, &device->events, parts->context->async_fd, events_ready);
     if (result == TUTTI_SUCCESS)
-        result = watch(device, &device->completions, parts->channel->fd, completions_ready);
+        result = verbs_device_watch(device, &device->completions, parts->channel->fd, completions_ready);
     if (result == TUTTI_SUCCESS)
         return result;
     unwatch(device);
@@ -243,7 +244,7 @@ tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_p
     return result;
 }
 
-/* On failure close_device() takes back what there is. */
+/* On failure verbs_device_close_device() takes back what there is. */
 static tutti_result_t equip(struct verbs_device *device)
 {
     struct verbs_transport *verbs = device->owner;
@@ -258,7 +259,7 @@ static tutti_result_t equip(struct verbs_device *device)
     return result;
 }
 
-static void close_device(struct verbs_device *device)
+static void verbs_device_close_device(struct verbs_device *device)
 {
     verbs_revival_fini(&device->owner->revival[device->index]);
     unwatch(device);
@@ -287,11 +288,11 @@ static void equip_chosen(struct verbs_transport *verbs)
         if (wanted && equip(device) == TUTTI_SUCCESS)
             verbs->devices++;
         else
-            close_device(device);
+            verbs_device_close_device(device);
     }
 }
 
-static int distance_of(const char *name)
+static int verbs_device_distance_of(const char *name)
 {
     char folder[128];
     cpu_set_t set;
@@ -309,7 +310,7 @@ static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, uns
         return false;
     device->owner = verbs;
     device->port = (uint8_t)port;
-    device->distance = distance_of(library->get_device_name(ibv));
+    device->distance = verbs_device_distance_of(library->get_device_name(ibv));
     snprintf(device->name, sizeof device->name, "%.50s:%u", library->get_device_name(ibv), port);
     tutti_result_t result = TUTTI_SUCCESS;
     bool exists = false;
@@ -324,7 +325,7 @@ static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, uns
     if (!exists || result != TUTTI_SUCCESS) {
         if (result != TUTTI_SUCCESS)
             log_info("%s; not used", error_last());
-        close_device(device);
+        verbs_device_close_device(device);
         return exists;
     }
     verbs->devices++;
@@ -371,7 +372,7 @@ void verbs_close_devices(struct verbs_transport *verbs)
 {
     verbs_library_enter();
     for (int i = 0; i < verbs->devices; i++)
-        close_device(&verbs->device[i]);
+        verbs_device_close_device(&verbs->device[i]);
     verbs_library_leave();
     verbs->devices = 0;
 }
@@ -380,7 +381,7 @@ void verbs_close_devices(struct verbs_transport *verbs)
 
 /* A queue of completions that runs over takes all its lanes with it, so it has room for all that they can have under
  * way. */
-static tutti_result_t make_room(struct verbs_device *device)
+static tutti_result_t verbs_device_make_room(struct verbs_device *device)
 {
     int needed = (device->lanes + 1) * (VERBS_SENDS + VERBS_RECEIVES), room = device->room;
     while (room < needed)
@@ -400,7 +401,7 @@ tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, 
         return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s is lost", device->name);
     tutti_result_t result = look_at_port(device);
     if (result == TUTTI_SUCCESS)
-        result = make_room(device);
+        result = verbs_device_make_room(device);
     if (result == TUTTI_SUCCESS)
         *out = device;
     return result;

@@ -16,7 +16,7 @@
 #define LAST_WORDS 64 /* batches of completions that are looked through when the connection has ended */
 
 /* No more events or deadlines for this lane, and nothing that its adapter reads or writes. */
-static void silence(struct verbs_lane *lane)
+static void verbs_lane_silence(struct verbs_lane *lane)
 {
     struct transport *transport = lane->base.lane.transport;
     transport_timer_clear(transport, &lane->deadline);
@@ -28,7 +28,7 @@ static void silence(struct verbs_lane *lane)
 }
 
 /* Of each port once: its data goes another way, which nobody asked for. */
-static void complain(const struct verbs_lane *lane, const char *what, int error)
+static void verbs_lane_complain(const struct verbs_lane *lane, const char *what, int error)
 {
     if (!lane->device || lane->device->complained || lane->state == VERBS_OPEN || error == EALREADY)
         return;
@@ -46,13 +46,13 @@ tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
         verbs_lane_close(&lane->base.lane);
         return TUTTI_REMOTE_ERROR;
     }
-    complain(lane, what, error);
-    silence(lane);
+    verbs_lane_complain(lane, what, error);
+    verbs_lane_silence(lane);
     return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u: %s%s%s", lane->index, what,
                         error ? ": " : "", error ? strerror(error) : "");
 }
 
-static bool watch(struct verbs_lane *lane, int fd)
+static bool verbs_lane_watch(struct verbs_lane *lane, int fd)
 {
     lane->source.fd = fd;
     lane->watched = poller_add(lane->base.lane.transport->inner, &lane->source, EPOLLIN) == TUTTI_SUCCESS;
@@ -73,13 +73,13 @@ static void connection_ended(struct verbs_lane *lane, int error)
         verbs_fail(lane, error ? "its connection failed" : "the peer closed the connection", error);
 }
 
-static void introduce(struct verbs_lane *lane);
+static void verbs_lane_introduce(struct verbs_lane *lane);
 
 /* The whole word. */
 static void take_word(struct verbs_lane *lane)
 {
     if (lane->state == VERBS_GREETED && lane->word == VERBS_READY)
-        introduce(lane);
+        verbs_lane_introduce(lane);
     else if (lane->state == VERBS_ASKING && lane->word == VERBS_DECLINED)
         verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
     else
@@ -105,20 +105,20 @@ static void connection_ready(struct poll_source *source, uint32_t events)
     take_word(lane);
 }
 
-static void overdue(struct transport_timer *timer)
+static void verbs_lane_overdue(struct transport_timer *timer)
 {
     verbs_fail(container_of(timer, struct verbs_lane, deadline), "it takes too long to agree with the peer", ETIMEDOUT);
 }
 
 /* ---- Who connects ---- */
 
-static void connecting_failed(struct connector *connector, const char *what, int error)
+static void verbs_lane_connecting_failed(struct connector *connector, const char *what, int error)
 {
     verbs_fail(container_of(connector, struct verbs_lane, connector), what, error);
 }
 
 /* The two queue pairs are joined. Whether packets go from one to the other and back is seen by sending one. */
-static void answered(struct connector *connector)
+static void verbs_lane_answered(struct connector *connector)
 {
     struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
     struct verbs_welcome answer;
@@ -127,7 +127,7 @@ static void answered(struct connector *connector)
         verbs_fail(lane, "someone else answers at the peer's address", 0);
     } else if (verbs_pair_join(lane, &answer.info) != TUTTI_SUCCESS) {
         verbs_fail(lane, "the two queue pairs cannot be joined", EPROTO);
-    } else if (!watch(lane, connector_take(connector))) {
+    } else if (!verbs_lane_watch(lane, connector_take(connector))) {
         verbs_fail(lane, "cannot watch the connection", errno);
     } else {
         transport_timer_set(lane->base.lane.transport, &lane->deadline, param_int(PARAM_TIMEOUT));
@@ -152,23 +152,25 @@ void verbs_taken(struct verbs_lane *lane)
     lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
-static struct verbs_lane *lane_new(struct transport *transport, void *user, uint16_t index)
+static struct verbs_lane *verbs_lane_lane_new(struct transport *transport, void *user, uint16_t index)
 {
     struct verbs_lane *lane = calloc(1, sizeof *lane);
     if (!lane)
         return NULL;
     carrier_init(&lane->base, transport, user);
     list_init(&lane->deadline.node);
-    lane->deadline.expired = overdue;
+    lane->deadline.expired = verbs_lane_overdue;
     lane->source = (struct poll_source){.fd = -1, .ready = connection_ready};
-    lane->connector =
-        (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
+    lane->connector = (struct connector){.transport = transport,
+                                         .source.fd = -1,
+                                         .answered = verbs_lane_answered,
+                                         .failed = verbs_lane_connecting_failed};
     lane->index = index;
     return lane;
 }
 
 /* Begins to connect; a failure is the lane's, of which the owner learns by down(). */
-static tutti_result_t start(struct verbs_lane *lane, const struct wire_process *peer)
+static tutti_result_t verbs_lane_start(struct verbs_lane *lane, const struct wire_process *peer)
 {
     struct transport *transport = lane->base.lane.transport;
     struct net_address to, from;
@@ -197,7 +199,7 @@ static tutti_result_t start(struct verbs_lane *lane, const struct wire_process *
 tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
                                uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
-    struct verbs_lane *lane = lane_new(transport, user, index);
+    struct verbs_lane *lane = verbs_lane_lane_new(transport, user, index);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", index);
     lane->hello.hello = transport_hello(transport, peer, index, epoch, known, session);
@@ -205,7 +207,7 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
     tutti_result_t result = verbs_pair_open(lane);
     lane->hello.info = lane->mine;
     if (result == TUTTI_SUCCESS)
-        result = start(lane, peer);
+        result = verbs_lane_start(lane, peer);
     if (result != TUTTI_SUCCESS) {
         verbs_lane_close(&lane->base.lane);
         return result;
@@ -216,7 +218,7 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
 
 void verbs_lane_close(struct lane *lane)
 {
-    silence(verbs_lane_of(lane));
+    verbs_lane_silence(verbs_lane_of(lane));
     carrier_close(&verbs_lane_of(lane)->base);
 }
 
@@ -232,7 +234,7 @@ void verbs_lane_reap(struct lane *base)
 
 /* ---- Who is connected to ---- */
 
-static bool answer(const struct verbs_lane *lane)
+static bool verbs_lane_answer(const struct verbs_lane *lane)
 {
     struct verbs_welcome words = {
         .welcome = socket_answer(lane->base.lane.transport, SOCKET_WELCOME_MAGIC, lane->index), .info = lane->mine};
@@ -241,7 +243,7 @@ static bool answer(const struct verbs_lane *lane)
 
 /* The owner decides before the peer's does: a lane that is not taken is never up there. What it says here and now goes
  * out behind our yes. */
-static void introduce(struct verbs_lane *lane)
+static void verbs_lane_introduce(struct verbs_lane *lane)
 {
     static const uint32_t declined = VERBS_DECLINED;
     struct transport *transport = lane->base.lane.transport;
@@ -263,7 +265,7 @@ static void introduce(struct verbs_lane *lane)
 /* A lane that could not be made is never the owner's: the peer sees its connection closed. */
 static void begin_with_peer(struct transport *transport, int fd, const struct verbs_hello *words)
 {
-    struct verbs_lane *lane = lane_new(transport, NULL, words->hello.lane);
+    struct verbs_lane *lane = verbs_lane_lane_new(transport, NULL, words->hello.lane);
     if (!lane) {
         close(fd);
         return;
@@ -272,8 +274,8 @@ static void begin_with_peer(struct transport *transport, int fd, const struct ve
     lane->hello = *words;
     memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
     transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
-    if (watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
-        verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS && answer(lane))
+    if (verbs_lane_watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
+        verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS && verbs_lane_answer(lane))
         return;
     verbs_lane_close(&lane->base.lane);
 }

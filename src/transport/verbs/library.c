@@ -25,7 +25,7 @@ static void after_fork(void)
     atomic_store(&inside, 0);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void library_watch_forks(void)
 {
     fork_reset_by(after_fork);
 }
@@ -47,7 +47,7 @@ static const struct load_symbol symbols[] = {
     {&library.query_gid, "_ibv_query_gid_ex"},
 };
 
-static void load(void)
+static void library_load(void)
 {
     const char *name = param_string(PARAM_IBVERBS_LIBRARY), *missing;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +68,7 @@ tutti_result_t verbs_library(const struct verbs_library **out)
     if (orphaned)
         return error_note(TUTTI_INVALID_USAGE, "this process was forked while its parent opened or closed an RDMA "
                                                "device: RDMA is not to be had here; begin a new program instead");
-    pthread_once(&once, load);
+    pthread_once(&once, library_load);
     if (*complaint)
         return error_note(TUTTI_INVALID_USAGE, "%s", complaint);
     *out = &library;

@@ -18,7 +18,7 @@
 #define RNR_FOREVER  7
 #define MOST_RETRIES 7
 
-static tutti_result_t complain(const struct verbs_lane *lane, const char *what, int error)
+static tutti_result_t pair_complain(const struct verbs_lane *lane, const char *what, int error)
 {
     return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s: %s: %s", lane->device->name, what,
                      strerror(error > 0 ? error : errno));
@@ -26,7 +26,7 @@ static tutti_result_t complain(const struct verbs_lane *lane, const char *what, 
 
 /* ---- Places ---- */
 
-static bool take_place(struct verbs_lane *lane)
+static bool pair_take_place(struct verbs_lane *lane)
 {
     struct verbs_transport *verbs = verbs_of(lane);
     unsigned place = 0;
@@ -66,7 +66,7 @@ static tutti_result_t make_buffers(struct verbs_lane *lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
     lane->memory = memory;
     lane->registered = verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, BUFFERS, IBV_ACCESS_LOCAL_WRITE);
-    return lane->registered ? TUTTI_SUCCESS : complain(lane, "cannot register the buffers of a lane", 0);
+    return lane->registered ? TUTTI_SUCCESS : pair_complain(lane, "cannot register the buffers of a lane", 0);
 }
 
 static tutti_result_t make_pair(struct verbs_lane *lane)
@@ -76,13 +76,13 @@ static tutti_result_t make_pair(struct verbs_lane *lane)
     how.cap = (struct ibv_qp_cap){VERBS_SENDS, VERBS_RECEIVES, 1, 1, INLINE};
     lane->qp = verbs_calls(lane)->create_qp(lane->device->open.pd, &how);
     if (!lane->qp)
-        return complain(lane, "cannot make a queue pair", 0);
+        return pair_complain(lane, "cannot make a queue pair", 0);
     lane->most_inline = how.cap.max_inline_data;
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT, .port_num = lane->device->port};
     to.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     int error = verbs_calls(lane)->modify_qp(lane->qp, &to,
                                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    return error ? complain(lane, "cannot prepare a queue pair", error) : TUTTI_SUCCESS;
+    return error ? pair_complain(lane, "cannot prepare a queue pair", error) : TUTTI_SUCCESS;
 }
 
 static tutti_result_t write_info(struct verbs_lane *lane)
@@ -109,7 +109,7 @@ tutti_result_t verbs_pair_open(struct verbs_lane *lane)
         return result;
     lane->device->lanes++;
     lane->base.lane.device = lane->device->index;
-    if (!take_place(lane))
+    if (!pair_take_place(lane))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", lane->index);
     result = make_buffers(lane);
     if (result == TUTTI_SUCCESS)
@@ -120,7 +120,7 @@ tutti_result_t verbs_pair_open(struct verbs_lane *lane)
     return result == TUTTI_SUCCESS ? write_info(lane) : result;
 }
 
-static bool plausible(const struct verbs_lane *lane, const struct verbs_info *info)
+static bool pair_plausible(const struct verbs_lane *lane, const struct verbs_info *info)
 {
     return info->qp && info->qp <= QPN_MASK && info->psn <= PSN_MASK && info->mtu >= IBV_MTU_256 &&
            info->mtu <= IBV_MTU_4096 && info->link_layer == lane->mine.link_layer && info->device < WIRE_DEVICES &&
@@ -169,7 +169,7 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
 {
     int64_t retries = param_int(PARAM_IB_RETRY_CNT);
     lane->base.lane.source = wanted_source(lane);
-    if (!plausible(lane, theirs))
+    if (!pair_plausible(lane, theirs))
         return error_set(TUTTI_REMOTE_ERROR, "verbs lane %u: the peer's queue pair cannot be joined to ours",
                          lane->index);
     struct ibv_qp_attr to = {
@@ -181,7 +181,7 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
                                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error)
-        return complain(lane, "cannot let a queue pair receive", error);
+        return pair_complain(lane, "cannot let a queue pair receive", error);
     struct ibv_qp_attr go = {
         .qp_state = IBV_QPS_RTS, .sq_psn = lane->mine.psn, .max_rd_atomic = 1, .rnr_retry = RNR_FOREVER};
     go.timeout = (uint8_t)param_int(PARAM_IB_TIMEOUT);
@@ -190,7 +190,7 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
                                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     if (error)
-        return complain(lane, "cannot let a queue pair send", error);
+        return pair_complain(lane, "cannot let a queue pair send", error);
     verbs_set_source(lane->qp, lane->base.lane.source);
     lane->theirs = *theirs;
     lane->room = theirs->receives;

@@ -65,7 +65,7 @@ static void take_message(struct verbs_lane *lane, const struct verbs_head *head,
     base->transport->owner.message(base, payload, length);
 }
 
-static void take_send(struct verbs_lane *lane, uint32_t index, size_t length)
+static void verbs_receive_take_send(struct verbs_lane *lane, uint32_t index, size_t length)
 {
     const unsigned char *chunk = verbs_receive_chunk(lane, index);
     struct verbs_head head;
@@ -104,19 +104,19 @@ static void take_write(struct verbs_lane *lane, const struct ibv_wc *wc)
     base->transport->owner.arrived(base, ntohl(wc->imm_data), TRANSPORT_NO_OFFSET, wc->byte_len);
 }
 
-static void take_receive(struct verbs_lane *lane, const struct ibv_wc *wc)
+static void verbs_receive_take_receive(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
     uint32_t index = (uint32_t)wc->wr_id & 0xffff & ~VERBS_IS_RECEIVE;
     lane->taken += wc->byte_len;
     if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         take_write(lane, wc);
     else
-        take_send(lane, index, wc->byte_len);
+        verbs_receive_take_send(lane, index, wc->byte_len);
     if (!carrier_dead(&lane->base) && verbs_post_receive(lane, index))
         lane->owed++;
 }
 
-static void handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
+static void verbs_receive_handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
 {
     struct verbs_lane *lane = verbs_lane_by_number(verbs, wc->wr_id);
     if (!lane || carrier_dead(&lane->base))
@@ -126,7 +126,7 @@ static void handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
         return;
     }
     if (wc->wr_id & VERBS_IS_RECEIVE)
-        take_receive(lane, wc);
+        verbs_receive_take_receive(lane, wc);
     else
         verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
     if (lane->state == VERBS_PROVING && !(wc->wr_id & VERBS_IS_RECEIVE) && !carrier_dead(&lane->base))
@@ -147,7 +147,7 @@ int verbs_complete(struct verbs_device *device)
         count = device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, wc);
     }
     for (int i = 0; i < count; i++)
-        handle(verbs, &wc[i]);
+        verbs_receive_handle(verbs, &wc[i]);
     if (count < 0)
         verbs_lose_device(device, "cannot look for completions");
     return count < 0 ? 0 : count;

@@ -69,7 +69,7 @@ static bool open_again(struct verbs_revival *revival)
     return false;
 }
 
-static void *work(void *argument)
+static void *revive_work(void *argument)
 {
     struct verbs_revival *revival = argument;
     verbs_library_enter();
@@ -90,10 +90,10 @@ static void *work(void *argument)
 
 /* ---- Under the owner's lock ---- */
 
-static void start(struct transport_timer *timer)
+static void revive_start(struct transport_timer *timer)
 {
     struct verbs_revival *revival = container_of(timer, struct verbs_revival, start);
-    if (thread_start(&revival->thread, "tutti-revival", work, revival) != TUTTI_SUCCESS)
+    if (thread_start(&revival->thread, "tutti-revival", revive_work, revival) != TUTTI_SUCCESS)
         transport_timer_set(&revival->device->owner->base, timer, NO_THREAD);
 }
 
@@ -101,7 +101,7 @@ void verbs_revive(struct verbs_revival *revival, const struct verbs_parts *old)
 {
     revival->old = *old;
     revival->count = verbs_take_regions(revival->device, &revival->regions);
-    start(&revival->start);
+    revive_start(&revival->start);
 }
 
 bool verbs_revived(struct verbs_revival *revival)
@@ -125,7 +125,7 @@ bool verbs_revived(struct verbs_revival *revival)
 tutti_result_t verbs_revival_init(struct verbs_revival *revival, struct verbs_device *device)
 {
     pthread_condattr_t how;
-    *revival = (struct verbs_revival){.start.expired = start};
+    *revival = (struct verbs_revival){.start.expired = revive_start};
     list_init(&revival->start.node);
     pthread_condattr_init(&how);
     pthread_condattr_setclock(&how, CLOCK_MONOTONIC);

@@ -34,8 +34,8 @@ static bool may_send(const struct verbs_lane *lane)
 }
 
 /* The next work request of `length` bytes at `source`. */
-static struct ibv_send_wr *add(struct verbs_lane *lane, struct burst *burst, const void *source, size_t length,
-                               uint32_t key)
+static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst *burst, const void *source,
+                                          size_t length, uint32_t key)
 {
     uint32_t slot = lane->posted++ % VERBS_SENDS;
     struct ibv_sge *sge = &burst->sge[burst->count];
@@ -53,7 +53,7 @@ static struct ibv_send_wr *add(struct verbs_lane *lane, struct burst *burst, con
 }
 
 /* Where the payload of the next request goes, behind its head. */
-static unsigned char *begin(struct verbs_lane *lane, const struct verbs_head *head)
+static unsigned char *verbs_send_begin(struct verbs_lane *lane, const struct verbs_head *head)
 {
     unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
     struct verbs_head *out = (struct verbs_head *)chunk;
@@ -64,16 +64,16 @@ static unsigned char *begin(struct verbs_lane *lane, const struct verbs_head *he
 }
 
 /* Its payload is there. */
-static void end(struct verbs_lane *lane, struct burst *burst, size_t payload)
+static void verbs_send_end(struct verbs_lane *lane, struct burst *burst, size_t payload)
 {
     const unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
     size_t length = sizeof(struct verbs_head) + payload;
-    struct ibv_send_wr *wr = add(lane, burst, chunk, length, lane->registered->lkey);
+    struct ibv_send_wr *wr = verbs_send_add(lane, burst, chunk, length, lane->registered->lkey);
     if (length <= lane->most_inline)
         wr->send_flags |= IBV_SEND_INLINE;
 }
 
-static bool post(struct verbs_lane *lane, struct burst *burst)
+static bool verbs_send_post(struct verbs_lane *lane, struct burst *burst)
 {
     struct ibv_send_wr *bad;
     if (!burst->count || carrier_dead(&lane->base))
@@ -89,10 +89,10 @@ bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
 {
     const struct verbs_head head = {.type = type};
     struct burst burst = {.count = 0};
-    begin(lane, &head);
-    end(lane, &burst, 0);
+    verbs_send_begin(lane, &head);
+    verbs_send_end(lane, &burst, 0);
     burst.wr[0].send_flags |= IBV_SEND_SIGNALED;
-    return post(lane, &burst);
+    return verbs_send_post(lane, &burst);
 }
 
 /* ---- The queue ---- */
@@ -111,7 +111,7 @@ static struct verbs_item take_first(struct verbs_lane *lane)
     return item;
 }
 
-static void take_out(struct verbs_lane *lane, unsigned position)
+static void verbs_send_take_out(struct verbs_lane *lane, unsigned position)
 {
     lane->count--;
     for (unsigned i = position; i < lane->count; i++)
@@ -129,7 +129,7 @@ static void add_direct(struct verbs_lane *lane, struct burst *burst, const struc
 {
     uint32_t slot = lane->posted % VERBS_SENDS, key = 0;
     verbs_local_key(item->memory, lane->device, &key);
-    struct ibv_send_wr *wr = add(lane, burst, item->body, item->length, key);
+    struct ibv_send_wr *wr = verbs_send_add(lane, burst, item->body, item->length, key);
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr->imm_data = htonl(item->imm);
     wr->send_flags |= IBV_SEND_SIGNALED;
@@ -145,9 +145,9 @@ static void add_chunk(struct verbs_lane *lane, struct burst *burst)
     const struct verbs_head head = {
         .type = item->is_put ? VERBS_PUT : VERBS_MSG, .imm = item->imm, .length = item->length, .offset = item->offset};
     uint64_t left = item->length - item->done, payload = left < PAYLOAD ? left : PAYLOAD;
-    memcpy(begin(lane, &head), item->body + item->done, payload);
+    memcpy(verbs_send_begin(lane, &head), item->body + item->done, payload);
     item->done += payload;
-    end(lane, burst, payload);
+    verbs_send_end(lane, burst, payload);
     if (item->done < item->length)
         return;
     struct verbs_item done = take_first(lane);
@@ -162,12 +162,12 @@ static void say_room(struct verbs_lane *lane, struct burst *burst)
     const struct verbs_head head = {.type = VERBS_ROOM};
     if (lane->state != VERBS_OPEN || lane->owed < VERBS_RECEIVES / 2 || !lane->room || !has_slot(lane))
         return;
-    begin(lane, &head);
-    end(lane, burst, 0);
+    verbs_send_begin(lane, &head);
+    verbs_send_end(lane, burst, 0);
 }
 
 /* Sends what there is room for. sent() may come from inside, and may close the lane. */
-static void flush(struct verbs_lane *lane)
+static void verbs_send_flush(struct verbs_lane *lane)
 {
     struct burst burst;
     if (lane->flushing || carrier_dead(&lane->base))
@@ -185,13 +185,13 @@ static void flush(struct verbs_lane *lane)
         }
         if (!carrier_dead(&lane->base))
             say_room(lane, &burst);
-    } while (post(lane, &burst) && lane->count && may_send(lane));
+    } while (verbs_send_post(lane, &burst) && lane->count && may_send(lane));
     lane->flushing = false;
 }
 
 void verbs_move(struct verbs_lane *lane)
 {
-    flush(lane);
+    verbs_send_flush(lane);
     if (carrier_dead(&lane->base) || !lane->wants_room || lane->count > VERBS_QUEUE / 2)
         return;
     lane->wants_room = false;
@@ -222,7 +222,7 @@ uint64_t verbs_moved(struct lane *base)
 
 /* ---- Calls of the owner ---- */
 
-static tutti_result_t check(struct verbs_lane *lane)
+static tutti_result_t verbs_send_check(struct verbs_lane *lane)
 {
     if (carrier_dead(&lane->base))
         return error_note(TUTTI_REMOTE_ERROR, "verbs lane %u is down", lane->index);
@@ -234,29 +234,29 @@ static tutti_result_t check(struct verbs_lane *lane)
     return TUTTI_IN_PROGRESS;
 }
 
-static void gather(unsigned char *out, const struct iovec *parts, int count)
+static void verbs_send_gather(unsigned char *out, const struct iovec *parts, int count)
 {
     for (int i = 0; i < count; out += parts[i++].iov_len)
         if (parts[i].iov_len)
             memcpy(out, parts[i].iov_base, parts[i].iov_len);
 }
 
-static struct verbs_item *push(struct verbs_lane *lane)
+static struct verbs_item *verbs_send_push(struct verbs_lane *lane)
 {
     struct verbs_item *item = item_at(lane, lane->count++);
     memset(item, 0, sizeof *item);
     return item;
 }
 
-static tutti_result_t keep(struct verbs_lane *lane, const struct iovec *parts, int count, size_t length)
+static tutti_result_t verbs_send_keep(struct verbs_lane *lane, const struct iovec *parts, int count, size_t length)
 {
     unsigned char *copy = malloc(length);
     if (!copy) {
         lane->wants_room = true;
         return TUTTI_IN_PROGRESS;
     }
-    gather(copy, parts, count);
-    struct verbs_item *item = push(lane);
+    verbs_send_gather(copy, parts, count);
+    struct verbs_item *item = verbs_send_push(lane);
     item->length = length;
     item->body = item->copy = copy;
     return TUTTI_SUCCESS;
@@ -266,19 +266,19 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
 {
     struct verbs_lane *lane = verbs_lane_of(base);
     size_t length = transport_msg_length(parts, count, VERBS_MAX_MSG);
-    tutti_result_t result = check(lane);
+    tutti_result_t result = verbs_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %zu bytes", VERBS_MAX_MSG);
     if (lane->count || lane->flushing || !may_send(lane)) {
-        result = keep(lane, parts, count, length);
+        result = verbs_send_keep(lane, parts, count, length);
     } else {
         const struct verbs_head head = {.type = VERBS_MSG, .length = length};
         struct burst burst = {.count = 0};
-        gather(begin(lane, &head), parts, count);
-        end(lane, &burst, length);
-        result = post(lane, &burst) ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR;
+        verbs_send_gather(verbs_send_begin(lane, &head), parts, count);
+        verbs_send_end(lane, &burst, length);
+        result = verbs_send_post(lane, &burst) ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR;
     }
     base->bytes_sent += result == TUTTI_SUCCESS ? length : 0;
     return result;
@@ -298,12 +298,12 @@ static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
 tutti_result_t verbs_put(struct lane *base, const struct put *put)
 {
     struct verbs_lane *lane = verbs_lane_of(base);
-    tutti_result_t result = check(lane);
+    tutti_result_t result = verbs_send_check(lane);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!put->length || put->offset > UINT64_MAX - put->length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
-    struct verbs_item *item = push(lane);
+    struct verbs_item *item = verbs_send_push(lane);
     *item = (struct verbs_item){.is_put = true,
                                 .imm = put->imm,
                                 .length = put->length,
@@ -316,7 +316,7 @@ tutti_result_t verbs_put(struct lane *base, const struct put *put)
     }
     base->bytes_sent += put->length;
     transport_enter(base->transport);
-    flush(lane);
+    verbs_send_flush(lane);
     result = lane->base.failing ? TUTTI_REMOTE_ERROR : TUTTI_SUCCESS;
     transport_leave(base->transport);
     return result;
@@ -359,7 +359,7 @@ void verbs_give_up(struct lane *base, uint64_t token)
         if (item->done)
             keep_copy(lane, item);
         else
-            take_out(lane, i);
+            verbs_send_take_out(lane, i);
         return;
     }
 }
