@@ -204,6 +204,13 @@ def names():
     return None
 
 
+def without_torch(_):
+    """Without PyTorch its backend says what to install. None: right."""
+    program = "import sys; sys.modules['torch'] = None; import tutti.torch"
+    said = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    return None if said.returncode and "pip install torch" in said.stderr else f"without PyTorch: {said.stderr}"
+
+
 def main():
     comm, = tutti.init_all(1)
     failed = 0
@@ -216,7 +223,7 @@ def main():
         if not isinstance(error, kind) or words not in str(error):
             print(f"case {number}: {error!r}, expected {kind.__name__} with \"{words}\"")
             failed += 1
-    for part in (groups, lifetimes, readers, alone, lambda comm: names()):
+    for part in (groups, lifetimes, readers, alone, without_torch, lambda comm: names()):
         wrong = part(comm)
         if wrong:
             print(wrong)

@@ -8,8 +8,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import torch
-import torch.distributed as dist
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError as error:
+    raise ImportError("tutti.torch is a backend of PyTorch, which is not installed here: pip install torch, or "
+                      f"apt-get install python3-torch ({error})") from error
 
 from . import alias, launched
 from .versions import PYTORCH_1, extends_backend, name_untested
