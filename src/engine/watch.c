@@ -27,21 +27,27 @@ static bool same_wait(const struct watch *watch, const struct op *op)
            watch->slice == op->waiting_slice;
 }
 
-static void give_up(struct team *team, const struct op *op, uint64_t waited)
+void team_give_up(struct team *team, int rank, uint64_t waited, const char *what)
 {
     char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it "
+             "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it "
              "(TUTTI_TIMEOUT, config.timeout_ms)",
-             op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S,
-             blackbox_collective_name(op->wire_kind), op->seq);
+             rank, team->process[rank].pid, (double)waited / NS_PER_S, what);
     const struct trace_about about = {.lane = -1,
-                                      .peer_rank = op->waiting,
-                                      .peer_pid = team->process[op->waiting].pid,
+                                      .peer_rank = rank,
+                                      .peer_pid = team->process[rank].pid,
                                       .comm = team->id,
                                       .value1 = waited / NS_PER_MS};
     trace_event(team->engine->trace, WIRE_EVENT_TIMEOUT, &about);
-    team_fail(team, TUTTI_REMOTE_ERROR, op->waiting, sentence);
+    team_fail(team, TUTTI_REMOTE_ERROR, rank, sentence);
+}
+
+static void give_up(struct team *team, const struct op *op, uint64_t waited)
+{
+    char what[80];
+    snprintf(what, sizeof what, "%s, operation %u,", blackbox_collective_name(op->wire_kind), op->seq);
+    team_give_up(team, op->waiting, waited, what);
 }
 
 /* It lives, and does not come: the peer may be elsewhere in its program for good. */

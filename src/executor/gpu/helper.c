@@ -4,7 +4,7 @@
  * peer. Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the
  * driver, in which it could be held up behind a call that waits for those very kernels.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/patience.h"
 
 #include "base/error.h"
 #include "base/futex.h"
@@ -114,14 +114,17 @@ static void *helper(void *argument)
     _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
     struct depart_watch watch = {0};
     struct mixing_watch mixing = {0};
+    struct patience_watch patience = {0};
     uint64_t pause = LOOK_US, deadline = 0;
     for (;;) {
         uint32_t news = atomic_load(bell);
         if (atomic_load(&gpu->stop)) /* looked at behind the bell, so that no sleep misses it */
             return NULL;
+        patience_answer(gpu);
         gpu_hear_failure(gpu);
         uint64_t soon = depart_look(gpu, &watch),
-                 then = atomic_load(&gpu->team->failed) ? 0 : mixing_look(gpu, &mixing);
+                 then = atomic_load(&gpu->team->failed) ? 0 : mixing_look(gpu, &mixing),
+                 later = atomic_load(&gpu->team->failed) ? 0 : patience_look(gpu, &patience);
         bool failed = atomic_load(&gpu->team->failed);
         if (failed)
             give_up(gpu, &deadline);
@@ -129,6 +132,7 @@ static void *helper(void *argument)
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         uint64_t nap = failed ? AGAIN_US : left ? pause : IDLE_US;
         nap = then && then < nap ? then : nap;
+        nap = later && later < nap ? later : nap;
         futex_wait(bell, news, soon && soon < nap ? soon : nap);
     }
 }

@@ -5,7 +5,7 @@
  * time. Closing an IPC handle does, and what is under way may need a peer's host, which may be held up in the same way:
  * it is put off until no call of this process is under way.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/patience.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -259,10 +259,12 @@ tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdevicept
     const struct mailbox_offer *place = place_of(gpu, peer, (int)offer);
     uint64_t deadline = clock_deadline_ms(ANSWER_MS);
     tutti_result_t result = TUTTI_SUCCESS;
+    patience_begin(gpu, peer);
     while (result == TUTTI_SUCCESS && !is_answered(place) && !clock_passed(deadline)) {
         usleep(ANSWER_US);
         result = gpu_failure(gpu);
     }
+    patience_end(gpu, peer);
     *out = result == TUTTI_SUCCESS && is_answered(place) ? import_address(gpu, peer, offer) : 0;
     return result;
 }
@@ -281,6 +283,7 @@ static void *work(void *argument)
         uint32_t news = atomic_load(bell);
         if (atomic_load(&gpu->importer_stops)) /* looked at behind the bell, so that no sleep misses it */
             break;
+        scratch_answer(gpu);
         bool failed = atomic_load(&gpu->team->failed), unanswered = !failed && answer_all(gpu);
         bool left = !failed && (import_close_old(gpu) || unanswered);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;

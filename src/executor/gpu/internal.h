@@ -205,7 +205,8 @@ struct gpu_departs {
     _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
     struct departure refusal;
     struct depart_watch at_exit;
-    _Atomic bool parted; /* the team's failure is no news to peers but by the mailbox */
+    _Atomic bool parted;      /* the team's failure is no news to peers but by the mailbox */
+    _Atomic uint32_t awaited; /* bits of ranks for whose hosts a call waits */
 };
 
 /* symmetric.c: memory that all ranks have registered and mapped. */
@@ -384,6 +385,8 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
                              CUdeviceptr *out, bool *imported);
 /* Makes this rank's, and tells the others. */
 tutti_result_t scratch_post_bulk(struct gpu *gpu);
+/* By the importer: makes this rank's when a peer has made its own, so that a call there need not wait for one here. */
+void scratch_answer(struct gpu *gpu);
 /* Reaches that of these ranks, this one among them. */
 tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks);
 /* Peers' windows are not used any more: they are unmapped in a pause. */

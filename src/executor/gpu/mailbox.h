@@ -119,10 +119,11 @@ struct mailbox_rank {
     struct mailbox_buffer bulk;
     _Atomic uint64_t issued; /* steps */
     struct mailbox_step step[MAILBOX_STEPS];
-    _Atomic uint32_t left; /* it has parted from the others: what it has not finished it will not */
-    uint32_t limit;        /* the ticket of the last operation that it has finished then */
-    int32_t culprit;       /* who made it part: itself, or another one that had gone */
-    uint32_t cause;        /* and why that one had: enum mailbox_cause */
+    _Atomic uint32_t left;            /* it has parted from the others: what it has not finished it will not */
+    uint32_t limit;                   /* the ticket of the last operation that it has finished then */
+    int32_t culprit;                  /* who made it part: itself, or another one that had gone */
+    _Atomic uint32_t asked, answered; /* how often others have asked whether its process lives; what it has answered */
+    uint32_t cause;                   /* and why that one had: enum mailbox_cause */
 };
 
 #define MAILBOX_REAPED 2

@@ -4,7 +4,7 @@
  * something, so memory is freed only when every peer has closed, and at a quiet time; until then it waits in a list of
  * the process.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/patience.h"
 
 #include "base/error.h"
 #include "base/futex.h"
@@ -188,9 +188,10 @@ static tutti_result_t post_bulk(struct gpu *gpu)
         result = scratch_describe(gpu, gpu->scratch.bulk, SCRATCH_BULK, &mine->bulk);
     if (result != TUTTI_SUCCESS)
         return result;
+    gpu->scratch.bulk_posted = true;
     atomic_store(&mine->has_bulk, 1);
     futex_wake_all(&mine->has_bulk);
-    gpu->scratch.bulk_posted = true;
+    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
     return TUTTI_SUCCESS;
 }
 
@@ -213,6 +214,7 @@ tutti_result_t scratch_stand_in(struct gpu *gpu)
                : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
 }
 
+/* A peer has made its own. */
 static bool is_waited_for(const struct gpu *gpu, const void *unused)
 {
     (void)unused;
@@ -222,37 +224,48 @@ static bool is_waited_for(const struct gpu *gpu, const void *unused)
     return any && !gpu->scratch.bulk_posted && !atomic_load(&gpu->team->failed);
 }
 
-/*
- * Ranks may use two communicators in opposite orders: who waits for a peer's bulk in one call may be waited for by that
- * peer in a call of the other communicator, to which this thread has yet to come.
- */
+static void post_for(struct gpu *gpu)
+{
+    cuda_enter(gpu->device);
+    tutti_result_t result = scratch_post_bulk(gpu);
+    cuda_leave();
+    if (result != TUTTI_SUCCESS)
+        team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+}
+
+void scratch_answer(struct gpu *gpu)
+{
+    if (is_waited_for(gpu, NULL))
+        post_for(gpu);
+}
+
+/* That rank's, if it lives in this process. And ranks may use two communicators in opposite orders: who waits for a
+ * peer's bulk in one call may be waited for by that peer in a call of the other communicator. */
 static void post_for_others(void)
 {
     struct gpu *other;
     while ((other = idle_visit(is_waited_for, NULL))) {
-        cuda_enter(other->device);
-        tutti_result_t result = scratch_post_bulk(other);
-        cuda_leave();
-        if (result != TUTTI_SUCCESS)
-            team_fail(other->team, result, other->rank, error_last()); /* peers wait for what is not there */
+        post_for(other);
         idle_go(other);
     }
 }
 
-/* Peers post theirs when they come to the same call, or wait in another. */
+/* A process that lives posts it soon, wherever its program is: scratch_answer(), and here for all its ranks. */
 static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
 {
     _Atomic uint32_t *has = &gpu->mailbox->rank[rank].has_bulk;
-    while (!atomic_load(has)) {
-        tutti_result_t result = gpu_failure(gpu);
+    tutti_result_t result = TUTTI_SUCCESS;
+    patience_begin(gpu, rank);
+    while (result == TUTTI_SUCCESS && !atomic_load(has)) {
+        result = gpu_failure(gpu);
         if (result == TUTTI_SUCCESS)
             result = gpu_needs(gpu, 1u << rank);
-        if (result != TUTTI_SUCCESS)
-            return result;
         post_for_others();
-        futex_wait(has, 0, 1000);
+        if (result == TUTTI_SUCCESS)
+            futex_wait(has, 0, 1000);
     }
-    return TUTTI_SUCCESS;
+    patience_end(gpu, rank);
+    return result;
 }
 
 static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
