@@ -74,8 +74,9 @@ struct ncclComm {
     int blocking;
     bool host;
     _Atomic bool revoked;
-    bool aborted;   /* but not waited for */
-    uint64_t group; /* the last group that noted it */
+    bool aborted;       /* but not waited for */
+    ncclResult_t ended; /* what the abort has returned */
+    uint64_t group;     /* the last group that noted it */
     /* Of a window: */
     struct ncclComm *owner;
     void *registration, *buffer;

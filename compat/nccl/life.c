@@ -271,12 +271,13 @@ ncclResult_t life_destroy(struct ncclComm *handle)
 {
     handle_wait(handle);
     if (handle->aborted)
-        tutti_comm_abort(handle->comm);
+        handle->ended = result_of(tutti_comm_abort(handle->comm), NULL);
+    ncclResult_t result = handle->ended;
     memory_forget(handle);
-    ncclResult_t result = handle->comm ? result_of(tutti_comm_destroy(handle->comm), NULL) : ncclSuccess;
+    ncclResult_t destroyed = handle->comm ? result_of(tutti_comm_destroy(handle->comm), NULL) : ncclSuccess;
     handle->comm = NULL;
     handle_free(handle);
-    return result;
+    return result == ncclSuccess ? destroyed : result;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -301,7 +302,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (result != ncclSuccess)
         return group_note(result);
     if (handle->comm)
-        tutti_comm_abort(handle->comm);
+        handle->ended = result_of(tutti_comm_abort(handle->comm), NULL);
     handle->aborted = handle->comm && group_open(); /* has not been waited for: a group's are all told first */
     return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle)) : life_destroy(handle);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FAULTS_MAX 16
 #define FAULT_NAME 64
@@ -114,6 +115,7 @@ void config_reload(void)
     config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
     config.processors = (int)read_size("TUTTI_EMULATED_PROCESSORS", 132);
     config.processors = config.processors < 1 ? 1 : config.processors;
+    config.hold = getenv("TUTTI_EMULATED_HOLD");
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
     atomic_store(&random_state, mix64(config.seed));
@@ -159,4 +161,15 @@ CUresult fault_due(const char *function, bool *sticky)
     }
     pthread_mutex_unlock(&fault_lock);
     return due;
+}
+
+void config_hold(int device)
+{
+    char path[300];
+    const char *hold = config_get()->hold;
+    if (!hold)
+        return;
+    snprintf(path, sizeof(path), "%s.%d", hold, device);
+    while (access(path, F_OK) == 0)
+        usleep(500);
 }

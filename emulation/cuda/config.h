@@ -19,16 +19,18 @@ struct config {
                     such a call */
     bool refuse; /* an IPC handle, while what its owner had at that address before is still open in the context; freed
                     addresses are used again */
-    int processors;  /* blocks that a device runs at a time */
-    bool ipc;        /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
-    int connections; /* hardware queues that a context's streams share; 0: each has its own */
+    int processors;   /* blocks that a device runs at a time */
+    bool ipc;         /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
+    int connections;  /* hardware queues that a context's streams share; 0: each has its own */
+    const char *hold; /* device N runs no copies and kernels while there is a file of this name and ".N"; NULL: none */
     unsigned jitter_us;
     uint64_t seed;
 };
 
 const struct config *config_get(void);
-void config_reload(void); /* for tests: reads the environment again; no other thread may be in the library */
-void config_jitter(void); /* sleeps a random time, when asked to */
+void config_reload(void);     /* for tests: reads the environment again; no other thread may be in the library */
+void config_jitter(void);     /* sleeps a random time, when asked to */
+void config_hold(int device); /* sleeps as long as asked to */
 
 /* Counts the call; the fault that is due for it, or CUDA_SUCCESS. *sticky: the context dies of it. */
 CUresult fault_due(const char *function, bool *sticky);

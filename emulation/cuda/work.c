@@ -82,12 +82,14 @@ void work_run(const struct work *work)
     case WORK_AWAIT:
         break;
     case WORK_COPY:
+        config_hold(work->context->device);
         copy_run(&work->copy, work->context);
         break;
     case WORK_SET:
         set_run(&work->set);
         break;
     case WORK_KERNEL:
+        config_hold(work->context->device);
         launch_run(&work->kernel, work->context);
         break;
     case WORK_HOST:

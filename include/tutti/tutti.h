@@ -184,7 +184,10 @@ TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
  * and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of the user is
  * touched any more, but in an open group of the calling thread at once: so several communicators can be given up
  * together whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then
- * waits. Any thread may call it. The handle stays valid until tutti_comm_destroy(). */
+ * waits. TUTTI_REMOTE_ERROR: it is given up, but some seconds later a peer's GPU has not ended what stores to a buffer
+ * of this rank, as when that GPU or its process was stopped in the middle; the sentence names the peer and the memory,
+ * which is not to be used or freed before that process has ended. Any thread may call it. The handle stays valid until
+ * tutti_comm_destroy(). */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
 
 /* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator.

@@ -234,7 +234,8 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
-    if (comm->executor)
-        comm->executor->ops.wait(comm->executor);
-    return TUTTI_SUCCESS;
+    if (!comm->executor)
+        return TUTTI_SUCCESS;
+    comm->executor->ops.wait(comm->executor);
+    return comm->executor->ops.settle(comm->executor);
 }

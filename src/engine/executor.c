@@ -107,6 +107,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .wait = ops->wait ? ops->wait : no_wait,
                 .give_up = ops->give_up ? ops->give_up : no_give_up,
                 .wait_given_up = ops->wait_given_up ? ops->wait_given_up : nothing,
+                .settle = ops->settle ? ops->settle : no_wait,
                 .hear = ops->hear ? ops->hear : nothing,
                 .goes_on = ops->goes_on ? ops->goes_on : no_goes_on,
                 .end_calls = ops->end_calls ? ops->end_calls : nothing,

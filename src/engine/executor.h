@@ -73,6 +73,13 @@ struct executor_ops {
     void (*wait_given_up)(struct executor *executor);
 
     /*
+     * After a failure, and wait(): waits, for a bounded time, until peers
+     * store nothing more to users' memory. An error: which of it they may.
+     * Default: nobody does.
+     */
+    tutti_result_t (*settle)(struct executor *executor);
+
+    /*
      * The team's failure, also if so far only the executor's own memory tells
      * of it. Default: the executor knows nothing but what the team knows.
      */

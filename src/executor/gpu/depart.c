@@ -92,7 +92,7 @@ static void tell(struct gpu *gpu, struct departure who)
     mine->limit = atomic_load(gpu->order.over);
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
-    atomic_store_explicit(&mine->left, 1, memory_order_release);
+    atomic_store(&mine->left, 1);
     mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
 }
 

@@ -56,8 +56,10 @@ static void leave_out(uint64_t *bytes, uint32_t set)
 static void invite(struct gpu *gpu, struct kernel_exchange *what)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
-        if (peer != gpu->rank && kernel_exchange_invites(what, what->recv_bytes[peer]))
+        if (peer != gpu->rank && kernel_exchange_invites(what, what->recv_bytes[peer])) {
             what->invite[peer] = offer_invite(gpu, peer, what->recv[peer], what->recv_bytes[peer]);
+            settle_invited(gpu, what->invite[peer] ? 1u << peer : 0, what->recv[peer], what->recv_bytes[peer]);
+        }
 }
 
 static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)

@@ -72,6 +72,11 @@ static void wait_given_up(struct executor *executor)
     gpu_wait_left(gpu_of(executor));
 }
 
+static tutti_result_t settle(struct executor *executor)
+{
+    return gpu_settle(gpu_of(executor));
+}
+
 static void hear(struct executor *executor)
 {
     gpu_hear_failure(gpu_of(executor));
@@ -98,6 +103,7 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .wait = wait,
                                             .give_up = give_up,
                                             .wait_given_up = wait_given_up,
+                                            .settle = settle,
                                             .hear = hear,
                                             .memory = memory,
                                             .close = close_gpu};

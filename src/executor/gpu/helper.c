@@ -104,6 +104,7 @@ static void give_up(struct gpu *gpu, uint64_t *deadline)
     if (!*deadline)
         *deadline = clock_deadline_ms(COPIES_MS);
     gpu_tell_failure(gpu);
+    settle_reached(gpu);
     atomic_fetch_or(&gpu->mailbox->rank[gpu->rank].abort, KERNEL_GIVE_UP);
     transfer_give_up(gpu, clock_passed(*deadline));
 }

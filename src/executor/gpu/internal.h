@@ -17,6 +17,7 @@
 #include "engine/p2p.h"
 #include "engine/team.h"
 #include "executor/gpu/mailbox.h"
+#include "executor/gpu/settle.h"
 #include "executor/staged/staged.h"
 #include "plan/plan.h"
 #include "device/type.h"
@@ -199,14 +200,18 @@ struct gpu_offers {
     CUstream teller;
 };
 
-/* depart.c: ranks that take part no more, this one among them. */
+/* depart.c: ranks that take part no more, this one among them. settle.c: what they may still do to this one. */
 struct gpu_departs {
     _Atomic bool leaving;      /* aborted: nothing begins any more, what is under way may end */
     _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
     struct departure refusal;
     struct depart_watch at_exit;
-    _Atomic bool parted;      /* the team's failure is no news to peers but by the mailbox */
-    _Atomic uint32_t awaited; /* bits of ranks for whose hosts a call waits */
+    _Atomic bool parted;                          /* the team's failure is no news to peers but by the mailbox */
+    _Atomic uint32_t awaited;                     /* bits of ranks for whose hosts a call waits */
+    struct opened opening, opened[MAILBOX_STEPS]; /* of the call that is issued; of steps */
+    uint32_t reached;                             /* the last ticket that was over when this rank gave up */
+    uint64_t patient;                             /* so long it waits for peers to end what stores to it */
+    _Atomic bool given_up;                        /* it has */
 };
 
 /* symmetric.c: memory that all ranks have registered and mapped. */
@@ -312,6 +317,8 @@ const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from);
 /* Has rank `peer` finished all that this rank's step needs of it? Has it issued that? */
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer);
+/* Has that rank's host begun it, and its GPU not ended it? */
+bool step_is_under_way(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 
 /* depart.c: ranks that take part no more. What others issued, and what needs nothing of those any more, ends as if
  * nothing had happened. */

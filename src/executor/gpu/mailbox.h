@@ -117,7 +117,8 @@ struct mailbox_rank {
     _Atomic uint32_t gone;     /* its process was lost, as some rank noticed */
     _Atomic uint32_t has_bulk; /* it has made its bulk */
     struct mailbox_buffer bulk;
-    _Atomic uint64_t issued; /* steps */
+    _Atomic uint32_t issuing; /* a call is: its step comes when it returns */
+    _Atomic uint64_t issued;  /* steps */
     struct mailbox_step step[MAILBOX_STEPS];
     _Atomic uint32_t left;            /* it has parted from the others: what it has not finished it will not */
     uint32_t limit;                   /* the ticket of the last operation that it has finished then */

@@ -52,6 +52,14 @@ static tutti_result_t fail(struct gpu *gpu, tutti_result_t result)
     return result;
 }
 
+/* Before it looks at who has departed: so either it sees one that has, or that one sees this. */
+static void say_issuing(struct gpu *gpu, uint32_t it_is)
+{
+    if (gpu->mailbox)
+        atomic_store(&gpu->mailbox->rank[gpu->rank].issuing, it_is);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -59,8 +67,10 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective)
         import_close_old(gpu); /* in a pause that is too short for another thread to find it */
     scratch_sweep(gpu);
     idle_disturb();
+    say_issuing(gpu, 1);
     tutti_result_t result = gpu_refuses(gpu, collective);
     if (result != TUTTI_SUCCESS) {
+        say_issuing(gpu, 0);
         idle_settle();
         return result;
     }
@@ -76,6 +86,7 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective)
         result = graphs_begin(gpu, stream);
     if (result != TUTTI_SUCCESS) {
         fail(gpu, result);
+        say_issuing(gpu, 0);
         idle_settle();
     }
     return result;
@@ -159,6 +170,7 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
                    atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
         fail(gpu, result);
+    say_issuing(gpu, 0);
     idle_settle();
     helper_look_again(gpu);
     return result;

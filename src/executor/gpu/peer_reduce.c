@@ -39,6 +39,8 @@ tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const
 {
     struct kernel_peer what = {.reduce = *reduce};
     tutti_result_t result = TUTTI_SUCCESS;
+    if (call->coll != COLL_REDUCE_SCATTER && has_result(gpu, call))
+        settle_given(gpu, (1u << gpu->nranks) - 1, call->out, plan->bytes);
     if (!gpu->plan.facts.loads)
         return reduce_symmetric(gpu, call, plan, &what, stream);
     bool brought = !memory_is_reached(gpu, call->in),

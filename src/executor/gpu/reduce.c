@@ -33,7 +33,8 @@ static void invite(struct gpu *gpu, const struct call *call, const struct plan *
     what->mappings = scratch_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (what->takes >> peer & 1)
-            what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes);
+            settle_invited(gpu, (what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes)) ? 1u << peer : 0,
+                           call->out, plan->bytes);
 }
 
 /* Shows `in` to the owners of its parts. A call's is alive until it is over, and they have read it. */

@@ -55,6 +55,7 @@ static void describe(struct gpu *gpu, const struct call *call)
 
 void step_collective(struct gpu *gpu, const struct call *call)
 {
+    settle_call(gpu);
     if (gpu->staged)
         return;
     gpu->step.collective = 1;
@@ -65,6 +66,7 @@ void step_collective(struct gpu *gpu, const struct call *call)
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 {
     uint32_t sends = 0, recvs = 0;
+    settle_call(gpu);
     if (gpu->staged)
         return;
     gpu->step.collective = 0;
@@ -88,6 +90,7 @@ void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
     gpu->step.kernel = kernel;
     gpu->step.whole = whole;
     mine->step[issued % MAILBOX_STEPS] = gpu->step;
+    settle_issued(gpu, issued);
     atomic_store_explicit(&mine->issued, issued + 1, memory_order_release);
 }
 
@@ -140,4 +143,12 @@ bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int pee
 {
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
     return covers(gpu, last_whole(theirs, NULL), step, peer);
+}
+
+bool step_is_under_way(const struct gpu *gpu, const struct mailbox_step *step, int peer)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
+    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    return atomic_load(&theirs->issuing) ||
+           (step_is_met(gpu, step, peer) && !covers(gpu, last_whole(theirs, &over), step, peer));
 }

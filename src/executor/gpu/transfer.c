@@ -414,6 +414,8 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
               : transfer->way != MAILBOX_STAGED ? "from buffer to buffer"
               : transfer->by_kernel             ? "through scratch, by kernel"
                                                 : "through scratch");
+    if (!transfer->sends && transfer->way != MAILBOX_STAGED)
+        settle_given(gpu, 1u << transfer->peer, transfer->memory, transfer->bytes);
     if (result == TUTTI_SUCCESS)
         result = tell(gpu, transfer, words, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A failed communicator's user takes buffers back that peers were let store to. What a peer's GPU has begun nobody can
+ * stop from here: its mapping stays, and its copy engines and kernels need no host. But whether it has ended its part
+ * the mailbox tells, whose words that GPU writes. So who gives up waits for that, for a bounded time, and then says
+ * which memory may still be written.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <unistd.h>
+
+#define SETTLE_MS 5000 /* from when this rank gave up */
+#define LOOK_US   500
+
+void settle_call(struct gpu *gpu)
+{
+    gpu->departs.opening = (struct opened){.begin = 0};
+}
+
+static void open_to(struct gpu *gpu, uint32_t *ranks, uint32_t to, const void *memory, uint64_t bytes)
+{
+    struct opened *opening = &gpu->departs.opening;
+    if (!opening->bytes)
+        opening->begin = (uintptr_t)memory;
+    opening->bytes += bytes;
+    *ranks |= to;
+}
+
+void settle_given(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes)
+{
+    open_to(gpu, &gpu->departs.opening.given, ranks, memory, bytes);
+}
+
+void settle_invited(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes)
+{
+    open_to(gpu, &gpu->departs.opening.invited, ranks, memory, bytes);
+}
+
+void settle_issued(struct gpu *gpu, uint64_t step)
+{
+    gpu->departs.opened[step % MAILBOX_STEPS] = gpu->departs.opening;
+}
+
+/* Before this rank's kernels and streams are let go: which tell of what is over then no more. */
+void settle_reached(struct gpu *gpu)
+{
+    if (!atomic_load(&gpu->departs.given_up)) {
+        gpu->departs.reached = atomic_load(gpu->order.over);
+        gpu->departs.patient = clock_deadline_ms(SETTLE_MS);
+        atomic_store(&gpu->departs.given_up, true);
+    }
+}
+
+/* ---- What a peer does ---- */
+
+static bool is_gone(const struct gpu *gpu, int rank)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    return atomic_load(&theirs->closed) || atomic_load(&theirs->gone) ||
+           atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
+}
+
+/* A kernel that comes later finds the invitation taken back. */
+static bool kernel_has_begun(const struct mailbox_rank *theirs)
+{
+    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    bool begun = false;
+    for (uint32_t ahead = 1; ahead < KERNEL_TIMES && !begun; ahead++)
+        begun = atomic_load_explicit(&theirs->times[(over + ahead) % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
+    return begun;
+}
+
+/* A copy to this rank that lies in a stream, and of which nothing has told that it is over. */
+static bool copies(const struct gpu *gpu, int rank)
+{
+    const struct mailbox_pair *pair = &gpu->mailbox->pair[rank][gpu->rank];
+    uint64_t let_go = atomic_load(&pair->let_go[0]);
+    uint32_t done = let_go ? (uint32_t)let_go : atomic_load(&pair->pushed);
+    return (int32_t)(atomic_load(&pair->pushing) - done) > 0;
+}
+
+static bool is_under_way(const struct gpu *gpu, const struct mailbox_step *step, const struct opened *opened, int rank)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    bool given = opened->given >> rank & 1, invited = opened->invited >> rank & 1;
+    if (!(given || invited) || !step_is_under_way(gpu, step, rank))
+        return false;
+    return given || kernel_has_begun(theirs) || atomic_load(&theirs->issuing);
+}
+
+/* The first rank that may still store to memory that this one's user has given to an operation that did not end; -1:
+ * there is none. */
+static int find_unsettled(const struct gpu *gpu, const struct opened **memory)
+{
+    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
+    static const struct opened unknown;
+    for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {
+        const struct mailbox_step *step = &mine->step[at % MAILBOX_STEPS];
+        const struct opened *opened = &gpu->departs.opened[at % MAILBOX_STEPS];
+        if ((int32_t)(gpu->departs.reached - step->ticket) >= 0)
+            continue;
+        *memory = opened;
+        for (int rank = 0; rank < gpu->nranks; rank++)
+            if (rank != gpu->rank && !is_gone(gpu, rank) &&
+                (is_under_way(gpu, step, opened, rank) || ((opened->given >> rank & 1) && copies(gpu, rank))))
+                return rank;
+    }
+    *memory = &unknown;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        if (rank != gpu->rank && !is_gone(gpu, rank) && copies(gpu, rank))
+            return rank;
+    return -1;
+}
+
+tutti_result_t gpu_settle(struct gpu *gpu)
+{
+    const struct opened *memory;
+    int rank = -1;
+    if (!gpu->mailbox || !atomic_load(&gpu->team->failed) || !atomic_load(&gpu->departs.given_up))
+        return TUTTI_SUCCESS;
+    while ((rank = find_unsettled(gpu, &memory)) >= 0 && !clock_passed(gpu->departs.patient))
+        usleep(LOOK_US);
+    if (rank < 0)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_REMOTE_ERROR,
+                     "rank %d: the GPU of rank %d (process %u) has begun an operation of this communicator and has not "
+                     "ended it %d s after it was given up here; it may still store to memory of this rank, %llu bytes "
+                     "from %#llx on: neither use nor free that before that process has ended",
+                     gpu->rank, rank, gpu->team->process[rank].pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
+                     (unsigned long long)memory->begin);
+}

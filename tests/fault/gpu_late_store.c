@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_late_store: rank 1 gives up while rank 0's GPU is held in front of what stores straight to rank 1's memory. An
+ * abort that succeeds means that nothing is stored any more. It waits for a GPU that goes on soon. Where the GPU stands
+ * still the abort fails, and names rank 0 and the memory; what can be taken back is, and then the abort succeeds. Needs
+ * the stand-in driver, which holds a device's copies and kernels while there is a file.
+ */
+#include "family.h"
+#include "gpu_rank.h"
+
+#include "device/cuda/driver.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORDS   2000000
+#define PATTERN 0x5c5c5c5cu
+
+enum way { BY_COPY, BY_KERNEL, WHERE_IT_LIES };
+
+static const struct scene {
+    const char *name;
+    enum way way;
+    bool soon;  /* the GPU goes on in a second */
+    bool fails; /* the abort */
+} scenes[] = {
+    {"a copy that goes on", BY_COPY, true, false},
+    {"a copy that stands still", BY_COPY, false, true},
+    {"a kernel that comes later, and finds no invitation", BY_KERNEL, false, false},
+    {"a reduction where memory lies that stands still", WHERE_IT_LIES, false, true},
+};
+#define SCENES (int)(sizeof scenes / sizeof *scenes)
+
+static const struct cuda_driver *cu;
+static char hold[SCENES][60];
+
+struct rank {
+    struct family *family;
+    const struct scene *scene;
+    int rank;
+    tutti_comm_t comm;
+    CUstream stream;
+    uint32_t *in, *out;
+};
+
+static void file_of(const struct rank *me, char *path, size_t size)
+{
+    snprintf(path, size, "%s.0", hold[me->family->variant]);
+}
+
+static void issue(const struct rank *me)
+{
+    if (me->scene->way == WHERE_IT_LIES)
+        OK(tutti_allreduce(me->in, me->out, WORDS, TUTTI_UINT32, TUTTI_SUM, me->comm, (tutti_stream_t)me->stream));
+    else if (me->rank == 0)
+        OK(tutti_send(me->in, WORDS, TUTTI_UINT32, 1, me->comm, (tutti_stream_t)me->stream));
+    else
+        OK(tutti_recv(me->out, WORDS, TUTTI_UINT32, 0, me->comm, (tutti_stream_t)me->stream));
+}
+
+static void meet(struct rank *me)
+{
+    uint64_t times = atomic_fetch_add(&me->family->report[me->rank].rounds, 1) + 1;
+    while (atomic_load(&me->family->report[!me->rank].rounds) < times)
+        family_nap(1);
+}
+
+/* Buffers are mapped, and messages go straight to them. */
+static void begin(struct rank *me)
+{
+    void *memory, *handle;
+    DONE(cu->StreamCreateWithPriority(&me->stream, CU_STREAM_NON_BLOCKING, 0));
+    OK(tutti_device_mem_alloc(&memory, 2 * WORDS * sizeof(uint32_t)));
+    me->in = memory;
+    me->out = me->in + WORDS;
+    memset(memory, 1, 2 * WORDS * sizeof(uint32_t));
+    if (me->scene->way == WHERE_IT_LIES)
+        OK(tutti_comm_register_symmetric(me->comm, memory, 2 * WORDS * sizeof(uint32_t), &handle));
+    for (int turn = 0; turn < 5; turn++) {
+        issue(me);
+        OK(tutti_comm_synchronize(me->comm));
+        family_nap(50);
+        meet(me);
+    }
+}
+
+static bool is_untouched(const struct rank *me)
+{
+    bool right = true;
+    for (size_t i = 0; i < WORDS && right; i++)
+        right = me->out[i] == PATTERN;
+    return right;
+}
+
+static void be_held(struct rank *me, const char *path)
+{
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    meet(me);
+    meet(me); /* a receiver's call comes first: its sender copies */
+    issue(me);
+    meet(me);
+    family_nap(me->scene->soon ? 1000 : 0);
+    if (me->scene->soon)
+        unlink(path);
+    meet(me);
+    unlink(path);
+    tutti_comm_synchronize(me->comm); /* all is stored that ever will be */
+    meet(me);
+}
+
+static void give_up(struct rank *me)
+{
+    struct family_report *report = &me->family->report[1];
+    meet(me);
+    issue(me);
+    meet(me);
+    meet(me);
+    tutti_result_t result = tutti_comm_abort(me->comm);
+    report->result = result;
+    snprintf(report->sentence, sizeof report->sentence, "%s",
+             result == TUTTI_SUCCESS ? "" : tutti_get_last_error(NULL));
+    for (size_t i = 0; i < WORDS; i++)
+        me->out[i] = PATTERN;
+    meet(me);
+    meet(me);
+    family_nap(100);
+    report->touched = !is_untouched(me);
+    char memory[40];
+    snprintf(memory, sizeof memory, "from %#llx on", (unsigned long long)(uintptr_t)me->out);
+    report->wrong = result != TUTTI_SUCCESS && !strstr(report->sentence, memory);
+}
+
+static void work(struct family *family, int rank, tutti_comm_t comm)
+{
+    struct rank me = {.family = family, .scene = &scenes[family->variant], .rank = rank, .comm = comm};
+    char path[80];
+    OK(cuda_driver(&cu));
+    file_of(&me, path, sizeof path);
+    begin(&me);
+    if (rank == 0)
+        be_held(&me, path);
+    else
+        give_up(&me);
+    OK(tutti_comm_destroy(comm));
+}
+
+static struct family *start(int variant)
+{
+    snprintf(hold[variant], sizeof hold[variant], "/tmp/gpu_late_store.%d.%d", (int)getpid(), variant);
+    setenv("TUTTI_EMULATED_HOLD", hold[variant], 1);
+    setenv("TUTTI_COPY_FROM", scenes[variant].way == BY_COPY ? "1M" : "0", 1);
+    return family_start(2, -1, variant, 1, work);
+}
+
+static bool judge(struct family *family)
+{
+    const struct scene *scene = &scenes[family->variant];
+    const struct family_report *report = &family->report[1];
+    bool right = family_wait(family, 60) && !report->wrong && (scene->fails || !report->touched);
+    right = right && report->result == (scene->fails ? TUTTI_REMOTE_ERROR : TUTTI_SUCCESS) &&
+            (!scene->fails || strstr(report->sentence, "the GPU of rank 0 "));
+    if (!right)
+        printf("FAILED: %s: %s \"%s\"%s%s\n", scene->name, tutti_get_error_string(report->result), report->sentence,
+               report->wrong ? " WRONG MEMORY" : "", report->touched ? " TOUCHED" : "");
+    family_free(family);
+    return right;
+}
+
+int main(void)
+{
+    struct family *families[SCENES];
+    int failures = 0;
+    setenv("TUTTI_TEST_GPU", "1", 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_TRACE", "0", 0);
+    for (int i = 0; i < SCENES; i++)
+        families[i] = start(i);
+    for (int i = 0; i < SCENES; i++)
+        failures += !judge(families[i]);
+    printf("%d scenes, %d failed\n", SCENES, failures);
+    return failures != 0;
+}
