@@ -206,12 +206,12 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
 /* ---- Ending ---- */
 
 /* A group would issue its calls on what is gone. */
-static tutti_result_t not_grouped(const char *what, int calls)
+static tutti_result_t not_grouped(const char *what, int kept)
 {
-    if (!calls)
+    if (!kept)
         return TUTTI_SUCCESS;
-    return group_note(error_set(TUTTI_INVALID_USAGE,
-                                "%d calls of an open group are on this %s; call tutti_group_end() first", calls, what));
+    return group_note(
+        error_set(TUTTI_INVALID_USAGE, "calls of an open group are on this %s; call tutti_group_end() first", what));
 }
 
 tutti_result_t tutti_comm_finalize(tutti_comm_t comm)

@@ -20,11 +20,12 @@ struct split {
     char sentence[1024];
 };
 
-_Thread_local int group_depth; /* apart from the rest, which is large */
+_Static_assert(GROUP_FRONT <= FEW, "what is in front finds room among the first calls");
+
+_Thread_local struct group_front group_front; /* apart from the rest, which is large */
 
 static _Thread_local struct {
-    tutti_result_t error;
-    char sentence[1024]; /* of the error */
+    char sentence[1024]; /* of group_front.error */
     struct entry *entry; /* NULL or `few` or malloc'ed */
     size_t count, room;
     struct entry few[FEW];
@@ -32,14 +33,14 @@ static _Thread_local struct {
 
 tutti_result_t group_note(tutti_result_t result)
 {
-    if (!group_depth || result == TUTTI_SUCCESS)
+    if (!group_front.depth || result == TUTTI_SUCCESS)
         return result;
     if (result == TUTTI_IN_PROGRESS)
         result = error_set(TUTTI_INVALID_USAGE,
                            "the communicator is still being made: calls on it come behind the group that makes it, "
                            "when tutti_comm_get_async_error() says success");
-    if (group.error == TUTTI_SUCCESS) {
-        group.error = result;
+    if (group_front.error == TUTTI_SUCCESS) {
+        group_front.error = result;
         snprintf(group.sentence, sizeof group.sentence, "%s", error_last());
     }
     return result;
@@ -73,7 +74,7 @@ static void hold(const struct entry *entry, int by)
         atomic_fetch_add(&stream->grouped, by);
 }
 
-static tutti_result_t add(const struct entry *entry)
+static tutti_result_t append(const struct entry *entry)
 {
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS) {
@@ -81,6 +82,29 @@ static tutti_result_t add(const struct entry *entry)
         group.entry[group.count++] = *entry;
     }
     return result;
+}
+
+static struct entry entry_of(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
+{
+    return (struct entry){.kind = ENTRY_P2P, .comm = comm, .stream = stream, .item = *item};
+}
+
+/* What comes is not like the messages before it: they take their places among the calls. The first calls have room. */
+static void spread(void)
+{
+    struct group_front *front = &group_front;
+    for (int i = 0; i < front->count; i++) {
+        struct entry entry = entry_of(front->comm, &front->item[i], front->stream);
+        append(&entry);
+    }
+    group_let_go(front);
+}
+
+static tutti_result_t add(const struct entry *entry)
+{
+    if (group_front.count)
+        spread();
+    return append(entry);
 }
 
 static void let_go_all(void)
@@ -113,7 +137,7 @@ tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t s
     tutti_result_t result = call->coll == COLL_ALLTOALLV ? copy_counts(comm, call, &counts) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS)
         return result;
-    if (!group_depth)
+    if (!group_front.depth)
         return group_pass(comm, call, counts, stream);
     result =
         add(&(struct entry){.kind = ENTRY_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
@@ -124,7 +148,16 @@ tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t s
 
 tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
-    return add(&(struct entry){.kind = ENTRY_P2P, .comm = comm, .stream = stream, .item = *item});
+    struct group_front *front = &group_front;
+    if (!front->count && !group.count && !comm_joins_streams(comm)) {
+        front->comm = comm;
+        front->stream = stream;
+        front->item[front->count++] = *item;
+        group_hold(front, 1);
+        return TUTTI_SUCCESS;
+    }
+    struct entry entry = entry_of(comm, item, stream);
+    return add(&entry);
 }
 
 tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out)
@@ -133,7 +166,7 @@ tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *ou
     tutti_result_t result = comm_new(settings, &comm);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
-    if (group_depth) {
+    if (group_front.depth) {
         result = add(&(struct entry){.kind = ENTRY_INIT, .comm = comm, .out = out});
         if (result == TUTTI_SUCCESS)
             *out = comm;
@@ -267,9 +300,9 @@ static tutti_result_t refuse_splits(void)
 {
     for (size_t i = 0; i < group.count; i++)
         if (split_of(i))
-            making_refuse(&split_of(i)->making, error_note(group.error, "%s", group.sentence));
+            making_refuse(&split_of(i)->making, error_note(group_front.error, "%s", group.sentence));
     issue_splits();
-    return error_note(group.error, "%s", group.sentence);
+    return error_note(group_front.error, "%s", group.sentence);
 }
 
 static void drop_all(void)
@@ -310,33 +343,38 @@ static tutti_result_t issue_all(void)
 }
 
 /* A few messages of one communicator on host memory, as exchanges are: there is nothing to arrange. */
-static bool is_plain(const struct entry *entry, size_t count)
+static inline tutti_result_t issue_front(struct group_front *front)
 {
-    for (size_t i = 0; i < count; i++)
-        if (entry[i].kind != ENTRY_P2P || entry[i].comm != entry->comm || entry[i].stream != entry->stream)
-            return false;
-    return count && count <= FEW && !comm_joins_streams(entry->comm);
+    int count = front->count;
+    group_let_go(front);
+    return comm_p2p(front->comm, front->item, count, front->stream);
 }
 
-static tutti_result_t issue_plain(struct entry *entry, size_t count)
+/* The calls of the group that have places of their own. */
+static __attribute__((noinline)) tutti_result_t end_entries(void)
 {
-    struct p2p_item items[FEW];
-    for (size_t i = 0; i < count; i++) {
-        hold(&entry[i], -1);
-        items[i] = entry[i].item;
-    }
-    return comm_p2p(entry->comm, items, (int)count, entry->stream);
+    if (group_front.count)
+        spread();
+    let_go_all();
+    tutti_result_t result = group_front.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
+    drop_all();
+    if (group.entry != group.few)
+        free(group.entry);
+    group.entry = NULL;
+    group.count = group.room = 0;
+    group_front.error = TUTTI_SUCCESS;
+    return result;
 }
 
 tutti_result_t tutti_group_start(void)
 {
-    group_depth++;
+    group_front.depth++;
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t tutti_group_cancel(void)
 {
-    if (!group_depth)
+    if (!group_front.depth)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_cancel() without tutti_group_start()");
     group_note(error_set(TUTTI_INVALID_USAGE, "the group was cancelled"));
     return TUTTI_SUCCESS;
@@ -344,22 +382,10 @@ tutti_result_t tutti_group_cancel(void)
 
 tutti_result_t tutti_group_end(void)
 {
-    if (!group_depth)
+    struct group_front *front = &group_front;
+    if (!front->depth)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
-    if (--group_depth)
+    if (--front->depth)
         return TUTTI_SUCCESS;
-    if (group.error == TUTTI_SUCCESS && is_plain(group.entry, group.count)) {
-        size_t count = group.count;
-        group.count = 0;
-        return issue_plain(group.entry, count);
-    }
-    let_go_all();
-    tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
-    drop_all();
-    if (group.entry != group.few)
-        free(group.entry);
-    group.entry = NULL;
-    group.count = group.room = 0;
-    group.error = TUTTI_SUCCESS;
-    return result;
+    return front->count && front->error == TUTTI_SUCCESS ? issue_front(front) : end_entries();
 }

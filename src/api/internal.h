@@ -10,10 +10,34 @@
 
 tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out);
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
-extern _Thread_local int group_depth; /* asked by every call */
+/*
+ * The open group of a thread as every call asks for it, and messages of one communicator on host memory, as long as
+ * there is nothing else in the group: most groups are exchanges, and need no more.
+ */
+#define GROUP_FRONT 8
+struct group_front {
+    int depth, count;
+    tutti_result_t error; /* of a call inside the group */
+    tutti_comm_t comm;
+    tutti_stream_t stream;
+    struct p2p_item item[GROUP_FRONT];
+};
+extern _Thread_local struct group_front group_front;
 static inline bool group_open(void)
 {
-    return group_depth > 0;
+    return group_front.depth > 0;
+}
+/* What the group keeps must not be destroyed: `by` is 1 when it is put in, -1 when it is taken out. */
+static inline void group_hold(const struct group_front *front, int by)
+{
+    atomic_fetch_add(&front->comm->grouped, by);
+    if (front->stream)
+        atomic_fetch_add(&front->stream->grouped, by);
+}
+static inline void group_let_go(struct group_front *front)
+{
+    group_hold(front, -1);
+    front->count = 0;
 }
 /* Calls of this thread's open group, or straight to the engine when none is open. */
 static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *call, size_t *counts,
@@ -34,7 +58,13 @@ static inline tutti_result_t group_collective(tutti_comm_t comm, struct call *ca
 tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
 static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
-    return group_open() ? group_keep_p2p(comm, item, stream) : comm_p2p(comm, item, 1, stream);
+    struct group_front *front = &group_front;
+    if (!front->depth)
+        return comm_p2p(comm, item, 1, stream);
+    if (!front->count || front->count == GROUP_FRONT || front->comm != comm || front->stream != stream)
+        return group_keep_p2p(comm, item, stream);
+    front->item[front->count++] = *item;
+    return TUTTI_SUCCESS;
 }
 /* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is
  * still being made is an error there: the call would be left out. */

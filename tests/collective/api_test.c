@@ -290,6 +290,38 @@ static void groups_keep_what_they_use(void **state)
     still_works();
 }
 
+/* Messages of one communicator, and behind them whatever else: all take part, in their order. */
+static void groups_of_messages(void **state)
+{
+    enum { MANY = 20 };
+    tutti_comm_t comm;
+    tutti_stream_t stream;
+    int sent[MANY], got[MANY] = {0};
+    (void)state;
+    assert_int_equal(tutti_comm_init_all(&comm, 1), TUTTI_SUCCESS);
+    assert_int_equal(tutti_stream_create(&stream), TUTTI_SUCCESS);
+    for (int few = 1; few <= MANY; few++) {
+        tutti_group_start();
+        for (int i = 0; i < few; i++) {
+            sent[i] = 100 * few + i;
+            assert_int_equal(tutti_send(&sent[i], 1, TUTTI_INT32, 0, comm, stream), TUTTI_SUCCESS);
+            assert_int_equal(tutti_recv(&got[i], 1, TUTTI_INT32, 0, comm, stream), TUTTI_SUCCESS);
+            if (i == few / 2)
+                assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, comm, stream), TUTTI_SUCCESS);
+        }
+        assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
+        assert_int_equal(tutti_stream_synchronize(stream), TUTTI_SUCCESS);
+        assert_memory_equal(got, sent, (size_t)few * sizeof *got);
+    }
+    tutti_group_start();
+    assert_int_equal(tutti_send(sent, 1, TUTTI_INT32, 0, comm, stream), TUTTI_SUCCESS);
+    refused(tutti_comm_destroy(comm), TUTTI_INVALID_USAGE, "this communicator");
+    refused(tutti_stream_destroy(stream), TUTTI_INVALID_USAGE, "this stream");
+    refused(tutti_group_end(), TUTTI_INVALID_USAGE, "this communicator");
+    assert_int_equal(tutti_stream_destroy(stream), TUTTI_SUCCESS);
+    assert_int_equal(tutti_comm_destroy(comm), TUTTI_SUCCESS);
+}
+
 static void groups_leave_nothing_out(void **state)
 {
     tutti_comm_t made = NULL;
@@ -474,6 +506,7 @@ int main(void)
         cmocka_unit_test(some_end_before_they_begin),
         cmocka_unit_test(groups_are_cancelled),
         cmocka_unit_test(groups_keep_what_they_use),
+        cmocka_unit_test(groups_of_messages),
         cmocka_unit_test(groups_leave_nothing_out),
         cmocka_unit_test(after_the_end),
         cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
