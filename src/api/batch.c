@@ -135,7 +135,7 @@ static tutti_result_t issue_call(struct entry *entry, struct entry *end)
     return comm_collective(entry->comm, &entry->call, entry->counts, stream_of(entry));
 }
 
-static tutti_result_t issue(struct entry *entry, struct entry *end)
+static tutti_result_t batch_issue(struct entry *entry, struct entry *end)
 {
     const struct entry *leader = entry->leader;
     bool joins = leader && leader->joins;
@@ -153,7 +153,7 @@ static void issue_entry(struct batches *batches, struct entry *entry)
     struct batch *batch = &batches->batch[entry->batch];
     if (!group_goes_on(batch->result))
         return;
-    batch->result = group_worse(batch->result, issue(entry, batches->entry + batches->entries));
+    batch->result = group_worse(batch->result, batch_issue(entry, batches->entry + batches->entries));
     if (batch->result != TUTTI_SUCCESS)
         snprintf(batch->sentence, sizeof batch->sentence, "%s", error_last());
 }
@@ -323,7 +323,7 @@ static tutti_result_t issue_in_order(struct entry *entry, struct entry *end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (; entry != end && group_goes_on(result); entry++)
-        result = group_worse(result, issue(entry, end));
+        result = group_worse(result, batch_issue(entry, end));
     return result;
 }
 

@@ -27,8 +27,8 @@ static tutti_result_t check_call(tutti_comm_t comm, struct call *call, struct ne
 }
 
 /* Checks the rest and issues. `rooted`: the root is looked at. */
-static tutti_result_t issue(tutti_comm_t comm, struct call *call, struct needs needs, bool rooted, tutti_op_t op,
-                            tutti_stream_t stream)
+static tutti_result_t api_collective_issue(tutti_comm_t comm, struct call *call, struct needs needs, bool rooted,
+                                           tutti_op_t op, tutti_stream_t stream)
 {
     tutti_result_t result = check_call(comm, call, needs);
     if (result == TUTTI_SUCCESS && rooted)
@@ -55,7 +55,7 @@ tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti
                                tutti_comm_t comm, tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
-    return issue(comm, &call, (struct needs){1, 1}, false, op, stream);
+    return api_collective_issue(comm, &call, (struct needs){1, 1}, false, op, stream);
 }
 
 tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root,
@@ -63,7 +63,7 @@ tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_ty
 {
     struct call call = {
         .coll = COLL_REDUCE, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = (int)op};
-    return issue(comm, &call, (struct needs){1, is_root(comm, root)}, true, op, stream);
+    return api_collective_issue(comm, &call, (struct needs){1, is_root(comm, root)}, true, op, stream);
 }
 
 tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti_type_t type, int root,
@@ -71,14 +71,14 @@ tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti
 {
     struct call call = {
         .coll = COLL_BROADCAST, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
-    return issue(comm, &call, (struct needs){is_root(comm, root), 1}, true, TUTTI_SUM, stream);
+    return api_collective_issue(comm, &call, (struct needs){is_root(comm, root), 1}, true, TUTTI_SUM, stream);
 }
 
 tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
                                tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLGATHER, .type = type, .count = count, .in = send, .out = recv, .op = -1};
-    return issue(comm, &call, (struct needs){1, ranks_of(comm)}, false, TUTTI_SUM, stream);
+    return api_collective_issue(comm, &call, (struct needs){1, ranks_of(comm)}, false, TUTTI_SUM, stream);
 }
 
 tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
@@ -86,7 +86,7 @@ tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, 
 {
     struct call call = {
         .coll = COLL_REDUCE_SCATTER, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
-    return issue(comm, &call, (struct needs){ranks_of(comm), 1}, false, op, stream);
+    return api_collective_issue(comm, &call, (struct needs){ranks_of(comm), 1}, false, op, stream);
 }
 
 static tutti_result_t check_scan(tutti_comm_t comm, tutti_op_t op)
@@ -107,7 +107,8 @@ tutti_result_t tutti_scan(const void *send, void *recv, size_t count, tutti_type
 {
     struct call call = {.coll = COLL_SCAN, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
     tutti_result_t result = check_scan(comm, op);
-    return result == TUTTI_SUCCESS ? issue(comm, &call, (struct needs){1, 1}, false, op, stream) : group_note(result);
+    return result == TUTTI_SUCCESS ? api_collective_issue(comm, &call, (struct needs){1, 1}, false, op, stream)
+                                   : group_note(result);
 }
 
 static tutti_result_t refuse_in_place(const void *send, const void *recv, size_t count, const char *what)
@@ -122,9 +123,9 @@ tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_
 {
     struct call call = {.coll = COLL_ALLTOALL, .type = type, .count = count, .in = send, .out = recv, .op = -1};
     tutti_result_t result = refuse_in_place(send, recv, count, "alltoall");
-    return result == TUTTI_SUCCESS
-               ? issue(comm, &call, (struct needs){ranks_of(comm), ranks_of(comm)}, false, TUTTI_SUM, stream)
-               : result;
+    return result == TUTTI_SUCCESS ? api_collective_issue(comm, &call, (struct needs){ranks_of(comm), ranks_of(comm)},
+                                                          false, TUTTI_SUM, stream)
+                                   : result;
 }
 
 tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets, int n,
@@ -181,7 +182,8 @@ tutti_result_t tutti_gather(const void *send, void *recv, size_t count, tutti_ty
 {
     struct call call = {
         .coll = COLL_GATHER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
-    return issue(comm, &call, (struct needs){1, is_root(comm, root) ? ranks_of(comm) : 0}, true, TUTTI_SUM, stream);
+    return api_collective_issue(comm, &call, (struct needs){1, is_root(comm, root) ? ranks_of(comm) : 0}, true,
+                                TUTTI_SUM, stream);
 }
 
 tutti_result_t tutti_scatter(const void *send, void *recv, size_t count, tutti_type_t type, int root, tutti_comm_t comm,
@@ -189,13 +191,14 @@ tutti_result_t tutti_scatter(const void *send, void *recv, size_t count, tutti_t
 {
     struct call call = {
         .coll = COLL_SCATTER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
-    return issue(comm, &call, (struct needs){is_root(comm, root) ? ranks_of(comm) : 0, 1}, true, TUTTI_SUM, stream);
+    return api_collective_issue(comm, &call, (struct needs){is_root(comm, root) ? ranks_of(comm) : 0, 1}, true,
+                                TUTTI_SUM, stream);
 }
 
 tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_BARRIER, .type = TUTTI_UINT8, .op = -1};
-    return issue(comm, &call, (struct needs){0, 0}, false, TUTTI_SUM, stream);
+    return api_collective_issue(comm, &call, (struct needs){0, 0}, false, TUTTI_SUM, stream);
 }
 
 static __attribute__((noinline)) tutti_result_t check_group(int rank)

@@ -247,7 +247,7 @@ static struct split *split_of(size_t i)
 }
 
 /* Behind the last one of its parent, if there is any. */
-static void chain(size_t i)
+static void group_chain(size_t i)
 {
     struct split *split = split_of(i);
     split->first = true;
@@ -277,7 +277,7 @@ static tutti_result_t issue_splits(void)
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < group.count; i++)
         if (split_of(i))
-            chain(i);
+            group_chain(i);
     for (size_t i = 0; i < group.count; i++) {
         struct split *split = split_of(i);
         if (!split || !split->first)

@@ -241,7 +241,7 @@ static bool differs(const struct meeting *meeting, const struct arrival *arrival
            (arrival->list.hash != meeting->list.hash || arrival->list.count != meeting->list.count);
 }
 
-static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t silence)
+static tutti_result_t meet_is_silent(struct meeting *meeting, int rank, uint64_t silence)
 {
     char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
@@ -278,7 +278,7 @@ static tutti_result_t meet_look_at(struct meeting *meeting, int rank)
         return meet_is_gone(meeting, rank);
     }
     uint64_t silence = engine_silence(team->engine, link, clock_ns());
-    return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
+    return silence >= team->timeout_ms * NS_PER_MS ? meet_is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 
 /* Members may wait in the parent for this rank, which issues nothing there any more: that the process of a rank to be

@@ -47,15 +47,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list mappings = {&mappings, &mappings};
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void arena_forget(void)
 {
     pthread_mutex_init(&lock, NULL);
     fork_forget(&mappings);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void arena_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(arena_forget);
 }
 
 static void layout(struct arena *arena, int nranks, uint32_t slots, size_t slot_size)
@@ -165,7 +165,7 @@ void arena_unmap(struct arena *arena)
     arena->memory = NULL;
 }
 
-static void say(_Atomic int32_t *hint, int32_t value)
+static void arena_say(_Atomic int32_t *hint, int32_t value)
 {
     if (atomic_load_explicit(hint, memory_order_relaxed) != value) /* lines that many read are not written in vain */
         atomic_store_explicit(hint, value, memory_order_relaxed);
@@ -176,8 +176,8 @@ void arena_say_running(struct arena *arena, int me)
     int place = sched_getcpu() % ARENA_PROCESSORS;
     if (place < 0)
         return;
-    say(&arena->ranks[me].processor, place + 1);
-    say(&arena->head->running[place], me + 1);
+    arena_say(&arena->ranks[me].processor, place + 1);
+    arena_say(&arena->head->running[place], me + 1);
 }
 
 bool arena_is_running(const struct arena *arena, int peer)

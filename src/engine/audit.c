@@ -10,7 +10,7 @@
 
 /* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it
  * is done with the others. */
-static bool call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
+static bool audit_call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
 {
     const struct slot *slot = arena_slot(arena, rank, step);
     if (atomic_load_explicit(&slot->ready, memory_order_acquire) != step + 1)
@@ -24,10 +24,10 @@ static tutti_result_t audit_step(struct team *team, uint64_t step)
 {
     const struct arena *arena = &team->shared->arena;
     struct wire_call mine, theirs;
-    if (!call_of(arena, team->rank, step, &mine))
+    if (!audit_call_of(arena, team->rank, step, &mine))
         return TUTTI_SUCCESS;
     for (int peer = 0; peer < arena->nranks; peer++)
-        if (call_of(arena, peer, step, &theirs) && theirs.signature != mine.signature)
+        if (audit_call_of(arena, peer, step, &theirs) && theirs.signature != mine.signature)
             return team_refuse(team, mine, peer, theirs, team->calls.started);
     return TUTTI_SUCCESS;
 }

@@ -23,7 +23,7 @@
 #define SAY_AGAIN  (500 * NS_PER_MS)
 #define MEETS_LONG (5 * NS_PER_S)
 
-static struct wire_message describe(const struct team *team, const struct op *op)
+static struct wire_message calls_describe(const struct team *team, const struct op *op)
 {
     struct wire_message head = {.kind = WIRE_CALL, .call = op_call(op)};
     head.tag = (struct wire_tag){
@@ -50,7 +50,7 @@ const char *calls_text(const struct wire_message *said, char *out, size_t size)
 /* Each of the two wants the other's next call first. */
 static void cross(struct team *team, const struct op *op)
 {
-    const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
+    const struct wire_message mine = calls_describe(team, op), *theirs = &team->calls.said;
     char here[CALLS_TEXT], there[CALLS_TEXT], sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
              "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the "
@@ -82,7 +82,7 @@ bool calls_begun(const struct team *team, const struct wire_message *waits)
 /* What is on its way has been begun: then this rank merely waits. */
 static bool crosses(const struct team *team, const struct op *op)
 {
-    const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
+    const struct wire_message mine = calls_describe(team, op), *theirs = &team->calls.said;
     return !calls_begun(team, theirs) && !begun(&mine, team->calls.begun, theirs->tag.seq);
 }
 
@@ -169,7 +169,7 @@ void calls_wait(struct team *team, uint64_t now)
 void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;
-    const struct wire_message mine = describe(team, op);
+    const struct wire_message mine = calls_describe(team, op);
     const struct wire_begun with = begun_with(team, op->waiting);
     if (calls->looks >= 0 && calls->said.tag.from == (uint32_t)op->waiting) {
         compare(team, &calls->said);

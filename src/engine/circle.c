@@ -27,7 +27,7 @@ static bool is_message(const struct wire_message *wait)
     return wait->tag.slice == WIRE_TAG_P2P;
 }
 
-static bool same_wait(const struct wire_message *a, const struct wire_message *b)
+static bool circle_same_wait(const struct wire_message *a, const struct wire_message *b)
 {
     return a->tag.seq == b->tag.seq && a->tag.slice == b->tag.slice && a->tag.round == b->tag.round &&
            a->tag.from == b->tag.from && a->tag.to == b->tag.to && a->flags == b->flags;
@@ -77,7 +77,7 @@ static const struct wire_message *other_than(const struct wire_message *asked, c
     return better || same_call(asked, mine) ? next : mine;
 }
 
-static void answer(struct team *team, const struct wire_message *asked, const struct wire_message *mine)
+static void engine_circle_answer(struct team *team, const struct wire_message *asked, const struct wire_message *mine)
 {
     const struct circle *circle = &team->calls.circle;
     bool has_begun = calls_begun(team, asked);
@@ -91,7 +91,7 @@ static void answer(struct team *team, const struct wire_message *asked, const st
     calls_send(team, (int)asked->tag.from, &head, &blocked, sizeof blocked);
 }
 
-static void refuse(struct team *team, const struct op *op, const struct wire_message *mine)
+static void circle_refuse(struct team *team, const struct op *op, const struct wire_message *mine)
 {
     const struct wire_message *other = &team->calls.circle.other;
     char here[CALLS_TEXT], there[CALLS_TEXT], sentence[TEAM_SENTENCE];
@@ -104,12 +104,12 @@ static void refuse(struct team *team, const struct op *op, const struct wire_mes
 }
 
 /* What the rank that this one waits for has answered. */
-static void hear(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now)
+static void circle_hear(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now)
 {
     struct circle *circle = &team->calls.circle;
     uint64_t patience = team->timeout_ms * NS_PER_MS, lasts = patience < LASTS ? patience : LASTS;
     const struct wire_blocked *said = &circle->answer;
-    if (!same_wait(&circle->question, mine))
+    if (!circle_same_wait(&circle->question, mine))
         return;
     if (circle->drawn < said->label >> DRAWN)
         circle->drawn = said->label >> DRAWN;
@@ -121,7 +121,7 @@ static void hear(struct team *team, const struct op *op, const struct wire_messa
     else if (circle->seen++ == 0)
         circle->since = now;
     if (circle->seen > SEEN && circle->other.kind && (circle->idle || now - circle->since >= lasts))
-        refuse(team, op, mine);
+        circle_refuse(team, op, mine);
 }
 
 void circle_look(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now)
@@ -130,9 +130,9 @@ void circle_look(struct team *team, const struct op *op, const struct wire_messa
     if (!circle->label)
         draw(team);
     if (circle->answered)
-        hear(team, op, mine, now);
+        circle_hear(team, op, mine, now);
     circle->answered = false;
     for (unsigned i = 0; i < circle->asks && i < CIRCLE_ASKS; i++)
-        answer(team, &circle->asked[i], mine);
+        engine_circle_answer(team, &circle->asked[i], mine);
     circle->asks = 0;
 }

@@ -27,15 +27,15 @@ static struct pooled {
 } pool[ENGINE_MOST]; /* the first is the one that has the black box */
 
 /* In a forked child: what it inherited is its parent's. */
-static void forget(void)
+static void engine_life_forget(void)
 {
     pthread_mutex_init(&global_lock, NULL);
     memset(pool, 0, sizeof pool);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void engine_life_watch_forks(void)
 {
-    fork_reset_by(forget);
+    fork_reset_by(engine_life_forget);
 }
 
 /* ---- What links tell ---- */

@@ -53,7 +53,7 @@ static int visit(struct engine *engine, struct team *visited[VISITS])
 }
 
 /* What takes time is done without the lock. Returns whether anything moved. */
-static bool serve(struct team *const visited[VISITS], int count)
+static bool engine_thread_serve(struct team *const visited[VISITS], int count)
 {
     bool moved = false;
     for (int i = 0; i < count; i++) {
@@ -71,21 +71,21 @@ void engine_assist(struct engine *engine)
         return;
     int count = visit(engine, visited);
     lock_release(&engine->lock);
-    serve(visited, count);
+    engine_thread_serve(visited, count);
 }
 
 /*
  * Direct operations are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice as late.
  * Where many processes share a processor their looks would leave none to those who are waited for.
  */
-static int pause_after(const struct engine *engine, int pause_ms)
+static int engine_thread_pause_after(const struct engine *engine, int pause_ms)
 {
     int longest = (int)(engine->nap_us / ENGINE_NAP_US);
     return 2 * pause_ms < longest ? 2 * pause_ms : longest;
 }
 
 /* Runs what nobody waits for until nothing is left. */
-static void work(struct engine *engine)
+static void engine_thread_work(struct engine *engine)
 {
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = clock_ns() + patience;
     int pause_ms = 1;
@@ -101,7 +101,7 @@ static void work(struct engine *engine)
         }
         if (locked && !count)
             return;
-        moved |= serve(visited, count);
+        moved |= engine_thread_serve(visited, count);
         if (moved) {
             give_up = clock_ns() + patience;
             pause_ms = 1;
@@ -109,13 +109,13 @@ static void work(struct engine *engine)
             sched_yield();
         } else {
             engine_try_to_sleep(engine, NULL, pause_ms, false);
-            pause_ms = pause_after(engine, pause_ms);
+            pause_ms = engine_thread_pause_after(engine, pause_ms);
         }
     }
 }
 
 /* Looks at everything; is anything left to do? Under the lock. */
-static bool look(struct engine *engine)
+static bool engine_thread_look(struct engine *engine)
 {
     engine_look_everywhere(engine);
     return unattended(engine);
@@ -136,7 +136,7 @@ static void nap(struct engine *engine)
         seen = activity;
         if (!lock_try(&engine->lock))
             continue;
-        bool any = look(engine);
+        bool any = engine_thread_look(engine);
         lock_release(&engine->lock);
         if (any && !busy)
             return;
@@ -157,7 +157,7 @@ static void deep(struct engine *engine)
 {
     atomic_store(&engine->mode, ENGINE_DEEP);
     lock_take(&engine->lock);
-    if (!look(engine) && atomic_load(&engine->mode) == ENGINE_DEEP && !atomic_load(&engine->stop))
+    if (!engine_thread_look(engine) && atomic_load(&engine->mode) == ENGINE_DEEP && !atomic_load(&engine->stop))
         engine_sleep_locked(engine, NULL, deep_timeout(engine), false);
     lock_release(&engine->lock);
     atomic_store(&engine->mode, ENGINE_WORKING);
@@ -172,7 +172,7 @@ void *engine_thread_main(void *argument)
         if (atomic_load(&engine->attending) ||
             atomic_load(&engine->activity) != before) /* it may only not be waited for yet */
             nap(engine);
-        work(engine);
+        engine_thread_work(engine);
     }
     return NULL;
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static tutti_result_t refuse(const struct executor *executor, const char *what)
+static tutti_result_t engine_executor_refuse(const struct executor *executor, const char *what)
 {
     return error_set(TUTTI_INVALID_USAGE, "the executor \"%s\" cannot %s", executor->ops.name, what);
 }
@@ -23,7 +23,7 @@ static tutti_result_t no_issue(struct executor *executor, const struct call *cal
     (void)call;
     (void)stream;
     free(owned);
-    return refuse(executor, "carry out collectives");
+    return engine_executor_refuse(executor, "carry out collectives");
 }
 
 static tutti_result_t no_messages(struct executor *executor, const struct p2p_item *items, int count,
@@ -32,7 +32,7 @@ static tutti_result_t no_messages(struct executor *executor, const struct p2p_it
     (void)items;
     (void)count;
     (void)stream;
-    return refuse(executor, "carry messages");
+    return engine_executor_refuse(executor, "carry messages");
 }
 
 static tutti_result_t no_register(struct executor *executor, void *buffer, size_t size, void **out)
@@ -54,7 +54,7 @@ static tutti_result_t no_follow(struct executor *executor, tutti_stream_t stream
 {
     (void)stream;
     (void)before;
-    return refuse(executor, "join streams");
+    return engine_executor_refuse(executor, "join streams");
 }
 
 static bool no_any_thread(struct executor *executor, tutti_stream_t stream)

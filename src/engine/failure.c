@@ -129,7 +129,7 @@ static bool lower_limit(struct team *team, uint32_t finished)
     return false;
 }
 
-static void tell(struct team *team, bool first)
+static void failure_tell(struct team *team, bool first)
 {
     if (team->shared)
         shared_tell_failure(team, first);
@@ -140,7 +140,7 @@ static void tell(struct team *team, bool first)
 }
 
 /* `tells`: not where a rank of this process has told the peers. */
-static tutti_result_t fail(struct team *team, const struct wire_abort *cause, bool tells)
+static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool tells)
 {
     if (atomic_exchange(&team->failing, true)) {
         unsigned turn = 0;
@@ -151,7 +151,7 @@ static tutti_result_t fail(struct team *team, const struct wire_abort *cause, bo
     team->cause = *cause;
     trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
     if (tells) /* before anybody here can know */
-        tell(team, true);
+        failure_tell(team, true);
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
     return error_set((tutti_result_t)cause->result, "rank %d: %s", team->rank, cause->text);
@@ -162,7 +162,7 @@ static void stop_behind(struct team *team, uint32_t finished)
     bool lowered = lower_limit(team, finished);
     atomic_store(&team->stopped, true);
     if (lowered && atomic_load(&team->failed))
-        tell(team, false);
+        failure_tell(team, false);
 }
 
 void team_stop(struct team *team)
@@ -184,7 +184,7 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
     stop_behind(team, result == TUTTI_INVALID_USAGE
                           ? 0
                           : atomic_load(&team->finished)); /* where calls differ, what one has finished says nothing */
-    return fail(team, &cause, true);
+    return failure_fail(team, &cause, true);
 }
 
 struct wire_abort team_blame(const struct team *team, int peer, const char *why)
@@ -203,7 +203,7 @@ tutti_result_t team_lose(struct team *team, int peer, const char *why)
 {
     struct wire_abort cause = team_blame(team, peer, why);
     team_stop(team);
-    return fail(team, &cause, true);
+    return failure_fail(team, &cause, true);
 }
 
 /* Resources of another rank are not ours: its fault is remote. */
@@ -228,9 +228,9 @@ tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
     if (dead >= 0 && dead != news->culprit)
         blame_gone_before(team, dead, news->culprit, &cause);
     bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);
-    tutti_result_t result = fail(team, &cause, !own);
+    tutti_result_t result = failure_fail(team, &cause, !own);
     if (failed && lowered && !own)
-        tell(team, false);
+        failure_tell(team, false);
     return result;
 }
 
@@ -262,7 +262,7 @@ bool team_takes_collective(const struct team *team)
 void team_end_calls(struct team *team)
 {
     if (atomic_load(&team->failed) && lower_limit(team, atomic_load(&team->seq)))
-        tell(team, false);
+        failure_tell(team, false);
 }
 
 tutti_result_t team_failure(const struct team *team)

@@ -15,21 +15,21 @@
 _Static_assert(offsetof(struct team, host) == 0,
                "a team is its executor: a call costs no more by the table than without it");
 
-static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+static tutti_result_t host_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
 {
     return team_collective((struct team *)executor, call, owned, stream);
 }
 
-static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
-                               tutti_stream_t stream)
+static tutti_result_t host_messages(struct executor *executor, const struct p2p_item *items, int count,
+                                    tutti_stream_t stream)
 {
     return p2p_issue((struct team *)executor, items, count, stream);
 }
 
-static bool goes_on(struct executor *executor)
+static bool host_goes_on(struct executor *executor)
 {
     return team_takes_collective((const struct team *)executor);
 }
 
 const struct executor_ops host_executor_ops = {
-    .name = "host", .issue = issue, .messages = messages, .goes_on = goes_on};
+    .name = "host", .issue = host_issue, .messages = host_messages, .goes_on = host_goes_on};

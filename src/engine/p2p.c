@@ -55,7 +55,7 @@ static void count_item(struct team *team, const struct p2p_item *item)
         team->received[item->peer]++;
 }
 
-static struct wire_call call_of(const struct p2p_item *item)
+static struct wire_call p2p_call_of(const struct p2p_item *item)
 {
     return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, item->type, 7, (uint32_t)mix64(item->count)), -1,
                               item->count};
@@ -63,8 +63,8 @@ static struct wire_call call_of(const struct p2p_item *item)
 
 static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p_item *item)
 {
-    transfer_fill(&p2p->item[index], &p2p->all, item->peer, item->sends, tag_of(team, item), call_of(item), item->data,
-                  item->count * type_size(item->type));
+    transfer_fill(&p2p->item[index], &p2p->all, item->peer, item->sends, tag_of(team, item), p2p_call_of(item),
+                  item->data, item->count * type_size(item->type));
     count_item(team, item);
 }
 
@@ -123,7 +123,7 @@ static inline void record(struct team *team, const struct p2p_item *item, size_t
 }
 
 /* What the queue knows of them. */
-static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, int count, size_t bytes)
+static void engine_p2p_describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, int count, size_t bytes)
 {
     op->kind = &op_p2p;
     op->p2p = p2p;
@@ -139,7 +139,7 @@ static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *item
 static inline __attribute__((always_inline)) bool send_at_once(struct team *team, struct link *link,
                                                                const struct p2p_item *item, size_t length)
 {
-    struct wire_message head = {.tag = tag_of(team, item), .call = call_of(item)};
+    struct wire_message head = {.tag = tag_of(team, item), .call = p2p_call_of(item)};
     tutti_result_t result = TUTTI_SUCCESS;
     if (!link_send_now(link, &head, item->data, length, &result))
         return false;
@@ -174,7 +174,7 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
         return true;
     }
     op_clear(op);
-    describe(op, p2p, item, 1, length);
+    engine_p2p_describe(op, p2p, item, 1, length);
     op->started = true;
     op->seq = ++team->p2p_seq;
     op->trace = trace_op_begin(team->trace, op->seq, WIRE_RECV, (int)item->type, -1, item->peer, item->count, length);
@@ -223,7 +223,7 @@ static __attribute__((noinline)) int pass_pair(struct team *team, const struct p
 }
 
 /* An operation of so many items, at most `places` of them at a time. */
-static tutti_result_t make(struct team *team, int items, int places, struct op **op, struct p2p **out)
+static tutti_result_t p2p_make(struct team *team, int items, int places, struct op **op, struct p2p **out)
 {
     tutti_result_t result = team_place(team, false, op);
     if (result != TUTTI_SUCCESS)
@@ -239,7 +239,7 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
 {
     struct op *op;
     struct p2p *p2p;
-    tutti_result_t result = make(team, count, count, &op, &p2p);
+    tutti_result_t result = p2p_make(team, count, count, &op, &p2p);
     if (result != TUTTI_SUCCESS)
         return result;
     size_t bytes = 0;
@@ -248,7 +248,7 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
         fill(team, p2p, i, &items[i]);
         bytes += items[i].count * type_size(items[i].type);
     }
-    describe(op, p2p, items, count, bytes);
+    engine_p2p_describe(op, p2p, items, count, bytes);
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
 }
@@ -273,7 +273,7 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
 }
 
 /* Under the engine's lock. */
-static tutti_result_t post(struct team *team, struct transfer *item)
+static tutti_result_t engine_p2p_post(struct team *team, struct transfer *item)
 {
     struct link *link;
     tutti_result_t result = team_link(team, item->peer, &link);
@@ -291,14 +291,14 @@ tutti_result_t p2p_open(struct team *team, const struct p2p_item *whole, int ite
 {
     struct op *op;
     struct p2p *p2p;
-    tutti_result_t result = make(team, items, places, &op, &p2p);
+    tutti_result_t result = p2p_make(team, items, places, &op, &p2p);
     if (result != TUTTI_SUCCESS)
         return result;
     for (int i = 0; i < places; i++)
         p2p->item[i] = (struct transfer){.of = NULL};
     p2p->flow.open = true;
     p2p->flow.position = atomic_load(&team->issued);
-    describe(op, p2p, whole, items, bytes);
+    engine_p2p_describe(op, p2p, whole, items, bytes);
     team_begin(team, op, NULL);
     *out = p2p;
     return TUTTI_SUCCESS;
@@ -313,7 +313,7 @@ void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_it
         flow->posted++;
         p2p->all.pending++;
     }
-    tutti_result_t result = flow->started && !flow->over ? post(team, &p2p->item[place]) : TUTTI_SUCCESS;
+    tutti_result_t result = flow->started && !flow->over ? engine_p2p_post(team, &p2p->item[place]) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS)
         transfers_note(&p2p->all, item->peer, result);
     engine_met(team->engine);
@@ -370,7 +370,7 @@ void p2p_close(struct team *team, struct p2p *p2p)
 static tutti_result_t post_all(struct team *team, struct p2p *p2p, bool sends)
 {
     for (struct transfer *item = p2p->item; item < p2p->item + p2p->all.count; item++) {
-        tutti_result_t result = item->of && item->sends == sends ? post(team, item) : TUTTI_SUCCESS;
+        tutti_result_t result = item->of && item->sends == sends ? engine_p2p_post(team, item) : TUTTI_SUCCESS;
         if (result != TUTTI_SUCCESS)
             return team_fail(team, result, item->peer, error_last());
     }

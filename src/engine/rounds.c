@@ -45,7 +45,7 @@ static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
     return position;
 }
 
-static void post(struct context *c, struct run *run, const struct action *action, void *data, size_t length)
+static void rounds_post(struct context *c, struct run *run, const struct action *action, void *data, size_t length)
 {
     bool sends = action->kind == ACTION_SEND;
     int index = run->transfers.count;
@@ -77,12 +77,12 @@ static void post_action(struct context *c, struct run *run, const struct action 
     int32_t block = action->kind == ACTION_SEND ? action->src_block : action->dst_block;
     if (contiguous(c, action) || (buffer == BUFFER_SCRATCH && c->op->call.coll == COLL_BARRIER)) {
         void *data = bounce ? bounce : action->nblocks ? rounds_place(c, run, buffer, block) : NULL;
-        post(c, run, action, data, run_length(c, run, action));
+        rounds_post(c, run, action, data, run_length(c, run, action));
         return;
     }
     for (int32_t i = 0; i < action->nblocks && run->transfers.result == TUTTI_SUCCESS; i++) {
         size_t length = rounds_count(c, run, action, action->block + i) * c->size;
-        post(c, run, action, bounce ? bounce : rounds_place(c, run, buffer, block + i), length);
+        rounds_post(c, run, action, bounce ? bounce : rounds_place(c, run, buffer, block + i), length);
         bounce = bounce ? bounce + length : NULL;
     }
 }

@@ -40,7 +40,7 @@ unsigned char *rounds_place(const struct context *c, const struct run *run, uint
 /* ---- Work ---- */
 
 /* How many of these elements may be worked on now, each read from so many sources; 0: others have their turn first. */
-static size_t take_piece(struct context *c, size_t elements, size_t sources)
+static size_t rounds_work_take_piece(struct context *c, size_t elements, size_t sources)
 {
     size_t each = c->size * (sources ? sources : 1), most = PIECE / each + 1, n = elements < most ? elements : most;
     if (n * each > c->budget)
@@ -111,7 +111,7 @@ static bool work_block(struct context *c, struct run *run, const struct action *
     struct cursor *at = &run->at;
     size_t count = rounds_count(c, run, action, action->block + at->block);
     while (at->done < count && !lies_there(c, run, action)) {
-        size_t n = take_piece(c, count - at->done, sources_of(action));
+        size_t n = rounds_work_take_piece(c, count - at->done, sources_of(action));
         if (!n)
             return false;
         work_piece(c, run, action, n);
@@ -141,14 +141,14 @@ static bool work_actions(struct context *c, struct run *run)
 }
 
 /* Inputs of a pre-multiplied sum are multiplied when their slice is. */
-static bool prepare(struct context *c, struct run *run)
+static bool rounds_work_prepare(struct context *c, struct run *run)
 {
     static const struct action any = {.kind = ACTION_SEND};
     struct cursor *at = &run->at;
     for (; at->block < rounds_input_blocks(c); at->block++, at->done = 0) {
         size_t count = rounds_count(c, run, &any, at->block);
         while (at->done < count) {
-            size_t n = take_piece(c, count - at->done, 1), skip = at->done * c->size;
+            size_t n = rounds_work_take_piece(c, count - at->done, 1), skip = at->done * c->size;
             if (!n)
                 return false;
             reduction_prepare(&c->op->route.reduction, rounds_place(c, run, BUFFER_IN, at->block) + skip,
@@ -179,7 +179,7 @@ static bool has_work(const struct run *run)
 bool rounds_work_on(struct context *c, struct run *run)
 {
     while (has_work(run)) {
-        if (!(run->phase == RUN_PREPARE ? prepare(c, run) : work_actions(c, run)))
+        if (!(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
             return false;
         if (run->phase == RUN_LOCAL) {
             run->phase = RUN_POST;

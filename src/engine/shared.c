@@ -22,7 +22,7 @@ static unsigned char *prepared_place(const struct shared_context *c, int32_t blo
     return c->shared->prepared + (size_t)block * distance * c->size;
 }
 
-static const void *read_place(const struct shared_context *c, uint8_t buffer, int32_t block)
+static const void *shared_read_place(const struct shared_context *c, uint8_t buffer, int32_t block)
 {
     if (buffer == BUFFER_SCRATCH)
         return c->shared->pointer[block];
@@ -44,8 +44,8 @@ static void copy_out(const struct shared_context *c, void *to, const void *from,
         memory_copy(to, from, bytes);
 }
 
-static void reduce(const struct shared_context *c, const struct action *action, void *to, const void *const *sources,
-                   int n, size_t count)
+static void shared_reduce(const struct shared_context *c, const struct action *action, void *to,
+                          const void *const *sources, int n, size_t count)
 {
     const struct reduction *reduction = &c->op->route.reduction;
     c->team->work += count * c->size * (size_t)n;
@@ -74,7 +74,7 @@ static tutti_result_t slot_free(struct shared_context *c)
     return TUTTI_SUCCESS;
 }
 
-static void let_go(struct shared_context *c)
+static void engine_shared_let_go(struct shared_context *c)
 {
     shared_let_go(c->shared, c->team->rank);
 }
@@ -83,7 +83,7 @@ static void let_go(struct shared_context *c)
 
 static void do_copy(struct shared_context *c, const struct action *action)
 {
-    const void *from = read_place(c, action->src_buffer, action->src_block);
+    const void *from = shared_read_place(c, action->src_buffer, action->src_block);
     if (action->dst_buffer == BUFFER_SCRATCH)
         c->shared->pointer[action->dst_block] = from;
     else
@@ -126,8 +126,8 @@ static void do_reduce(struct shared_context *c, const struct shared_round *round
     if (!count)
         return;
     for (int i = 0; i < action->nsrc; i++)
-        sources[i] = read_place(c, action->src_buffer, action->src_block + i * action->nblocks);
-    reduce(c, action, to, sources, action->nsrc, count);
+        sources[i] = shared_read_place(c, action->src_buffer, action->src_block + i * action->nblocks);
+    shared_reduce(c, action, to, sources, action->nsrc, count);
     if (send)
         copy_out(c, out, to, count * c->size);
 }
@@ -150,12 +150,12 @@ static void stage_all(struct shared_context *c, const struct shared_round *round
         size_t bytes = shared_span(c, send->block, send->nblocks) * c->size;
         if (!send->reduced && bytes)
             copy_out(c, shared_slot_place(c, slot, send->slot_block, round->staged),
-                     read_place(c, send->buffer, send->src_block), bytes);
+                     shared_read_place(c, send->buffer, send->src_block), bytes);
     }
 }
 
 /* Where peers read. */
-static void describe(const struct shared_context *c, struct slot_place *place)
+static void shared_describe(const struct shared_context *c, struct slot_place *place)
 {
     const struct shared_run *run = &c->op->shared;
     *place = (struct slot_place){.in = (uintptr_t)c->op->call.in,
@@ -166,17 +166,17 @@ static void describe(const struct shared_context *c, struct slot_place *place)
                                  .out_region = run->out_region};
 }
 
-static void publish(struct shared_context *c, const struct shared_round *round, struct slot *slot)
+static void engine_shared_publish(struct shared_context *c, const struct shared_round *round, struct slot *slot)
 {
     slot_name(slot, op_call(c->op));
     slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
     if (slot->kind == SLOT_IN_PLACE)
-        describe(c, (struct slot_place *)(void *)slot->few);
+        shared_describe(c, (struct slot_place *)(void *)slot->few);
     shared_publish(c->shared, c->team->rank, slot);
 }
 
 /* Multiplies this slice of the input, block by block. TUTTI_IN_PROGRESS: it pauses. */
-static tutti_result_t prepare(struct shared_context *c)
+static tutti_result_t shared_prepare(struct shared_context *c)
 {
     struct shared_run *run = &c->op->shared;
     int blocks = shared_input_blocks(c);
@@ -195,7 +195,7 @@ static tutti_result_t prepare(struct shared_context *c)
 static tutti_result_t begin_round(struct shared_context *c, const struct shared_round *round)
 {
     struct shared *d = c->shared;
-    tutti_result_t ready = c->prepares ? prepare(c) : TUTTI_SUCCESS;
+    tutti_result_t ready = c->prepares ? shared_prepare(c) : TUTTI_SUCCESS;
     if (ready != TUTTI_SUCCESS)
         return ready;
     struct slot *slot = arena_slot(&d->arena, c->team->rank, d->step);
@@ -206,11 +206,11 @@ static tutti_result_t begin_round(struct shared_context *c, const struct shared_
     }
     do_local(c, round, slot);
     if (c->op->shared.borrowed)
-        let_go(c);
+        engine_shared_let_go(c);
     c->op->shared.borrowed = false;
     if (round->step) {
         stage_all(c, round, slot);
-        publish(c, round, slot);
+        engine_shared_publish(c, round, slot);
     }
     c->op->shared.published = true;
     c->op->shared.recv = 0;
@@ -259,7 +259,7 @@ static tutti_result_t unreadable(struct shared_context *c, int peer)
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }
 
-static tutti_result_t take(struct shared_context *c, const struct shared_recv *recv, struct slot *slot)
+static tutti_result_t shared_take(struct shared_context *c, const struct shared_recv *recv, struct slot *slot)
 {
     const struct action *action = &recv->action;
     size_t count = shared_span(c, action->block, action->nblocks);
@@ -271,8 +271,8 @@ static tutti_result_t take(struct shared_context *c, const struct shared_recv *r
     } else if (action->kind == ACTION_RECV) {
         copy_out(c, write_place(c, action->dst_block), data, count * c->size);
     } else if (count) {
-        const void *sources[2] = {read_place(c, action->src_buffer, action->src_block), data};
-        reduce(c, action, write_place(c, action->dst_block), sources, 2, count);
+        const void *sources[2] = {shared_read_place(c, action->src_buffer, action->src_block), data};
+        shared_reduce(c, action, write_place(c, action->dst_block), sources, 2, count);
     }
     return TUTTI_SUCCESS;
 }
@@ -285,7 +285,7 @@ static tutti_result_t receive_all(struct shared_context *c, const struct shared_
         struct slot *slot;
         tutti_result_t result = shared_await(c, recv->action.peer, &slot);
         if (result == TUTTI_SUCCESS)
-            result = take(c, recv, slot);
+            result = shared_take(c, recv, slot);
         if (result == TUTTI_SUCCESS && team_should_pause(c->team) && run->recv + 1 < round->recvs) {
             run->recv++;
             return TUTTI_IN_PROGRESS;
@@ -304,7 +304,7 @@ static void end_round(struct shared_context *c, const struct shared_round *round
         if (round->holds)
             run->borrowed = true;
         else
-            let_go(c);
+            engine_shared_let_go(c);
     }
     run->published = false;
     if (++run->round < c->plan->rounds)
@@ -351,7 +351,7 @@ static tutti_result_t shared_step(struct team *team, struct op *op)
     if (result != TUTTI_SUCCESS)
         return result;
     if (run->borrowed)
-        let_go(&c);
+        engine_shared_let_go(&c);
     run->borrowed = false;
     atomic_store_explicit(&c.shared->unread, !c.plan->reads, memory_order_relaxed);
     if (run->looked && shared_broken(&c, &result))

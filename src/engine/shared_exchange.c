@@ -53,7 +53,7 @@ struct shared_exchange {
     struct route route;
 };
 
-static void key_of(const struct call *call, uint64_t key[2])
+static void shared_exchange_key_of(const struct call *call, uint64_t key[2])
 {
     key[0] = call->count;
     key[1] = (uint64_t)call->type << 40 | (uint64_t)(uint8_t)call->op << 32 | (uint32_t)call->root;
@@ -62,7 +62,7 @@ static void key_of(const struct call *call, uint64_t key[2])
 static bool is_for(const struct shared_exchange *e, const struct call *call)
 {
     uint64_t key[2];
-    key_of(call, key);
+    shared_exchange_key_of(call, key);
     return e->key[0] == key[0] && e->key[1] == key[1] && !call->premul;
 }
 
@@ -226,12 +226,12 @@ void shared_exchange_learn(const struct shared_context *c)
     if (!e)
         return;
     *e = (struct shared_exchange){.use = SEEN};
-    key_of(call, e->key);
+    shared_exchange_key_of(call, e->key);
 }
 
 /* ---- Going by it ---- */
 
-static inline const char *place_of(struct source source, const struct bases *bases)
+static inline const char *shared_exchange_place_of(struct source source, const struct bases *bases)
 {
     return bases->at[source.base] + source.offset;
 }
@@ -247,10 +247,10 @@ static inline void copy_few(char *to, const char *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
-static inline void copy_all(const struct copy *copies, int count, char *to, const struct bases *bases)
+static inline void shared_exchange_copy_all(const struct copy *copies, int count, char *to, const struct bases *bases)
 {
     for (const struct copy *copy = copies; copy != copies + count; copy++)
-        copy_few(to + copy->to, place_of(copy->from, bases), copy->bytes);
+        copy_few(to + copy->to, shared_exchange_place_of(copy->from, bases), copy->bytes);
 }
 
 /* Publishes, and finds where the peers will. */
@@ -260,8 +260,8 @@ static inline void give(struct shared *d, int me, const struct shared_exchange *
     struct slot *slot = arena_slot(&d->arena, me, d->step);
     bases->at[IN] = call->in;
     bases->at[OUT] = call->out;
-    copy_all(e->own, e->own_copies, call->out, bases);
-    copy_all(e->put, e->puts, (char *)slot, bases);
+    shared_exchange_copy_all(e->own, e->own_copies, call->out, bases);
+    shared_exchange_copy_all(e->put, e->puts, (char *)slot, bases);
     slot_name(slot, e->name);
     slot->kind = SLOT_STAGED;
     shared_publish(d, me, slot);
@@ -269,12 +269,12 @@ static inline void give(struct shared *d, int me, const struct shared_exchange *
         bases->at[SLOTS + i] = (const char *)arena_slot(&d->arena, e->peer[i], d->step);
 }
 
-static inline void reduce(const struct shared_exchange *e, char *to, const struct bases *bases)
+static inline void shared_exchange_reduce(const struct shared_exchange *e, char *to, const struct bases *bases)
 {
     const struct reduction *reduction = &e->route.reduction;
     const void *sources[RANKS];
     for (int i = 0; i < e->sources; i++)
-        sources[i] = place_of(e->source[i], bases);
+        sources[i] = shared_exchange_place_of(e->source[i], bases);
     reduction_apply(reduction, to, sources, e->sources, e->reduced);
     if (e->final && reduction_needs_finish(reduction))
         reduction_finish(reduction, to, to, e->reduced);
@@ -284,16 +284,17 @@ static inline void reduce(const struct shared_exchange *e, char *to, const struc
 static inline __attribute__((always_inline)) void take(struct shared *d, int me, const struct shared_exchange *e,
                                                        char *out, const struct bases *bases)
 {
-    copy_all(e->get, e->gets, out, bases);
+    shared_exchange_copy_all(e->get, e->gets, out, bases);
     if (e->sources)
-        reduce(e, out + e->reduced_to, bases);
+        shared_exchange_reduce(e, out + e->reduced_to, bases);
     d->read = ++d->step;
     atomic_store_explicit(&d->unread, !e->peers, memory_order_relaxed);
     shared_let_go(d, me);
 }
 
 /* Are all peers there, in the same call? */
-static inline bool look(const struct shared *d, const struct shared_exchange *e, const struct bases *bases)
+static inline bool shared_exchange_look(const struct shared *d, const struct shared_exchange *e,
+                                        const struct bases *bases)
 {
     int looks = e->looks;
     for (int i = 0; i < e->peers; i++) {
@@ -327,14 +328,15 @@ static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, 
 }
 
 /* Under the lock. True: it is over; else it is in the queue, at `op`. */
-static inline bool run(struct team *team, struct op *op, const struct shared_exchange *e, const struct call *call)
+static inline bool shared_exchange_run(struct team *team, struct op *op, const struct shared_exchange *e,
+                                       const struct call *call)
 {
     struct shared *d = team->shared;
     struct bases bases;
     uint32_t seq = team_next_seq(team);
     calls_start(&team->calls, seq, e->name);
     give(d, team->rank, e, call, &bases);
-    if (!look(d, e, &bases)) {
+    if (!shared_exchange_look(d, e, &bases)) {
         enqueue(team, op, e, call, seq);
         return false;
     }
@@ -357,7 +359,7 @@ bool shared_exchange_now(struct team *team, const struct call *call)
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
     const struct shared_exchange *e = team->shared->exchange[call->coll];
     struct op *op = may_run(team, e, call) ? queue_tail(&team->queue, position, position) : NULL;
-    bool over = op && run(team, op, e, call);
+    bool over = op && shared_exchange_run(team, op, e, call);
     lock_release(&team->lock);
     if (op && !over)
         engine_notice(team->engine);

@@ -31,7 +31,7 @@ void peer_memory_close(struct peer_memory *memory)
     free(memory->viewed);
 }
 
-static void release(struct import **import)
+static void shared_peer_release(struct import **import)
 {
     if (*import)
         import_release(*import);
@@ -42,8 +42,8 @@ void peer_memory_let_go(struct peer_memory *memory)
 {
     while (memory->views_held) {
         struct peer_views *views = &memory->views[memory->viewed[--memory->views_held]];
-        release(&views->in);
-        release(&views->out);
+        shared_peer_release(&views->in);
+        shared_peer_release(&views->out);
     }
 }
 

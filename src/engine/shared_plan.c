@@ -192,8 +192,8 @@ static void builder_close(struct builder *b)
     free(b->staging.mark);
 }
 
-static tutti_result_t make(const struct algorithm *algorithm, const struct shape *shape, int me,
-                           struct shared_plan **out)
+static tutti_result_t shared_plan_make(const struct algorithm *algorithm, const struct shape *shape, int me,
+                                       struct shared_plan **out)
 {
     int rounds = algorithm->rounds(shape), most = algorithm->actions(shape) + 1;
     size_t per_round =
@@ -231,7 +231,7 @@ tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm,
         return TUTTI_SUCCESS;
     }
     struct shared_plan *plan = NULL;
-    tutti_result_t result = make(algorithm, shape, team->rank, &plan);
+    tutti_result_t result = shared_plan_make(algorithm, shape, team->rank, &plan);
     if (result != TUTTI_SUCCESS)
         return result;
     *out = plan;

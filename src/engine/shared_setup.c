@@ -154,7 +154,7 @@ static size_t buffer_bytes(const struct shared_context *c, bool in)
 
 /* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this
  * process; by cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
-static bool show(struct shared_context *c, bool in, uint32_t *region, uint64_t *offset)
+static bool shared_setup_show(struct shared_context *c, bool in, uint32_t *region, uint64_t *offset)
 {
     const void *buffer = in ? c->op->call.in : c->op->call.out;
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
@@ -216,8 +216,8 @@ tutti_result_t shared_settle(struct shared_context *c)
         result = reserve_slices(c);
     if (result != TUTTI_SUCCESS)
         return result;
-    run->in_shown = may_show(c) && show(c, true, &run->in_region, &run->in_offset);
-    run->out_shown = may_show(c) && show(c, false, &run->out_region, &run->out_offset);
+    run->in_shown = may_show(c) && shared_setup_show(c, true, &run->in_region, &run->in_offset);
+    run->out_shown = may_show(c) && shared_setup_show(c, false, &run->out_region, &run->out_offset);
     run->settled = true;
     return TUTTI_SUCCESS;
 }

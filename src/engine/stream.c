@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What lies in the queue of a stream that a forked child inherited is its parent's. */
-static void take(struct tutti_stream *stream)
+static void engine_stream_take(struct tutti_stream *stream)
 {
     if (stream->generation != fork_generation) {
         memset(stream, 0, sizeof *stream);
@@ -20,7 +20,7 @@ static void take(struct tutti_stream *stream)
 
 void stream_enter(struct tutti_stream *stream, struct op *op)
 {
-    take(stream);
+    engine_stream_take(stream);
     list_push(&stream->ops, &op->turn);
     lock_release(&stream->lock);
 }
@@ -45,7 +45,7 @@ void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t res
 struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *position)
 {
     struct team *team = NULL;
-    take(stream);
+    engine_stream_take(stream);
     if (!list_empty(&stream->ops)) {
         const struct op *op = list_entry(last ? stream->ops.prev : stream->ops.next, struct op, turn);
         team = op->team;
@@ -58,7 +58,7 @@ struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *posi
 
 tutti_result_t stream_error(struct tutti_stream *stream)
 {
-    take(stream);
+    engine_stream_take(stream);
     tutti_result_t error = stream->error;
     stream->error = TUTTI_SUCCESS;
     lock_release(&stream->lock);

@@ -67,7 +67,7 @@ static tutti_result_t find_levels(struct team *team)
     return result;
 }
 
-static tutti_result_t allocate(struct team *team, const struct wire_process *processes)
+static tutti_result_t team_open_allocate(struct team *team, const struct wire_process *processes)
 {
     size_t n = (size_t)team->nranks;
     team->process = malloc(n * sizeof *team->process);
@@ -86,7 +86,7 @@ static tutti_result_t allocate(struct team *team, const struct wire_process *pro
     return queue_open(&team->queue);
 }
 
-static void release(struct team *team)
+static void team_open_release(struct team *team)
 {
     queue_close(&team->queue);
     shared_close(team);
@@ -118,7 +118,7 @@ static enum choice_class class_of(struct team *team)
 
 /* Its operations would meet those of the other: two ranks of one communicator in this process are told apart by their
  * rank. */
-static bool is_taken(const struct team *team)
+static bool team_open_is_taken(const struct team *team)
 {
     list_each(node, &team->engine->teams)
     {
@@ -129,11 +129,11 @@ static bool is_taken(const struct team *team)
     return false;
 }
 
-static tutti_result_t enlist(struct team *team)
+static tutti_result_t team_open_enlist(struct team *team)
 {
     struct engine *engine = team->engine;
     lock_take(&engine->lock);
-    bool taken = is_taken(team);
+    bool taken = team_open_is_taken(team);
     if (!taken) {
         team->class = class_of(team);
         list_push(&engine->teams, &team->node);
@@ -163,7 +163,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     team->failed_from = UINT64_MAX;
     team->timeout_ms = config->timeout_ms ? config->timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
-    tutti_result_t result = allocate(team, config->processes);
+    tutti_result_t result = team_open_allocate(team, config->processes);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
         result = find_levels(team);
@@ -171,10 +171,10 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     if (result == TUTTI_SUCCESS) {
         team->trace =
             trace_comm_open(engine->trace, team->id, config->name, team->rank, team->nranks, team->local_ranks);
-        result = enlist(team);
+        result = team_open_enlist(team);
     }
     if (result != TUTTI_SUCCESS) {
-        release(team);
+        team_open_release(team);
         return result;
     }
     *out = team;
@@ -214,5 +214,5 @@ void team_close(struct team *team)
         link_forget_comm(team->engine->links, team->id);
     calls_keep(team);
     lock_release(&team->engine->lock);
-    release(team);
+    team_open_release(team);
 }

@@ -107,7 +107,7 @@ static bool worth_a_look(const struct team *team, unsigned spins)
                atomic_load_explicit(&team->awaited_value, memory_order_relaxed);
 }
 
-static bool goes_on(const struct team *team, uint64_t position, const _Atomic bool *enough)
+static bool engine_wait_goes_on(const struct team *team, uint64_t position, const _Atomic bool *enough)
 {
     return atomic_load_explicit(&team->completed, memory_order_acquire) < position &&
            !(enough && atomic_load_explicit(enough, memory_order_acquire));
@@ -120,7 +120,7 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
     unsigned spins = 0;
     bool watched = false;
-    while (goes_on(team, position, enough)) {
+    while (engine_wait_goes_on(team, position, enough)) {
         if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
             give_up = 0;
@@ -159,7 +159,7 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
 }
 
 /* Who has heard of the failure calls no more, or may wait elsewhere for peers that wait here for those calls. */
-static tutti_result_t refuse(struct team *team)
+static tutti_result_t engine_wait_refuse(struct team *team)
 {
     team_end_calls(team);
     return team_report(team);
@@ -179,7 +179,7 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
     bool heard = atomic_load_explicit(&team->told, memory_order_relaxed) >= position;
     if (!heard)
         atomic_store_explicit(&team->told, position, memory_order_relaxed);
-    return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : refuse(team);
+    return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : engine_wait_refuse(team);
 }
 
 /* ---- A place in the queue ---- */
@@ -204,7 +204,7 @@ tutti_result_t team_place(struct team *team, bool collective, struct op **out)
     if (position - atomic_load_explicit(&team->completed, memory_order_acquire) >= team->queue.limit)
         wait_for_room(team, position);
     if (atomic_load_explicit(&team->failed, memory_order_relaxed) && !(collective && team_takes_collective(team)))
-        return refuse(team);
+        return engine_wait_refuse(team);
     if (atomic_load_explicit(&team->excused, memory_order_acquire))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));

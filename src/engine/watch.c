@@ -21,7 +21,7 @@
 #define LOOK_EVERY (50 * NS_PER_MS)
 #define STOOD      NS_PER_S /* of which people hear, and of five times as much as a warning */
 
-static bool same_wait(const struct watch *watch, const struct op *op)
+static bool engine_watch_same_wait(const struct watch *watch, const struct op *op)
 {
     return watch->position == op->position && watch->peer == op->waiting && watch->round == op->waiting_round &&
            watch->slice == op->waiting_slice;
@@ -43,7 +43,7 @@ void team_give_up(struct team *team, int rank, uint64_t waited, const char *what
     team_fail(team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
-static void give_up(struct team *team, const struct op *op, uint64_t waited)
+static void engine_watch_give_up(struct team *team, const struct op *op, uint64_t waited)
 {
     char what[80];
     snprintf(what, sizeof what, "%s, operation %u,", blackbox_collective_name(op->wire_kind), op->seq);
@@ -82,7 +82,7 @@ static void tell_of_pause(const struct team *team, uint64_t late)
                team->rank, (double)late / NS_PER_S);
 }
 
-static void look(struct team *team, const struct op *op, uint64_t now)
+static void engine_watch_look(struct team *team, const struct op *op, uint64_t now)
 {
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     uint64_t waited = now - team->watch.since;
@@ -92,7 +92,7 @@ static void look(struct team *team, const struct op *op, uint64_t now)
         return; /* another thread has met the message since this one tried to go on */
     calls_look(team, op, now);
     if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
-        give_up(team, op, waited);
+        engine_watch_give_up(team, op, waited);
     else
         warn(team, op, now);
 }
@@ -101,7 +101,7 @@ void team_watch(struct team *team, const struct op *op, uint64_t now)
 {
     struct watch *watch = &team->watch;
     uint64_t patience = team->timeout_ms * NS_PER_MS;
-    if (!same_wait(watch, op)) {
+    if (!engine_watch_same_wait(watch, op)) {
         *watch = (struct watch){op->position, op->waiting,      op->waiting_round, op->waiting_slice,
                                 now,          now + LOOK_EVERY, now + patience};
         calls_wait(team, now);
@@ -109,6 +109,6 @@ void team_watch(struct team *team, const struct op *op, uint64_t now)
     }
     if (now < watch->next || !lock_try(&team->engine->lock))
         return;
-    look(team, op, now);
+    engine_watch_look(team, op, now);
     lock_release(&team->engine->lock);
 }

@@ -21,7 +21,7 @@ void team_on_words(struct team *team, word_fn *hear, void *context)
     lock_release(&team->engine->lock);
 }
 
-static struct team *find(struct engine *engine, uint64_t comm, uint32_t rank)
+static struct team *words_find(struct engine *engine, uint64_t comm, uint32_t rank)
 {
     list_each(node, &engine->teams)
     {
@@ -44,7 +44,7 @@ static struct wire_word nobody_there(const struct engine *engine, int rank, cons
 
 static tutti_result_t say_here(struct team *team, int to, const struct wire_word *word)
 {
-    struct team *sibling = find(team->engine, team->id, (uint32_t)to);
+    struct team *sibling = words_find(team->engine, team->id, (uint32_t)to);
     struct wire_word answer = nobody_there(team->engine, to, word);
     if (sibling)
         sibling->hear(sibling->hear_context, team->rank, word);
@@ -75,7 +75,7 @@ tutti_result_t team_say(struct team *team, int to, const struct wire_word *word)
 void words_heard(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word)
 {
     struct engine *engine = context;
-    struct team *team = find(engine, tag->comm, tag->to);
+    struct team *team = words_find(engine, tag->comm, tag->to);
     if (!team) {
         struct wire_word answer = nobody_there(engine, (int)tag->to, word);
         struct wire_tag back = {.comm = tag->comm, .from = tag->to, .to = tag->from};

@@ -53,7 +53,7 @@ static bool sleep_if_idle(struct member *me, uint64_t since)
     return true;
 }
 
-static void *serve(void *argument)
+static void *workers_serve(void *argument)
 {
     struct member *me = argument;
     uint64_t since = clock_ns();
@@ -76,12 +76,12 @@ static void *serve(void *argument)
 }
 
 /* As many as wanted; fewer if a thread cannot be started. */
-static void enlist(int wanted)
+static void workers_enlist(int wanted)
 {
     while (members < wanted) {
         struct member *one = &member[members];
         atomic_store(&one->state, READY);
-        if (thread_start(&one->thread, "tutti-worker", serve, one) != TUTTI_SUCCESS)
+        if (thread_start(&one->thread, "tutti-worker", workers_serve, one) != TUTTI_SUCCESS)
             return;
         members++;
     }
@@ -133,7 +133,7 @@ static int awake_members(int count)
     last = now;
     if (!hot)
         return 0;
-    enlist(wanted);
+    workers_enlist(wanted);
     return wanted < members ? wanted : members;
 }
 

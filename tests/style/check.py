@@ -326,6 +326,7 @@ def check(root):
     yield from check_layers(root, every)
     yield from check_cycles(root, every)
     yield from order.check_order(root)
+    yield from order.check_names(root)
     yield from check_tables(root, code)
     yield from check_documents(root)
 
@@ -359,6 +360,8 @@ PLANTED = [
       "src/low/a.c": HEAD + '#include "low/a.h"\nint a(void)\n{\n    return d();\n}\n'}, "a.c: calls d of d.c"),
     ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/d.c": HEAD + "static int d;\n"}, "has no place for d.c"),
     ({"src/LAYERS": ROWS + "src/low/: a | gone\n"}, "gone.c, which is not there"),
+    ({"src/low/d.c": HEAD + "static int t(void)\n{\n    return 0;\n}\n",
+      "src/high/d.c": HEAD + "static int t(void)\n{\n    return 1;\n}\n"}, "t() is a function of"),
     ({"src/low/long.c": LONG}, "more than 80"),
     ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
     ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n"

@@ -130,8 +130,8 @@ static struct piece piece_of(const struct gpu *gpu, const struct call *call, con
     return (struct piece){part.at, part.count * size};
 }
 
-static void describe(const struct gpu *gpu, const struct call *call, const struct flow *flow,
-                     struct kernel_exchange *what)
+static void gpu_collective_describe(const struct gpu *gpu, const struct call *call, const struct flow *flow,
+                                    struct kernel_exchange *what)
 {
     memset(what, 0, sizeof *what);
     for (int peer = 0; peer < gpu->nranks; peer++) {
@@ -149,7 +149,7 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
 {
     struct kernel_exchange what;
     bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
-    describe(gpu, call, flow, &what);
+    gpu_collective_describe(gpu, call, flow, &what);
     return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->order.capturing);
 }
 

@@ -147,7 +147,7 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
 }
 
 /* Pauses between copies are what turns cost. Where none ends before all have come, all are waited for first. */
-static tutti_result_t copy_all(struct gpu *gpu, const struct copies *copies)
+static tutti_result_t gpu_copy_copy_all(struct gpu *gpu, const struct copies *copies)
 {
     const struct transfer *pushes[KERNEL_RANKS];
     int count = 0;
@@ -168,7 +168,7 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
         record_copies(gpu);
         order_more(gpu);
     }
-    tutti_result_t result = copy_all(gpu, copies);
+    tutti_result_t result = gpu_copy_copy_all(gpu, copies);
     if (result == TUTTI_SUCCESS)
         result = copy_own(gpu, what, stream);
     if (result == TUTTI_SUCCESS)

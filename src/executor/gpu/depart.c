@@ -72,7 +72,7 @@ bool depart_excuses(void *argument, const struct wire_abort *news)
     return gpu->mailbox && is_departure(gpu, news, &who);
 }
 
-static void describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
+static void depart_describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
 {
     if (who.cause == MAILBOX_LOST)
         snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
@@ -86,7 +86,7 @@ static void describe(const struct gpu *gpu, struct departure who, char *out, siz
 /* ---- Parting ---- */
 
 /* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
-static void tell(struct gpu *gpu, struct departure who)
+static void depart_tell(struct gpu *gpu, struct departure who)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     mine->limit = atomic_load(gpu->order.over);
@@ -102,7 +102,7 @@ bool depart_follow(struct gpu *gpu)
     if (!is_departure(gpu, &gpu->team->cause, &who))
         return false;
     if (!atomic_exchange(&gpu->departs.parted, true))
-        tell(gpu, who);
+        depart_tell(gpu, who);
     return true;
 }
 
@@ -115,8 +115,8 @@ static void part(struct gpu *gpu, struct departure who)
             backoff(&turn);
         return;
     }
-    tell(gpu, who);
-    describe(gpu, who, sentence, sizeof sentence);
+    depart_tell(gpu, who);
+    depart_describe(gpu, who, sentence, sizeof sentence);
     team_fail(gpu->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
 }
 
@@ -128,7 +128,7 @@ tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
         atomic_store_explicit(&gpu->departs.refused_call, true, memory_order_release);
         mailbox_ring(gpu->mailbox, gpu->rank);
     }
-    describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
+    depart_describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
     return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", gpu->rank, sentence);
 }
 
@@ -201,7 +201,7 @@ static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
 
 /* step: the first that is not over, NULL: graphs alone may be under way. A kernel may not have begun: only looks that
  * find it waiting count. Nobody can ask copy engines. */
-static void look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
+static void depart_look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
 {
     struct departure missing, awaited;
     uint32_t ticket = step ? step->ticket : 0;
@@ -271,7 +271,7 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
     }
     if (!step && !(atomic_load(&gpu->order.captured) && depart_any(gpu)))
         return 0;
-    look_at_waiting(gpu, watch, step);
+    depart_look_at_waiting(gpu, watch, step);
     return LOOK_US;
 }
 

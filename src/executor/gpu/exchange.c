@@ -53,7 +53,7 @@ static void leave_out(uint64_t *bytes, uint32_t set)
 }
 
 /* A call's buffer lives until all that it invites to has been stored. A graph's may be gone: senders find that out. */
-static void invite(struct gpu *gpu, struct kernel_exchange *what)
+static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank && kernel_exchange_invites(what, what->recv_bytes[peer])) {
@@ -62,7 +62,7 @@ static void invite(struct gpu *gpu, struct kernel_exchange *what)
         }
 }
 
-static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
+static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
 {
     struct kernel_launch how;
     uint64_t any = 0;
@@ -76,7 +76,7 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     what->lines_to = gpu->plan.forms.lines_to;
     what->invite_from = gpu->plan.forms.invite_from;
     what->mappings = scratch_mappings(gpu);
-    invite(gpu, what);
+    gpu_exchange_invite(gpu, what);
     kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }
@@ -105,6 +105,6 @@ tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enu
     struct kernel_exchange *other = own_by_kernel(gpu, &small) ? what : &small;
     leave_out(other->send_bytes, 1u << gpu->rank);
     leave_out(other->recv_bytes, 1u << gpu->rank);
-    result = launch(gpu, &small, stream);
+    result = gpu_exchange_launch(gpu, &small, stream);
     return result == TUTTI_SUCCESS ? copy_end(gpu, what, &copies, stream) : result;
 }

@@ -15,20 +15,21 @@ static struct gpu *gpu_of(struct executor *executor)
     return (struct gpu *)((char *)executor - offsetof(struct gpu, executor));
 }
 
-static tutti_result_t prepare(struct executor *executor, const struct call *call)
+static tutti_result_t gpu_executor_prepare(struct executor *executor, const struct call *call)
 {
     return gpu_prepare(gpu_of(executor), call);
 }
 
-static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+static tutti_result_t gpu_executor_issue(struct executor *executor, const struct call *call, void *owned,
+                                         tutti_stream_t stream)
 {
     tutti_result_t result = gpu_collective(gpu_of(executor), call, stream);
     free(owned); /* counts and offsets: a launch has its own copy */
     return result;
 }
 
-static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
-                               tutti_stream_t stream)
+static tutti_result_t gpu_executor_messages(struct executor *executor, const struct p2p_item *items, int count,
+                                            tutti_stream_t stream)
 {
     return gpu_p2p(gpu_of(executor), items, count, stream);
 }
@@ -62,7 +63,7 @@ static tutti_result_t wait(struct executor *executor)
     return gpu_synchronize(gpu_of(executor));
 }
 
-static bool give_up(struct executor *executor)
+static bool gpu_executor_give_up(struct executor *executor)
 {
     return gpu_leave(gpu_of(executor));
 }
@@ -77,7 +78,7 @@ static tutti_result_t settle(struct executor *executor)
     return gpu_settle(gpu_of(executor));
 }
 
-static void hear(struct executor *executor)
+static void gpu_executor_hear(struct executor *executor)
 {
     gpu_hear_failure(gpu_of(executor));
 }
@@ -93,18 +94,18 @@ static void close_gpu(struct executor *executor)
 }
 
 static const struct executor_ops gpu_ops = {.name = "gpu",
-                                            .prepare = prepare,
-                                            .issue = issue,
-                                            .messages = messages,
+                                            .prepare = gpu_executor_prepare,
+                                            .issue = gpu_executor_issue,
+                                            .messages = gpu_executor_messages,
                                             .register_symmetric = register_symmetric,
                                             .unregister = unregister,
                                             .follow = follow,
                                             .any_thread = any_thread,
                                             .wait = wait,
-                                            .give_up = give_up,
+                                            .give_up = gpu_executor_give_up,
                                             .wait_given_up = wait_given_up,
                                             .settle = settle,
-                                            .hear = hear,
+                                            .hear = gpu_executor_hear,
                                             .memory = memory,
                                             .close = close_gpu};
 
@@ -128,12 +129,12 @@ static bool staged_give_up(struct executor *executor)
 
 /* Nothing is prepared, and each call is issued by its own thread. */
 static const struct executor_ops staged_ops = {.name = "staged",
-                                               .issue = issue,
-                                               .messages = messages,
+                                               .issue = gpu_executor_issue,
+                                               .messages = gpu_executor_messages,
                                                .follow = follow,
                                                .wait = wait,
                                                .give_up = staged_give_up,
-                                               .hear = hear,
+                                               .hear = gpu_executor_hear,
                                                .goes_on = staged_goes_on,
                                                .end_calls = staged_no_more,
                                                .memory = memory,

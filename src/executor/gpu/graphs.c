@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/param.h"
 
-static bool is_wanted(const struct gpu *gpu)
+static bool graphs_is_wanted(const struct gpu *gpu)
 {
     return gpu->cu->GraphAddEventRecordNode && param_int(PARAM_GRAPH_MIXING);
 }
@@ -57,7 +57,7 @@ static tutti_result_t begin_in_graph(struct gpu *gpu, CUstream stream)
 
 tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream)
 {
-    if (!is_wanted(gpu))
+    if (!graphs_is_wanted(gpu))
         return TUTTI_SUCCESS;
     if (gpu->order.capturing)
         return begin_in_graph(gpu, stream);
@@ -86,7 +86,7 @@ static tutti_result_t end_in_graph(struct gpu *gpu, CUstream stream)
 
 tutti_result_t graphs_end(struct gpu *gpu, CUstream stream)
 {
-    if (!is_wanted(gpu) || !gpu->graphs.serial)
+    if (!graphs_is_wanted(gpu) || !gpu->graphs.serial)
         return TUTTI_SUCCESS;
     return gpu->order.capturing
                ? end_in_graph(gpu, stream)

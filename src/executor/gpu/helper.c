@@ -99,7 +99,7 @@ tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks)
  * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so.
  * `deadline`: of copies that are under way; 0: there is none yet.
  */
-static void give_up(struct gpu *gpu, uint64_t *deadline)
+static void helper_give_up(struct gpu *gpu, uint64_t *deadline)
 {
     if (!*deadline)
         *deadline = clock_deadline_ms(COPIES_MS);
@@ -128,7 +128,7 @@ static void *helper(void *argument)
                  later = atomic_load(&gpu->team->failed) ? 0 : patience_look(gpu, &patience);
         bool failed = atomic_load(&gpu->team->failed);
         if (failed)
-            give_up(gpu, &deadline);
+            helper_give_up(gpu, &deadline);
         bool left = !failed && offer_deliver(gpu);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         uint64_t nap = failed ? AGAIN_US : left ? pause : IDLE_US;

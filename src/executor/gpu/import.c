@@ -100,17 +100,17 @@ void import_put_off(struct gpu *gpu, int peer, const struct cuda_handle *handle,
 
 /* ---- Mapping ---- */
 
-static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
+static struct mailbox_offer *gpu_import_place_of(const struct gpu *gpu, int peer, int offer)
 {
     return &gpu->mailbox->offer[peer][gpu->rank][offer];
 }
 
-static int places_used(const struct gpu *gpu, int peer)
+static int gpu_import_places_used(const struct gpu *gpu, int peer)
 {
     return (int)atomic_load_explicit(&gpu->mailbox->offers[peer][gpu->rank], memory_order_acquire);
 }
 
-static bool is_answered(const struct mailbox_offer *place)
+static bool gpu_import_is_answered(const struct mailbox_offer *place)
 {
     return atomic_load_explicit(&place->number, memory_order_acquire) ==
            atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
@@ -134,12 +134,12 @@ static void replace(struct gpu *gpu, int peer, int offer)
 static void replace_all(struct gpu *gpu)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
-        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
-            if (!is_answered(place_of(gpu, peer, i)))
+        for (int i = 0; !gpu->here[peer] && i < gpu_import_places_used(gpu, peer); i++)
+            if (!gpu_import_is_answered(gpu_import_place_of(gpu, peer, i)))
                 replace(gpu, peer, i);
 }
 
-static int take_descriptor(struct gpu *gpu, uint64_t key)
+static int gpu_import_take_descriptor(struct gpu *gpu, uint64_t key)
 {
     lock_take(&gpu->team->engine->lock);
     int fd = engine_take_shared(gpu->team->engine, key);
@@ -147,8 +147,8 @@ static int take_descriptor(struct gpu *gpu, uint64_t key)
     return fd;
 }
 
-static tutti_result_t map(struct gpu *gpu, int peer, int offer, uint32_t number, const struct cuda_handle *handle,
-                          int fd, struct import **out)
+static tutti_result_t gpu_import_map(struct gpu *gpu, int peer, int offer, uint32_t number,
+                                     const struct cuda_handle *handle, int fd, struct import **out)
 {
     struct import *import = malloc(sizeof *import);
     if (!import)
@@ -179,7 +179,7 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
     bool any = false;
     pthread_mutex_lock(&gpu->offers.lock);
     for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
-        for (int i = 0; i < places_used(gpu, peer); i++) {
+        for (int i = 0; i < gpu_import_places_used(gpu, peer); i++) {
             struct import *import = atomic_load_explicit(&gpu->offers.import[peer][i], memory_order_acquire);
             if (!import || !is_stale(import, handle))
                 continue;
@@ -205,22 +205,22 @@ static bool may_become_mapped(struct gpu *gpu, const struct cuda_handle *handle,
 }
 
 /* False: to be tried again. */
-static bool answer(struct gpu *gpu, int peer, int offer)
+static bool gpu_import_answer(struct gpu *gpu, int peer, int offer)
 {
-    struct mailbox_offer *place = place_of(gpu, peer, offer);
+    struct mailbox_offer *place = gpu_import_place_of(gpu, peer, offer);
     uint32_t number = atomic_load_explicit(&place->number, memory_order_acquire);
     const struct cuda_handle handle = place->buffer.handle;
     struct import *import = NULL;
     tutti_result_t result = TUTTI_SUCCESS;
     int fd = SHARED_NOT_YET;
     replace(gpu, peer, offer);
-    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(gpu, place->key)) == SHARED_NOT_YET)
+    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = gpu_import_take_descriptor(gpu, place->key)) == SHARED_NOT_YET)
         return false;
     bool open = handle.how == CUDA_BY_IPC && idle_any(retire_stale, &handle);
     if (fd == SHARED_NO_ROOM)
         result = error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free; raise ulimit -n");
     else if (handle.how)
-        result = map(gpu, peer, offer, number, &handle, fd, &import);
+        result = gpu_import_map(gpu, peer, offer, number, &handle, fd, &import);
     if (fd >= 0)
         close(fd);
     if (result != TUTTI_SUCCESS && fd != SHARED_NO_ROOM && may_become_mapped(gpu, &handle, open)) {
@@ -240,8 +240,8 @@ static bool answer_all(struct gpu *gpu)
 {
     bool left = false;
     for (int peer = 0; peer < gpu->nranks; peer++)
-        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++) {
-            left |= !is_answered(place_of(gpu, peer, i)) && !answer(gpu, peer, i);
+        for (int i = 0; !gpu->here[peer] && i < gpu_import_places_used(gpu, peer); i++) {
+            left |= !gpu_import_is_answered(gpu_import_place_of(gpu, peer, i)) && !gpu_import_answer(gpu, peer, i);
             tell_mapping(gpu, peer, i);
         }
     return left;
@@ -256,22 +256,22 @@ CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
 
 tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out)
 {
-    const struct mailbox_offer *place = place_of(gpu, peer, (int)offer);
+    const struct mailbox_offer *place = gpu_import_place_of(gpu, peer, (int)offer);
     uint64_t deadline = clock_deadline_ms(ANSWER_MS);
     tutti_result_t result = TUTTI_SUCCESS;
     patience_begin(gpu, peer);
-    while (result == TUTTI_SUCCESS && !is_answered(place) && !clock_passed(deadline)) {
+    while (result == TUTTI_SUCCESS && !gpu_import_is_answered(place) && !clock_passed(deadline)) {
         usleep(ANSWER_US);
         result = gpu_failure(gpu);
     }
     patience_end(gpu, peer);
-    *out = result == TUTTI_SUCCESS && is_answered(place) ? import_address(gpu, peer, offer) : 0;
+    *out = result == TUTTI_SUCCESS && gpu_import_is_answered(place) ? import_address(gpu, peer, offer) : 0;
     return result;
 }
 
 /* ---- The thread ---- */
 
-static void *work(void *argument)
+static void *gpu_import_work(void *argument)
 {
     struct gpu *gpu = argument;
     _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
@@ -304,7 +304,7 @@ static bool is_needed(const struct gpu *gpu)
 
 tutti_result_t import_start(struct gpu *gpu)
 {
-    return is_needed(gpu) ? thread_start(&gpu->importer, "tutti-importer", work, gpu) : TUTTI_SUCCESS;
+    return is_needed(gpu) ? thread_start(&gpu->importer, "tutti-importer", gpu_import_work, gpu) : TUTTI_SUCCESS;
 }
 
 void import_stop(struct gpu *gpu)

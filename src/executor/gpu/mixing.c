@@ -36,7 +36,7 @@ static uint32_t last_of(const struct mailbox_pair *pair, int end)
 }
 
 /* Is it not done? Then the stream waits for the other end's, or for a copy. */
-static bool is_undone(const struct mailbox_pair *pair, int end)
+static bool mixing_is_undone(const struct mailbox_pair *pair, int end)
 {
     uint32_t number = last_of(pair, end);
     return is_behind(&pair->pushed, number) && is_behind(&pair->pulled, number);
@@ -48,7 +48,7 @@ static bool is_staged(const struct mailbox_pair *pair, int end)
 }
 
 /* Has this rank called its end of it, in no operation behind the launch that its GPU is at? */
-static bool has_come(const struct gpu *gpu, const struct mailbox_pair *pair, int rank, int end, uint32_t at)
+static bool mixing_has_come(const struct gpu *gpu, const struct mailbox_pair *pair, int rank, int end, uint32_t at)
 {
     uint32_t number = last_of(pair, !end);
     const _Atomic uint32_t *first = &gpu->messages.first[end][rank][number % MIXING_MESSAGES];
@@ -60,7 +60,7 @@ static bool has_come(const struct gpu *gpu, const struct mailbox_pair *pair, int
 static bool stream_waits(const struct gpu *gpu, int rank, int other)
 {
     const struct mailbox_pair *to = &gpu->mailbox->pair[rank][other], *from = &gpu->mailbox->pair[other][rank];
-    return is_undone(to, 0) || is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
+    return mixing_is_undone(to, 0) || mixing_is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
 }
 
 /* Likewise, for this rank's, which is at a launch in front of it, or will call it behind that; and where no call's has
@@ -68,8 +68,8 @@ static bool stream_waits(const struct gpu *gpu, int rank, int other)
 static bool is_held(const struct gpu *gpu, int rank, uint32_t at, bool graph)
 {
     const struct mailbox_pair *in = &gpu->mailbox->pair[rank][gpu->rank], *out = &gpu->mailbox->pair[gpu->rank][rank];
-    return (is_undone(in, 0) && !has_come(gpu, in, rank, 1, at)) ||
-           (is_undone(out, 1) && !has_come(gpu, out, rank, 0, at)) ||
+    return (mixing_is_undone(in, 0) && !mixing_has_come(gpu, in, rank, 1, at)) ||
+           (mixing_is_undone(out, 1) && !mixing_has_come(gpu, out, rank, 0, at)) ||
            (graph && (is_staged(in, 0) || is_staged(out, 1)));
 }
 
@@ -158,7 +158,7 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
     return direct ? DIRECT : waits & behind ? 1 : 0;
 }
 
-static void refuse(struct gpu *gpu, int replays, int calls)
+static void mixing_refuse(struct gpu *gpu, int replays, int calls)
 {
     char sentence[280];
     snprintf(
@@ -171,7 +171,7 @@ static void refuse(struct gpu *gpu, int replays, int calls)
 }
 
 /* For the next look. */
-static void ask(struct gpu *gpu, struct mixing_watch *watch, const uint32_t suspects[2])
+static void mixing_ask(struct gpu *gpu, struct mixing_watch *watch, const uint32_t suspects[2])
 {
     watch->suspects = suspects[0] | suspects[1];
     for (int rank = 0; rank < gpu->nranks; rank++) {
@@ -194,11 +194,11 @@ uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
         unsigned counts = look_at(gpu, watch, rank, waits, suspects);
         watch->looks[rank] = counts ? watch->looks[rank] + counts : 0;
         if (watch->looks[rank] >= ENOUGH) {
-            refuse(gpu, gpu->rank, rank);
+            mixing_refuse(gpu, gpu->rank, rank);
             return 0;
         }
     }
-    ask(gpu, watch, suspects);
+    mixing_ask(gpu, watch, suspects);
     return 1000 * LOOK_MS;
 }
 
@@ -220,5 +220,5 @@ void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)
     struct departure who;
     if (atomic_load_explicit(&gpu->mailbox->captured, memory_order_relaxed) && is_carried(gpu, peer, end, number) &&
         is_behind(&pair->called[!end], number) && !depart_has(gpu, peer, &who))
-        refuse(gpu, peer, gpu->rank);
+        mixing_refuse(gpu, peer, gpu->rank);
 }

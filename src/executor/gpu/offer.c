@@ -18,20 +18,20 @@
 
 #define INVITED_MOST (MAILBOX_OFFERS / 4 * 3) /* that kernels are invited to: the rest is for copy engines */
 
-static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
+static struct mailbox_offer *offer_place_of(const struct gpu *gpu, int peer, int offer)
 {
     return &gpu->mailbox->offer[gpu->rank][peer][offer];
 }
 
-static bool is_answered(const struct gpu *gpu, int peer, int offer)
+static bool offer_is_answered(const struct gpu *gpu, int peer, int offer)
 {
-    uint32_t answer = atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire);
+    uint32_t answer = atomic_load_explicit(&offer_place_of(gpu, peer, offer)->answer, memory_order_acquire);
     return answer >> 1 == gpu->offers.offered[peer][offer].number;
 }
 
 static bool is_mapped(const struct gpu *gpu, int peer, int offer)
 {
-    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) ==
+    return atomic_load_explicit(&offer_place_of(gpu, peer, offer)->answer, memory_order_acquire) ==
            (gpu->offers.offered[peer][offer].number << 1 | 1);
 }
 
@@ -41,14 +41,14 @@ static bool may_change(const struct gpu *gpu, int peer, int offer)
     const struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
     uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
-    return !mine->number || (!mine->kept && is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 &&
-                             (int32_t)(pulled - mine->pulled) >= 0);
+    return !mine->number || (!mine->kept && offer_is_answered(gpu, peer, offer) &&
+                             (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
 }
 
-static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range,
-                    const struct cuda_handle *handle, uint64_t key)
+static void offer_publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range,
+                          const struct cuda_handle *handle, uint64_t key)
 {
-    struct mailbox_offer *place = place_of(gpu, peer, offer);
+    struct mailbox_offer *place = offer_place_of(gpu, peer, offer);
     struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t number = (mine->number + 1) & 0x7fffffff;
     gpu->offers.invited[peer] -= mine->invited;
@@ -65,7 +65,7 @@ static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_rang
     mailbox_ring(gpu->mailbox, peer);
 }
 
-static uint32_t places_used(const struct gpu *gpu, int peer)
+static uint32_t offer_places_used(const struct gpu *gpu, int peer)
 {
     return atomic_load_explicit(&gpu->mailbox->offers[gpu->rank][peer], memory_order_relaxed);
 }
@@ -79,7 +79,7 @@ static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
     struct cuda_range now;
     pthread_mutex_lock(&gpu->offers.offering);
     const struct offered mine = gpu->offers.offered[peer][offer];
-    bool mapped = mine.size && (mine.invited ? is_answered(gpu, peer, offer) : is_mapped(gpu, peer, offer)) &&
+    bool mapped = mine.size && (mine.invited ? offer_is_answered(gpu, peer, offer) : is_mapped(gpu, peer, offer)) &&
                   may_change(gpu, peer, offer);
     pthread_mutex_unlock(&gpu->offers.offering);
     if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS ||
@@ -88,7 +88,7 @@ static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
     pthread_mutex_lock(&gpu->offers.offering);
     bool still = gpu->offers.offered[peer][offer].number == mine.number && may_change(gpu, peer, offer);
     if (still)
-        publish(gpu, peer, offer, &nothing, &none, 0);
+        offer_publish(gpu, peer, offer, &nothing, &none, 0);
     pthread_mutex_unlock(&gpu->offers.offering);
     return !still;
 }
@@ -97,7 +97,7 @@ bool offer_withdraw_freed(struct gpu *gpu)
 {
     bool any = false;
     for (int peer = 0; peer < gpu->nranks; peer++)
-        for (uint32_t i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
+        for (uint32_t i = 0; !gpu->here[peer] && i < offer_places_used(gpu, peer); i++)
             any |= withdraw_if_freed(gpu, peer, (int)i);
     return any;
 }
@@ -110,9 +110,9 @@ static bool is_older(const struct gpu *gpu, int peer, int i, int other)
            (other < 0 || !offered[i].size || offered[i].used < offered[other].used);
 }
 
-static int find_room(struct gpu *gpu, int peer)
+static int offer_find_room(struct gpu *gpu, int peer)
 {
-    int oldest = -1, used = (int)places_used(gpu, peer);
+    int oldest = -1, used = (int)offer_places_used(gpu, peer);
     for (int i = 0; i < used && (oldest < 0 || gpu->offers.offered[peer][oldest].size); i++)
         if (is_older(gpu, peer, i, oldest))
             oldest = i;
@@ -140,7 +140,7 @@ static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     struct cuda_handle handle = {0};
     int fd = -1;
-    int offer = find_room(gpu, peer);
+    int offer = offer_find_room(gpu, peer);
     if (offer < 0)
         return offer;
     uint64_t key = 0, place = (uint64_t)(gpu->rank * KERNEL_RANKS + peer) * MAILBOX_OFFERS + (uint64_t)offer;
@@ -153,14 +153,14 @@ static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
             return -1;
         }
     }
-    publish(gpu, peer, offer, range, &handle, key);
+    offer_publish(gpu, peer, offer, range, &handle, key);
     return offer;
 }
 
 /* The place where it is offered already; -1: nowhere. */
 static int look_up(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
-    uint32_t used = places_used(gpu, peer);
+    uint32_t used = offer_places_used(gpu, peer);
     for (uint32_t i = 0; i < used; i++) {
         struct offered *mine = &gpu->offers.offered[peer][i];
         if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
@@ -205,12 +205,12 @@ void offer_let_go(struct gpu *gpu, int peer, int offer)
 /* ---- What kernels are invited to ---- */
 
 /* It stays offered until its memory is freed. */
-static uint64_t invite(struct gpu *gpu, int peer, const struct cuda_range *range, uint64_t offset)
+static uint64_t gpu_offer_invite(struct gpu *gpu, int peer, const struct cuda_range *range, uint64_t offset)
 {
     int offer = look_up(gpu, peer, range);
     if (offer < 0)
         offer = make_offer(gpu, peer, range);
-    if (offer < 0 || !place_of(gpu, peer, offer)->buffer.handle.how)
+    if (offer < 0 || !offer_place_of(gpu, peer, offer)->buffer.handle.how)
         return 0;
     struct offered *mine = &gpu->offers.offered[peer][offer];
     if (!mine->invited && gpu->offers.invited[peer] >= INVITED_MOST)
@@ -218,7 +218,7 @@ static uint64_t invite(struct gpu *gpu, int peer, const struct cuda_range *range
     if (!mine->invited) { /* calls repeat: the peer hears of it once */
         gpu->offers.invited[peer]++;
         mine->invited = true;
-        atomic_store_explicit(&place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
+        atomic_store_explicit(&offer_place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
         mailbox_ring(gpu->mailbox, peer);
     }
     return kernel_invite((uint32_t)offer, mine->number, offset);
@@ -237,7 +237,7 @@ uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t by
             invitation = KERNEL_INVITE_ADDRESS | address;
     } else if (known && gpu->importer.runs) {
         pthread_mutex_lock(&gpu->offers.offering);
-        invitation = invite(gpu, peer, &range, address - range.base);
+        invitation = gpu_offer_invite(gpu, peer, &range, address - range.base);
         pthread_mutex_unlock(&gpu->offers.offering);
     }
     gpu->cu->ThreadExchangeStreamCaptureMode(&mode);

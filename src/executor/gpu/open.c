@@ -81,7 +81,7 @@ static tutti_result_t check_alike(const struct peer_info *all, int nranks)
 }
 
 /* Where a GPU has few processors all launch few blocks: kernels meet block by block. */
-static struct kernel_room find_room(const struct peer_info *all, int nranks)
+static struct kernel_room open_find_room(const struct peer_info *all, int nranks)
 {
     uint32_t processors = all[0].processors;
     for (int rank = 1; rank < nranks; rank++)
@@ -156,7 +156,7 @@ static bool all_reach_all(const struct peer_info *all, int nranks)
     return true;
 }
 
-static bool all_whole(const struct peer_info *all, int nranks)
+static bool open_all_whole(const struct peer_info *all, int nranks)
 {
     for (int rank = 0; rank < nranks; rank++)
         if ((all[rank].whole | 1u << rank) != (1u << nranks) - 1)
@@ -301,7 +301,7 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->plan.facts.room = find_room(all, gpu->nranks);
+    gpu->plan.facts.room = open_find_room(all, gpu->nranks);
     for (int rank = 0; rank < gpu->nranks; rank++)
         gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
     gpu->plan.facts.apart = all_apart(all, gpu->nranks);
@@ -326,7 +326,7 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
     gpu->plan.facts.loads = gpu->nranks > 1 && !gpu->plan.facts.in_host;
     gpu->plan.facts.lines =
-        !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
+        !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && open_all_whole(all, gpu->nranks);
     tell_reach(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
         gpu->plan.facts.loads = gpu->plan.facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);

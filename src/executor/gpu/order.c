@@ -44,7 +44,7 @@ static uint32_t next_ticket(struct gpu *gpu)
 }
 
 /* Peers wait for what does not come. */
-static tutti_result_t fail(struct gpu *gpu, tutti_result_t result)
+static tutti_result_t order_fail(struct gpu *gpu, tutti_result_t result)
 {
     result = team_fail(gpu->team, result, gpu->rank, error_last());
     if (gpu->staged)
@@ -85,7 +85,7 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream, bool collective)
     if (result == TUTTI_SUCCESS)
         result = graphs_begin(gpu, stream);
     if (result != TUTTI_SUCCESS) {
-        fail(gpu, result);
+        order_fail(gpu, result);
         say_issuing(gpu, 0);
         idle_settle();
     }
@@ -108,7 +108,7 @@ tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t bef
     if (result == TUTTI_SUCCESS)
         result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->messages.mark, 0), "ordering the streams of a group");
     cuda_leave();
-    return result == TUTTI_SUCCESS ? result : fail(gpu, result);
+    return result == TUTTI_SUCCESS ? result : order_fail(gpu, result);
 }
 
 tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
@@ -169,7 +169,7 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
     bool refused = issued != TUTTI_SUCCESS &&
                    atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
-        fail(gpu, result);
+        order_fail(gpu, result);
     say_issuing(gpu, 0);
     idle_settle();
     helper_look_again(gpu);
@@ -196,7 +196,7 @@ static tutti_result_t ask_driver(struct gpu *gpu)
     return cuda_check(got, "waiting for the last operation");
 }
 
-static void pause_after(uint64_t waited_ns)
+static void order_pause_after(uint64_t waited_ns)
 {
     uint64_t us = waited_ns / 1000 / PAUSE_PART;
     usleep(us < PAUSE_US ? PAUSE_US : us < PAUSE_MOST ? (useconds_t)us : PAUSE_MOST);
@@ -217,7 +217,7 @@ static tutti_result_t wait_for_last(struct gpu *gpu)
         if (soon && !gpu->team->crowded)
             sched_yield();
         else
-            pause_after(clock_ns() - begin);
+            order_pause_after(clock_ns() - begin);
     }
     return result;
 }
@@ -241,7 +241,7 @@ tutti_result_t gpu_synchronize(struct gpu *gpu)
     if (result == TUTTI_SUCCESS)
         depart_settle(gpu);
     else /* peers wait for what this GPU will not do any more */
-        fail(gpu, result);
+        order_fail(gpu, result);
     tutti_result_t failure = outcome(gpu);
     return failure == TUTTI_SUCCESS ? result : failure;
 }

@@ -31,11 +31,11 @@ void patience_end(struct gpu *gpu, int rank)
     atomic_fetch_and(&gpu->departs.awaited, ~(1u << rank));
 }
 
-static uint32_t ask(const struct gpu *gpu, int rank)
+static uint32_t patience_ask(const struct gpu *gpu, int rank)
 {
     uint32_t number = atomic_fetch_add(&gpu->mailbox->rank[rank].asked, 1) + 1;
     mailbox_ring(gpu->mailbox, rank);
-    return number ? number : ask(gpu, rank);
+    return number ? number : patience_ask(gpu, rank);
 }
 
 static bool has_answered(const struct gpu *gpu, int rank, uint32_t number)
@@ -44,7 +44,7 @@ static bool has_answered(const struct gpu *gpu, int rank, uint32_t number)
 }
 
 /* Has the GPU come to the step, as far as can be seen? Of what copy engines carry it cannot. */
-static bool has_come(const struct gpu *gpu, const struct mailbox_step *step)
+static bool patience_has_come(const struct gpu *gpu, const struct mailbox_step *step)
 {
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire);
@@ -61,7 +61,7 @@ static uint32_t find_awaited(const struct gpu *gpu, struct patience_watch *watch
     const struct mailbox_step *step = step_first(gpu, &watch->from);
     uint32_t ranks = atomic_load(&gpu->departs.awaited), before = watch->ticket;
     watch->ticket = step ? step->ticket : 0;
-    if (!step || watch->ticket != before || !has_come(gpu, step))
+    if (!step || watch->ticket != before || !patience_has_come(gpu, step))
         return ranks;
     for (int rank = 0; rank < gpu->nranks; rank++)
         if ((step->involves >> rank & 1) && !step_is_served(gpu, step, rank))
@@ -87,12 +87,12 @@ static void start_again(struct patience_watch *watch, int rank)
 }
 
 /* Is the rank's silence too long by now? */
-static bool is_silent(const struct gpu *gpu, struct patience_watch *watch, int rank, uint64_t patience)
+static bool patience_is_silent(const struct gpu *gpu, struct patience_watch *watch, int rank, uint64_t patience)
 {
     if (watch->waited[rank] < patience / 2)
         return false;
     if (!watch->asked[rank]) {
-        watch->asked[rank] = ask(gpu, rank);
+        watch->asked[rank] = patience_ask(gpu, rank);
         watch->waited[rank] = patience / 2;
     }
     if (!has_answered(gpu, rank, watch->asked[rank]))
@@ -126,7 +126,7 @@ uint64_t patience_look(struct gpu *gpu, struct patience_watch *watch)
             continue;
         }
         watch->waited[rank] += ran;
-        if (is_silent(gpu, watch, rank, patience) && (sure || kernels_wait(gpu, watch, rank))) {
+        if (patience_is_silent(gpu, watch, rank, patience) && (sure || kernels_wait(gpu, watch, rank))) {
             team_give_up(gpu->team, rank, watch->waited[rank], sure ? "an operation" : "a graph");
             return 0;
         }

@@ -89,7 +89,7 @@ static bool end_until(struct gpu *gpu, uint64_t end)
     return head != first;
 }
 
-static bool look(struct gpu *gpu)
+static bool gpu_record_look(struct gpu *gpu)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), tail = atomic_load(&record->tail);
@@ -102,13 +102,13 @@ void record_look(struct gpu *gpu)
     if (!record)
         return;
     pthread_mutex_lock(&record->lock);
-    look(gpu);
+    gpu_record_look(gpu);
     pthread_mutex_unlock(&record->lock);
 }
 
 /* ---- What is waiting ---- */
 
-static void ask(struct gpu *gpu)
+static void record_ask(struct gpu *gpu)
 {
     struct record *record = gpu->record;
     mailbox_ask(&gpu->mailbox->rank[gpu->rank]);
@@ -124,12 +124,12 @@ static void stop_asking(struct gpu *gpu)
 
 /* Under the lock, after a look that found nothing to be over. The answer is of the oldest operation: kernels run one at
  * a time. */
-static void look_at_waiting(struct gpu *gpu)
+static void record_look_at_waiting(struct gpu *gpu)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed);
     if (record->asked != head + 1)
-        ask(gpu);
+        record_ask(gpu);
     else if (mailbox_answer(&gpu->mailbox->rank[gpu->rank]))
         trace_op_seen_waiting(pending_at(record, head)->op);
 }
@@ -155,9 +155,9 @@ static unsigned watch(struct gpu *gpu, unsigned in_vain)
 {
     struct record *record = gpu->record;
     pthread_mutex_lock(&record->lock);
-    in_vain = look(gpu) ? 0 : in_vain + 1;
+    in_vain = gpu_record_look(gpu) ? 0 : in_vain + 1;
     if (in_vain >= PATIENCE && unfinished(record))
-        look_at_waiting(gpu);
+        record_look_at_waiting(gpu);
     else
         stop_asking(gpu);
     pthread_mutex_unlock(&record->lock);
@@ -191,7 +191,7 @@ static void make_room(struct gpu *gpu)
     struct record *record = gpu->record;
     if (trace_comm_room(record->trace) || pthread_mutex_trylock(&record->lock) != 0)
         return;
-    look(gpu);
+    gpu_record_look(gpu);
     pthread_mutex_unlock(&record->lock);
 }
 
@@ -324,7 +324,7 @@ static void write_ledger(struct gpu *gpu)
 
 /* ---- Life ---- */
 
-static void release(struct gpu *gpu)
+static void record_release(struct gpu *gpu)
 {
     pthread_mutex_destroy(&gpu->record->lock);
     free(gpu->record);
@@ -341,7 +341,7 @@ void record_open(struct gpu *gpu)
         gpu->record = record;
         if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
             log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
-            release(gpu);
+            record_release(gpu);
         }
     }
     write_ledger(gpu);
@@ -355,7 +355,7 @@ void record_close(struct gpu *gpu)
     atomic_store(&record->stop, true);
     wake(record);
     thread_end(&record->thread);
-    look(gpu);
+    gpu_record_look(gpu);
     end_until(gpu, atomic_load(&record->tail)); /* the team has failed, or nothing is left */
-    release(gpu);
+    record_release(gpu);
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static uint32_t everybody(const struct gpu *gpu)
+static uint32_t gpu_reduce_everybody(const struct gpu *gpu)
 {
     return (1u << gpu->nranks) - 1;
 }
@@ -24,7 +24,8 @@ static bool invites(const struct gpu *gpu, const struct plan *plan)
 
 /* Results of a long vector go straight to `out` of three ranks or more whose peers have mapped it. A call's is alive
  * until it is over; a graph's may be gone, and who stores there finds that out. */
-static void invite(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+static void gpu_reduce_invite(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                              struct kernel_reduce *what)
 {
     if (!invites(gpu, plan))
         return;
@@ -38,7 +39,8 @@ static void invite(struct gpu *gpu, const struct call *call, const struct plan *
 }
 
 /* Shows `in` to the owners of its parts. A call's is alive until it is over, and they have read it. */
-static void show(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what)
+static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                            struct kernel_reduce *what)
 {
     if (!plan->reads)
         return;
@@ -50,8 +52,8 @@ static void show(struct gpu *gpu, const struct call *call, const struct plan *pl
             what->invite[peer] = offer_invite(gpu, peer, call->in, plan->given);
 }
 
-static tutti_result_t launch(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
-                             CUstream stream)
+static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                        const struct flow *flow, CUstream stream)
 {
     struct kernel_reduce what = {.in = call->in,
                                  .out = call->out,
@@ -69,9 +71,9 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
         steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
     if (plan->way == WAY_PEER_LOAD)
         return peer_reduce_issue(gpu, call, plan, &what, stream);
-    invite(gpu, call, plan, &what);
-    show(gpu, call, plan, &what);
-    tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, everybody(gpu)) : TUTTI_SUCCESS;
+    gpu_reduce_invite(gpu, call, plan, &what);
+    gpu_reduce_show(gpu, call, plan, &what);
+    tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, gpu_reduce_everybody(gpu)) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = order_launch(gpu, &plan->launch, call->type, &what.team, stream);
     if (plan->reads || plan->way == WAY_RING_COPY)
@@ -111,9 +113,10 @@ tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const stru
 {
     /* of a ring whom this rank sends to: who comes before may be done and gone */
     uint32_t next = plan_goes_round(plan->way) ? flow->to | flow->gives : 0;
-    tutti_result_t result = gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root | next : everybody(gpu));
+    tutti_result_t result =
+        gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root | next : gpu_reduce_everybody(gpu));
     if (result == TUTTI_SUCCESS)
-        result = launch(gpu, call, plan, flow, stream);
+        result = gpu_reduce_launch(gpu, call, plan, flow, stream);
     bool gathers = plan->mode == KERNEL_REDUCE_OWN;
     return result == TUTTI_SUCCESS && gathers ? gather_parts(gpu, call, plan, flow, stream) : result;
 }

@@ -39,14 +39,14 @@ static pthread_mutex_t deferred_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all_deferred = {&all_deferred, &all_deferred};
 static _Atomic int deferred_left; /* in the list */
 
-static tutti_result_t make(struct gpu *gpu, size_t size, CUdeviceptr *out)
+static tutti_result_t scratch_make(struct gpu *gpu, size_t size, CUdeviceptr *out)
 {
     return gpu->scratch.by_descriptor ? cuda_memory_alloc(gpu->device, size, out) : memory_zeroed(gpu->cu, size, out);
 }
 
-static tutti_result_t allocate(struct gpu *gpu, enum wire_memory purpose, size_t size, CUdeviceptr *out)
+static tutti_result_t scratch_allocate(struct gpu *gpu, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
-    tutti_result_t result = make(gpu, size, out);
+    tutti_result_t result = scratch_make(gpu, size, out);
     if (result == TUTTI_SUCCESS)
         record_memory(gpu, purpose, size);
     return result;
@@ -62,7 +62,7 @@ static size_t mappings_begin(const struct gpu *gpu)
 tutti_result_t scratch_window(struct gpu *gpu)
 {
     size_t words = kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE, begin = mappings_begin(gpu);
-    tutti_result_t result = make(gpu, begin + sizeof(struct kernel_mappings), &gpu->scratch.window);
+    tutti_result_t result = scratch_make(gpu, begin + sizeof(struct kernel_mappings), &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
     record_memory(gpu, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
@@ -84,7 +84,7 @@ CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t pi
            place * gpu->messages.stage;
 }
 
-static uint64_t key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
+static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
 {
     return mix64(mix64(gpu->team->id ^ 0x73637261746368) + (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS +
                  (uint64_t)to);
@@ -105,13 +105,13 @@ static tutti_result_t send_descriptors(struct gpu *gpu, int fd, enum scratch_kin
     tutti_result_t result = TUTTI_SUCCESS;
     for (int peer = 0; peer < gpu->nranks && result == TUTTI_SUCCESS; peer++)
         if (!gpu->here[peer])
-            result = offer_pass_fd(gpu, peer, fd, key_of(gpu, gpu->rank, peer, kind));
+            result = offer_pass_fd(gpu, peer, fd, scratch_key_of(gpu, gpu->rank, peer, kind));
     close(fd);
     deliver_now(gpu);
     return result;
 }
 
-static tutti_result_t take_descriptor(struct gpu *gpu, int peer, enum scratch_kind kind, int *fd)
+static tutti_result_t scratch_take_descriptor(struct gpu *gpu, int peer, enum scratch_kind kind, int *fd)
 {
     struct engine *engine = gpu->team->engine;
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
@@ -119,7 +119,7 @@ static tutti_result_t take_descriptor(struct gpu *gpu, int peer, enum scratch_ki
     for (*fd = SHARED_NOT_YET; *fd < 0 && failure == TUTTI_SUCCESS;
          failure = *fd < 0 ? gpu_failure(gpu) : TUTTI_SUCCESS) {
         lock_take(&engine->lock);
-        *fd = engine_take_shared(engine, key_of(gpu, peer, gpu->rank, kind));
+        *fd = engine_take_shared(engine, scratch_key_of(gpu, peer, gpu->rank, kind));
         lock_release(&engine->lock);
         if (*fd == SHARED_NO_ROOM)
             return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for the memory of rank %d; raise ulimit -n",
@@ -163,7 +163,7 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
         return TUTTI_SUCCESS;
     }
     if (theirs->handle.how == CUDA_BY_DESCRIPTOR) {
-        tutti_result_t came = take_descriptor(gpu, peer, kind, &fd);
+        tutti_result_t came = scratch_take_descriptor(gpu, peer, kind, &fd);
         if (came != TUTTI_SUCCESS)
             return came;
     }
@@ -183,7 +183,7 @@ static tutti_result_t post_bulk(struct gpu *gpu)
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     tutti_result_t result = TUTTI_SUCCESS;
     if (!gpu->scratch.bulk)
-        result = allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->scratch.bulk);
+        result = scratch_allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->scratch.bulk);
     if (result == TUTTI_SUCCESS)
         result = scratch_describe(gpu, gpu->scratch.bulk, SCRATCH_BULK, &mine->bulk);
     if (result != TUTTI_SUCCESS)
@@ -209,9 +209,9 @@ tutti_result_t scratch_post_bulk(struct gpu *gpu)
 
 tutti_result_t scratch_stand_in(struct gpu *gpu)
 {
-    return gpu->scratch.stand_in
-               ? TUTTI_SUCCESS
-               : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
+    return gpu->scratch.stand_in ? TUTTI_SUCCESS
+                                 : scratch_allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST),
+                                                    &gpu->scratch.stand_in);
 }
 
 /* A peer has made its own. */

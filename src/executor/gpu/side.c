@@ -26,8 +26,8 @@ tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstr
                : TUTTI_SUCCESS;
 }
 
-static tutti_result_t add(const struct gpu *gpu, struct side_words *words, CUstream stream, CUstreamBatchMemOpType what,
-                          const _Atomic uint32_t *word, uint32_t value)
+static tutti_result_t side_add(const struct gpu *gpu, struct side_words *words, CUstream stream,
+                               CUstreamBatchMemOpType what, const _Atomic uint32_t *word, uint32_t value)
 {
     tutti_result_t result = words->count == SIDE_WORDS ? side_issue(gpu, words, stream) : TUTTI_SUCCESS;
     CUstreamBatchMemOpParams *place = &words->list[words->count++];
@@ -40,13 +40,13 @@ static tutti_result_t add(const struct gpu *gpu, struct side_words *words, CUstr
 tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CUstream stream,
                              const _Atomic uint32_t *word, uint32_t value)
 {
-    return add(gpu, words, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, word, value); /* no flags: GEQ */
+    return side_add(gpu, words, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, word, value); /* no flags: GEQ */
 }
 
 tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,
                               const _Atomic uint32_t *word, uint32_t value)
 {
-    return add(gpu, words, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, word, value);
+    return side_add(gpu, words, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, word, value);
 }
 
 tutti_result_t side_make(const struct gpu *owner, CUstream *side)

@@ -6,7 +6,7 @@
  */
 #include "executor/gpu/internal.h"
 
-static uint32_t everybody(const struct gpu *gpu)
+static uint32_t step_everybody(const struct gpu *gpu)
 {
     return (1u << gpu->nranks) - 1;
 }
@@ -19,37 +19,38 @@ static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
     return set;
 }
 
-static void say(struct gpu *gpu, uint32_t involves, uint32_t expects)
+static void step_say(struct gpu *gpu, uint32_t involves, uint32_t expects)
 {
-    uint32_t others = everybody(gpu) & ~(1u << gpu->rank);
+    uint32_t others = step_everybody(gpu) & ~(1u << gpu->rank);
     gpu->step.reads = 0;
     gpu->step.involves = involves & others;
     gpu->step.expects = expects & others;
 }
 
 /* Of broadcasts that are passed on, and of reductions in two hops, anybody may be needed by anybody. */
-static void describe(struct gpu *gpu, const struct call *call)
+static void step_describe(struct gpu *gpu, const struct call *call)
 {
-    uint32_t all = everybody(gpu), root = call->root >= 0 ? 1u << call->root : 0;
+    uint32_t all = step_everybody(gpu), root = call->root >= 0 ? 1u << call->root : 0;
     bool at_root = gpu->rank == call->root;
     switch (call->coll) {
     case COLL_REDUCE:
-        say(gpu, all, at_root ? all : 0);
+        step_say(gpu, all, at_root ? all : 0);
         break;
     case COLL_BROADCAST:
-        say(gpu, all, at_root ? 0 : root);
+        step_say(gpu, all, at_root ? 0 : root);
         break;
     case COLL_GATHER:
-        say(gpu, at_root ? all : root, at_root ? all : 0);
+        step_say(gpu, at_root ? all : root, at_root ? all : 0);
         break;
     case COLL_SCATTER:
-        say(gpu, at_root ? all : root, at_root ? 0 : root);
+        step_say(gpu, at_root ? all : root, at_root ? 0 : root);
         break;
     case COLL_ALLTOALLV:
-        say(gpu, all_with(gpu, call->send_counts) | all_with(gpu, call->recv_counts), all_with(gpu, call->recv_counts));
+        step_say(gpu, all_with(gpu, call->send_counts) | all_with(gpu, call->recv_counts),
+                 all_with(gpu, call->recv_counts));
         break;
     default:
-        say(gpu, all, all);
+        step_say(gpu, all, all);
     }
 }
 
@@ -60,7 +61,7 @@ void step_collective(struct gpu *gpu, const struct call *call)
         return;
     gpu->step.collective = 1;
     gpu->step.collectives++;
-    describe(gpu, call);
+    step_describe(gpu, call);
 }
 
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
@@ -77,7 +78,7 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
         *(item->sends ? &sends : &recvs) |= 1u << item->peer;
         ++*(item->sends ? &gpu->step.sent[item->peer] : &gpu->step.received[item->peer]);
     }
-    say(gpu, sends | recvs, recvs);
+    step_say(gpu, sends | recvs, recvs);
 }
 
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)

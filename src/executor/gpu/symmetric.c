@@ -29,12 +29,12 @@ struct told {
 };
 
 /* The same on all ranks. In one process all memory that cudaMalloc made is like that anyway. */
-static bool is_wanted(const struct gpu *gpu)
+static bool symmetric_is_wanted(const struct gpu *gpu)
 {
     return !gpu->staged && gpu->nranks > 1 && gpu->plan.facts.apart && !gpu->plan.facts.in_host;
 }
 
-static void let_go(struct gpu *gpu, const struct symmetric *symmetric)
+static void symmetric_let_go(struct gpu *gpu, const struct symmetric *symmetric)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (symmetric->offered[peer] >= 0)
@@ -59,7 +59,7 @@ static tutti_result_t offer(struct gpu *gpu, struct symmetric *symmetric, struct
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t map(struct gpu *gpu, struct symmetric *symmetric, const struct told *all, bool *good)
+static tutti_result_t symmetric_map(struct gpu *gpu, struct symmetric *symmetric, const struct told *all, bool *good)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int peer = 0; result == TUTTI_SUCCESS && *good && peer < gpu->nranks; peer++) {
@@ -87,7 +87,7 @@ static tutti_result_t agree(struct gpu *gpu, struct symmetric *symmetric, bool *
     *good = offered == TUTTI_SUCCESS;
     tutti_result_t result = team_tell_all(gpu->team, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
-        result = map(gpu, symmetric, all, good);
+        result = symmetric_map(gpu, symmetric, all, good);
     can = *good;
     if (result == TUTTI_SUCCESS)
         result = team_tell_all(gpu->team, &can, sizeof can, can_all);
@@ -108,7 +108,7 @@ tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct
 {
     bool good;
     *out = NULL;
-    if (!is_wanted(gpu))
+    if (!symmetric_is_wanted(gpu))
         return TUTTI_SUCCESS;
     struct symmetric *symmetric = calloc(1, sizeof *symmetric);
     if (!symmetric) /* peers wait for what does not come */
@@ -125,7 +125,7 @@ tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct
         *out = symmetric;
         return TUTTI_SUCCESS;
     }
-    let_go(gpu, symmetric);
+    symmetric_let_go(gpu, symmetric);
     free(symmetric);
     return result;
 }
@@ -136,7 +136,7 @@ void symmetric_close(struct gpu *gpu, struct symmetric *symmetric)
     list_remove(&symmetric->node);
     atomic_fetch_sub(&gpu->symmetric.count, 1);
     pthread_mutex_unlock(&gpu->symmetric.lock);
-    let_go(gpu, symmetric);
+    symmetric_let_go(gpu, symmetric);
     free(symmetric);
 }
 
@@ -147,7 +147,7 @@ void symmetric_close_all(struct gpu *gpu)
 }
 
 /* Under the lock. */
-static const struct symmetric *find(const struct gpu *gpu, const void *memory, size_t bytes)
+static const struct symmetric *symmetric_find(const struct gpu *gpu, const void *memory, size_t bytes)
 {
     uint64_t begin = (uintptr_t)memory;
     list_each(node, &gpu->symmetric.memories)
@@ -166,10 +166,10 @@ bool symmetric_holds(struct gpu *gpu, const struct call *call)
     if (!atomic_load_explicit(&gpu->symmetric.count, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&gpu->symmetric.lock);
-    bool holds = call->coll == COLL_ALLREDUCE ? find(gpu, call->in, bytes) && find(gpu, call->out, bytes)
-                 : call->coll == COLL_REDUCE_SCATTER
-                     ? find(gpu, call->in, bytes * (size_t)gpu->nranks) != NULL
-                     : false; /* a rank that gets no result may have named no memory for it */
+    bool holds =
+        call->coll == COLL_ALLREDUCE ? symmetric_find(gpu, call->in, bytes) && symmetric_find(gpu, call->out, bytes)
+        : call->coll == COLL_REDUCE_SCATTER ? symmetric_find(gpu, call->in, bytes * (size_t)gpu->nranks) != NULL
+                                            : false; /* a rank that gets no result may have named no memory for it */
     pthread_mutex_unlock(&gpu->symmetric.lock);
     return holds;
 }
@@ -177,7 +177,7 @@ bool symmetric_holds(struct gpu *gpu, const struct call *call)
 void symmetric_bases(struct gpu *gpu, const void *memory, size_t bytes, uint64_t *base)
 {
     pthread_mutex_lock(&gpu->symmetric.lock);
-    const struct symmetric *symmetric = find(gpu, memory, bytes);
+    const struct symmetric *symmetric = symmetric_find(gpu, memory, bytes);
     for (int rank = 0; rank < KERNEL_RANKS; rank++)
         base[rank] = symmetric ? symmetric->at[rank] : 0;
     pthread_mutex_unlock(&gpu->symmetric.lock);

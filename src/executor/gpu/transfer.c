@@ -16,7 +16,7 @@
 #define BYTES_PER_NS 390        /* of copies */
 #define LONG         (1u << 30) /* a sender waits no longer than for copies of so many bytes */
 
-static struct mailbox_pair *pair_of(const struct gpu *gpu, const struct transfer *transfer)
+static struct mailbox_pair *transfer_pair_of(const struct gpu *gpu, const struct transfer *transfer)
 {
     struct mailbox *mailbox = gpu->mailbox;
     return transfer->sends ? &mailbox->pair[gpu->rank][transfer->peer] : &mailbox->pair[transfer->peer][gpu->rank];
@@ -35,7 +35,7 @@ static bool is_pushed(const struct gpu *gpu, const struct transfer *transfer)
     return (transfer->way == MAILBOX_HERE && gpu->messages.pushes) || transfer->sends == transfer->copies;
 }
 
-static struct mailbox_turn turn_of(const struct gpu *gpu, const struct transfer *transfer)
+static struct mailbox_turn transfer_turn_of(const struct gpu *gpu, const struct transfer *transfer)
 {
     const struct transfer *after = transfer->after;
     if (!after || after->way == MAILBOX_STAGED)
@@ -94,9 +94,9 @@ static tutti_result_t tell_coming(const struct gpu *owner, struct side_words *wo
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
-static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
-                              const struct transfer *transfer, const struct mailbox_post *post,
-                              const struct mailbox_turn *turn)
+static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
+                                       const struct transfer *transfer, const struct mailbox_post *post,
+                                       const struct mailbox_turn *turn)
 {
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
     struct mailbox_pair *pair = &owner->mailbox->pair[from][to];
@@ -133,7 +133,8 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
     cuda_enter(peer->device);
-    tutti_result_t result = copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
+    tutti_result_t result =
+        transfer_copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
     cuda_leave();
     idle_go(peer);
     return result;
@@ -142,11 +143,11 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
 static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer)
 {
     const struct mailbox_post *post = &transfer->post;
-    struct mailbox_turn turn = transfer->sends ? turn_of(gpu, transfer) : post->after;
+    struct mailbox_turn turn = transfer->sends ? transfer_turn_of(gpu, transfer) : post->after;
     if (post->way == MAILBOX_HERE && !transfer->sends && gpu->messages.pushes)
         return push_for_peer(gpu, transfer, post);
-    return copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post,
-                   &turn);
+    return transfer_copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer,
+                            post, &turn);
 }
 
 bool transfer_is_push(const struct transfer *transfer)
@@ -158,7 +159,7 @@ bool transfer_is_push(const struct transfer *transfer)
 static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const *list, int count, uint32_t *before)
 {
     for (int i = 0; i < count; i++)
-        before[i] = atomic_exchange(&pair_of(gpu, list[i])->pushing, list[i]->number);
+        before[i] = atomic_exchange(&transfer_pair_of(gpu, list[i])->pushing, list[i]->number);
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = still_wanted(gpu, list[i]->peer);
@@ -170,9 +171,9 @@ static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct tran
     struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = tell_coming(gpu, &words, side, &pair_of(gpu, list[i])->at_copy[0], list[i]->number);
+        result = tell_coming(gpu, &words, side, &transfer_pair_of(gpu, list[i])->at_copy[0], list[i]->number);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = side_add_wait(gpu, &words, side, &pair_of(gpu, list[i])->at_recv, list[i]->number);
+        result = side_add_wait(gpu, &words, side, &transfer_pair_of(gpu, list[i])->at_recv, list[i]->number);
     if (result == TUTTI_SUCCESS)
         result = side_issue(gpu, &words, side);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
@@ -191,9 +192,9 @@ tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *
     if (result == TUTTI_SUCCESS)
         result = push_all(gpu, *side, list, count);
     for (int i = 0; i < count && result != TUTTI_SUCCESS; i++) /* nothing will tell of them */
-        atomic_store(&pair_of(gpu, list[i])->pushing, before[i]);
+        atomic_store(&transfer_pair_of(gpu, list[i])->pushing, before[i]);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = side_add_write(gpu, &words, *side, &pair_of(gpu, list[i])->pushed, list[i]->number);
+        result = side_add_write(gpu, &words, *side, &transfer_pair_of(gpu, list[i])->pushed, list[i]->number);
     return result == TUTTI_SUCCESS ? side_issue(gpu, &words, *side) : result;
 }
 
@@ -209,7 +210,7 @@ static uint64_t piece_bytes(const struct gpu *gpu, const struct transfer *transf
 
 static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece)
 {
-    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     CUstream side = gpu->messages.copy[0][transfer->peer];
     uint32_t before = atomic_exchange(&pair->arriving, piece);
     tutti_result_t result = still_wanted(gpu, transfer->peer);
@@ -225,10 +226,10 @@ static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfe
     return side_write(gpu, side, &pair->arrived, piece);
 }
 
-static tutti_result_t take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece,
-                                 CUstream stream)
+static tutti_result_t transfer_take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from,
+                                          uint32_t piece, CUstream stream)
 {
-    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     tutti_result_t result = side_wait(gpu, stream, &pair->arrived, piece);
     if (result == TUTTI_SUCCESS)
         result = gpu_copy(gpu, stream, device_address(transfer->memory + from),
@@ -243,7 +244,8 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
     uint32_t piece = transfer->piece + index;
     if (transfer->way != MAILBOX_STAGED || from >= transfer->bytes || *result != TUTTI_SUCCESS)
         return false;
-    *result = transfer->sends ? send_piece(gpu, transfer, from, piece) : take_piece(gpu, transfer, from, piece, stream);
+    *result = transfer->sends ? send_piece(gpu, transfer, from, piece)
+                              : transfer_take_piece(gpu, transfer, from, piece, stream);
     return true;
 }
 
@@ -269,13 +271,13 @@ static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair 
 }
 
 /* Memory that the peer cannot map, or has not mapped yet, or not as a whole, is staged. */
-static tutti_result_t describe(struct gpu *gpu, const struct transfer *transfer, struct mailbox_post *post)
+static tutti_result_t transfer_describe(struct gpu *gpu, const struct transfer *transfer, struct mailbox_post *post)
 {
     struct cuda_range range;
     *post = (struct mailbox_post){.address = (uintptr_t)transfer->memory,
                                   .bytes = transfer->bytes,
                                   .way = MAILBOX_HERE,
-                                  .after = turn_of(gpu, transfer)};
+                                  .after = transfer_turn_of(gpu, transfer)};
     if (gpu->here[transfer->peer]) {
         post->context = (uintptr_t)gpu->device->context;
         post->reached = memory_is_reached(gpu, transfer->memory);
@@ -297,7 +299,7 @@ static tutti_result_t describe(struct gpu *gpu, const struct transfer *transfer,
     return TUTTI_SUCCESS;
 }
 
-static bool is_taken(const struct mailbox_pair *pair, uint32_t number)
+static bool transfer_is_taken(const struct mailbox_pair *pair, uint32_t number)
 {
     return atomic_load_explicit(&pair->first[number % MAILBOX_POSTS], memory_order_acquire) >> 1 == number;
 }
@@ -324,12 +326,12 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
 static tutti_result_t let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair,
                                      const struct transfer *transfer, struct side_words *words, CUstream stream)
 {
-    if (!transfer->sends || gpu->here[transfer->peer] || is_taken(pair, transfer->number))
+    if (!transfer->sends || gpu->here[transfer->peer] || transfer_is_taken(pair, transfer->number))
         return TUTTI_SUCCESS;
     tutti_result_t result = side_issue(gpu, words, stream);
     uint64_t sent = transfer->sent > transfer->bytes ? transfer->sent : transfer->bytes;
     uint64_t deadline = clock_ns() + (sent < LONG ? sent : LONG) / BYTES_PER_NS * gpu->messages.wait / 100;
-    while (!is_taken(pair, transfer->number) && !clock_passed(deadline))
+    while (!transfer_is_taken(pair, transfer->number) && !clock_passed(deadline))
         cpu_relax();
     return result;
 }
@@ -354,9 +356,10 @@ static void number_pieces(struct gpu *gpu, struct transfer *transfer)
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
 }
 
-static tutti_result_t tell(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream)
+static tutti_result_t transfer_tell(struct gpu *gpu, struct transfer *transfer, struct side_words *words,
+                                    CUstream stream)
 {
-    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     if (transfer->way == MAILBOX_STAGED && !transfer->by_kernel) {
         number_pieces(gpu, transfer);
         return tell_coming(gpu, words, stream, &pair->at_pieces[end_of(transfer)],
@@ -381,7 +384,7 @@ tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
 
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream)
 {
-    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     _Atomic uint32_t *count =
         transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
     struct mailbox_post *post = &transfer->post;
@@ -395,9 +398,9 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
         result = let_come_first(gpu, pair, transfer, words, stream);
     if (result != TUTTI_SUCCESS)
         return result;
-    bool second = is_taken(pair, transfer->number);
+    bool second = transfer_is_taken(pair, transfer->number);
     if (!second) {
-        result = describe(gpu, transfer, post);
+        result = transfer_describe(gpu, transfer, post);
         if (result != TUTTI_SUCCESS)
             return result;
         second = !come_first(pair, transfer, post);
@@ -417,14 +420,14 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
     if (!transfer->sends && transfer->way != MAILBOX_STAGED)
         settle_given(gpu, 1u << transfer->peer, transfer->memory, transfer->bytes);
     if (result == TUTTI_SUCCESS)
-        result = tell(gpu, transfer, words, stream);
+        result = transfer_tell(gpu, transfer, words, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
     return result;
 }
 
 tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, struct side_words *words, CUstream stream)
 {
-    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     if (transfer->way != MAILBOX_STAGED)
         return side_add_wait(gpu, words, stream, is_pushed(gpu, transfer) ? &pair->pushed : &pair->pulled,
                              transfer->number);
@@ -490,7 +493,7 @@ void transfer_give_up(struct gpu *gpu, bool at_once)
     }
 }
 
-static bool is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32_t staged)
+static bool transfer_is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32_t staged)
 {
     bool undone = false;
     for (int word = 0; word < 3; word++) {
@@ -502,8 +505,8 @@ static bool is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32
 
 bool transfer_undone(const struct gpu *gpu, int peer)
 {
-    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
-                     atomic_load(&gpu->messages.sent_pieces[peer])) ||
-           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
-                     atomic_load(&gpu->messages.received_pieces[peer]));
+    return transfer_is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
+                              atomic_load(&gpu->messages.sent_pieces[peer])) ||
+           transfer_is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
+                              atomic_load(&gpu->messages.received_pieces[peer]));
 }
