@@ -28,8 +28,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "source" if (HERE / "source").exists() else HERE.parent.parent
 SOURCES = ("LICENSE", "meson.build", "meson_options.txt", "include", "src", "control", "cli", "compat")
 # What the package carries, as meson calls it, and what of it lies where.
-TARGETS = ("tutti:shared_library", "tutti:executable", "nccl:shared_library", "nccl-net-tutti:shared_module")
-CARRIED = {"lib": ["libtutti.so.0"], "bin": ["tutti"], "lib/tutti": ["libnccl.so.2", "libnccl-net-tutti.so"]}
+TARGETS = ("tutti:shared_library", "tutti:executable", "nccl:shared_library", "nccl-net-tutti:shared_module",
+           "mpi:shared_library")
+CARRIED = {"lib": ["libtutti.so.0"], "bin": ["tutti"], "lib/tutti": ["libnccl.so.2", "libnccl-net-tutti.so"],
+           "lib/tutti/mpi": ["libmpi.so.12"]}
 SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled", "-Dagent=disabled",
          *os.environ.get("SETUP", "-Dgpu_archs=80,90").split()]
 

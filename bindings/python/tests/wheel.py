@@ -5,6 +5,7 @@ meson finds all that it names; with TUTTI_TEST_FULL=1 pip compiles and installs 
 
 wheel.py BUILD ROOT
 """
+import ast
 import glob
 import json
 import os
@@ -86,16 +87,31 @@ def use(env):
         file.write(PROGRAM.format(site=os.path.dirname(env)))
     said = run(os.path.join(env, "tutti"), "run", "-n", "2", "--", os.path.join(env, "python"), program)
     expect("two ranks", sorted(said.splitlines()), ["[0] sum 2", "[1] sum 2"])
+    expect("MPI's calls", os.path.exists(run(os.path.join(env, "python"), "-m", "tutti.mpi").strip()), True)
     library = run(os.path.join(env, "python"), "-m", "tutti.nccl").strip()
     expect("NCCL's interface", run(os.path.join(env, "python"), "-c", NCCL, library).split()[0], "0")
+
+
+def constant(file, name):
+    """The value that a module gives this name, without running the module."""
+    with open(file, encoding="utf-8") as text:
+        tree = ast.parse(text.read())
+    return next(ast.literal_eval(one.value) for one in tree.body
+                if isinstance(one, ast.Assign) and one.targets[0].id == name)
 
 
 def check_sdist(sdist, folder):
     with tarfile.open(sdist) as archive:
         archive.extractall(folder)
     source, = glob.glob(os.path.join(folder, "tutti-*", "source"))
-    run("meson", "setup", "-Dtests=disabled", "-Dagent=disabled", "-Dcuda=disabled", os.path.join(folder, "configured"),
-        source)
+    configured = os.path.join(folder, "configured")
+    run("meson", "setup", "-Dtests=disabled", "-Dagent=disabled", "-Dcuda=disabled", configured, source)
+    plan = json.loads(run("meson", "introspect", "--install-plan", configured))["targets"].values()
+    carried = tuple(name for names in constant(os.path.join(os.path.dirname(source), "setup.py"), "CARRIED").values()
+                    for name in names)
+    left = [place["destination"] for place in plan
+            if place["tag"] == "runtime" and not os.path.basename(place["destination"]).startswith(carried)]
+    expect("targets that are installed but neither built nor carried", left, [])
     if os.environ.get("TUTTI_TEST_FULL"):
         env = environment(os.path.join(folder, "compiled"))
         run(os.path.join(env, "pip"), "install", "-q", sdist, SETUP="-Dcuda=disabled")
