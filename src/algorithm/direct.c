@@ -41,7 +41,7 @@ static int shared_reduce_round(const struct shape *shape, int me, int round, str
 }
 
 /* All blocks of mine to their owners, who keep them in SCRATCH by rank. */
-static int spread(const struct shape *shape, int me, struct action *actions)
+static int direct_spread(const struct shape *shape, int me, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     actions[count++] = act_copy(in(me), scratch(me), run(me, 1));
@@ -56,7 +56,7 @@ static int spread(const struct shape *shape, int me, struct action *actions)
 static int direct_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     if (round == 0)
-        return spread(shape, me, actions);
+        return direct_spread(shape, me, actions);
     actions[0] = act_reduce(scratch(0), shape->nranks, out(me), run(me, 1), true);
     return 1 + share(shape, me, out(me), actions + 1);
 }
@@ -64,7 +64,7 @@ static int direct_allreduce_round(const struct shape *shape, int me, int round, 
 static int direct_reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     if (round == 0)
-        return spread(shape, me, actions);
+        return direct_spread(shape, me, actions);
     actions[0] = act_reduce(scratch(0), shape->nranks, out(0), run(me, 1), true);
     return 1;
 }

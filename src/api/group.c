@@ -74,7 +74,7 @@ static void hold(const struct entry *entry, int by)
         atomic_fetch_add(&stream->grouped, by);
 }
 
-static tutti_result_t append(const struct entry *entry)
+static tutti_result_t group_append(const struct entry *entry)
 {
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS) {
@@ -90,12 +90,12 @@ static struct entry entry_of(tutti_comm_t comm, const struct p2p_item *item, tut
 }
 
 /* What comes is not like the messages before it: they take their places among the calls. The first calls have room. */
-static void spread(void)
+static void group_spread(void)
 {
     struct group_front *front = &group_front;
     for (int i = 0; i < front->count; i++) {
         struct entry entry = entry_of(front->comm, &front->item[i], front->stream);
-        append(&entry);
+        group_append(&entry);
     }
     group_let_go(front);
 }
@@ -103,8 +103,8 @@ static void spread(void)
 static tutti_result_t add(const struct entry *entry)
 {
     if (group_front.count)
-        spread();
-    return append(entry);
+        group_spread();
+    return group_append(entry);
 }
 
 static void let_go_all(void)
@@ -354,7 +354,7 @@ static inline tutti_result_t issue_front(struct group_front *front)
 static __attribute__((noinline)) tutti_result_t end_entries(void)
 {
     if (group_front.count)
-        spread();
+        group_spread();
     let_go_all();
     tutti_result_t result = group_front.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
     drop_all();
