@@ -117,6 +117,8 @@ static void where_it_lies(void)
         reduce_scatter(a + offset, elsewhere, WORDS / 2 - (size_t)round, round);
     reduce_scatter(a, a + (WORDS - 8) * (size_t)rank, WORDS - 8, 5); /* in place */
     require(scratch() == before, "no scratch is made for symmetric memory");
+    OK(tutti_barrier(comm, NULL)); /* all have looked: a peer that makes its own makes this rank make its own */
+    OK(tutti_comm_synchronize(comm));
     allreduce(a, elsewhere, WORDS, 7);
     require(scratch() > before, "and is for other memory");
     allreduce(a, b, WORDS, 8);
