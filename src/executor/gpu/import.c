@@ -22,7 +22,7 @@
 #define ANSWER_US 50
 #define LOOK_US   1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
-#define NO_OFFER (-1)
+#define NO_OFFER (-1) /* no kernel was told of it */
 
 /* ---- Closing ---- */
 
@@ -35,7 +35,8 @@ void import_unmap(struct cuda_device *device, int rank, struct import *import)
 
 static void close_one(struct gpu *gpu, struct import *import)
 {
-    tell_no_more(gpu, import->peer, import->offer, import->number);
+    if (import->offer != NO_OFFER)
+        tell_no_more(gpu, import->peer, import->offer, import->number);
     import_unmap(gpu->device, gpu->rank, import);
 }
 
