@@ -270,6 +270,7 @@ static void give_up(struct channel *ch, int source)
 {
     pthread_mutex_lock(&lock);
     ch->failed = true;
+    pthread_detach(pthread_self()); /* a program that has lost a rank need not call MPI_Finalize */
     snprintf(ch->why, sizeof(ch->why),
              "messages of rank %d of MPI_COMM_WORLD, which is rank 0 of their own communicator: %s", source,
              tutti_get_last_error(ch->in));
@@ -357,7 +358,11 @@ void messages_end(void)
         struct channel *ch = &channels[peer];
         if (!ch->runs)
             continue;
-        pthread_join(ch->thread, NULL);
+        pthread_mutex_lock(&lock);
+        bool joins = !ch->failed;
+        pthread_mutex_unlock(&lock);
+        if (joins)
+            pthread_join(ch->thread, NULL);
         tutti_stream_synchronize(ch->end_stream);
         tutti_comm_destroy(ch->in);
         tutti_comm_destroy(ch->out);

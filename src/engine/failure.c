@@ -212,10 +212,12 @@ tutti_result_t failure_here(tutti_result_t there)
     return there == TUTTI_INVALID_USAGE || there == TUTTI_INVALID_ARGUMENT ? there : TUTTI_REMOTE_ERROR;
 }
 
-/* What another rank gave to its call is not ours. */
-static tutti_result_t heard(tutti_result_t there)
+/* What another rank gave to its call is not ours. What it gave for the making of a communicator has no culprit there.
+ */
+static tutti_result_t heard(const struct wire_abort *news)
 {
-    return there == TUTTI_INVALID_ARGUMENT ? TUTTI_REMOTE_ERROR : failure_here(there);
+    bool of_a_call = news->result == TUTTI_INVALID_ARGUMENT && news->culprit >= 0;
+    return of_a_call ? TUTTI_REMOTE_ERROR : failure_here((tutti_result_t)news->result);
 }
 
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
@@ -224,7 +226,7 @@ tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
     bool own = wire_same_process(news->from, team->process[team->rank].uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
-    cause.result = (int32_t)heard((tutti_result_t)news->result);
+    cause.result = (int32_t)heard(news);
     if (dead >= 0 && dead != news->culprit)
         blame_gone_before(team, dead, news->culprit, &cause);
     bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);

@@ -68,6 +68,7 @@ static void capture(struct rank *me)
     OK(issue(me, REDUCTION, SMALL));
     DONE(cu->StreamEndCapture(me->stream, &graph));
     DONE(cu->GraphInstantiate(&me->graph, graph, 0));
+    DONE(cu->GraphDestroy(graph));
 }
 
 /* Peers have met, and map one another's buffers. */
@@ -130,6 +131,8 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     atomic_store(&report->ended, true);
     if (rank == 0 && scene->stops)
         _exit(0); /* without a goodbye, for which a stopped peer makes it wait */
+    if (me.graph)
+        DONE(cu->GraphExecDestroy(me.graph));
     OK(tutti_comm_destroy(comm));
 }
 
