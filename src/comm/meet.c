@@ -78,7 +78,8 @@ static void meet_fail(struct meeting *meeting, const struct wire_abort *why)
         remember_arrivals(meeting);
     meeting->failed = true;
     meeting->why = *why;
-    memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it */
+    memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it, */
+    news.culprit = -1;                      /* and have other numbers there */
     if (meeting->child)
         failure_heard(meeting->team->engine, meeting->child, &news);
 }
