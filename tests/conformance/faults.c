@@ -99,6 +99,8 @@ static bool open_stub(struct stub *stub)
     stub->self.uid = geteuid();
     for (int i = 0; i < WIRE_UUID_BYTES; i++)
         stub->self.uuid[i] = (uint8_t)((stub == &left) + 10 * i);
+    pid_t pid = getpid(); /* other runs of this program share the names of sockets */
+    memcpy(stub->self.uuid + 1, &pid, sizeof pid);
     return poller_open(&stub->poller) == TUTTI_SUCCESS &&
            under_test->open(under_test, &owner, stub->poller, &stub->self, &stub->transport) == TUTTI_SUCCESS;
 }
