@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule: ranks that have called different things under one number. The user's bug, told from hardware: the few are odd,
  * not the many. */
-#include "diagnosis/scene.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/words.h"
 
 #include <inttypes.h>

@@ -8,7 +8,10 @@
  * send for a receiver that is not ready. A message was on its way no longer than the shorter of the two, whatever the
  * clocks say.
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/delays.h"
+
+#include "diagnosis/lanes.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 

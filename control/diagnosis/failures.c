@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule: communicators that have failed. Every rank reports the first cause, so it is enough to ask who was named most.
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
-
 #include "base/error.h"
 
 #include <string.h>

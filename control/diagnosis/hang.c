@@ -4,7 +4,10 @@
  * those who wait for it, in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for
  * another collective is not the cause.)
  */
-#include "diagnosis/hang.h"
+#include "diagnosis/patience.h"
+#include "diagnosis/rules.h"
+#include "diagnosis/share.h"
+#include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 
@@ -14,9 +17,9 @@
 #define CIRCLE_SHOWN 6
 #define OTHERS_SHOWN 3
 
-static bool of_process(enum ending ending)
+static bool of_process(enum finding_kind ending)
 {
-    return ending == DEAD || ending == STOPPED || ending == TRACED;
+    return ending == FINDING_DEAD || ending == FINDING_STOPPED || ending == FINDING_TRACED;
 }
 
 static struct victim victim_of(const struct scene *scene, const struct member *member)
@@ -24,9 +27,9 @@ static struct victim victim_of(const struct scene *scene, const struct member *m
     const struct member *end = member->end;
     struct victim victim = {member, end, end->ending, (uint64_t)(end->group - scene->groups),
                             (uint64_t)end->comm->rank};
-    if (of_process(end->ending) || end->ending == MISSES)
+    if (of_process(end->ending) || end->ending == FINDING_BEHIND)
         victim.key = end->process, victim.rank = 0;
-    else if (end->ending == ABSENT)
+    else if (end->ending == FINDING_ABSENT)
         victim.rank = (uint64_t)end->awaited;
     return victim;
 }
@@ -55,7 +58,7 @@ static int weight_of(const struct victim *victim)
     const struct member *member = victim->member, *end = victim->end;
     if (member->next != end || member == end)
         return 0;
-    return has_called(end, member->op) ? 1 : 2;
+    return member_has_called(end, member->op) ? 1 : 2;
 }
 
 /* Of several, the one in the earliest call. */
@@ -83,7 +86,7 @@ static bool same_call(const struct member *a, const struct member *b)
 static bool is_end(const struct victim *victim)
 {
     return victim->member->comm->rank == victim->end->comm->rank && victim->member->group == victim->end->group &&
-           victim->ending != ABSENT && victim->ending != CIRCLE && victim->ending != INVERTED;
+           victim->ending != FINDING_ABSENT && victim->ending != FINDING_CIRCLE && victim->ending != FINDING_ORDER;
 }
 
 /* All that a finding is about; the witness is one of them. */
@@ -98,7 +101,8 @@ static struct rank_list with_witness(const struct chain *chain)
     struct rank_list list = {0};
     for (size_t i = 0; i < chain->count; i++)
         if (same_call(chain->victims[i].member, chain->witness->member) && !is_end(&chain->victims[i]) &&
-            (chain->witness->ending != STILL || chain->victims[i].member->process != chain->witness->end->process))
+            (chain->witness->ending != FINDING_STILL ||
+             chain->victims[i].member->process != chain->witness->end->process))
             list_rank(&list, chain->victims[i].member->comm->rank);
     return list;
 }
@@ -106,8 +110,8 @@ static struct rank_list with_witness(const struct chain *chain)
 /* Nothing, where a dump does not tell times. */
 static void say_for(struct finding *finding, const struct member *waiter)
 {
-    if (waited(waiter))
-        say(finding, ", for %s", word_time(waited(waiter)).text);
+    if (member_waited(waiter))
+        say(finding, ", for %s", word_time(member_waited(waiter)).text);
 }
 
 static void say_where(struct finding *finding, const struct member *waiter)
@@ -152,21 +156,21 @@ static void say_end(struct finding *finding, const struct victim *victim)
     const struct member *end = victim->end, *waiter = victim->member;
     bool collective = waiter->op->collective < WIRE_SEND;
     say_who(finding, end);
-    if (victim->ending == STOPPED)
+    if (victim->ending == FINDING_STOPPED)
         say(finding, " is stopped and");
-    else if (victim->ending == TRACED && end->facts->tracer)
+    else if (victim->ending == FINDING_TRACED && end->facts->tracer)
         say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer,
             end->facts->tracer_name);
-    else if (victim->ending == TRACED)
+    else if (victim->ending == FINDING_TRACED)
         say(finding, " is held by a debugger or tracer and");
-    else if (victim->ending == MISSES && collective && !has_called(end, waiter->op))
+    else if (victim->ending == FINDING_BEHIND && collective && !member_has_called(end, waiter->op))
         say(finding, is_staged(end) ? ", or its GPU, has not come to %s and" : " has not called %s and",
             word_call(waiter->op).text);
-    else if (victim->ending == MISSES && collective)
+    else if (victim->ending == FINDING_BEHIND && collective)
         say(finding, " has called %s itself but", word_call(waiter->op).text);
-    else if (victim->ending == BROKEN)
+    else if (victim->ending == FINDING_FAILED)
         say(finding, " has given up the communicator (%s) and", end->comm->sentence);
-    else if (victim->ending == STILL && end != waiter && end->op->device && end->op->state == WIRE_OP_ENQUEUED)
+    else if (victim->ending == FINDING_STILL && end != waiter && end->op->device && end->op->state == WIRE_OP_ENQUEUED)
         say(finding,
             *end->op->algorithm ? ", whose GPU has not been seen to come to %s,"
                                 : " has not returned from its call of %s and",
@@ -266,7 +270,7 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
     else if (share.time)
         prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid,
               word_time(share.ran).text, word_time(share.time).text,
-              is_starved(&share)                                        ? "is ready to run and gets none"
+              share_is_starved(&share)                                  ? "is ready to run and gets none"
               : (double)share.ran >= COMPUTES_PART * (double)share.time ? "computes"
                                                                         : "sleeps, or waits for something");
 }
@@ -308,17 +312,17 @@ static void prove_wait(struct finding *finding, const struct member *waiter)
 static void prove_all(const struct scene *scene, struct finding *finding, const struct chain *chain)
 {
     const struct member *waiter = chain->witness->member, *end = chain->witness->end;
-    if (chain->witness->ending == DEAD && !end->group->lives)
+    if (chain->witness->ending == FINDING_DEAD && !end->group->lives)
         prove(finding, "all these processes are dead; this one's black box ends %s before the last one's",
               waiter->box->now > end->box->now ? word_time(waiter->box->now - end->box->now).text : "some time");
-    if (chain->witness->ending != ABSENT)
+    if (chain->witness->ending != FINDING_ABSENT)
         prove_silence(finding, end);
-    if (end->box->alive && chain->witness->ending != ABSENT)
+    if (end->box->alive && chain->witness->ending != FINDING_ABSENT)
         prove_process(scene, finding, end);
-    if (chain->witness->ending == MISSES && may_come_yet(chain->witness))
+    if (chain->witness->ending == FINDING_BEHIND && may_come_yet(chain->witness))
         prove(finding, "between two calls it was away for %s before: it may come yet",
               word_time(longest_pause(end->comm)).text);
-    if (chain->witness->ending != ABSENT)
+    if (chain->witness->ending != FINDING_ABSENT)
         prove_stage(finding, end->box);
     prove_wait(finding, waiter);
     prove_others(finding, chain);
@@ -328,28 +332,23 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
 
 /* ---- Findings ---- */
 
+/* Of one that stands nowhere: it lacks a call, or has made it, and its data lacks. */
 static enum finding_kind kind_of(const struct victim *victim)
 {
-    static const enum finding_kind kinds[] = {
-        [DEAD] = FINDING_DEAD,     [STOPPED] = FINDING_STOPPED, [TRACED] = FINDING_TRACED,
-        [BROKEN] = FINDING_FAILED, [STILL] = FINDING_STILL,     [ABSENT] = FINDING_ABSENT,
-        [CIRCLE] = FINDING_CIRCLE, [INVERTED] = FINDING_ORDER,  [UNREAD] = FINDING_UNREAD,
-    };
-    if (victim->ending != MISSES)
-        return kinds[victim->ending];
-    bool called = victim->member->op->collective < WIRE_SEND && has_called(victim->end, victim->member->op);
-    return called ? FINDING_AHEAD : FINDING_BEHIND;
+    const struct blackbox_op *op = victim->member->op;
+    bool called = op->collective < WIRE_SEND && member_has_called(victim->end, op);
+    return victim->ending == FINDING_BEHIND && called ? FINDING_AHEAD : victim->ending;
 }
 
 static enum confidence confidence_of(const struct victim *victim)
 {
-    if (victim->ending == MISSES && may_come_yet(victim))
+    if (victim->ending == FINDING_BEHIND && may_come_yet(victim))
         return POSSIBLE;
-    if (victim->ending == DEAD && !victim->end->group->lives)
+    if (victim->ending == FINDING_DEAD && !victim->end->group->lives)
         return LIKELY; /* told by times alone */
-    if (of_process(victim->ending) || victim->ending == INVERTED)
+    if (of_process(victim->ending) || victim->ending == FINDING_ORDER)
         return CERTAIN;
-    if (victim->ending == STILL || victim->ending == ABSENT || victim->ending == CIRCLE)
+    if (victim->ending == FINDING_STILL || victim->ending == FINDING_ABSENT || victim->ending == FINDING_CIRCLE)
         return POSSIBLE;
     return LIKELY;
 }
@@ -358,12 +357,12 @@ static void describe(struct finding *finding, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
     switch (witness->ending) {
-    case ABSENT:
+    case FINDING_ABSENT:
         say(finding, "rank %d (no black box here: on another host, not traced, or never started)",
             witness->end->awaited);
         say_waiters(finding, chain, " is waited for by");
         break;
-    case CIRCLE:
+    case FINDING_CIRCLE:
         if (in_several(witness->end)) {
             say(finding, "ranks wait for each other, some for a message that may be lost:");
             say_each(finding, witness->end);
@@ -374,17 +373,17 @@ static void describe(struct finding *finding, const struct chain *chain)
             say_circle(finding, chain);
         }
         break;
-    case INVERTED:
+    case FINDING_ORDER:
         say(finding, "ranks use communicators in different order and wait for each other:");
         say_each(finding, witness->end);
         break;
-    case UNREAD:
+    case FINDING_UNREAD:
         say_unread(finding, chain);
         break;
     default:
         say_end(finding, witness);
         say_waiters(finding, chain, " is waited for by");
-        if (witness->ending == MISSES || witness->ending == DEAD)
+        if (witness->ending == FINDING_BEHIND || witness->ending == FINDING_DEAD)
             say_last(finding, witness->end, witness->member->box->now);
     }
 }
@@ -418,15 +417,15 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
 static void find_one(struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
-    bool starved = only_starved(scene, witness) && !is_crowded_out(scene, witness->end);
+    bool starved = only_starved(scene, witness) && !share_is_crowded_out(scene, witness->end);
     if (told(scene, findings, witness) || may_get_on(scene, witness))
         return;
     enum finding_kind kind = kind_of(witness);
-    struct finding *finding = witness->ending == ABSENT
+    struct finding *finding = witness->ending == FINDING_ABSENT
                                   ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
                                   : finding_add(findings, kind, confidence_of(witness), witness->end);
     finding->victims = chain->count;
-    if (witness->ending == CIRCLE || witness->ending == INVERTED)
+    if (witness->ending == FINDING_CIRCLE || witness->ending == FINDING_ORDER)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
     if (starved)
         say_starved(scene, finding, chain);
@@ -438,8 +437,9 @@ static void find_one(struct scene *scene, struct findings *findings, const struc
 /* One that is stopped may wait for one that is dead: that is another cause. NULL: it does not. */
 static const struct member *dead_behind(const struct member *member)
 {
-    const struct member *peer =
-        (member->ending == STOPPED || member->ending == TRACED) ? scene_find(member->group, member->awaited) : NULL;
+    const struct member *peer = (member->ending == FINDING_STOPPED || member->ending == FINDING_TRACED)
+                                    ? scene_find(member->group, member->awaited)
+                                    : NULL;
     return peer && peer->dead ? peer : NULL;
 }
 
@@ -448,7 +448,7 @@ static size_t add_victims(const struct scene *scene, const struct member *member
     const struct member *dead = dead_behind(member);
     victims[0] = victim_of(scene, member);
     if (dead)
-        victims[1] = (struct victim){member, dead, DEAD, dead->process, 0};
+        victims[1] = (struct victim){member, dead, FINDING_DEAD, dead->process, 0};
     return dead ? 2 : 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule: ranks that have been joining for long, and who has not come. */
-#include "diagnosis/scene.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 

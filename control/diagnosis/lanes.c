@@ -5,7 +5,10 @@
  * common; what is left is a path. One process whose lanes are slow beside quick ones of its host is no matter of the
  * network.
  */
+#include "diagnosis/lanes.h"
+
 #include "diagnosis/flows.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 #include "wire/distance.h"

@@ -8,6 +8,7 @@
  * network.
  */
 #include "diagnosis/flows.h"
+#include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 #include "wire/distance.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who stands still, and may get on by itself: named later, if it does not. */
-#include "diagnosis/hang.h"
+#include "diagnosis/patience.h"
+
+#include "diagnosis/lanes.h"
+#include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 
 uint64_t longest_pause(const struct blackbox_comm *comm)
@@ -14,24 +17,18 @@ uint64_t longest_pause(const struct blackbox_comm *comm)
     return longest;
 }
 
-uint64_t waited(const struct member *waiter)
-{
-    uint64_t since = blackbox_since(waiter->op);
-    return since && waiter->box->now > since ? waiter->box->now - since : 0;
-}
-
 bool may_come_yet(const struct victim *victim)
 {
     return victim->end->box->alive &&
-           (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
+           (double)member_waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
 }
 
 bool only_starved(const struct scene *scene, const struct victim *witness)
 {
     const struct share share = share_of(scene, witness->end);
-    return (witness->ending == MISSES ||
-            ((witness->ending == STILL || witness->ending == UNREAD) && hardly_runs(&share))) &&
-           is_starved(&share);
+    return (witness->ending == FINDING_BEHIND ||
+            ((witness->ending == FINDING_STILL || witness->ending == FINDING_UNREAD) && share_hardly_runs(&share))) &&
+           share_is_starved(&share);
 }
 
 /* When this rank was last seen to do something in this communicator. */
@@ -54,7 +51,7 @@ static bool is_on_its_way(const struct scene *scene, const struct victim *witnes
 {
     const struct member *end = witness->end;
     uint64_t stuck = scene->snapshot->stuck;
-    if (witness->ending != MISSES)
+    if (witness->ending != FINDING_BEHIND)
         return false;
     for (const struct member *at = scene->of_process[end->process]; at; at = at->sibling)
         if (at->moved || at->box->now < last_sign(at) + stuck)
@@ -68,7 +65,7 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
     double stuck = (double)scene->snapshot->stuck;
-    if ((witness->ending != UNREAD && witness->ending != CIRCLE) || !peer)
+    if ((witness->ending != FINDING_UNREAD && witness->ending != FINDING_CIRCLE) || !peer)
         return false;
     uint64_t there = lanes_last(end, peer), back = lanes_last(peer, end);
     return (double)(there > back ? there : back) > LATE_PART * stuck;
@@ -79,7 +76,7 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
 static bool is_open(const struct victim *witness)
 {
     const struct member *end = witness->end;
-    if (witness->ending != STILL || !end->op || !end->op->device || end->op->state != WIRE_OP_ENQUEUED)
+    if (witness->ending != FINDING_STILL || !end->op || !end->op->device || end->op->state != WIRE_OP_ENQUEUED)
         return false;
     for (size_t i = 0; i < end->group->count; i++) {
         const struct member *other = &end->group->members[i];
@@ -94,8 +91,8 @@ bool may_get_on(struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end;
     if (!end->box->alive || !end->box->now || /* a dump without times */
-        (double)waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
+        (double)member_waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
         return false;
     return is_on_its_way(scene, witness) || is_late(scene, witness) || is_open(witness) ||
-           (only_starved(scene, witness) && is_crowded_out(scene, end));
+           (only_starved(scene, witness) && share_is_crowded_out(scene, end));
 }

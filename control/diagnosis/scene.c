@@ -302,7 +302,13 @@ struct group *scene_group(const struct scene *scene, uint64_t id)
     return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
 }
 
-bool has_called(const struct member *member, const struct blackbox_op *op)
+bool member_has_called(const struct member *member, const struct blackbox_op *op)
 {
     return member->has_newest && member->newest >= op->seq;
+}
+
+uint64_t member_waited(const struct member *waiter)
+{
+    uint64_t since = blackbox_since(waiter->op);
+    return since && waiter->box->now > since ? waiter->box->now - since : 0;
 }

@@ -5,7 +5,11 @@
  * compare tell by when they came; others by how long the call took them, as who comes last is through first (C4
  * section 3.1: durations of the receivers).
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/slow.h"
+
+#include "diagnosis/rules.h"
+#include "diagnosis/share.h"
+#include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
 

@@ -5,7 +5,8 @@
  * the last backward. It is said only of a process that has one communicator of each kind, as evidence; nothing rests on
  * it.
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/stage.h"
+
 #include "diagnosis/words.h"
 
 #define CALLS_LEAST 4 /* that a communicator must remember, for its kind to be told */

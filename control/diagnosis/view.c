@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnosis/view.h"
 
-#include "diagnosis/scene.h"
+#include "diagnosis/delays.h"
+#include "diagnosis/slow.h"
 #include "diagnosis/thresholds.h"
+#include "diagnosis/waits.h"
 
 #include <stdlib.h>
 
@@ -97,7 +99,7 @@ static void fill_process(struct view *view, const struct scene *scene, size_t nu
             process->world_rank = member->comm->rank;
         }
         const struct member *at = leave(scene, member);
-        bool waits = member->stuck && (at->next || at->ending == ABSENT);
+        bool waits = member->stuck && (at->next || at->ending == FINDING_ABSENT);
         if (!waits || process->next != VIEW_NOBODY || (process->in && !at->next))
             continue;
         process->in = &view->members[at - scene->members];

@@ -5,7 +5,7 @@
  * (NCCLX section 7.3: what has not started waits for what runs on that rank). Everybody waits for one rank at most, so
  * that following the names ends at a rank or in a circle.
  */
-#include "diagnosis/scene.h"
+#include "diagnosis/waits.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ static int missing_in_collective(struct scene *scene, struct group *group, const
 {
     if (group->first_dead)
         return group->first_dead->comm->rank;
-    if (!has_called(group->behind, op))
+    if (!member_has_called(group->behind, op))
         return group->behind->comm->rank;
     int absent = first_without_box(group);
     scene->steps += group->count;
@@ -168,13 +168,13 @@ static bool is_stopped(const struct scene *scene, const struct member *at)
 static bool ends_here(const struct scene *scene, struct member *at)
 {
     if (at->dead)
-        at->ending = DEAD;
+        at->ending = FINDING_DEAD;
     else if (at->box->alive && is_stopped(scene, at))
-        at->ending = STOPPED;
+        at->ending = FINDING_STOPPED;
     else if (at->box->alive && is_held(scene, at))
-        at->ending = TRACED;
+        at->ending = FINDING_TRACED;
     else if (at->comm->state == WIRE_COMM_FAILED || at->comm->state == WIRE_COMM_ABORTED)
-        at->ending = BROKEN;
+        at->ending = FINDING_FAILED;
     else
         return false;
     return true;
@@ -186,13 +186,14 @@ static void find_next(struct scene *scene, struct member *at)
     if (ends_here(scene, at))
         return;
     at->next = busy_with(scene, at);
+    at->ending = FINDING_BEHIND; /* one that stands nowhere has not done what the others wait for */
     if (at->next || !at->stuck)
-        return; /* one that stands nowhere MISSES what the others wait for */
-    at->ending = STILL;
+        return;
+    at->ending = FINDING_STILL;
     if (at->awaited < 0)
         return;
     at->next = scene_find(at->group, at->awaited);
-    at->ending = ABSENT;
+    at->ending = FINDING_ABSENT;
 }
 
 /* ---- Circles ---- */
@@ -262,7 +263,7 @@ static struct member *name_circle(struct scene *scene, struct member *from)
     } while (at != from);
     late = late ? late : unheard;
     struct member *named = passed ? passed : late && one_group && one_late ? late : first;
-    named->ending = passed || named == late ? UNREAD : one_group || lost ? CIRCLE : INVERTED;
+    named->ending = passed || named == late ? FINDING_UNREAD : one_group || lost ? FINDING_CIRCLE : FINDING_ORDER;
     return named;
 }
 

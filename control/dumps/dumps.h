@@ -36,37 +36,4 @@ void dump_drop_older(struct blackbox **boxes, size_t *count);
  * are. False: no memory. */
 bool dump_join(struct blackbox *const *boxes, size_t count);
 
-/* ---- Between the parts ---- */
-
-/* A Python pickle of plain values as JSON; what would make objects or call code is refused. NULL after error_note. */
-json_t *pickle_read(const void *bytes, size_t size, const char *path);
-
-struct dump {
-    const char *path;
-    uint64_t written;
-    const json_t *root;
-    struct blackbox **boxes;
-    size_t count;
-};
-
-/* A new box of nobody in particular, the dump's. NULL: no memory. */
-struct blackbox *dump_box(struct dump *dump, int rank);
-struct blackbox_comm *dump_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
-struct blackbox_op *dump_op(struct blackbox_comm *comm);
-/* This box's dump tells times, up to `newest`. It was written when its file was, if that can be: not before `newest`,
- * and not after `limit` (0: there is none), when the program would have ended. Else the box has no time. */
-void dump_clock(const struct dump *dump, struct blackbox *box, uint64_t newest, uint64_t limit);
-/* Text from outside, without control characters. */
-void dump_text(char *to, size_t size, const char *from);
-/* Members of an object, by name: 0, "" where there is none or it is of another kind. */
-uint64_t dump_number(const json_t *object, const char *name);
-const char *dump_string(const json_t *object, const char *name);
-
-bool recorder_knows(const json_t *root);
-tutti_result_t recorder_read(struct dump *dump);
-bool ncclx_knows(const json_t *root);
-tutti_result_t ncclx_read(struct dump *dump);
-bool ras_knows(const json_t *root);
-tutti_result_t ras_read(struct dump *dump);
-
 #endif

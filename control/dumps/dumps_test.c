@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of other libraries: what is found in them, and that hostile and truncated ones are refused. */
 #include "diagnosis/diagnosis.h"
-#include "dumps/dumps.h"
+#include "dumps/readers.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -4,7 +4,7 @@
  * still to come. It hands out texts of JSON; a file of them may hold the texts, or what is in them. Nobody says for
  * whom a rank waits: the others' dumps tell.
  */
-#include "dumps/dumps.h"
+#include "dumps/readers.h"
 
 #include "base/error.h"
 

@@ -4,7 +4,7 @@
  * documented in Python's pickletools. What makes objects or calls code is refused. Lists that hold themselves cannot be
  * made: what was fetched from the memo is never changed again.
  */
-#include "dumps/dumps.h"
+#include "dumps/readers.h"
 
 #include "base/error.h"
 

@@ -4,7 +4,7 @@
  * ranks do not answer. It does not say who waits: where numbers differ, those who have called most are taken to be in
  * their last call, and where ranks are missing, all.
  */
-#include "dumps/dumps.h"
+#include "dumps/readers.h"
 
 #include "base/error.h"
 

@@ -3,7 +3,7 @@
  * PyTorch's Flight Recorder, versions 2.x: what one rank has enqueued, one file each; the rank is the number at the end
  * of the file's name. GPUs carry out what it records: nobody says for whom a rank waits, the others' dumps tell.
  */
-#include "dumps/dumps.h"
+#include "dumps/readers.h"
 
 #include "base/clock.h"
 #include "base/error.h"

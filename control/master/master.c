@@ -14,13 +14,6 @@
 #define EVERY_NS  NS_PER_S
 #define SETTLE_MS 300 /* from an alarm to the look: what one host notices, others tell a moment later */
 
-uint64_t master_day(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* Said once, until something else is to be said. */
 static void complain(struct master *master)
 {

@@ -15,16 +15,6 @@ static const char type_text[] = "text/plain; charset=utf-8";
 static const char type_json[] = "application/json";
 static const char type_metrics[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-static bool is_silent(const struct job_host *host, uint64_t now)
-{
-    return now > host->heard + JOB_SILENT_NS;
-}
-
-static uint64_t since(uint64_t now, uint64_t then)
-{
-    return now > then ? now - then : 0;
-}
-
 /* ---- Text ---- */
 
 static void write_text(const struct master *master, FILE *out)
@@ -35,14 +25,15 @@ static void write_text(const struct master *master, FILE *out)
     for (size_t i = 0; i < master->ledger.count; i++)
         if (master->ledger.items[i].number) {
             fprintf(out, "\nverdict %" PRIu64 ", for %s\n", master->ledger.items[i].number,
-                    word_time(since(day, master->ledger.items[i].began)).text);
+                    word_time(master_since(day, master->ledger.items[i].began)).text);
             verdict_print(out, &master->ledger.items[i].finding);
         }
     fprintf(out, "\n%-24s %9s %10s %12s  %s\n", "HOST", "PROCESSES", "HEARD", "CLOCK", "NOTES");
     for (size_t i = 0; i < master->job.count; i++) {
         const struct job_host *host = &master->job.hosts[i];
-        fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count, word_time(since(now, host->heard)).text,
-                -(double)host->clock / 1e6, is_silent(host, now) ? " silent," : "");
+        fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count,
+                word_time(master_since(now, host->heard)).text, -(double)host->clock / 1e6,
+                master_silent(host, now) ? " silent," : "");
         fprintf(out, " from %s", host->way);
         if (host->unreadable)
             fprintf(out, ", %" PRIu32 " black boxes cannot be read", host->unreadable);
@@ -54,34 +45,6 @@ static void write_text(const struct master *master, FILE *out)
         fprintf(out, "Latest refusal: %s\n", master->complaint);
     fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares "
                  "clocks of two hosts.\n");
-}
-
-/* ---- JSON ---- */
-
-static json_t *host_json(const struct job_host *host, uint64_t now)
-{
-    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "from", host->way, "processes",
-                     (json_int_t)host->count, "heard_seconds", (double)since(now, host->heard) / 1e9,
-                     "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", is_silent(host, now), "unreadable",
-                     (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
-}
-
-json_t *master_state(const struct master *master)
-{
-    json_t *verdicts = json_array(), *hosts = json_array();
-    for (size_t i = 0; i < master->ledger.count; i++) {
-        const struct verdict *verdict = &master->ledger.items[i];
-        json_t *one = verdict->number ? verdict_json(&verdict->finding) : NULL;
-        if (!one)
-            continue;
-        json_object_set_new(one, "number", json_integer((json_int_t)verdict->number));
-        json_object_set_new(one, "began", json_real((double)verdict->began / 1e9));
-        json_array_append_new(verdicts, one);
-    }
-    for (size_t i = 0; i < master->job.count; i++)
-        json_array_append_new(hosts, host_json(&master->job.hosts[i], clock_ns()));
-    return json_pack("{s:i, s:I, s:o, s:o}", "version", 1, "total", (json_int_t)master->ledger.total, "verdicts",
-                     verdicts, "hosts", hosts);
 }
 
 static char *dump(json_t *value)
@@ -123,7 +86,7 @@ static void write_metrics(const struct master *master, FILE *out)
     uint64_t now = clock_ns();
     size_t silent = 0, processes = 0;
     for (size_t i = 0; i < master->job.count; i++) {
-        silent += is_silent(&master->job.hosts[i], now);
+        silent += master_silent(&master->job.hosts[i], now);
         processes += master->job.hosts[i].count;
     }
     head(out, "tutti_master_hosts", "gauge", "Hosts whose agents have reported");

@@ -37,13 +37,16 @@ struct master {
 
 /* CLOCK_REALTIME in ns. */
 uint64_t master_day(void);
+/* From `then` to `now`, both in ns; 0: it is later. */
+uint64_t master_since(uint64_t now, uint64_t then);
+bool master_silent(const struct job_host *host, uint64_t now);
 
 /* As serve.h wants them. intake.c: */
 void master_post(void *master, struct serve_request *request, const struct serve_post *post);
 void master_refusal(void *master, const char *from, const char *sentence);
 /* pages.c: */
 char *master_page(void *master, const char *url, const char **type);
-/* What /verdicts shows; with the lock. */
+/* state.c: what /verdicts shows; with the lock. */
 json_t *master_state(const struct master *master);
 /* picture.c: what the page draws, as JSON; without the lock. The caller's; NULL: no memory. */
 char *picture_page(struct master *master);

@@ -35,18 +35,6 @@ static struct wire_message calls_describe(const struct team *team, const struct 
     return head;
 }
 
-const char *calls_text(const struct wire_message *said, char *out, size_t size)
-{
-    char call[WIRE_CALL_TEXT];
-    wire_call_text(said->call, call, sizeof call);
-    if (said->tag.slice != WIRE_TAG_P2P)
-        snprintf(out, size, "%s (operation %u)", call, said->tag.seq);
-    else
-        snprintf(out, size, "%s %s (number %u between the two)", said->flags ? "the receive of" : "the send of", call,
-                 said->tag.round);
-    return out;
-}
-
 /* Each of the two wants the other's next call first. */
 static void cross(struct team *team, const struct op *op)
 {
@@ -60,30 +48,11 @@ static void cross(struct team *team, const struct op *op)
     team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
 }
 
-/* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last
- * collective. */
-static bool begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started)
-{
-    if (waits->tag.slice == WIRE_TAG_P2P)
-        return waits->tag.round < (waits->flags ? begun.sent : begun.received);
-    return waits->tag.seq <= started;
-}
-
-static struct wire_begun begun_with(const struct team *team, int peer)
-{
-    return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer]};
-}
-
-bool calls_begun(const struct team *team, const struct wire_message *waits)
-{
-    return begun(waits, begun_with(team, (int)waits->tag.from), team->calls.started);
-}
-
 /* What is on its way has been begun: then this rank merely waits. */
 static bool crosses(const struct team *team, const struct op *op)
 {
     const struct wire_message mine = calls_describe(team, op), *theirs = &team->calls.said;
-    return !calls_begun(team, theirs) && !begun(&mine, team->calls.begun, theirs->tag.seq);
+    return !calls_begun(team, theirs) && !calls_has_begun(&mine, team->calls.begun, theirs->tag.seq);
 }
 
 /* A collective that this rank has begun too: is it the same? */
@@ -115,7 +84,8 @@ static void miss(struct team *team, const struct wire_message *said)
     uint32_t from = said->tag.from;
     const char *does = does_instead(team, from);
     char call[CALLS_TEXT], sentence[TEAM_SENTENCE];
-    if (!does || begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
+    if (!does ||
+        calls_has_begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
         return;
     snprintf(sentence, sizeof sentence, "rank %d %s without the call that rank %u waits for in %s", team->rank, does,
              from, calls_text(said, call, sizeof call));
@@ -141,22 +111,6 @@ void calls_hear(struct team *team, const struct wire_message *said, const void *
     lock_release(&team->lock);
 }
 
-void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length)
-{
-    struct link *link;
-    if (!team_is_here(team, rank)) {
-        if (team_link(team, rank, &link) == TUTTI_SUCCESS)
-            link_call(link, head, body, length);
-        return;
-    }
-    list_each(node, &team->engine->teams)
-    {
-        struct team *sibling = list_entry(node, struct team, node);
-        if (sibling->id == team->id && sibling->rank == rank)
-            calls_hear(sibling, head, body);
-    }
-}
-
 void calls_wait(struct team *team, uint64_t now)
 {
     team->calls.say = now + SAY_AFTER;
@@ -170,7 +124,7 @@ void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;
     const struct wire_message mine = calls_describe(team, op);
-    const struct wire_begun with = begun_with(team, op->waiting);
+    const struct wire_begun with = calls_begun_with(team, op->waiting);
     if (calls->looks >= 0 && calls->said.tag.from == (uint32_t)op->waiting) {
         compare(team, &calls->said);
         if (calls->looks++ == 2 && crosses(team, op))
@@ -217,7 +171,7 @@ static const struct closed *find_closed(const struct engine *engine, const struc
 static bool comes(const struct closed *closed, const struct wire_message *said)
 {
     const struct wire_begun with = {closed->sent[said->tag.from], closed->received[said->tag.from]};
-    return !closed->failure && begun(said, with, closed->started);
+    return !closed->failure && calls_has_begun(said, with, closed->started);
 }
 
 /* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits

@@ -23,6 +23,8 @@ struct calls {
     struct wire_begun begun;           /* and what it has begun */
     _Atomic int looks; /* at it, in which nothing had moved; -1: nothing was said since this rank waits */
     struct circle circle;
+    /* calls_hear, for those of this process that say something: what says it stands below what hears it */
+    void (*hear)(struct team *team, const struct wire_message *said, const void *body);
 };
 
 /* Under the team's lock: a collective starts; a message with `peer` starts. */
@@ -41,8 +43,13 @@ void calls_wait(struct team *team, uint64_t now);
 void calls_look(struct team *team, const struct op *op, uint64_t now);
 /* A peer has said what it waits in, or answered: the body of WIRE_CALL or WIRE_BLOCKED. Under the engine's lock. */
 void calls_hear(struct team *team, const struct wire_message *said, const void *body);
-/* For circle.c: has this rank begun the call that another one waits for? To another rank, here or over its link. */
+/* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last
+ * collective. */
+bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started);
+struct wire_begun calls_begun_with(const struct team *team, int peer);
+/* Has this rank begun it? */
 bool calls_begun(const struct team *team, const struct wire_message *waits);
+/* To another rank, here or over its link. */
 void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length);
 #define CALLS_TEXT (WIRE_CALL_TEXT + 60)
 const char *calls_text(const struct wire_message *said, char *out, size_t size);

@@ -75,6 +75,7 @@ static tutti_result_t team_open_allocate(struct team *team, const struct wire_pr
     team->gone = calloc(n, sizeof *team->gone);
     team->sent = calloc(n, sizeof *team->sent);
     team->received = calloc(n, sizeof *team->received);
+    team->calls.hear = calls_hear;
     team->calls.sent = calloc(n, sizeof *team->calls.sent);
     team->calls.received = calloc(n, sizeof *team->calls.received);
     team->calls.looks = -1;

@@ -326,6 +326,7 @@ def check(root):
     yield from check_layers(root, every)
     yield from check_cycles(root, every)
     yield from order.check_order(root)
+    yield from order.check_circles(root)
     yield from order.check_names(root)
     yield from check_tables(root, code)
     yield from check_documents(root)
@@ -358,6 +359,8 @@ PLANTED = [
       "src/low/y2.h": HEAD + '#include "low/x.h"\n'}, "headers include each other"),
     ({"src/LAYERS": ROWS + "src/low/: a | d\n", "src/low/d.c": HEAD + "int d(void)\n{\n    return 0;\n}\n",
       "src/low/a.c": HEAD + '#include "low/a.h"\nint a(void)\n{\n    return d();\n}\n'}, "a.c: calls d of d.c"),
+    ({"src/LAYERS": ROWS + "src/low/: a d\n", "src/low/d.c": HEAD + "int d(void)\n{\n    return a();\n}\n",
+      "src/low/a.c": HEAD + '#include "low/a.h"\nint a(void)\n{\n    return d();\n}\n'}, "a.c, d.c call one another"),
     ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/d.c": HEAD + "static int d;\n"}, "has no place for d.c"),
     ({"src/LAYERS": ROWS + "src/low/: a | gone\n"}, "gone.c, which is not there"),
     ({"src/low/d.c": HEAD + "static int t(void)\n{\n    return 0;\n}\n",

@@ -15,6 +15,8 @@ OPAQUE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])
 FUNCTION = re.compile(r"^([A-Za-z_][\w \t\n*()]*?[ \t\n*])([A-Za-z_]\w*)\(([^;{}]*)\)\s*\n\{", re.M)
 TABLE = re.compile(r"^const struct \w+ (\w+)(?:\[\w*\])? = \{", re.M)
 NOT_NAMES = {"__attribute__", "if", "for", "while", "switch", "return", "sizeof"}
+# A word that is no member of a struct: those may have the name of a function.
+WORD = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*\b")
 APART = re.compile(r".*(_test|_fuzz)$|.*_testing|failover_")  # tests, and what only they are made of
 
 
@@ -48,7 +50,7 @@ def calls(root, folder):
     used = collections.defaultdict(lambda: collections.defaultdict(set))
     for stem, text in texts.items():
         own = {name for name, _ in functions(text)}
-        for word in set(re.findall(r"\b[A-Za-z_]\w*\b", text)) - own:
+        for word in set(WORD.findall(text)) - own:
             for other in owner.get(word, set()) - {stem}:
                 used[stem][other].add(word)
     return texts, used
@@ -81,6 +83,26 @@ def check_order(root):
                            f"which src/LAYERS puts above it")
 
 
+def cycles(edges):
+    """Sets of files that call one another in a circle."""
+    def reached(start):
+        seen, todo = set(), [start]
+        while todo:
+            more = set(edges.get(todo.pop(), ())) - seen
+            seen |= more
+            todo += more
+        return seen
+    far = {stem: reached(stem) for stem in edges}
+    return {frozenset(other for other in far[stem] if stem in far.get(other, ())) for stem in far if stem in far[stem]}
+
+
+def check_circles(root):
+    """Files of one group have no order, but do not call one another in a circle either."""
+    for folder in rows(root):
+        for circle in cycles(calls(root, folder)[1]):
+            yield f"{folder}/: {', '.join(stem + '.c' for stem in sorted(circle))} call one another in a circle"
+
+
 def check_names(root):
     """No name of a static function stands in two files of src. Others are alternatives of which one is built."""
     where = collections.defaultdict(set)
@@ -106,7 +128,7 @@ def main():
     if sys.argv[1:2] == ["--calls"]:
         return show(root, sys.argv[2])
     root = sys.argv[1] if len(sys.argv) > 1 else root
-    complaints = [*check_order(root), *check_names(root)]
+    complaints = [*check_order(root), *check_circles(root), *check_names(root)]
     print(*complaints, sep="\n", end="\n" if complaints else "")
     print(f"{len(complaints)} violations")
     return bool(complaints)

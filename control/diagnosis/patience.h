@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who stands still, and who may get on by itself: hang.c names, patience.c holds back. Private to the two. */
-#ifndef TUTTI_DIAGNOSIS_HANG_H
-#define TUTTI_DIAGNOSIS_HANG_H
+/* Who stands still, and may get on by itself. Private to the rules. */
+#ifndef TUTTI_DIAGNOSIS_PATIENCE_H
+#define TUTTI_DIAGNOSIS_PATIENCE_H
 
 #include "diagnosis/scene.h"
 
 /* One that stands still, with what decides which finding it belongs to. */
 struct victim {
     const struct member *member, *end;
-    enum ending ending;
+    enum finding_kind ending;
     uint64_t key, rank; /* whom it is about: a process, or a rank of a communicator */
 };
 
-/* Nanoseconds. */
-uint64_t waited(const struct member *waiter);
 /* The longest that this rank was away between two calls. */
 uint64_t longest_pause(const struct blackbox_comm *comm);
 /* It was away for about as long before: to save a checkpoint, to evaluate. */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thing that was found: its row, its culprit, its sentences. */
+#include "diagnosis/finding.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_RANKS 16
+
+static const struct finding_row rows[FINDING_KINDS] = {
+#define KIND(id, name, class, remedy) [FINDING_##id] = {name, CLASS_##class, remedy},
+#include "diagnosis/kinds.tbl"
+#undef KIND
+};
+
+const struct finding_row *finding_row(enum finding_kind kind)
+{
+    return &rows[kind];
+}
+
+const char *finding_class_name(enum finding_class class)
+{
+    static const char *const names[] = {"communication hang", "other hang", "communication slow", "other slow"};
+    return names[class];
+}
+
+bool finding_is_hang(enum finding_kind kind)
+{
+    return rows[kind].class == CLASS_COMMUNICATION_HANG || rows[kind].class == CLASS_OTHER_HANG;
+}
+
+const char *confidence_name(enum confidence confidence)
+{
+    static const char *const names[] = {"possible", "likely", "certain"};
+    return names[confidence];
+}
+
+static void append(char *text, size_t size, const char *format, va_list args)
+{
+    size_t used = strlen(text);
+    vsnprintf(text + used, size - used, format, args);
+}
+
+void say(struct finding *finding, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    append(finding->sentence, sizeof finding->sentence, format, args);
+    va_end(args);
+}
+
+void prove(struct finding *finding, const char *format, ...)
+{
+    if (finding->evidence_count == FINDING_EVIDENCE)
+        return;
+    va_list args;
+    va_start(args, format);
+    append(finding->evidence[finding->evidence_count++], FINDING_LINE, format, args);
+    va_end(args);
+}
+
+/* Ranks are known by their number among all: in the largest communicator of their process, of several the first. */
+static const struct blackbox_comm *world_of(const struct blackbox *box, const struct blackbox_comm *comm)
+{
+    const struct blackbox_comm *world = comm;
+    for (size_t i = 0; i < box->comm_count; i++)
+        if (box->comms[i].nranks > world->nranks && box->comms[i].state != WIRE_COMM_CLOSED)
+            world = &box->comms[i];
+    return world;
+}
+
+void say_who(struct finding *finding, const struct member *member)
+{
+    const struct blackbox_comm *world = world_of(member->box, member->comm);
+    say(finding, "rank %d", world->rank);
+    if (world->id != member->comm->id)
+        say(finding, " of %s", word_name(world));
+    if (member->box->header.pid)
+        say(finding, " (process %u%s%s%s", member->box->header.pid, member->group->one_host ? "" : " on ",
+            member->group->one_host ? "" : member->box->header.host, member->box->alive ? "" : ", dead");
+    if (world->id != member->comm->id)
+        say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank,
+            word_name(member->comm));
+    if (member->box->header.pid || world->id != member->comm->id)
+        say(finding, ")");
+}
+
+void list_rank(struct rank_list *list, int rank)
+{
+    size_t used = strlen(list->text);
+    if (list->count++ < SHOWN_RANKS && used + 12 < sizeof list->text) {
+        snprintf(list->text + used, sizeof list->text - used, " %d", rank);
+        list->named++;
+    }
+}
+
+const char *list_text(struct rank_list *list)
+{
+    size_t used = strlen(list->text);
+    if (list->count > list->named)
+        snprintf(list->text + used, sizeof list->text - used, " and %zu more", list->count - list->named);
+    list->named = list->count;
+    return list->text;
+}
+
+static struct finding *add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
+                           const struct blackbox_comm *comm, int rank)
+{
+    static struct finding spare; /* written and not read: saves its users a case */
+    struct finding *more =
+        findings->count < FINDINGS_MOST ? realloc(findings->items, (findings->count + 1) * sizeof *more) : NULL;
+    struct finding *finding = more ? &more[findings->count++] : &spare;
+    findings->items = more ? more : findings->items;
+    findings->left_out += !more;
+    *finding = (struct finding){
+        .kind = kind, .confidence = confidence, .culprit = {.rank = rank, .world_rank = rank, .peer = -1}};
+    if (comm) {
+        finding->culprit.comm = comm->id;
+        memcpy(finding->culprit.name, comm->name, sizeof comm->name);
+    }
+    return finding;
+}
+
+struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
+                            const struct member *about)
+{
+    struct finding *finding = add(findings, kind, confidence, about->comm, about->comm->rank);
+    finding->culprit.pid = about->box->header.pid;
+    finding->culprit.process = process_key(about->box);
+    finding->culprit.world_rank = world_of(about->box, about->comm)->rank;
+    memcpy(finding->culprit.host, about->box->header.host, sizeof finding->culprit.host);
+    return finding;
+}
+
+struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm,
+                                 int rank)
+{
+    return add(findings, kind, POSSIBLE, comm, rank);
+}
+
+bool finding_same_culprit(const struct finding *a, const struct finding *b)
+{
+    if (a->culprit.process || b->culprit.process)
+        return a->culprit.process == b->culprit.process && a->culprit.peer == b->culprit.peer;
+    return a->culprit.comm == b->culprit.comm && a->culprit.rank == b->culprit.rank &&
+           a->culprit.peer == b->culprit.peer;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules, in the order in which diagnosis_find asks them. */
+#ifndef TUTTI_DIAGNOSIS_RULES_H
+#define TUTTI_DIAGNOSIS_RULES_H
+
+#include "diagnosis/finding.h"
+
+void rule_calls(struct scene *scene, struct findings *findings);
+void rule_failures(struct scene *scene, struct findings *findings);
+void rule_joining(struct scene *scene, struct findings *findings);
+void rule_hang(struct scene *scene, struct findings *findings);
+void rule_slow(struct scene *scene, struct findings *findings);
+void rule_lanes(struct scene *scene, struct findings *findings);
+/* Where lanes went down though their processes live. */
+void rule_losses(struct scene *scene, struct findings *findings);
+void rule_delays(struct scene *scene, struct findings *findings);
+/* Makes a scene of its own: of this very moment. */
+void rule_starved(const struct snapshot *snapshot, struct findings *findings);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom each rank waits for. Private to the rules. */
+#ifndef TUTTI_DIAGNOSIS_WAITS_H
+#define TUTTI_DIAGNOSIS_WAITS_H
+
+#include "diagnosis/scene.h"
+
+/* Fills in next, end, ending and awaited of all. */
+void scene_follow(struct scene *scene);
+
+#endif
