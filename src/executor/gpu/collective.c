@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/collective.h"
+
 #include "base/error.h"
+#include "device/cuda/device.h"
 #include "device/type.h"
 #include "engine/failure.h"
 #include "engine/op.h"
+#include "engine/p2p.h"
+#include "executor/gpu/copy.h"
+#include "executor/gpu/exchange.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/order.h"
+#include "executor/gpu/peer_reduce.h"
+#include "executor/gpu/record.h"
+#include "executor/gpu/reduce.h"
+#include "executor/gpu/scratch.h"
+#include "executor/gpu/step.h"
+#include "executor/gpu/symmetric.h"
+#include "executor/staged/staged.h"
 #include "plan/steps.h"
 
 #include <stdlib.h>
@@ -174,7 +190,7 @@ static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstre
     }
 }
 
-tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream)
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream)
 {
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return gpu_refuses(gpu, true);
@@ -216,7 +232,7 @@ static bool next_round(const struct p2p_item *items, int count, bool *issued, st
     return any;
 }
 
-tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, gpu_stream_t stream)
+tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, CUstream stream)
 {
     struct kernel_exchange what;
     bool few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Large messages by copy engine: no kernel, no processor of the GPU (ICCL section 3.2). Several at a time, and chains
  * of them. */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/copy.h"
 
 #include "base/error.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/record.h"
+#include "executor/gpu/side.h"
+#include "executor/gpu/ticket.h"
+#include "executor/gpu/transfer.h"
 
 #define CHAIN_MOST 64 /* pieces of a chain */
 
@@ -117,7 +123,7 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
     int me = gpu->rank;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
-    order_more(gpu);
+    ticket_more(gpu);
     return gpu_copy(gpu, stream, device_address(what->recv[me]), device_address(what->send[me]), what->send_bytes[me]);
 }
 
@@ -166,7 +172,7 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
 {
     if (copies->count) {
         record_copies(gpu);
-        order_more(gpu);
+        ticket_more(gpu);
     }
     tutti_result_t result = gpu_copy_copy_all(gpu, copies);
     if (result == TUTTI_SUCCESS)

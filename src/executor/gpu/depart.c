@@ -5,14 +5,20 @@
  * behind all that came before. So nobody is told of a failure who has not one, and nobody waits for a rank that does
  * not come.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/depart.h"
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/failure.h"
+#include "executor/gpu/gone.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/step.h"
+#include "executor/gpu/ticket.h"
+#include "executor/gpu/undone.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define LOOK_US       20000 /* between two looks at what a rank that is gone may hold up */
@@ -20,31 +26,6 @@
 #define PATIENCE      25    /* looks at what waits for a rank that is gone, whose last words may be on their way */
 #define COME_MS       250   /* that a rank which leaves gives its peers to come to what it has issued */
 #define END_MS        5000  /* and, when they have come, to bring it to its end */
-
-bool depart_has(const struct gpu *gpu, int rank, struct departure *out)
-{
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
-    bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
-    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
-    *out = left ? (struct departure){theirs->culprit, (enum mailbox_cause)theirs->cause}
-                : (struct departure){rank, closed ? MAILBOX_CLOSED : MAILBOX_LOST};
-    return rank != gpu->rank && (left || closed || gone);
-}
-
-bool depart_any(const struct gpu *gpu)
-{
-    struct departure who;
-    bool any = false;
-    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
-        any = any || depart_has(gpu, rank, &who);
-    return any;
-}
-
-static void note_gone(struct gpu *gpu, int rank)
-{
-    if (!atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
-        mailbox_ring_others(gpu->mailbox, gpu->nranks, -1); /* but nobody */
-}
 
 /* Has a team failed of nothing else than that a rank takes part no more? That a process is gone may be heard from a
  * peer before it is seen here. */
@@ -54,13 +35,13 @@ static bool is_departure(struct gpu *gpu, const struct wire_abort *news, struct 
     if (news->culprit < 0 || news->culprit >= gpu->nranks)
         return false;
     if (is)
-        note_gone(gpu, news->culprit);
-    depart_has(gpu, news->culprit, who);
+        gone_note(gpu, news->culprit);
+    gone_is(gpu, news->culprit, who);
     for (int rank = 0; rank < gpu->nranks && !is; rank++) {
         const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
         is = atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == news->culprit;
         if (is)
-            depart_has(gpu, rank, who);
+            gone_is(gpu, rank, who);
     }
     return is;
 }
@@ -145,14 +126,14 @@ static void spread_losses(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
         if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire))
-            note_gone(gpu, rank);
+            gone_note(gpu, rank);
 }
 
 /* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */
 static int find_missing(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
-        if ((step->involves >> rank & 1) && depart_has(gpu, rank, who) && !step_is_served(gpu, step, rank))
+        if ((step->involves >> rank & 1) && gone_is(gpu, rank, who) && !step_is_served(gpu, step, rank))
             return rank;
     return -1;
 }
@@ -163,7 +144,7 @@ static bool is_hollow(const struct gpu *gpu, const struct mailbox_step *step, st
 {
     bool hollow = false;
     for (int rank = 0; rank < gpu->nranks && !step->kernel && !hollow; rank++)
-        hollow = (step->involves >> rank & 1) && depart_has(gpu, rank, who) && transfer_undone(gpu, rank) &&
+        hollow = (step->involves >> rank & 1) && gone_is(gpu, rank, who) && undone_with(gpu, rank) &&
                  !step_is_served(gpu, step, rank);
     return hollow;
 }
@@ -173,11 +154,11 @@ void depart_notice(struct gpu *gpu)
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     struct departure who;
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
-    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->departs.leaving) || !depart_any(gpu))
+    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->departs.leaving) || !gone_any(gpu))
         return;
     for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {
         const struct mailbox_step *step = &mine->step[at % MAILBOX_STEPS];
-        if (!order_is_over(gpu, step->ticket))
+        if (!ticket_is_over(gpu, step->ticket))
             return;
         if (is_hollow(gpu, step, &who)) {
             part(gpu, who);
@@ -194,7 +175,7 @@ static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
     uint32_t waits = mailbox_answer(mine);
     *gone = false;
     for (int rank = 0; rank < gpu->nranks && !*gone; rank++)
-        *gone = (waits >> rank & 1) && depart_has(gpu, rank, who);
+        *gone = (waits >> rank & 1) && gone_is(gpu, rank, who);
     mailbox_ask(mine);
     return waits != 0;
 }
@@ -234,7 +215,7 @@ static bool can_end(const struct gpu *gpu, const struct mailbox_step *step)
 
 /* Is what this rank has issued over, or is it time to give up the rest? Peers that have come to it need this rank's
  * kernels and copies. */
-static bool is_through(const struct gpu *gpu, struct depart_watch *watch)
+bool depart_is_through(const struct gpu *gpu, struct depart_watch *watch)
 {
     const struct mailbox_step *step = step_first(gpu, &watch->from);
     if (!step)
@@ -250,7 +231,7 @@ static bool is_through(const struct gpu *gpu, struct depart_watch *watch)
 
 static uint64_t look_at_leaving(struct gpu *gpu, struct depart_watch *watch)
 {
-    if (!is_through(gpu, watch))
+    if (!depart_is_through(gpu, watch))
         return LEAVE_LOOK_US;
     part(gpu, (struct departure){gpu->rank, MAILBOX_ABORTED});
     return 0;
@@ -264,12 +245,12 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
     if (atomic_load(&gpu->departs.leaving))
         return look_at_leaving(gpu, watch);
     bool refused = atomic_load_explicit(&gpu->departs.refused_call, memory_order_acquire);
-    const struct mailbox_step *step = refused || depart_any(gpu) ? step_first(gpu, &watch->from) : NULL;
+    const struct mailbox_step *step = refused || gone_any(gpu) ? step_first(gpu, &watch->from) : NULL;
     if (refused && (!step || !step->whole)) {
         depart_settle(gpu);
         return 0;
     }
-    if (!step && !(atomic_load(&gpu->order.captured) && depart_any(gpu)))
+    if (!step && !(atomic_load(&gpu->order.captured) && gone_any(gpu)))
         return 0;
     depart_look_at_waiting(gpu, watch, step);
     return LOOK_US;
@@ -288,36 +269,4 @@ void gpu_wait_left(struct gpu *gpu)
 {
     while (!atomic_load(&gpu->team->failed))
         usleep(LEAVE_LOOK_US / 5);
-}
-
-/* ---- The end of the process ---- */
-
-static pid_t owner;
-
-static bool still_busy(struct gpu *gpu, const void *unused)
-{
-    (void)unused;
-    return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->departs.at_exit);
-}
-
-/* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is
- * not called. */
-static void wait_at_exit(void)
-{
-    while (owner == getpid() && idle_any(still_busy, NULL))
-        usleep(LEAVE_LOOK_US);
-    if (owner == getpid())
-        scratch_exit();
-}
-
-static void register_exit(void)
-{
-    owner = getpid();
-    atexit(wait_at_exit);
-}
-
-void depart_at_exit(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, register_exit);
 }

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between ranks, one to and one from each at most: small ones by kernel, large ones by copy engine. */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/exchange.h"
+
+#include "executor/gpu/copy.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/layout.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/order.h"
 
 #define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
@@ -58,7 +66,7 @@ static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank && kernel_exchange_invites(what, what->recv_bytes[peer])) {
             what->invite[peer] = offer_invite(gpu, peer, what->recv[peer], what->recv_bytes[peer]);
-            settle_invited(gpu, what->invite[peer] ? 1u << peer : 0, what->recv[peer], what->recv_bytes[peer]);
+            opened_invited(gpu, what->invite[peer] ? 1u << peer : 0, what->recv[peer], what->recv_bytes[peer]);
         }
 }
 
@@ -75,7 +83,7 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
     what->lines_from = gpu->plan.forms.lines_from;
     what->lines_to = gpu->plan.forms.lines_to;
     what->invite_from = gpu->plan.forms.invite_from;
-    what->mappings = scratch_mappings(gpu);
+    what->mappings = layout_mappings(gpu);
     gpu_exchange_invite(gpu, what);
     kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);

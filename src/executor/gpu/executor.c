@@ -4,9 +4,22 @@
  * another, and GPUs whose data are staged through the host. Both are of one
  * kind, by which communicators make them.
  */
-#include "executor/gpu/internal.h"
-
 #include "base/param.h"
+#include "device/cuda/device.h"
+#include "engine/p2p.h"
+#include "executor/gpu/collective.h"
+#include "executor/gpu/depart.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/ledger.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/open.h"
+#include "executor/gpu/order.h"
+#include "executor/gpu/settle.h"
+#include "executor/gpu/symmetric.h"
+#include "executor/gpu/wait.h"
+#include "executor/staged/staged.h"
 
 #include <stdlib.h>
 
@@ -23,7 +36,7 @@ static tutti_result_t gpu_executor_prepare(struct executor *executor, const stru
 static tutti_result_t gpu_executor_issue(struct executor *executor, const struct call *call, void *owned,
                                          tutti_stream_t stream)
 {
-    tutti_result_t result = gpu_collective(gpu_of(executor), call, stream);
+    tutti_result_t result = gpu_collective(gpu_of(executor), call, (CUstream)stream);
     free(owned); /* counts and offsets: a launch has its own copy */
     return result;
 }
@@ -31,7 +44,7 @@ static tutti_result_t gpu_executor_issue(struct executor *executor, const struct
 static tutti_result_t gpu_executor_messages(struct executor *executor, const struct p2p_item *items, int count,
                                             tutti_stream_t stream)
 {
-    return gpu_p2p(gpu_of(executor), items, count, stream);
+    return gpu_p2p(gpu_of(executor), items, count, (CUstream)stream);
 }
 
 static tutti_result_t register_symmetric(struct executor *executor, void *buffer, size_t size, void **out)
@@ -50,12 +63,12 @@ static void unregister(struct executor *executor, void *registered)
 
 static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
-    return gpu_follow(gpu_of(executor), stream, before);
+    return gpu_follow(gpu_of(executor), (CUstream)stream, (CUstream)before);
 }
 
 static bool any_thread(struct executor *executor, tutti_stream_t stream)
 {
-    return gpu_any_thread(gpu_of(executor), stream);
+    return gpu_any_thread(gpu_of(executor), (CUstream)stream);
 }
 
 static tutti_result_t wait(struct executor *executor)
@@ -140,12 +153,18 @@ static const struct executor_ops staged_ops = {.name = "staged",
                                                .memory = memory,
                                                .close = close_gpu};
 
-struct executor *gpu_executor(struct gpu *gpu)
+static tutti_result_t open_executor(struct team *team, const struct executor_config *config, int mailbox,
+                                    struct executor **out)
 {
+    struct gpu *gpu;
+    tutti_result_t result = gpu_open(team, config, mailbox, &gpu);
+    if (result != TUTTI_SUCCESS)
+        return result;
     executor_init(&gpu->executor, gpu->staged ? &staged_ops : &gpu_ops, gpu->device->ordinal);
     gpu->executor.on_streams = true;
     gpu->executor.uses_team = gpu->staged != NULL;
-    return &gpu->executor;
+    *out = &gpu->executor;
+    return TUTTI_SUCCESS;
 }
 
 static struct executor_config defaults(void)
@@ -160,6 +179,6 @@ const struct executor_kind executor_gpu = {.name = "gpu",
                                            .defaults = defaults,
                                            .current_device = cuda_device_current,
                                            .create_shared = mailbox_create,
-                                           .open = gpu_open,
+                                           .open = open_executor,
                                            .memory_alloc = gpu_memory_alloc,
                                            .memory_free = gpu_memory_free};

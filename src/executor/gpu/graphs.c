@@ -6,10 +6,13 @@
  * and ends by recording it, which the driver does at each launch, and from the first capture on calls do the same.
  * Inside a graph operations follow one another by its edges.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/graphs.h"
 
 #include "base/error.h"
 #include "base/param.h"
+#include "device/cuda/device.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/ticket.h"
 
 static bool graphs_is_wanted(const struct gpu *gpu)
 {
@@ -24,7 +27,7 @@ static tutti_result_t record_the_past(struct gpu *gpu)
         result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.serial, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS && !gpu->graphs.tail)
         result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.tail, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result != TUTTI_SUCCESS || order_idle(gpu))
+    if (result != TUTTI_SUCCESS || ticket_idle(gpu))
         return result;
     result = cuda_check(gpu->cu->StreamWaitValue32(gpu->graphs.sounded, gpu->order.over_device,
                                                    atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),

@@ -4,96 +4,26 @@
  * peer. Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the
  * driver, in which it could be held up behind a call that waits for those very kernels.
  */
-#include "executor/gpu/patience.h"
+#include "executor/gpu/helper.h"
 
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/futex.h"
-#include "engine/failure.h"
 #include "engine/news.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "executor/gpu/depart.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/mixing.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/patience.h"
+#include "executor/gpu/settle.h"
+#include "executor/gpu/undone.h"
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between attempts to send descriptors; more and more */
 #define IDLE_US  (60u * 1000 * 1000)
 #define COPIES_MS                                                                                                      \
     5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
-#define PATIENCE_MS 500 /* for a peer that may have been lost to be known as such */
-
-tutti_result_t gpu_hear_failure(struct gpu *gpu)
-{
-    if (gpu->mailbox)
-        depart_notice(gpu);
-    const struct mailbox_failure *failure = gpu->mailbox ? &gpu->mailbox->failure : NULL;
-    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
-        return team_failure(gpu->team);
-    for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
-        usleep(1000); /* it is being written; or its writer was lost */
-    if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return team_failure(gpu->team);
-    return team_hear(gpu->team, &failure->news);
-}
-
-void gpu_tell_failure(struct gpu *gpu)
-{
-    struct mailbox *mailbox = gpu->mailbox;
-    uint32_t none = 0;
-    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) || depart_follow(gpu) ||
-        !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
-        return;
-    mailbox->failure.news = team_news(gpu->team);
-    atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
-    mailbox_ring_others(mailbox, gpu->nranks, gpu->rank);
-}
-
-/* Where all is staged through the host the team knows whose messages are still to come, and fails by itself. */
-tutti_result_t gpu_failure(struct gpu *gpu)
-{
-    struct departure who;
-    tutti_result_t result = gpu_hear_failure(gpu);
-    if (result != TUTTI_SUCCESS && gpu->staged)
-        staged_end_calls(gpu->staged);
-    if (result != TUTTI_SUCCESS || !gpu->mailbox)
-        return result;
-    if (atomic_load(&gpu->departs.leaving))
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d", gpu->rank, gpu->rank);
-    if (atomic_load(&gpu->departs.refused_call))
-        return depart_refuse(gpu, gpu->departs.refusal);
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        if (depart_has(gpu, rank, &who) && who.cause == MAILBOX_LOST)
-            return depart_refuse(gpu, who);
-    return TUTTI_SUCCESS;
-}
-
-tutti_result_t gpu_refuses(struct gpu *gpu, bool collective)
-{
-    return collective && gpu->staged && staged_takes(gpu->staged) ? TUTTI_SUCCESS : gpu_failure(gpu);
-}
-
-tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result)
-{
-    tutti_result_t failure = TUTTI_SUCCESS;
-    char sentence[sizeof gpu->team->cause.text];
-    if (result == TUTTI_SUCCESS)
-        return result;
-    snprintf(sentence, sizeof sentence, "%s", error_last());
-    for (int i = 0; i < PATIENCE_MS && failure == TUTTI_SUCCESS; i++) {
-        failure = gpu_failure(gpu);
-        usleep(1000);
-    }
-    return failure == TUTTI_SUCCESS ? error_set(result, "%s", sentence) : failure;
-}
-
-tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks)
-{
-    struct departure who;
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        if ((ranks >> rank & 1) && depart_has(gpu, rank, &who))
-            return depart_refuse(gpu, who);
-    return TUTTI_SUCCESS;
-}
 
 /*
  * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so.
@@ -106,7 +36,7 @@ static void helper_give_up(struct gpu *gpu, uint64_t *deadline)
     gpu_tell_failure(gpu);
     settle_reached(gpu);
     atomic_fetch_or(&gpu->mailbox->rank[gpu->rank].abort, KERNEL_GIVE_UP);
-    transfer_give_up(gpu, clock_passed(*deadline));
+    undone_let_go(gpu, clock_passed(*deadline));
 }
 
 static void *helper(void *argument)
@@ -138,12 +68,6 @@ static void *helper(void *argument)
     }
 }
 
-void helper_look_again(struct gpu *gpu)
-{
-    if (gpu->mailbox && (atomic_load(&gpu->team->failed) || depart_any(gpu)))
-        mailbox_ring(gpu->mailbox, gpu->rank);
-}
-
 /* Called by whoever learns of it, under any lock. */
 static void ring(void *argument)
 {
@@ -157,7 +81,6 @@ tutti_result_t helper_start(struct gpu *gpu)
     if (result != TUTTI_SUCCESS)
         return result;
     team_on_news(gpu->team, ring, depart_excuses, gpu);
-    depart_at_exit();
     return TUTTI_SUCCESS;
 }
 

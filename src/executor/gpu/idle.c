@@ -3,12 +3,15 @@
  * The executors of this process, and times when no call of this process is under way on any of its GPUs. What graphs
  * replay is not seen: it needs no host.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/idle.h"
+
+#include "device/cuda/device.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/ticket.h"
 
 static pthread_rwlock_t issuing =
     PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gone = PTHREAD_COND_INITIALIZER; /* visitors */
 static struct list gpus = {&gpus, &gpus};
 
 void idle_join(struct gpu *gpu)
@@ -22,8 +25,6 @@ void idle_leave(struct gpu *gpu)
 {
     pthread_mutex_lock(&lock);
     list_remove(&gpu->idle);
-    while (gpu->visitors)
-        pthread_cond_wait(&gone, &lock);
     pthread_mutex_unlock(&lock);
 }
 
@@ -43,7 +44,7 @@ bool idle_try(void)
         return false;
     bool idle = true;
     pthread_mutex_lock(&lock);
-    list_each(node, &gpus) idle = idle && order_idle(list_entry(node, struct gpu, idle));
+    list_each(node, &gpus) idle = idle && ticket_idle(list_entry(node, struct gpu, idle));
     pthread_mutex_unlock(&lock);
     if (!idle)
         pthread_rwlock_unlock(&issuing);
@@ -67,53 +68,4 @@ struct idle_view idle_look(void)
     }
     pthread_mutex_unlock(&lock);
     return view;
-}
-
-bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *argument)
-{
-    bool any = false;
-    pthread_mutex_lock(&lock);
-    list_each(node, &gpus) any |= says(list_entry(node, struct gpu, idle), argument);
-    pthread_mutex_unlock(&lock);
-    return any;
-}
-
-struct gpu *idle_visit(bool (*says)(const struct gpu *gpu, const void *argument), const void *argument)
-{
-    struct gpu *found = NULL;
-    pthread_mutex_lock(&lock);
-    list_each(node, &gpus)
-    {
-        struct gpu *other = list_entry(node, struct gpu, idle);
-        found = !found && says(other, argument) ? other : found;
-    }
-    if (found)
-        found->visitors++;
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
-struct member {
-    uint64_t team;
-    int rank;
-};
-
-static bool is_member(const struct gpu *gpu, const void *argument)
-{
-    const struct member *member = argument;
-    return gpu->mailbox && gpu->rank == member->rank && gpu->team->id == member->team;
-}
-
-struct gpu *idle_visit_rank(const struct gpu *gpu, int rank)
-{
-    struct member member = {gpu->team->id, rank};
-    return idle_visit(is_member, &member);
-}
-
-void idle_go(struct gpu *visited)
-{
-    pthread_mutex_lock(&lock);
-    if (!--visited->visitors)
-        pthread_cond_broadcast(&gone);
-    pthread_mutex_unlock(&lock);
 }

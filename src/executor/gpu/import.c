@@ -5,15 +5,26 @@
  * time. Closing an IPC handle does, and what is under way may need a peer's host, which may be held up in the same way:
  * it is put off until no call of this process is under way.
  */
-#include "executor/gpu/patience.h"
+#include "executor/gpu/import.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/here.h"
+#include "executor/gpu/idle.h"
+#include "executor/gpu/imported.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/patience.h"
+#include "executor/gpu/scratch.h"
+#include "executor/gpu/tell.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Between looks for memory that this process has freed and peers map; it may wait for a pause as long again. */
@@ -22,42 +33,21 @@
 #define ANSWER_US 50
 #define LOOK_US   1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
-#define NO_OFFER (-1) /* no kernel was told of it */
-
 /* ---- Closing ---- */
-
-void import_unmap(struct cuda_device *device, int rank, struct import *import)
-{
-    cuda_unimport(device, &import->handle, import->address);
-    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer, rank);
-    free(import);
-}
 
 static void close_one(struct gpu *gpu, struct import *import)
 {
-    if (import->offer != NO_OFFER)
+    if (import->offer != IMPORT_NO_OFFER)
         tell_no_more(gpu, import->peer, import->offer, import->number);
-    import_unmap(gpu->device, gpu->rank, import);
+    imported_unmap(gpu->device, gpu->rank, import);
 }
-
-static struct import *next_old(struct gpu *gpu)
-{
-    pthread_mutex_lock(&gpu->offers.lock);
-    struct list *node = list_pop(&gpu->offers.old);
-    if (!node)
-        atomic_store_explicit(&gpu->offers.any_old, false, memory_order_relaxed);
-    pthread_mutex_unlock(&gpu->offers.lock);
-    return node ? list_entry(node, struct import, node) : NULL;
-}
-
-static void make_old(struct gpu *gpu, struct import *import);
 
 /* Those that kernels may still store to stay. Returns whether there are any. */
 static bool close_all_old(struct gpu *gpu)
 {
     struct list busy;
     list_init(&busy);
-    for (struct import *import; (import = next_old(gpu));)
+    for (struct import *import; (import = imported_next_old(gpu));)
         if (tell_is_over(gpu, import))
             close_one(gpu, import);
         else
@@ -65,7 +55,7 @@ static bool close_all_old(struct gpu *gpu)
     bool any = !list_empty(&busy);
     pthread_mutex_lock(&gpu->offers.lock);
     for (struct list *node; (node = list_pop(&busy));)
-        make_old(gpu, list_entry(node, struct import, node));
+        imported_make_old(gpu, list_entry(node, struct import, node));
     pthread_mutex_unlock(&gpu->offers.lock);
     return any;
 }
@@ -79,24 +69,6 @@ bool import_close_old(struct gpu *gpu)
     bool left = close_all_old(gpu);
     idle_end();
     return left;
-}
-
-/* Under the executor's lock: from here on it is to be closed, and in no message. */
-static void make_old(struct gpu *gpu, struct import *import)
-{
-    list_push(&gpu->offers.old, &import->node);
-    atomic_store_explicit(&gpu->offers.any_old, true, memory_order_relaxed);
-}
-
-void import_put_off(struct gpu *gpu, int peer, const struct cuda_handle *handle, CUdeviceptr address)
-{
-    struct import *import = malloc(sizeof *import);
-    if (!import) /* it stays mapped */
-        return;
-    *import = (struct import){.peer = peer, .offer = NO_OFFER, .handle = *handle, .address = address};
-    pthread_mutex_lock(&gpu->offers.lock);
-    make_old(gpu, import);
-    pthread_mutex_unlock(&gpu->offers.lock);
 }
 
 /* ---- Mapping ---- */
@@ -126,7 +98,7 @@ static void replace(struct gpu *gpu, int peer, int offer)
     struct import *import = atomic_exchange(&gpu->offers.import[peer][offer], NULL);
     bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR && !import->told;
     if (import && !now)
-        make_old(gpu, import);
+        imported_make_old(gpu, import);
     pthread_mutex_unlock(&gpu->offers.lock);
     if (now)
         close_one(gpu, import);
@@ -185,7 +157,7 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
             if (!import || !is_stale(import, handle))
                 continue;
             atomic_store(&gpu->offers.import[peer][i], NULL);
-            make_old(gpu, import);
+            imported_make_old(gpu, import);
             any = true;
         }
     if (any)
@@ -217,7 +189,7 @@ static bool gpu_import_answer(struct gpu *gpu, int peer, int offer)
     replace(gpu, peer, offer);
     if (handle.how == CUDA_BY_DESCRIPTOR && (fd = gpu_import_take_descriptor(gpu, place->key)) == SHARED_NOT_YET)
         return false;
-    bool open = handle.how == CUDA_BY_IPC && idle_any(retire_stale, &handle);
+    bool open = handle.how == CUDA_BY_IPC && here_any(retire_stale, &handle);
     if (fd == SHARED_NO_ROOM)
         result = error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free; raise ulimit -n");
     else if (handle.how)
@@ -248,13 +220,6 @@ static bool answer_all(struct gpu *gpu)
     return left;
 }
 
-CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
-{
-    const struct import *import =
-        offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire) : NULL;
-    return import ? import->address : 0;
-}
-
 tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out)
 {
     const struct mailbox_offer *place = gpu_import_place_of(gpu, peer, (int)offer);
@@ -266,7 +231,7 @@ tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdevicept
         result = gpu_failure(gpu);
     }
     patience_end(gpu, peer);
-    *out = result == TUTTI_SUCCESS && gpu_import_is_answered(place) ? import_address(gpu, peer, offer) : 0;
+    *out = result == TUTTI_SUCCESS && gpu_import_is_answered(place) ? imported_address(gpu, peer, offer) : 0;
     return result;
 }
 
@@ -315,16 +280,4 @@ void import_stop(struct gpu *gpu)
     atomic_store(&gpu->importer_stops, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
     thread_end(&gpu->importer);
-}
-
-void import_take_all(struct gpu *gpu, struct list *out)
-{
-    for (struct import *import; (import = next_old(gpu));)
-        list_push(out, &import->node);
-    for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
-        for (int i = 0; i < MAILBOX_OFFERS; i++) {
-            struct import *import = atomic_exchange(&gpu->offers.import[peer][i], NULL);
-            if (import)
-                list_push(out, &import->node);
-        }
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/memory.h"
+#include "executor/gpu/gpu.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory: zeroed, by plain allocations, which a peer maps by nothing but an IPC handle; copied. */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/memory.h"
 
 #include "base/error.h"
+#include "device/cuda/device.h"
+#include "executor/gpu/gpu.h"
 
 /* On a stream of its own: the default stream would wait for the user's. */
 static tutti_result_t clear(const struct cuda_driver *cu, CUdeviceptr memory, size_t size)

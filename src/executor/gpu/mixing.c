@@ -7,12 +7,16 @@
  * part, as in helper.c. What copy engines would carry and kernels do, as it cannot be mapped, goes well for some time:
  * the caller, which counts messages, finds out when it has no place for another one.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/mixing.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "engine/failure.h"
+#include "executor/gpu/gone.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/ticket.h"
 
 #include <stdio.h>
 
@@ -211,7 +215,7 @@ static bool is_carried(const struct gpu *gpu, int peer, int end, uint32_t number
     _Static_assert(KERNEL_PLAIN_DEPTH + 1 < MAILBOX_POSTS && KERNEL_LINES_DEPTH + 1 < MAILBOX_POSTS, "but a few");
     const _Atomic uint32_t *first = &gpu->messages.first[end][peer][number % MIXING_MESSAGES];
     uint32_t last = atomic_load(&gpu->order.ticket);
-    return (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - last) <= 0 && order_is_over(gpu, last);
+    return (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - last) <= 0 && ticket_is_over(gpu, last);
 }
 
 void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)
@@ -219,6 +223,6 @@ void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)
     const struct mailbox_pair *pair = end ? &gpu->mailbox->pair[peer][gpu->rank] : &gpu->mailbox->pair[gpu->rank][peer];
     struct departure who;
     if (atomic_load_explicit(&gpu->mailbox->captured, memory_order_relaxed) && is_carried(gpu, peer, end, number) &&
-        is_behind(&pair->called[!end], number) && !depart_has(gpu, peer, &who))
+        is_behind(&pair->called[!end], number) && !gone_is(gpu, peer, &who))
         mixing_refuse(gpu, peer, gpu->rank);
 }

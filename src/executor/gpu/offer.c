@@ -4,12 +4,17 @@
  * mapped at the other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work
  * (import.c).
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/offer.h"
 
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 #include "engine/links.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/memory.h"
 #include "link/link.h"
 
 #include <fcntl.h>
@@ -17,6 +22,13 @@
 #include <unistd.h>
 
 #define INVITED_MOST (MAILBOX_OFFERS / 4 * 3) /* that kernels are invited to: the rest is for copy engines */
+
+/* A descriptor that goes to a peer when the link is there. */
+struct passed_fd {
+    struct list node;
+    int peer, fd;
+    uint64_t key;
+};
 
 static struct mailbox_offer *offer_place_of(const struct gpu *gpu, int peer, int offer)
 {
@@ -244,14 +256,14 @@ uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t by
     return invitation;
 }
 
-void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer)
+void offer_use(struct gpu *gpu, int peer, int offer, bool sends, uint32_t number)
 {
     pthread_mutex_lock(&gpu->offers.offering);
     struct offered *mine = &gpu->offers.offered[peer][offer];
-    if (transfer->sends)
-        mine->pulled = transfer->number;
+    if (sends)
+        mine->pulled = number;
     else
-        mine->pushed = transfer->number;
+        mine->pushed = number;
     pthread_mutex_unlock(&gpu->offers.offering);
 }
 

@@ -1,13 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a GPU executor: which GPUs are there, can they reach one another, and where their windows are. */
-#include "engine/workers.h"
+#include "executor/gpu/open.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "device/cuda/device.h"
 #include "device/cuda/nvml.h"
 #include "engine/collective.h"
-#include "executor/gpu/internal.h"
+#include "engine/workers.h"
+#include "executor/gpu/copy.h"
+#include "executor/gpu/exit.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/graphs.h"
+#include "executor/gpu/helper.h"
+#include "executor/gpu/here.h"
+#include "executor/gpu/idle.h"
+#include "executor/gpu/import.h"
+#include "executor/gpu/leave.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/record.h"
+#include "executor/gpu/scratch.h"
+#include "executor/gpu/side.h"
+#include "executor/gpu/symmetric.h"
+#include "executor/gpu/tell.h"
+#include "executor/gpu/wait.h"
+#include "executor/staged/staged.h"
 #include "wire/boxread.h"
 
 #include <stdlib.h>
@@ -231,7 +252,7 @@ static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *openin
         result = agree_on_windows(gpu, opening, reach_windows(gpu, opening->all), all);
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS && !*all)
-        scratch_give_back_windows(gpu);
+        leave_give_back_windows(gpu);
     return result;
 }
 
@@ -386,13 +407,15 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
         result = helper_start(gpu);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
+        exit_register();
         result = import_start(gpu);
+    }
     spend(opening, PART_HELPER);
     return result;
 }
 
-tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct executor **out)
+tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct gpu **out)
 {
     if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported",
@@ -411,6 +434,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     list_init(&gpu->offers.old);
     list_init(&gpu->symmetric.memories);
     list_init(&gpu->idle);
+    list_init(&gpu->near);
     pthread_mutex_init(&gpu->scratch.posting, NULL);
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
@@ -435,7 +459,9 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     record_open(gpu);
     tell_spent(gpu, &opening);
     idle_join(gpu);
-    *out = gpu_executor(gpu);
+    if (gpu->mailbox)
+        here_join(gpu);
+    *out = gpu;
     return TUTTI_SUCCESS;
 }
 
@@ -449,6 +475,7 @@ void gpu_close(struct gpu *gpu)
         if (gpu->order.over)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
         gpu_tell_failure(gpu);
+        here_leave(gpu);
         idle_leave(gpu);
         staged_close(gpu->staged, pinned);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
@@ -461,7 +488,7 @@ void gpu_close(struct gpu *gpu)
         graphs_close(gpu);
         if (gpu->graphs.sound)
             gpu->cu->EventDestroy(gpu->graphs.sound);
-        scratch_close(gpu, pinned);
+        leave_close(gpu, pinned);
         cuda_leave();
         cuda_device_release(gpu->device);
     }
@@ -473,12 +500,4 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->symmetric.lock);
     pthread_mutex_destroy(&gpu->offers.telling);
     free(gpu);
-}
-
-void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes)
-{
-    *device_bytes = *host_bytes = 0;
-    for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
-        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) +=
-            gpu->memory[row];
 }

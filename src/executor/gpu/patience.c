@@ -9,6 +9,10 @@
 
 #include "base/clock.h"
 #include "engine/watch.h"
+#include "executor/gpu/gone.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/step.h"
 
 #define LOOKS      16                /* in the time of the patience */
 #define LOOK_EVERY (50 * NS_PER_MS)  /* while an answer is waited for */
@@ -104,7 +108,7 @@ static bool patience_is_silent(const struct gpu *gpu, struct patience_watch *wat
 static bool is_elsewhere(const struct gpu *gpu, int rank)
 {
     struct departure who;
-    return rank != gpu->rank && !gpu->here[rank] && !depart_has(gpu, rank, &who);
+    return rank != gpu->rank && !gpu->here[rank] && !gone_is(gpu, rank, &who);
 }
 
 static uint64_t elapsed(struct patience_watch *watch)

@@ -3,7 +3,12 @@
 #ifndef TUTTI_EXECUTOR_GPU_PATIENCE_H
 #define TUTTI_EXECUTOR_GPU_PATIENCE_H
 
-#include "executor/gpu/internal.h"
+#include "device/cuda/kernels/kernels.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpu;
 
 /* What the helper knows, which looks again and again. */
 struct patience_watch {

@@ -4,9 +4,16 @@
  * GPUs address one another's. What cudaMalloc made these all reach; memory of pools, mapped pieces, managed and host
  * memory perhaps not: scratch then stands in for it on the rank that has it, and no other needs to know.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/peer_reduce.h"
 
 #include "base/param.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/order.h"
+#include "executor/gpu/scratch.h"
+#include "executor/gpu/symmetric.h"
+#include "executor/gpu/ticket.h"
 
 static bool has_result(const struct gpu *gpu, const struct call *call)
 {
@@ -40,7 +47,7 @@ tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const
     struct kernel_peer what = {.reduce = *reduce};
     tutti_result_t result = TUTTI_SUCCESS;
     if (call->coll != COLL_REDUCE_SCATTER && has_result(gpu, call))
-        settle_given(gpu, (1u << gpu->nranks) - 1, call->out, plan->bytes);
+        opened_given(gpu, (1u << gpu->nranks) - 1, call->out, plan->bytes);
     if (!gpu->plan.facts.loads)
         return reduce_symmetric(gpu, call, plan, &what, stream);
     bool brought = !memory_is_reached(gpu, call->in),
@@ -55,6 +62,6 @@ tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const
         result = order_launch(gpu, &plan->launch, call->type, &what.reduce.team, stream);
     if (result != TUTTI_SUCCESS || !fetched)
         return result;
-    order_more(gpu);
+    ticket_more(gpu);
     return gpu_copy(gpu, stream, device_address(call->out), device_address(what.reduce.out), plan->bytes);
 }

@@ -5,16 +5,21 @@
  * operation stays unfinished, it asks the kernel that may be spinning in it: who answers has come to it and waits for
  * peers.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/record.h"
 
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
 #include "device/type.h"
+#include "engine/p2p.h"
 #include "engine/team_open.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/ledger.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/ticket.h"
+#include "executor/staged/staged.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LOOK_US  20000  /* between two looks */
 #define SLOW_US  100000 /* while nothing ends */
@@ -56,7 +61,7 @@ static struct pending *pending_at(struct record *record, uint64_t index)
 /* The first that is not over. */
 static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
 {
-    while (head < tail && order_is_over(gpu, pending_at(gpu->record, head)->ticket))
+    while (head < tail && ticket_is_over(gpu, pending_at(gpu->record, head)->ticket))
         head++;
     return head;
 }
@@ -303,23 +308,16 @@ void record_returned(struct gpu *gpu, tutti_result_t result)
 
 /* ---- The ledger ---- */
 
-void record_memory(struct gpu *gpu, enum wire_memory row, size_t bytes)
-{
-    gpu->memory[row] += bytes;
-    trace_comm_memory(gpu->team->trace, row,
-                      gpu->memory[row] + (row == WIRE_MEMORY_TABLES ? team_memory(gpu->team) : 0));
-}
-
 static void write_ledger(struct gpu *gpu)
 {
     size_t windows = mailbox_size(gpu->nranks) - sizeof(struct mailbox);
-    record_memory(gpu, WIRE_MEMORY_TABLES, sizeof *gpu + (gpu->record ? sizeof *gpu->record : 0));
+    ledger_add(gpu, WIRE_MEMORY_TABLES, sizeof *gpu + (gpu->record ? sizeof *gpu->record : 0));
     if (gpu->staged)
-        record_memory(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
+        ledger_add(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
     else
-        record_memory(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
+        ledger_add(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
     if (gpu->plan.facts.in_host)
-        record_memory(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
+        ledger_add(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
 }
 
 /* ---- Life ---- */

@@ -5,7 +5,17 @@
  * some ranks share a process and others do not: one thread may issue for several, and the second step of one, if it is
  * staged, could fill the queue behind a kernel that waits for the next one's.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/reduce.h"
+
+#include "executor/gpu/exchange.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/layout.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/order.h"
+#include "executor/gpu/peer_reduce.h"
+#include "executor/gpu/scratch.h"
 #include "plan/steps.h"
 
 #include <string.h>
@@ -31,10 +41,10 @@ static void gpu_reduce_invite(struct gpu *gpu, const struct call *call, const st
         return;
     what->invites = what->takes | what->gives;
     what->sure = !gpu->order.capturing;
-    what->mappings = scratch_mappings(gpu);
+    what->mappings = layout_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (what->takes >> peer & 1)
-            settle_invited(gpu, (what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes)) ? 1u << peer : 0,
+            opened_invited(gpu, (what->invite[peer] = offer_invite(gpu, peer, call->out, plan->bytes)) ? 1u << peer : 0,
                            call->out, plan->bytes);
 }
 
@@ -46,7 +56,7 @@ static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const stru
         return;
     gpu->plan.reads = gpu->plan.reads == UINT32_MAX ? 2 : gpu->plan.reads + 1; /* odd and even ones take turns */
     what->reads = gpu->plan.reads;
-    what->mappings = scratch_mappings(gpu);
+    what->mappings = layout_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank)
             what->invite[peer] = offer_invite(gpu, peer, call->in, plan->given);

@@ -1,43 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Device memory that peers write to. A rank may be done with its executor while a peer's last kernel still tells it
- * something, so memory is freed only when every peer has closed, and at a quiet time; until then it waits in a list of
- * the process.
- */
-#include "executor/gpu/patience.h"
+/* Device memory that peers write to: made, described to them, and theirs reached. */
+#include "executor/gpu/scratch.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 #include "engine/failure.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gone.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/here.h"
+#include "executor/gpu/layout.h"
+#include "executor/gpu/ledger.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/patience.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LOOK_US   200   /* between looks for a descriptor, or for a link */
 #define ARRIVE_MS 30000 /* in which one comes: its sender has sent it */
-
-/*
- * What a closed executor leaves: peers' memory, to be unmapped when nothing is under way, and then its own, to be freed
- * when all peers have unmapped that. mailbox NULL: there was none.
- */
-struct deferred {
-    struct list node;
-    struct list imports;
-    struct mailbox *mailbox;
-    void *pinned[STAGED_PINNED];
-    int rank, nranks;
-    struct cuda_device *device;
-    const struct cuda_driver *cu;
-    CUdeviceptr window, bulk, stand_in, sealed;
-    bool registered, in_host;
-};
-
-static pthread_mutex_t deferred_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list all_deferred = {&all_deferred, &all_deferred};
-static _Atomic int deferred_left; /* in the list */
 
 static tutti_result_t scratch_make(struct gpu *gpu, size_t size, CUdeviceptr *out)
 {
@@ -48,40 +36,19 @@ static tutti_result_t scratch_allocate(struct gpu *gpu, enum wire_memory purpose
 {
     tutti_result_t result = scratch_make(gpu, size, out);
     if (result == TUTTI_SUCCESS)
-        record_memory(gpu, purpose, size);
+        ledger_add(gpu, purpose, size);
     return result;
-}
-
-/* Behind a window lie the pieces of staged messages, and behind these what only its owner touches. */
-static size_t mappings_begin(const struct gpu *gpu)
-{
-    size_t pieces = gpu->messages.stage ? (size_t)(gpu->nranks - 1) * MAILBOX_DEPTH : 0;
-    return (kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage + 255) & ~(size_t)255;
 }
 
 tutti_result_t scratch_window(struct gpu *gpu)
 {
-    size_t words = kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE, begin = mappings_begin(gpu);
+    size_t words = kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE, begin = layout_mappings_begin(gpu);
     tutti_result_t result = scratch_make(gpu, begin + sizeof(struct kernel_mappings), &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
-    record_memory(gpu, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
-    record_memory(gpu, WIRE_MEMORY_STAGING, begin - words);
+    ledger_add(gpu, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
+    ledger_add(gpu, WIRE_MEMORY_STAGING, begin - words);
     return TUTTI_SUCCESS;
-}
-
-struct kernel_mappings *scratch_mappings(const struct gpu *gpu)
-{
-    if (!gpu->scratch.window || gpu->plan.facts.in_host)
-        return NULL;
-    return (struct kernel_mappings *)(uintptr_t)(gpu->scratch.window + mappings_begin(gpu));
-}
-
-CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t piece)
-{
-    size_t place = (size_t)(peer < rank ? peer : peer - 1) * MAILBOX_DEPTH + piece % MAILBOX_DEPTH;
-    return device_address(gpu->kernels.window[rank]) + kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE +
-           place * gpu->messages.stage;
 }
 
 static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
@@ -95,7 +62,7 @@ static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scr
 static void deliver_now(struct gpu *gpu)
 {
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
-    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && !depart_any(gpu) && !clock_passed(deadline) &&
+    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && !gone_any(gpu) && !clock_passed(deadline) &&
            offer_deliver(gpu))
         usleep(LOOK_US);
 }
@@ -244,9 +211,9 @@ void scratch_answer(struct gpu *gpu)
 static void post_for_others(void)
 {
     struct gpu *other;
-    while ((other = idle_visit(is_waited_for, NULL))) {
+    while ((other = here_visit(is_waited_for, NULL))) {
         post_for(other);
-        idle_go(other);
+        here_go(other);
     }
 }
 
@@ -291,218 +258,4 @@ tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks)
         if ((ranks & ~gpu->scratch.bulk_taken) >> rank & 1)
             result = take_bulk_of(gpu, rank);
     return result;
-}
-
-/* ---- The end ---- */
-
-static bool all_unmapped(const struct deferred *old)
-{
-    for (int rank = 0; rank < old->nranks; rank++)
-        if (rank != old->rank && !atomic_load(&old->mailbox->rank[rank].unmapped))
-            return false;
-    return true;
-}
-
-static void put_back(struct deferred *old)
-{
-    pthread_mutex_lock(&deferred_lock);
-    list_push(&all_deferred, &old->node);
-    atomic_fetch_add(&deferred_left, 1);
-    pthread_mutex_unlock(&deferred_lock);
-}
-
-/* As reap(). */
-static void unmap(struct deferred *old)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda_enter(old->device);
-    old->cu->ThreadExchangeStreamCaptureMode(&mode);
-    for (struct list *node; (node = list_pop(&old->imports));)
-        import_unmap(old->device, old->rank, list_entry(node, struct import, node));
-    old->cu->ThreadExchangeStreamCaptureMode(&mode);
-    cuda_leave();
-    if (old->mailbox)
-        atomic_store(&old->mailbox->rank[old->rank].unmapped, 1);
-}
-
-/* Not under the list's lock: each of these calls waits for all work of the context, the user's too. */
-static void reap(struct deferred *old)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* freeing spoils no capture */
-    cuda_enter(old->device);
-    old->cu->ThreadExchangeStreamCaptureMode(&mode);
-    const CUdeviceptr all[] = {old->bulk, old->stand_in, old->window, old->sealed};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        cuda_memory_free(old->device, all[i]);
-    if (old->in_host)
-        old->cu->MemHostUnregister((char *)old->mailbox + mailbox_window(old->nranks, 0));
-    if (old->registered)
-        old->cu->MemHostUnregister(old->mailbox);
-    for (int i = 0; i < STAGED_PINNED; i++)
-        if (old->pinned[i])
-            old->cu->MemFreeHost(old->pinned[i]);
-    old->cu->ThreadExchangeStreamCaptureMode(&mode);
-    cuda_leave();
-    if (old->mailbox)
-        mailbox_unmap(old->mailbox, old->nranks);
-    cuda_device_release(old->device);
-    free(old);
-}
-
-static bool is_unmapped(const struct deferred *old)
-{
-    return !old->mailbox || atomic_load(&old->mailbox->rank[old->rank].unmapped);
-}
-
-/* One of GPU `mine`, or of one that is not among `used`, of which something can be done; out of the list. */
-static struct deferred *take_dead(int mine, uint64_t used)
-{
-    struct deferred *found = NULL;
-    pthread_mutex_lock(&deferred_lock);
-    list_each_safe(node, &all_deferred)
-    {
-        struct deferred *old = list_entry(node, struct deferred, node);
-        int device = old->device->ordinal;
-        if (found || (is_unmapped(old) && !all_unmapped(old)) || (device != mine && (used >> device & 1)))
-            continue;
-        list_remove(node);
-        atomic_fetch_sub(&deferred_left, 1);
-        found = old;
-    }
-    pthread_mutex_unlock(&deferred_lock);
-    return found;
-}
-
-/* Only where nothing is under way. What graphs replay is not seen: where there are any, nobody frees what is another
- * rank's to free. */
-static void reap_dead(int mine, bool closing)
-{
-    struct deferred *old;
-    struct idle_view view = idle_look();
-    while ((closing || !view.graphs) && (old = take_dead(mine, view.graphs ? view.devices : 0))) {
-        if (!is_unmapped(old))
-            unmap(old);
-        if (all_unmapped(old))
-            reap(old);
-        else
-            put_back(old);
-    }
-}
-
-static _Atomic bool
-    missed; /* somebody found another one at it, who may have passed by what it leaves, and has no later call perhaps */
-
-static bool may_reap(void)
-{
-    if (idle_try())
-        return true;
-    atomic_exchange(&missed, true);
-    return idle_try();
-}
-
-/*
- * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when
- * nothing is under way, and nothing begins meanwhile.
- */
-static void sweep(int mine, bool closing)
-{
-    do {
-        if (!atomic_load(&deferred_left) || !may_reap())
-            return;
-        reap_dead(mine, closing);
-        idle_end();
-    } while (atomic_exchange(&missed, false));
-}
-
-void scratch_sweep(struct gpu *gpu)
-{
-    sweep(gpu->device->ordinal, false);
-}
-
-static void give_back(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, bool imported,
-                      const unsigned char *address)
-{
-    if (imported)
-        import_put_off(gpu, peer, &theirs->handle, device_address(address) - (theirs->address - theirs->base));
-}
-
-void scratch_give_back_windows(struct gpu *gpu)
-{
-    for (int rank = 0; rank < gpu->nranks; rank++) {
-        give_back(gpu, rank, &gpu->scratch.windows[rank], gpu->scratch.window_imported[rank],
-                  gpu->kernels.window[rank]);
-        gpu->scratch.window_imported[rank] = false;
-    }
-}
-
-/* Until it can be freed. */
-static void leave(struct gpu *gpu, const struct deferred *what)
-{
-    struct cuda_device *device;
-    struct deferred *old = malloc(sizeof *old);
-    if (!old || cuda_device_acquire(gpu->device->ordinal, &device) != TUTTI_SUCCESS) {
-        free(old); /* the process keeps that memory to its end */
-        return;
-    }
-    *old = *what;
-    list_init(&old->imports);
-    if (old->mailbox)
-        import_take_all(gpu, &old->imports);
-    old->device = device;
-    old->cu = gpu->cu;
-    put_back(old);
-    sweep(gpu->device->ordinal, true);
-}
-
-/* Peers may write to it until they close. */
-static void leave_windows(struct gpu *gpu)
-{
-    scratch_give_back_windows(gpu);
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        give_back(gpu, rank, &gpu->scratch.bulks[rank], gpu->scratch.bulk_imported[rank], gpu->kernels.bulk[rank]);
-    /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
-    uint32_t open = 0;
-    atomic_store(&gpu->mailbox->rank[gpu->rank].closed, 1);
-    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
-    for (int rank = 0; rank < gpu->nranks; rank++, open = 0)
-        if (atomic_load(&gpu->team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone)) {
-            atomic_compare_exchange_strong(&gpu->mailbox->rank[rank].closed, &open, MAILBOX_REAPED);
-            atomic_store(&gpu->mailbox->rank[rank].unmapped, 1);
-        }
-    const struct deferred left = {.mailbox = gpu->mailbox,
-                                  .rank = gpu->rank,
-                                  .nranks = gpu->nranks,
-                                  .window = gpu->scratch.window,
-                                  .bulk = gpu->scratch.bulk,
-                                  .stand_in = gpu->scratch.stand_in,
-                                  .sealed = gpu->scratch.sealed,
-                                  .registered = gpu->mailbox_registered,
-                                  .in_host = gpu->plan.facts.in_host};
-    leave(gpu, &left);
-}
-
-void scratch_exit(void)
-{
-    pthread_mutex_lock(&deferred_lock);
-    list_each(node, &all_deferred)
-    {
-        struct deferred *old = list_entry(node, struct deferred, node);
-        if (old->mailbox)
-            atomic_store(&old->mailbox->rank[old->rank].unmapped, 1);
-    }
-    pthread_mutex_unlock(&deferred_lock);
-}
-
-void scratch_close(struct gpu *gpu, void *const pinned[STAGED_PINNED])
-{
-    struct deferred left = {.rank = gpu->rank};
-    bool any = false;
-    for (int i = 0; i < STAGED_PINNED; i++) {
-        left.pinned[i] = pinned[i];
-        any = any || pinned[i];
-    }
-    if (gpu->mailbox)
-        leave_windows(gpu);
-    if (any)
-        leave(gpu, &left);
 }

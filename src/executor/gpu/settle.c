@@ -5,44 +5,17 @@
  * the mailbox tells, whose words that GPU writes. So who gives up waits for that, for a bounded time, and then says
  * which memory may still be written.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/settle.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/step.h"
 
 #include <unistd.h>
 
 #define SETTLE_MS 5000 /* from when this rank gave up */
 #define LOOK_US   500
-
-void settle_call(struct gpu *gpu)
-{
-    gpu->departs.opening = (struct opened){.begin = 0};
-}
-
-static void open_to(struct gpu *gpu, uint32_t *ranks, uint32_t to, const void *memory, uint64_t bytes)
-{
-    struct opened *opening = &gpu->departs.opening;
-    if (!opening->bytes)
-        opening->begin = (uintptr_t)memory;
-    opening->bytes += bytes;
-    *ranks |= to;
-}
-
-void settle_given(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes)
-{
-    open_to(gpu, &gpu->departs.opening.given, ranks, memory, bytes);
-}
-
-void settle_invited(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes)
-{
-    open_to(gpu, &gpu->departs.opening.invited, ranks, memory, bytes);
-}
-
-void settle_issued(struct gpu *gpu, uint64_t step)
-{
-    gpu->departs.opened[step % MAILBOX_STEPS] = gpu->departs.opening;
-}
 
 /* Before this rank's kernels and streams are let go: which tell of what is over then no more. */
 void settle_reached(struct gpu *gpu)

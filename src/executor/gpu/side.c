@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What streams wait for and write: words of the mailbox. And streams of this rank beside users'. */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/side.h"
+
+#include "device/cuda/device.h"
+#include "executor/gpu/gpu.h"
 
 #include <string.h>
 

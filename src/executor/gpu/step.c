@@ -4,7 +4,13 @@
  * many messages it had exchanged with whom. Ranks call collectives in one order, and both ends count messages alike, so
  * a rank that waits can tell what one that is gone has done.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/step.h"
+
+#include "engine/p2p.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/ticket.h"
+#include "executor/staged/staged.h"
 
 static uint32_t step_everybody(const struct gpu *gpu)
 {
@@ -56,7 +62,7 @@ static void step_describe(struct gpu *gpu, const struct call *call)
 
 void step_collective(struct gpu *gpu, const struct call *call)
 {
-    settle_call(gpu);
+    opened_call(gpu);
     if (gpu->staged)
         return;
     gpu->step.collective = 1;
@@ -67,7 +73,7 @@ void step_collective(struct gpu *gpu, const struct call *call)
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 {
     uint32_t sends = 0, recvs = 0;
-    settle_call(gpu);
+    opened_call(gpu);
     if (gpu->staged)
         return;
     gpu->step.collective = 0;
@@ -91,7 +97,7 @@ void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
     gpu->step.kernel = kernel;
     gpu->step.whole = whole;
     mine->step[issued % MAILBOX_STEPS] = gpu->step;
-    settle_issued(gpu, issued);
+    opened_issued(gpu, issued);
     atomic_store_explicit(&mine->issued, issued + 1, memory_order_release);
 }
 
@@ -101,9 +107,9 @@ const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from)
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
     if (*from + MAILBOX_STEPS < issued)
         *from = issued - MAILBOX_STEPS;
-    if (order_idle(gpu))
+    if (ticket_idle(gpu))
         *from = issued;
-    while (*from < issued && order_is_over(gpu, mine->step[*from % MAILBOX_STEPS].ticket))
+    while (*from < issued && ticket_is_over(gpu, mine->step[*from % MAILBOX_STEPS].ticket))
         ++*from;
     return *from < issued ? &mine->step[*from % MAILBOX_STEPS] : NULL;
 }

@@ -5,12 +5,19 @@
  * ranks know that all could, so all take the same way; that a call uses such memory on all ranks, or on none, is the
  * user's promise (ncclCommWindowRegister() with NCCL_WIN_COLL_SYMMETRIC).
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/symmetric.h"
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
+#include "device/type.h"
 #include "engine/collective.h"
 #include "engine/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/import.h"
+#include "executor/gpu/offer.h"
+#include "executor/staged/staged.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,15 +5,19 @@
  * nothing else, when the buffer is mapped, and cleared before it is closed. Nothing waits for either: a kernel that
  * finds no word sends through slots.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/tell.h"
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/cuda/device.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/layout.h"
+#include "executor/gpu/side.h"
 
 /* Under the lock. A capture of this thread is not spoilt. */
 static tutti_result_t write_word(struct gpu *gpu, int peer, int offer, uint64_t word)
 {
-    struct kernel_mappings *mappings = scratch_mappings(gpu);
+    struct kernel_mappings *mappings = layout_mappings(gpu);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
     tutti_result_t result = side_make(gpu, &gpu->offers.teller);
@@ -32,7 +36,7 @@ void tell_mapping(struct gpu *gpu, int peer, int offer)
     const struct mailbox_offer *place = &gpu->mailbox->offer[peer][gpu->rank][offer];
     uint32_t wanted = atomic_load_explicit(&place->invited, memory_order_acquire);
     _Atomic uint32_t *told = &gpu->offers.told[peer][offer];
-    if (!wanted || *told == wanted || !gpu->cu->StreamWriteValue64 || !scratch_mappings(gpu))
+    if (!wanted || *told == wanted || !gpu->cu->StreamWriteValue64 || !layout_mappings(gpu))
         return;
     pthread_mutex_lock(&gpu->offers.telling);
     struct import *import = atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire);
@@ -97,7 +101,7 @@ static void log_counts(const struct gpu *gpu, struct kernel_mappings *counts)
 void tell_close(struct gpu *gpu)
 {
     static const size_t begin = offsetof(struct kernel_mappings, straight);
-    const char *mappings = (const char *)scratch_mappings(gpu);
+    const char *mappings = (const char *)layout_mappings(gpu);
     struct kernel_mappings counts;
     if (mappings && log_level() >= LOG_INFO &&
         gpu->cu->MemcpyAsync(device_address(&counts) + begin, device_address(mappings) + begin, sizeof counts - begin,

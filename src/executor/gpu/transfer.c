@@ -5,13 +5,26 @@
  * the copying, in either direction. So nobody has to come back to a message later, and a host that is stopped in the
  * driver stops no message.
  */
-#include "executor/gpu/internal.h"
+#include "executor/gpu/transfer.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
+#include "executor/gpu/failure.h"
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/here.h"
+#include "executor/gpu/imported.h"
+#include "executor/gpu/layout.h"
+#include "executor/gpu/memory.h"
+#include "executor/gpu/mixing.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/side.h"
+#include "executor/gpu/ticket.h"
 
 #define BYTES_PER_NS 390        /* of copies */
 #define LONG         (1u << 30) /* a sender waits no longer than for copies of so many bytes */
@@ -80,7 +93,7 @@ static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const st
                                   const struct mailbox_post *post)
 {
     CUdeviceptr mine = device_address(transfer->memory),
-                theirs = import_address(gpu, transfer->peer, post->offer) + post->address;
+                theirs = imported_address(gpu, transfer->peer, post->offer) + post->address;
     return gpu_copy(gpu, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
 }
 
@@ -129,14 +142,14 @@ static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstr
  * a queue. */
 static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post)
 {
-    struct gpu *peer = idle_visit_rank(gpu, transfer->peer);
+    struct gpu *peer = here_visit_rank(gpu, transfer->peer);
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
     cuda_enter(peer->device);
     tutti_result_t result =
         transfer_copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
     cuda_leave();
-    idle_go(peer);
+    here_go(peer);
     return result;
 }
 
@@ -217,7 +230,7 @@ static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfe
     if (result == TUTTI_SUCCESS)
         result = side_wait(gpu, side, &pair->freed, piece - MAILBOX_DEPTH);
     if (result == TUTTI_SUCCESS)
-        result = gpu_copy(gpu, side, scratch_stage(gpu, transfer->peer, gpu->rank, piece),
+        result = gpu_copy(gpu, side, layout_stage(gpu, transfer->peer, gpu->rank, piece),
                           device_address(transfer->memory + from), piece_bytes(gpu, transfer, from));
     if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(&pair->arriving, before);
@@ -233,7 +246,7 @@ static tutti_result_t transfer_take_piece(struct gpu *gpu, const struct transfer
     tutti_result_t result = side_wait(gpu, stream, &pair->arrived, piece);
     if (result == TUTTI_SUCCESS)
         result = gpu_copy(gpu, stream, device_address(transfer->memory + from),
-                          scratch_stage(gpu, gpu->rank, transfer->peer, piece), piece_bytes(gpu, transfer, from));
+                          layout_stage(gpu, gpu->rank, transfer->peer, piece), piece_bytes(gpu, transfer, from));
     return result == TUTTI_SUCCESS ? side_write(gpu, stream, &pair->freed, piece) : result;
 }
 
@@ -368,7 +381,7 @@ static tutti_result_t transfer_tell(struct gpu *gpu, struct transfer *transfer, 
     if (transfer->way == MAILBOX_STAGED || transfer->copies)
         return TUTTI_SUCCESS;
     if (transfer->way == MAILBOX_MAPPED)
-        offer_use(gpu, transfer->peer, (int)transfer->post.offer, transfer);
+        offer_use(gpu, transfer->peer, (int)transfer->post.offer, transfer->sends, transfer->number);
     return side_add_write(gpu, words, stream, transfer->sends ? &pair->at_send : &pair->at_recv, transfer->number);
 }
 
@@ -388,7 +401,7 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
     _Atomic uint32_t *count =
         transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
     struct mailbox_post *post = &transfer->post;
-    order_more(gpu);
+    ticket_more(gpu);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     atomic_store_explicit(count, transfer->number, memory_order_relaxed);
     atomic_store_explicit(&gpu->messages.first[end_of(transfer)][transfer->peer][transfer->number % MIXING_MESSAGES],
@@ -418,7 +431,7 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
               : transfer->by_kernel             ? "through scratch, by kernel"
                                                 : "through scratch");
     if (!transfer->sends && transfer->way != MAILBOX_STAGED)
-        settle_given(gpu, 1u << transfer->peer, transfer->memory, transfer->bytes);
+        opened_given(gpu, 1u << transfer->peer, transfer->memory, transfer->bytes);
     if (result == TUTTI_SUCCESS)
         result = transfer_tell(gpu, transfer, words, stream);
     atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
@@ -435,78 +448,4 @@ tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, st
     return transfer->sends
                ? side_add_wait(gpu, words, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1)
                : TUTTI_SUCCESS;
-}
-
-/* ---- When it comes to nothing ---- */
-
-/* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
-static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go,
-                        uint32_t value, bool at_once)
-{
-    uint32_t done = atomic_load(word);
-    uint64_t none = 0;
-    if ((int32_t)(value - done) <= 0 || (!at_once && (int32_t)(done - atomic_load(copying)) < 0))
-        return;
-    atomic_compare_exchange_strong(let_go, &none, 1ull << 32 | done); /* the other end looks at this behind its wait */
-    side_release(word, value);
-}
-
-static void release_ends(struct mailbox_pair *pair, uint32_t messages, uint32_t staged, bool at_once)
-{
-    release_end(&pair->pushed, &pair->pushing, &pair->let_go[0], messages, at_once);
-    release_end(&pair->pulled, &pair->pulling, &pair->let_go[1], messages, at_once);
-    release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, at_once);
-}
-
-/*
- * This rank's copies to a peer that has not come so far. They would write over what the peer still reads: its user's
- * buffer, pieces that belong to messages before. So they wait until the peer is gone, too; or, in scratch, until it has
- * read all that has come, and messages behind that count as undone.
- */
-static void release_copies(struct mailbox_pair *to, uint32_t messages, uint32_t pieces, bool gone)
-{
-    uint32_t arrived = atomic_load(&to->arrived);
-    uint64_t none = 0;
-    if (gone)
-        side_release(&to->at_recv, messages);
-    if (!gone && atomic_load(&to->freed) != arrived)
-        return;
-    if ((int32_t)(pieces - arrived) > 0)
-        atomic_compare_exchange_strong(&to->let_go[2], &none, 1ull << 32 | arrived);
-    side_release(&to->freed, pieces);
-}
-
-void transfer_give_up(struct gpu *gpu, bool at_once)
-{
-    struct departure who;
-    bool all_fail = atomic_load(&gpu->mailbox->failure.state) != 0;
-    for (int peer = 0; peer < gpu->nranks; peer++) {
-        struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
-        bool lost = at_once || atomic_load(&gpu->team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
-        uint32_t messages = atomic_load(&gpu->messages.sent[peer]),
-                 pieces = atomic_load(&gpu->messages.sent_pieces[peer]);
-        release_ends(to, messages, pieces, lost);
-        release_copies(to, messages, pieces, lost || all_fail || depart_has(gpu, peer, &who));
-        side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
-        release_ends(from, atomic_load(&gpu->messages.received[peer]),
-                     atomic_load(&gpu->messages.received_pieces[peer]), lost);
-    }
-}
-
-static bool transfer_is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32_t staged)
-{
-    bool undone = false;
-    for (int word = 0; word < 3; word++) {
-        uint64_t let_go = atomic_load(&pair->let_go[word]);
-        undone = undone || (let_go && (int32_t)((word == 2 ? staged : messages) - (uint32_t)let_go) > 0);
-    }
-    return undone;
-}
-
-bool transfer_undone(const struct gpu *gpu, int peer)
-{
-    return transfer_is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
-                              atomic_load(&gpu->messages.sent_pieces[peer])) ||
-           transfer_is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
-                              atomic_load(&gpu->messages.received_pieces[peer]));
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What communicators call. */
+#ifndef TUTTI_EXECUTOR_GPU_COLLECTIVE_H
+#define TUTTI_EXECUTOR_GPU_COLLECTIVE_H
+
+#include "device/cuda/driver.h"
+#include "tutti/tutti.h"
+
+struct call;
+struct gpu;
+struct p2p_item;
+
+/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is
+ * issued. */
+tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call);
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream);
+/* Sends and receives of one group, at the same time. */
+tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, CUstream stream);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large messages, by copy engine: several at a time, and chains of them. */
+#ifndef TUTTI_EXECUTOR_GPU_COPY_H
+#define TUTTI_EXECUTOR_GPU_COPY_H
+
+#include "executor/gpu/transfer.h"
+
+struct gpu;
+
+/* Of a group: none waits for another. Of a collective: they may. Of one that none ends before all have come to it. */
+enum exchange { EXCHANGE_GROUP, EXCHANGE_COLLECTIVE, EXCHANGE_ALL };
+
+/* Messages of an exchange that copy engines carry. */
+struct copies {
+    struct transfer list[2 * KERNEL_RANKS];
+    int count;
+    enum exchange kind;
+    struct side_words words; /* that the user's stream has yet to write */
+};
+
+/* `ways`: bits of the peers to which and from which messages are to go this way; of those that go after all, as buffers
+ * that peers have not mapped yet are left to the kernel. Nothing of them comes behind what is put into the stream from
+ * here on; what peers wait for may be. */
+tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
+                          CUstream stream, struct copies *copies);
+/* What a rank has for itself, and the stream waits for all. */
+tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
+                        CUstream stream);
+tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
+                          int after, CUstream stream);
+/* Of all streams beside the user's: waits for what is in them; ends them. */
+tutti_result_t copy_drain(struct gpu *gpu);
+void copy_close(struct gpu *gpu);
+
+#endif

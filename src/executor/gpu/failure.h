@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an executor has failed of. */
+#ifndef TUTTI_EXECUTOR_GPU_FAILURE_H
+#define TUTTI_EXECUTOR_GPU_FAILURE_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpu;
+
+/* The team's failure; asked before every issue, and while waiting for a peer's host. */
+tutti_result_t gpu_failure(struct gpu *gpu);
+/* Likewise, of a call: where all is staged some collectives may still be issued. */
+tutti_result_t gpu_refuses(struct gpu *gpu, bool collective);
+/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little
+ * later. Success stays. */
+tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result);
+/* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined
+ * data. Peers tell before they let go what waits for words or data. */
+tutti_result_t gpu_hear_failure(struct gpu *gpu);
+/* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
+void gpu_tell_failure(struct gpu *gpu);
+/* An error if one of these takes part no more: it will not take what this rank sends. */
+tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks);
+
+#endif

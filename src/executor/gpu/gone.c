@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ranks take part no more, as the mailbox and the team say. */
+#include "executor/gpu/gone.h"
+
+#include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
+
+bool gone_is(const struct gpu *gpu, int rank, struct departure *out)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
+    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
+    *out = left ? (struct departure){theirs->culprit, (enum mailbox_cause)theirs->cause}
+                : (struct departure){rank, closed ? MAILBOX_CLOSED : MAILBOX_LOST};
+    return rank != gpu->rank && (left || closed || gone);
+}
+
+bool gone_any(const struct gpu *gpu)
+{
+    struct departure who;
+    bool any = false;
+    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
+        any = any || gone_is(gpu, rank, &who);
+    return any;
+}
+
+void gone_note(struct gpu *gpu, int rank)
+{
+    if (!atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
+        mailbox_ring_others(gpu->mailbox, gpu->nranks, -1); /* but nobody */
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU executor: the GPUs of one host that a communicator's ranks own, one each, and that write into one another's
+ * memory. What a team is to host memory it is to device memory: it carries out collectives, in the order of CUDA
+ * streams, and never makes a caller wait for a peer's work. docs/executor.md. Each file has a header for what it does;
+ * this one has what it does it to.
+ */
+#ifndef TUTTI_EXECUTOR_GPU_GPU_H
+#define TUTTI_EXECUTOR_GPU_GPU_H
+
+#include "base/thread.h"
+#include "engine/team.h"
+#include "executor/gpu/depart.h"
+#include "executor/gpu/graphs.h"
+#include "executor/gpu/imported.h"
+#include "executor/gpu/mixing.h"
+#include "executor/gpu/offer.h"
+#include "executor/gpu/opened.h"
+#include "executor/gpu/ticket.h"
+#include "plan/plan.h"
+#include "wire/blackbox.h"
+
+#include <pthread.h>
+
+struct record;
+struct staged;
+
+/* The last plan that was made. */
+struct planned {
+    bool made, symmetric;
+    unsigned element; /* bytes */
+    struct plan plan;
+};
+
+/* The choice of ways: src/plan. */
+struct gpu_plan {
+    struct plan_facts facts;               /* from these */
+    struct plan_rules rules;               /* and these */
+    struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
+    struct plan_forms forms;               /* of messages */
+    uint32_t reads;                        /* launches whose contributions are read: their last number */
+    struct way_flows flows;                /* what this rank does in each collective, as it was last carried out */
+};
+
+/* scratch.c: memory that peers write to. */
+struct gpu_scratch {
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
+    bool by_descriptor;                 /* peers map it so, as some could not open IPC handles */
+    CUdeviceptr sealed;                 /* the window that these were of */
+    struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
+    pthread_mutex_t posting; /* of bulk, by who calls, or waits in a call of another communicator */
+    _Atomic bool bulk_posted;
+    uint32_t bulk_taken; /* ranks whose bulk this one has reached */
+};
+
+/* transfer.c, copy.c: messages and pieces by copy engine, by peer; the helper reads their numbers when the team has
+ * failed. */
+struct gpu_messages {
+    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS],
+        received_pieces[KERNEL_RANKS];
+    /* of the operations in which the latest were called, [0] of those sent, the first ticket; by number */
+    _Atomic uint32_t first[2][KERNEL_RANKS][MIXING_MESSAGES];
+    CUevent mark;                   /* where a stream stood */
+    CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
+    bool pushes;                    /* within a process they push all, on the sender's GPU */
+    uint64_t wait;                  /* percent of the time of its copies that a sender waits for the receiver's call */
+    size_t stage;                   /* bytes of a piece of a staged message; 0: there are none */
+};
+
+/* offer.c, import.c: users' buffers that peers map, and peers' that are mapped here. */
+struct gpu_offers {
+    struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
+    uint64_t used;
+    pthread_mutex_t offering;                                    /* guards `offered`, for calls and the importer */
+    struct import *_Atomic import[KERNEL_RANKS][MAILBOX_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
+    pthread_mutex_t lock;        /* guards descriptors under way, old imports, and what imports become old */
+    struct list passed_fds, old; /* old: what is to be closed when nothing is under way */
+    _Atomic bool any_old;
+    uint32_t invited[KERNEL_RANKS];                      /* how many of each peer's */
+    pthread_mutex_t telling;                             /* guards what follows */
+    _Atomic uint32_t told[KERNEL_RANKS][MAILBOX_OFFERS]; /* numbers of offers that kernels know; 0: none */
+    CUstream teller;
+};
+
+/* depart.c: ranks that take part no more, this one among them. settle.c: what they may still do to this one. */
+struct gpu_departs {
+    _Atomic bool leaving;      /* aborted: nothing begins any more, what is under way may end */
+    _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
+    struct departure refusal;
+    struct depart_watch at_exit;
+    _Atomic bool parted;                          /* the team's failure is no news to peers but by the mailbox */
+    _Atomic uint32_t awaited;                     /* bits of ranks for whose hosts a call waits */
+    struct opened opening, opened[MAILBOX_STEPS]; /* of the call that is issued; of steps */
+    uint32_t reached;                             /* the last ticket that was over when this rank gave up */
+    uint64_t patient;                             /* so long it waits for peers to end what stores to it */
+    _Atomic bool given_up;                        /* it has */
+};
+
+/* symmetric.c: memory that all ranks have registered and mapped. */
+struct gpu_symmetric {
+    pthread_mutex_t lock; /* guards the list */
+    struct list memories;
+    _Atomic int count;
+};
+
+struct gpu {
+    struct executor executor;
+    struct team *team;
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    int rank, nranks;
+    bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    struct staged
+        *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` and `graphs` */
+    struct gpu_order order;
+    struct gpu_graphs graphs;
+
+    struct mailbox *mailbox;
+    bool mailbox_registered;
+    CUdeviceptr mailbox_device;
+    struct kernel_team kernels;       /* what every launch takes */
+    struct mailbox_step step;         /* of the call that is being issued: step.c */
+    struct record *record;            /* NULL: there is no black box */
+    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
+    struct gpu_plan plan;
+    struct gpu_scratch scratch;
+    struct gpu_messages messages;
+    struct gpu_offers offers;
+    struct gpu_symmetric symmetric;
+    struct gpu_departs departs;
+
+    struct list idle; /* in the process's list of what may be under way */
+    struct list near; /* in the process's list of GPU executors: here.c */
+    int visitors;     /* others that act on this executor; guarded by that list's lock */
+
+    struct thread helper, importer;
+    _Atomic bool stop, importer_stops;
+};
+
+static inline CUdeviceptr device_address(const void *pointer)
+{
+    return (CUdeviceptr)(uintptr_t)pointer;
+}
+
+static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)
+{
+    return gpu->mailbox_device + (CUdeviceptr)((const char *)word - (const char *)gpu->mailbox);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mapping peers' buffers, by a thread of its own. */
+#ifndef TUTTI_EXECUTOR_GPU_IMPORT_H
+#define TUTTI_EXECUTOR_GPU_IMPORT_H
+
+#include "device/cuda/driver.h"
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpu;
+
+tutti_result_t import_start(struct gpu *gpu);
+void import_stop(struct gpu *gpu);
+/* Where a buffer is that has just been offered: waits until that is answered. 0: it cannot be mapped. */
+tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out);
+/* Closes old ones if nothing is under way. Returns whether some are left. */
+bool import_close_old(struct gpu *gpu);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that all ranks register together, and map. */
+#ifndef TUTTI_EXECUTOR_GPU_SYMMETRIC_H
+#define TUTTI_EXECUTOR_GPU_SYMMETRIC_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct call;
+struct gpu;
+struct symmetric;
+
+/* Collective, and waits for peers. NULL, also at a success: some rank could not map all, or none needs to. */
+tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct symmetric **out);
+void symmetric_close(struct gpu *gpu, struct symmetric *symmetric);
+void symmetric_close_all(struct gpu *gpu);
+/* Does the reduction's memory lie in such? Then it does on all ranks. */
+bool symmetric_holds(struct gpu *gpu, const struct call *call);
+/* Where the memory that holds it begins on each rank, as this one addresses it; all 0: it lies in none. */
+void symmetric_bases(struct gpu *gpu, const void *memory, size_t bytes, uint64_t *base);
+
+#endif
