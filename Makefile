@@ -11,7 +11,8 @@ CHECK_PACKAGES := clang clang-format-14? libclang-rt-dev gcc-aarch64-linux-gnu l
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
   prometheus python3-prometheus-client openssl chromium libnss3-tools cmake postgresql debhelper dh-python chrpath \
-  openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch slurmctld slurmd slurm-client munge zsh fish
+  openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch slurmctld slurmd slurm-client munge zsh fish \
+  python3-markdown-it
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 WHEEL_PACKAGES := python3-venv
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
