@@ -24,6 +24,7 @@ except ImportError:
 RULES = "docs/style/rules"
 END = re.compile(r"(?<=[.?!:])[\"')*_]*\s+")
 WORD = re.compile(r"[^\W_][\w'./%+-]*")
+ROW = re.compile(r"\d[\d.,]*(?: / \d[\d.,]*)+")
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
 SHOWN = 60  # characters of a sentence in a message
 
@@ -102,7 +103,7 @@ def sentences(first, text):
 
 def wrong_with(rules, sentence):
     """What the rules say against a sentence."""
-    words = len(WORD.findall(sentence))
+    words = len(WORD.findall(ROW.sub("N", sentence)))
     if words > rules.limits["words"]:
         yield f"{words} words, of {rules.limits['words']} at most"
     for kind, pattern, advice, _ in rules.patterns:
@@ -144,6 +145,7 @@ def check(root):
 CLEAN = """# A page
 
 For a reader. A rank waits 30 s for its peers; a ratio above 1 is good.
+It takes 1.5 s, and with one and two and three and four and five and six and seven and eight 1 / 2 / 3 / 4 / 5 / 6 s.
 Who waits for whom? `Who knows such code` is code, and a picture such as this one is allowed.
 
     Who is in a block of code is no prose, as long as nobody reads it, and such lines may be long. {long}
