@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti-agent, which `tutti agent` runs: tells the master of a job what the black boxes of this host hold. */
-#include "cli.h"
-#include "door.h"
+#include "cli/cli.h"
+#include "cli/door.h"
 
-#include "options.h"
+#include "cli/options.h"
 
 #include "agent/agent.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti diagnose: two looks at black boxes and their processes, and who is to blame. */
-#include "trace.h"
-#include "options.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/options.h"
 
 #include "base/clock.h"
 #include "base/param.h"
 #include "base/parse.h"
 #include "diagnosis/process.h"
+#include "diagnosis/words.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>

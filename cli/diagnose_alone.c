@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti diagnose as a program of its own, for hosts without tutti: linked statically, it needs nothing else. */
-#include "trace.h"
+#include "cli/trace.h"
 
 #include "base/standard.h"
 #include "tutti/tutti.h"

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti diagnose on real processes with real black boxes: stopped, traced, in a namespace of their own, dead, copied.
  */
-#include "trace_stage.h"
+#include "cli/cli.h"
+#include "cli/trace_stage.h"
 
+#include <jansson.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti doctor: what of this machine is not as the library wants it, what that costs, and what to type against it. */
-#include "doctor.h"
-#include "cli.h"
-#include "options.h"
+#include "cli/doctor.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/affinity.h"
 #include "base/guess.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "cli/trace_values.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

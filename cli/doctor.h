@@ -7,7 +7,7 @@
 #ifndef TUTTI_CLI_DOCTOR_H
 #define TUTTI_CLI_DOCTOR_H
 
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include "topology/topology.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs with their driver and links, and RDMA devices with their addresses. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
 #include "base/error.h"
 #include "base/load.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: room for black boxes, memory that ranks share, reading one another's memory, locking it, the size of pages.
  */
-#include "doctor.h"
+#include "cli/doctor.h"
 
 #include "base/param.h"
+#include "cli/trace_text.h"
 
 #include <errno.h>
 #include <fcntl.h>

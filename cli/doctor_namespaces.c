@@ -4,7 +4,7 @@
  * share what ranks of one host need. A network namespace makes ranks take each other for ranks of other hosts; PID and
  * user namespaces keep them from reading each other's memory; what the IPC namespace holds nobody uses.
  */
-#include "doctor.h"
+#include "cli/doctor.h"
 
 #include "diagnosis/process.h"
 #include "wire/boxfile.h"

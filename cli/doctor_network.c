@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Network: which interfaces are used, the length of their packets, TCP's buffers and queues. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
 #include "base/error.h"
 #include "base/net.h"

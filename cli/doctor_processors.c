@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processors, their quota, clocks, descriptors, and the parameters. */
-#include "doctor.h"
+#include "cli/doctor.h"
 
 #include "base/affinity.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "base/ticks.h"
+#include "diagnosis/words.h"
 #include "wire/boxfile.h"
 
 #include <errno.h>

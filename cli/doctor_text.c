@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the checks of tutti doctor say what they found. */
-#include "doctor.h"
+#include "cli/doctor.h"
+#include "diagnosis/words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

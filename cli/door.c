@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "door.h"
+#include "cli/door.h"
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti env: the parameters, as they are in force here, or as the page docs/parameters.md. */
-#include "cli.h"
-#include "options.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/guess.h"
 #include "base/param.h"

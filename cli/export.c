@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti export: metrics of all processes of this host for Prometheus, once or over HTTP. */
-#include "export.h"
-#include "cli.h"
-#include "options.h"
+#include "cli/export.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/clock.h"
 #include "base/param.h"

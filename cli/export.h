@@ -3,7 +3,7 @@
 #ifndef TUTTI_CLI_EXPORT_H
 #define TUTTI_CLI_EXPORT_H
 
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #define EXPORT_MOST 1024 /* processes with series of their own; the others are only counted */
 
@@ -71,6 +71,9 @@ struct export_writer {
 /* `name` without "tutti_" and without the suffix of its samples, which `type` brings: counter, info, gauge, histogram.
  */
 void export_family(const struct export_writer *w, const char *name, const char *type, const char *text);
+/* The begin of a sample, with the labels of its process; one more label. */
+void export_open(const struct export_writer *w, const char *name, const struct export_process *process);
+void export_label(FILE *out, const char *name, const char *value);
 /* The begin of a sample, with the labels of its process and `more` labels, "" for none, up to its value. */
 void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
                    const char *more);

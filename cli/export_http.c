@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP side of tutti export. libmicrohttpd is loaded when it is needed, so that the program starts without. */
-#include "cli.h"
-#include "export.h"
+#include "cli/cli.h"
+#include "cli/export.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -4,70 +4,16 @@
  * which calls a counter's family by the name of its sample. Names end with their unit, in base units. Labels are
  * bounded: names of programs, ranks, slots, and words of our own tables.
  */
-#include "export.h"
+#include "cli/export.h"
+#include "cli/trace.h"
+#include "cli/trace_text.h"
+#include "diagnosis/diagnosis.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- families and samples ---- */
-
-/* The unit that a name ends with; NULL: none. */
-static const char *unit_of(const char *name)
-{
-    static const char *const units[] = {"bytes", "seconds", "bytes_per_second"};
-    const char *found = NULL;
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        size_t unit = strlen(units[i]);
-        if (length > unit && name[length - unit - 1] == '_' && strcmp(name + length - unit, units[i]) == 0)
-            found = units[i];
-    }
-    return found;
-}
-
-/* `name` without "tutti_" and without the suffix of its samples, which `type` brings: counter, info, gauge. */
-void export_family(const struct export_writer *w, const char *name, const char *type, const char *text)
-{
-    bool open = w->format == EXPORT_OPENMETRICS, info = strcmp(type, "info") == 0;
-    const char *suffix = open ? "" : strcmp(type, "counter") == 0 ? "_total" : info ? "_info" : "";
-    fprintf(w->out, "# HELP tutti_%s%s %s\n# TYPE tutti_%s%s %s\n", name, suffix, text, name, suffix,
-            info && !open ? "gauge" : type);
-    if (open && unit_of(name))
-        fprintf(w->out, "# UNIT tutti_%s %s\n", name, unit_of(name));
-}
-
-/* Quotes and backslashes are escaped; the reader of black boxes has left no control characters. */
-static void label(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, "%s=\"", name);
-    for (; *value; value++) {
-        unsigned char c = (unsigned char)*value;
-        if (c == '"' || c == '\\')
-            putc('\\', out);
-        putc(c < 127 ? c : '?', out); /* may not be UTF-8 */
-    }
-    putc('"', out);
-}
-
-/* The begin of a sample, with the labels of its process. */
-static void open_sample(const struct export_writer *w, const char *name, const struct export_process *process)
-{
-    fprintf(w->out, "tutti_%s{", name);
-    label(w->out, "program", process->program);
-    if (process->rank >= 0)
-        fprintf(w->out, ",rank=\"%d\",slot=\"%u\"", process->rank, process->slot);
-    else
-        fprintf(w->out, ",rank=\"\",slot=\"%u\"", process->slot);
-}
-
-/* The same with `more` labels, "" for none, up to its value. */
-void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
-                   const char *more)
-{
-    open_sample(w, name, process);
-    fprintf(w->out, "%s%s} ", *more ? "," : "", more);
-}
 
 /* ---- what a process counted ---- */
 
@@ -119,9 +65,9 @@ static void info(const struct export_writer *w)
         const struct wire_box_header *header = &w->set->boxes[i]->header;
         if (!w->labels[i])
             continue;
-        open_sample(w, "process_info", w->labels[i]);
+        export_open(w, "process_info", w->labels[i]);
         fprintf(w->out, ",pid=\"%u\",", header->pid);
-        label(w->out, "library", header->library);
+        export_label(w->out, "library", header->library);
         fputs("} 1\n", w->out);
     }
 }

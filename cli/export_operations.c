@@ -3,7 +3,8 @@
  * How long operations take, how many and how large they are. Black boxes tell of single operations, the latest of each
  * communicator; the sums are made here, look by look. What a box forgets between two looks is not counted.
  */
-#include "export.h"
+#include "cli/export.h"
+#include "cli/trace_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and files of hosts. */
-#include "hosts.h"
-#include "cli.h"
+#include "cli/hosts.h"
+#include "cli/cli.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launcher's loop: output of ranks, their ends, signals to pass on, and time. */
-#include "launch.h"
-#include "cli.h"
+#include "cli/launch.h"
+#include "cli/launch_parts.h"
+#include "cli/launcher.h"
+#include "cli/cli.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,46 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 5000, DRAIN_MS = 2000, PAUSE_MS = 20, REMIND_MS = 10000 };
-
-void launcher_signal(const struct launcher *launcher, int signal_number)
-{
-    for (int r = 0; r < launcher->job->size; r++) {
-        struct child *child = &launcher->children[r];
-        if (child->pid && launcher->job->cluster)
-            cluster_signal(child, signal_number);
-        else if (child->pid)
-            kill(-child->pid, signal_number);
-    }
-}
-
-static void stop(struct launcher *launcher)
-{
-    if (launcher->stopping)
-        return;
-    launcher->stopping = true;
-    launcher->kill_at = clock_deadline_ms(GRACE_MS);
-    launcher_signal(launcher, SIGTERM);
-    launcher_signal(launcher, SIGCONT);
-}
-
-static void say(const struct launcher *launcher, const char *text)
-{
-    if (!launcher->job->quiet)
-        fprintf(stderr, "tutti %s: %s\n", launcher->job->command, text);
-}
-
-void launcher_fail(struct launcher *launcher, int code, const char *sentence)
-{
-    if (launcher->code != 0)
-        return;
-    launcher->code = code;
-    if (launcher->job->part)
-        part_failed(code, sentence);
-    else
-        say(launcher, sentence);
-    stop(launcher);
-}
+enum { DRAIN_MS = 2000, PAUSE_MS = 20, REMIND_MS = 10000 };
 
 static void first_failure(struct launcher *launcher, int child, pid_t pid, int status)
 {
@@ -111,7 +74,7 @@ static void pass_on(struct launcher *launcher, int signal_number)
         kill(getpid(), SIGSTOP);
         launcher_signal(launcher, SIGCONT);
     } else if (launcher->stopping || launcher->kill_at == 0) {
-        say(launcher, again);
+        launcher_say(launcher, again);
         launcher_signal(launcher, SIGKILL);
     } else {
         launcher_signal(launcher, signal_number);
@@ -140,14 +103,14 @@ static void take_time(struct launcher *launcher)
     }
     if (launcher->stopping && clock_passed(launcher->kill_at)) {
         launcher_signal(launcher, SIGKILL);
-        launcher->kill_at = clock_deadline_ms(GRACE_MS);
+        launcher->kill_at = clock_deadline_ms(LAUNCH_GRACE_MS);
     }
     if (launcher->stop_at && !launcher->stopping && clock_passed(launcher->stop_at)) {
         char text[80];
         snprintf(text, sizeof text, "not done after %d s; stopping all ranks", launcher->job->timeout_s);
-        say(launcher, text);
+        launcher_say(launcher, text);
         launcher->code = 124;
-        stop(launcher);
+        launcher_stop(launcher);
     }
 }
 
@@ -161,17 +124,29 @@ static void relay_stdin(struct launcher *launcher)
     launcher->relay_fd = -1;
 }
 
+/* A line of the launcher of the whole job. */
+static bool take_order(void *launcher, int rank, bool is_error, const char *text, size_t length)
+{
+    char order[16] = "";
+    int number;
+    (void)rank, (void)is_error;
+    snprintf(order, sizeof order, "%.*s", length < sizeof order ? (int)length : 0, text);
+    if (strncmp(order, "S ", 2) == 0 && text_int(order + 2, 1, 31, &number))
+        launcher_signal(launcher, number);
+    return true;
+}
+
 /* The launcher of the whole job is gone when its orders end: nobody else ends our ranks then. */
 static void take_orders(struct launcher *launcher)
 {
-    const struct launch reader = {.line = part_order, .context = launcher};
+    const struct launch reader = {.line = take_order, .context = launcher};
     if (stream_read(&launcher->orders, &reader, 0, false) && launcher->orders.fd >= 0)
         return;
     stream_close(&launcher->orders);
     if (launcher->alive && !launcher->code)
         launcher->code = EXIT_FAILED;
     launcher->stopping = true;
-    launcher->kill_at = clock_deadline_ms(GRACE_MS);
+    launcher->kill_at = clock_deadline_ms(LAUNCH_GRACE_MS);
     launcher_signal(launcher, SIGKILL);
 }
 
@@ -253,7 +228,7 @@ static void give_up(struct launcher *launcher)
     if (launcher->alive)
         launcher->code = failure(launcher->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
     launcher->broken = launcher->stopping = true;
-    launcher->kill_at = clock_deadline_ms(GRACE_MS);
+    launcher->kill_at = clock_deadline_ms(LAUNCH_GRACE_MS);
     launcher_signal(launcher, SIGKILL);
     for (int i = 0; i < 2 * launcher->job->size; i++)
         stream_close(&launcher->children[i / 2].streams[i % 2]);
@@ -419,7 +394,7 @@ int launch(const struct launch *job)
         if (!job->cluster)
             start_ranks(&launcher);
         else if (!cluster_start(&launcher))
-            stop(&launcher);
+            launcher_stop(&launcher);
         watch(&launcher);
     } else {
         launcher.code = failure(job->command, "cannot prepare %d ranks: %s", job->size,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launcher of a job of several hosts: starts a launcher on each by ssh or another command, and speaks with it. */
-#include "cli.h"
-#include "launch.h"
-#include "launch_words.h"
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "cli/launch_parts.h"
+#include "cli/launcher.h"
+#include "cli/launch_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,33 +38,6 @@ static void fail(struct launcher *launcher, int code, const char *format, ...)
 }
 
 /* ---- what we say ---- */
-
-/* A host that is cut off ends its ranks by that. */
-static void cut_off(struct child *child)
-{
-    if (child->orders >= 0)
-        close(child->orders);
-    child->orders = -1;
-}
-
-/* Never waits: the pipe is made to have room for a whole job. A host that takes no more is cut off. */
-static void order(struct child *child, const char *text, size_t length)
-{
-    if (child->orders >= 0 && write(child->orders, text, length) != (ssize_t)length)
-        cut_off(child);
-}
-
-void cluster_signal(struct child *child, int signal_number)
-{
-    char text[16];
-    bool again = signal_number == SIGKILL && child->killed;
-    child->killed |= signal_number == SIGKILL;
-    if (child->state == SILENT || again) {
-        kill(-child->pid, signal_number);
-        return;
-    }
-    order(child, text, (size_t)snprintf(text, sizeof text, "S %d\n", signal_number));
-}
 
 static void put_word(FILE *out, const char *name, const char *word)
 {
@@ -115,7 +90,7 @@ static void tell_job(struct launcher *launcher, int which)
     if (length >= PIPE_ROOM / 2 && child->orders >= 0)
         fcntl(child->orders, F_SETPIPE_SZ, (int)length + PIPE_ROOM);
     if (length)
-        order(child, text, length);
+        cluster_order(child, text, length);
     if (!length || child->orders < 0)
         fail(launcher, EXIT_FAILED, "host %s: cannot tell it the job, of %zu bytes: %s", host_of(launcher, which)->name,
              length, strerror(errno));
@@ -132,7 +107,7 @@ static void tell_meeting(struct launcher *launcher, int which)
         return;
     int length = snprintf(text, sizeof text, "at %s %s %s %d\ngo\n", meeting->id, meeting->nonce, meeting->address,
                           meeting->port);
-    order(child, text, (size_t)length);
+    cluster_order(child, text, (size_t)length);
     child->state = RUNNING;
 }
 
@@ -296,7 +271,7 @@ void cluster_ended(struct launcher *launcher, int which, int status)
     char how[64];
     for (int i = 0; i < 2; i++)
         hear_out(launcher, which, i);
-    cut_off(child); /* what the command started there may live */
+    cluster_cut_off(child); /* what the command started there may live */
     if (child->state == DONE)
         return;
     if (WIFSIGNALED(status))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What to do about a program that the system would not start. */
-#include "launch.h"
+#include "cli/launch.h"
 
 #include <errno.h>
 #include <stdio.h>

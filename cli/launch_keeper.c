@@ -3,7 +3,7 @@
  * The keeper: a small process that outlives a killed launcher by a moment and kills the process groups that it leaves.
  * It is told groups by numbers on a pipe: positive to keep, negative to forget.
  */
-#include "launch.h"
+#include "cli/launch_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Output of ranks: cut into whole lines, so that lines of different ranks never mix. */
-#include "launch.h"
+#include "cli/launch.h"
+#include "cli/launch_parts.h"
 
 #include <errno.h>
 #include <stdio.h>

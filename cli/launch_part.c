@@ -6,9 +6,11 @@
  * text" and "E r text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code
  * sentence", the first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
  */
-#include "cli.h"
-#include "launch.h"
-#include "launch_words.h"
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "cli/launch_parts.h"
+#include "cli/launcher.h"
+#include "cli/launch_words.h"
 
 #include "base/error.h"
 #include "base/param.h"
@@ -36,32 +38,6 @@ struct told {
     char *folder;
     int code; /* of a job that ends before it begins */
 };
-
-bool part_line(void *context, int rank, bool is_error, const char *text, size_t length)
-{
-    const struct part *part = context;
-    char tag[24];
-    snprintf(tag, sizeof tag, "%c %d ", is_error ? 'E' : 'O', part->first + rank);
-    return output_line(tag, false, text, length);
-}
-
-void part_failed(int code, const char *sentence)
-{
-    char tag[24];
-    snprintf(tag, sizeof tag, "F %d ", code);
-    output_line(tag, false, sentence, strlen(sentence));
-}
-
-bool part_order(void *launcher, int rank, bool is_error, const char *text, size_t length)
-{
-    char order[16] = "";
-    int number;
-    (void)rank, (void)is_error;
-    snprintf(order, sizeof order, "%.*s", length < sizeof order ? (int)length : 0, text);
-    if (strncmp(order, "S ", 2) == 0 && text_int(order + 2, 1, 31, &number))
-        launcher_signal(launcher, number);
-    return true;
-}
 
 /* One byte at a time: what follows "go" is for the launcher. NULL at the end of input. */
 static char *read_line(void)

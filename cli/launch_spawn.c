@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank: its environment, processor, pipes and exec. */
-#include "launch.h"
+#include "cli/launch.h"
+#include "cli/launch_parts.h"
 
 #include "base/affinity.h"
 #include "base/random.h"

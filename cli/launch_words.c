@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch_words.h"
+#include "cli/launch_words.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tutti program: finds the command, here or as a program tutti-COMMAND, and runs it. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include "base/guess.h"
 #include "base/standard.h"

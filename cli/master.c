@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti-master, which `tutti master` runs: listens to the agents of a job and names who is to blame. */
-#include "cli.h"
-#include "door.h"
-#include "options.h"
+#include "cli/cli.h"
+#include "cli/door.h"
+#include "cli/options.h"
 
 #include "master/master.h"
 

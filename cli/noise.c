@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How busy this machine is: what others use while we sleep, and how evenly work goes that is always the same. */
-#include "noise.h"
+#include "cli/noise.h"
 
 #include "base/affinity.h"
 #include "base/clock.h"

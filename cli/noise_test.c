@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What /proc/stat tells of a set of processors, and what of this is too loud for a measurement. */
-#include "noise.h"
+#include "cli/noise.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

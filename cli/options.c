@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options from tables: parsing. */
-#include "options.h"
-#include "cli.h"
-#include "options_rows.h"
+#include "cli/options.h"
+#include "cli/cli.h"
+#include "cli/options_rows.h"
 
 #include "base/clock.h"
 #include "base/guess.h"
@@ -16,29 +16,6 @@
 
 enum { MOST_ROWS = 62, LONG_ONLY = 256, LABEL = 80 };
 
-static const struct option_row help_row = {'h', "help", NULL, "this text", .kind = OPTION_CALL};
-
-const struct option_row *option_row(const struct options *options, size_t index)
-{
-    return index < options->count ? &options->rows[index] : index == options->count ? &help_row : NULL;
-}
-
-bool row_is_np(const struct option_row *row)
-{
-    return row->name && strcmp(row->name, "np") == 0;
-}
-
-/* "-b, --minbytes" */
-void option_label(const struct option_row *row, char *out, size_t room)
-{
-    char letter[5] = "", name[40] = "";
-    if (row->letter)
-        snprintf(letter, sizeof letter, row->name ? "-%c, " : "-%c", row->letter);
-    if (row->name)
-        snprintf(name, sizeof name, row_is_np(row) ? "-np, --%s" : "--%s", row->name);
-    snprintf(out, room, "%s%s", letter, name);
-}
-
 /* ---- Words with blanks between ---- */
 
 int options_index(const char *words, const char *word)
@@ -50,20 +27,6 @@ int options_index(const char *words, const char *word)
             return index;
     }
     return -1;
-}
-
-const char *options_list(const char *words, char *out, size_t room)
-{
-    size_t used = 0;
-    *out = 0;
-    while (*words && used < room) {
-        size_t here = strcspn(words, " ");
-        const char *next = words + here + (words[here] == ' ');
-        const char *between = !*next ? "" : strchr(next, ' ') ? ", " : " or ";
-        used += (size_t)snprintf(out + used, room - used, "%.*s%s", (int)here, words, between);
-        words = next;
-    }
-    return out;
 }
 
 static int refuse_word(const struct options *options, const char *label, const char *choices, const char *text)
@@ -233,15 +196,6 @@ static void spell_np(const struct options *options, int argc, char **argv)
         for (int i = first; i < end && strcmp(argv[i], "--") != 0; i++)
             if (strcmp(argv[i], "-np") == 0)
                 argv[i] = np;
-}
-
-const struct option_row *row_named(const struct options *options, const char *name)
-{
-    const struct option_row *row;
-    for (size_t i = 0; (row = option_row(options, i)); i++)
-        if (row->name && strcmp(row->name, name) == 0)
-            return row;
-    return NULL;
 }
 
 /* The table as getopt has it. */

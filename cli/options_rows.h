@@ -3,7 +3,7 @@
 #ifndef TUTTI_CLI_OPTIONS_ROWS_H
 #define TUTTI_CLI_OPTIONS_ROWS_H
 
-#include "options.h"
+#include "cli/options.h"
 
 /* The rows, and one for --help behind them; then NULL. */
 const struct option_row *option_row(const struct options *options, size_t index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options from tables: help texts, and completion in shells. */
-#include "options_rows.h"
+#include "cli/options_rows.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,8 @@
  * Sizes and bus bandwidth are defined as nccl-tests' doc/PERFORMANCE.md does; alltoallv has uneven parts with equal
  * totals.
  */
-#include "perf.h"
+#include "cli/perf_collectives.h"
+#include "cli/perf_data.h"
 
 #include <string.h>
 

@@ -5,7 +5,8 @@
  * Inputs are integers so small that every partial result, in any order, is exact in the type. Then all orders of
  * reducing give the same bits, and results are compared as bytes.
  */
-#include "perf.h"
+#include "cli/perf_data.h"
+#include "cli/perf_collectives.h"
 
 #include "base/random.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data of tutti perf: exact in every order of reducing, right as bits, and differences are found. */
-#include "perf.h"
+#include "cli/perf_collectives.h"
+#include "cli/perf_data.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers in the memory of GPUs: a stream for each rank, and pinned memory through which data come and go. */
-#include "perf.h"
+#include "cli/perf.h"
 
 #include "base/error.h"
 #include "device/cuda/device.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers in host memory. */
-#include "perf.h"
+#include "cli/perf.h"
 
 #include <stdlib.h>
 #include <string.h>

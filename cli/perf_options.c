@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flags of tutti perf. */
-#include "cli.h"
-#include "options.h"
-#include "perf.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/perf_options.h"
+#include "cli/perf_collectives.h"
+#include "cli/perf_data.h"
 
 #include "base/guess.h"
 

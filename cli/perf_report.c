@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as they are made, in nccl-tests' columns, and the same as JSON. Rank 0's process writes; the others only count.
  */
-#include "cli.h"
-#include "perf.h"
+#include "cli/cli.h"
+#include "cli/perf_report.h"
+#include "cli/perf.h"
+#include "cli/perf_collectives.h"
+#include "cli/perf_data.h"
+#include "cli/perf_options.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a measurement: what each thread does for each size, out of place and in place. */
-#include "cli.h"
-#include "perf.h"
+#include "cli/cli.h"
+#include "cli/perf.h"
+#include "cli/perf_collectives.h"
+#include "cli/perf_data.h"
+#include "cli/perf_options.h"
+#include "cli/perf_report.h"
 
 #include "base/clock.h"
 

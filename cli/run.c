@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti run: ranks of any program, on this host or on several. */
-#include "cli.h"
-#include "launch.h"
-#include "options.h"
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "cli/options.h"
 
 #include <getopt.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti schedule: show, draw, prove and price the schedule of a collective. */
-#include "schedule.h"
-#include "cli.h"
-#include "options.h"
+#include "cli/schedule.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "algorithm/algorithm.h"
 #include "base/error.h"

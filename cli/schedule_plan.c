@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti schedule --plan: what GPUs would do for a call, by the settings in force here. */
-#include "schedule.h"
+#include "cli/schedule.h"
 
 #include "base/param.h"
 #include "plan/plan.h"

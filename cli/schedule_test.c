@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti schedule as its user sees it: exit status, text, files. */
-#include "schedule.h"
+#include "cli/schedule.h"
 
 #include <dirent.h>
 #include <fcntl.h>

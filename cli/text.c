@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Complaints and numbers for all commands. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include "base/parse.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti top: a screen over all black boxes of this host, or one frame of it as text. */
-#include "top.h"
-#include "cli.h"
-#include "options.h"
+#include "cli/top.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/clock.h"
 #include "base/param.h"

@@ -6,7 +6,7 @@
 #ifndef TUTTI_CLI_TOP_H
 #define TUTTI_CLI_TOP_H
 
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include "diagnosis/process.h"
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a screen: what is wrong, the processes, their lanes, the keys. */
-#include "top.h"
+#include "cli/top.h"
 
 #include "base/clock.h"
+#include "cli/trace_lanes.h"
+#include "cli/trace_text.h"
+#include "diagnosis/words.h"
 #include "wire/boxwindow.h"
 
 #include <ctype.h>

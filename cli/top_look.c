@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two looks at the black boxes, and what lies between them: rates of each process. */
-#include "top.h"
+#include "cli/top.h"
 
 #include "base/clock.h"
+#include "cli/trace_text.h"
+#include "diagnosis/words.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The screen of tutti top, by ncurses, which is loaded when it is needed, so that the program starts without. */
-#include "cli.h"
-#include "top.h"
+#include "cli/cli.h"
+#include "cli/top.h"
 
 #include "base/clock.h"
 #include "base/load.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The picture of tutti topo: a box for each node, boxes inside boxes. */
-#include "topo.h"
+#include "cli/topo.h"
 
 #include <string.h>
 

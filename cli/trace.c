@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace: reads the black boxes of running and dead processes. Options and errands; each output has its own file.
  */
-#include "trace.h"
-#include "cli.h"
-#include "options.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/clock.h"
 #include "base/error.h"

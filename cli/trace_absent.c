@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a process or a communicator that was asked for is not there. */
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include <errno.h>
 #include <signal.h>

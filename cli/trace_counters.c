@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the processes counted, as a table. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
 
 #include <inttypes.h>
 #include <string.h>

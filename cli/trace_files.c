@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders that are named in place of files. */
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include "dumps/dumps.h"
 

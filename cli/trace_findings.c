@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the diagnosis finds in the boxes that are shown. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
 
 #include "diagnosis/process.h"
 #include "verdict/verdict.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace --follow: looks again and again, prints what is new, and on a terminal a table of what runs. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

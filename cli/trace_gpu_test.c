@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace on communicators whose operations GPUs carry out: nobody says whom a GPU waits for, the others' calls
  * tell. */
-#include "trace_stage.h"
+#include "cli/trace_stage.h"
+
+#include <jansson.h>
 
 static const struct wire_name by_kernel = {"one-shot"}, by_copy = {"copy"};
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lanes of a box as JSON: what `tutti trace --lanes` tells in words. null: not known, or no limit. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_lanes.h"
+#include "cli/trace_values.h"
 
 #include "wire/distance.h"
 

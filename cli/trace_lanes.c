@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace --lanes: what lanes carry, how fast, and why not faster; as text, and drawn over time. */
-#include "trace.h"
+#include "cli/trace_lanes.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
 
 #include "wire/distance.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger of a communicator on a GPU: bytes by where they are, and what for. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_text.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What looks before have found to be of no interest: who looks every second does not read thousands of old boxes again.
  */
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include "wire/boxfile.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who looks again and again does not read what can never become of interest. */
-#include "trace_stage.h"
+#include "cli/trace_set.h"
+#include "cli/trace_stage.h"
+
+#include <stdio.h>
 
 static void busy(struct trace *trace, struct trace_comm *world, int rank)
 {

@@ -4,7 +4,9 @@
  * process, one track for each communicator (more where its operations overlap), slices for operations, instants for
  * events of lanes.
  */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "diagnosis/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

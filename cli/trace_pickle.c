@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A JSON value as a Python pickle, protocol 2: the opcodes are documented in Python's pickletools. */
-#include "trace.h"
+#include "cli/trace.h"
 
 #include <string.h>
 

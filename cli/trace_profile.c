@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace --profile: what calls, lanes and ranks took, as tables or JSON. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
+#include "cli/trace_values.h"
 
 #include "diagnosis/profile.h"
 

@@ -4,7 +4,9 @@
  * of the communicator with most ranks. Other communicators' members are found by their boxes; where one is missing, its
  * rank within the communicator stands in.
  */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
 
 #include "base/clock.h"
 #include "base/param.h"

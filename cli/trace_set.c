@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boxes that a command looks at, and the ranks in them. */
-#include "trace.h"
+#include "cli/trace_set.h"
 
 #include "base/clock.h"
 #include "base/error.h"

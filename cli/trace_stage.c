@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real processes with real black boxes, and tutti trace run on them. */
-#include "trace_stage.h"
+#include "cli/trace_stage.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
 
 const struct wire_name stage_ring = {"ring"};
 char stage_dir[64], stage_output[STAGE_OUTPUT];

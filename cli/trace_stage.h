@@ -3,8 +3,6 @@
 #ifndef TUTTI_CLI_TRACE_STAGE_H
 #define TUTTI_CLI_TRACE_STAGE_H
 
-#include "trace.h"
-
 #include "base/param.h"
 #include "trace/trace.h"
 #include "wire/boxfile.h"

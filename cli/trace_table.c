@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The listing for people: a block for each process, a table for each communicator, the verdict at the end. */
-#include "trace.h"
+#include "cli/trace.h"
+#include "cli/trace_set.h"
+#include "cli/trace_text.h"
 
 #include "base/error.h"
 

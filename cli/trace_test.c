@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace against real black boxes of real processes, living and killed. */
-#include "trace_stage.h"
+#include "cli/cli.h"
+#include "cli/trace_stage.h"
 
+#include <jansson.h>
 #include <pty.h>
+#include <stdio.h>
 
 /* ---- Verdicts ---- */
 

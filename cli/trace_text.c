@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, times and states as people read them. */
-#include "trace.h"
+#include "cli/trace_text.h"
 
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct word view_size(uint64_t bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti tune: runs every algorithm that takes the shape, for each transport, number of ranks, collective and size. */
-#include "tune.h"
-#include "cli.h"
-#include "noise.h"
+#include "cli/tune.h"
+#include "cli/cli.h"
+#include "cli/noise.h"
 
 #include "algorithm/algorithm.h"
 #include "base/clock.h"
@@ -31,21 +31,6 @@ struct rules {
 
 /* ---- measuring ---- */
 
-bool tune_listen(const struct tune_options *options)
-{
-    char found[300];
-    struct noise noise = noise_look();
-    int most = options->rank_counts ? options->ranks[options->rank_counts - 1] : 1;
-    if (!noise_is_loud(&noise, most, found, sizeof found))
-        return true;
-    failure("tune", "this machine is too busy to be measured: %s", found);
-    if (options->force)
-        failure("tune", "measuring all the same, by --force: the result may fit a busy machine alone");
-    else
-        failure("tune", "nothing was measured. End what else runs here (top shows it), or give --force");
-    return options->force;
-}
-
 static void perf_name(enum coll coll, char *out, size_t size)
 {
     snprintf(out, size, "%s", schedule_coll_name(coll));
@@ -62,17 +47,6 @@ static int candidates(struct tune_case *c)
         if (schedule_fits(row, &shape) && !(row->flags & ALGORITHM_GPU)) /* host memory is measured here */
             c->algorithms[c->count++] = row;
     return c->count;
-}
-
-void tune_tell(struct tune_progress *progress, const char *what)
-{
-    double spent = (double)(clock_ns() - progress->start) / 1e9;
-    printf("[%d/%d] %s", progress->done + 1, progress->all, what);
-    if (progress->done)
-        printf(" (about %.0f s left)", spent / progress->done * (progress->all - progress->done));
-    printf("\n");
-    text_flush();
-    progress->done++;
 }
 
 static void tell(struct tune_progress *progress, const struct tune_case *c, const char *algorithm)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the times of two ways to the size at which one takes over from the other. */
-#include "tune.h"
+#include "cli/tune.h"
 
 #include <math.h>
 

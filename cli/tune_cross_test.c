@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From made-up times of two ways to thresholds. */
-#include "tune.h"
+#include "cli/tune.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti tune --gpu: where one way between GPUs becomes faster than the other, as settings for a shell. */
-#include "cli.h"
-#include "perf_place.h"
-#include "schedule.h"
-#include "tune.h"
+#include "cli/cli.h"
+#include "cli/perf_place.h"
+#include "cli/schedule.h"
+#include "cli/tune.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flags of tutti tune. */
-#include "cli.h"
-#include "options.h"
-#include "tune.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/tune.h"
 
 #include "base/affinity.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From times to rules: the fastest algorithm at each size, with few changes. */
-#include "tune.h"
+#include "cli/tune.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From made-up times to rules. */
-#include "tune.h"
+#include "cli/tune.h"
 
 #include <limits.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sweep of a measurement: tutti perf in processes of our own, whose rows are read as they come. */
-#include "cli.h"
-#include "launch.h"
-#include "tune.h"
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "cli/tune.h"
 
 #include <limits.h>
 #include <signal.h>

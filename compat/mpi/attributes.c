@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What programs attach to communicators, and groups of processes. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/objects.h"
+#include "mpi/calls.h"
+#include "tutti/tutti.h"
 
 /* A caller's functions take a handle of the caller's ABI first. */
 typedef int (*copy_short_t)(int, int, void *, void *, void *, int *);

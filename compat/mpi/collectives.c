@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives whose blocks are of one size. Each is issued on the stream of a request; what is left to do when the
  * stream has ended is the request's `finish`. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
-#include "collectives.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/requests.h"
+#include "mpi/types.h"
+#include "mpi/calls.h"
+#include "mpi/collectives.h"
 
 int begin_collective(int comm, struct comm **c, struct request **r)
 {

@@ -3,7 +3,9 @@
 #ifndef COMPAT_MPI_COLLECTIVES_H
 #define COMPAT_MPI_COLLECTIVES_H
 
-#include "shim.h"
+#include "mpi/comms.h"
+#include "mpi/requests.h"
+#include "mpi/shim.h"
 
 int begin_collective(int comm, struct comm **c, struct request **r);
 /* Behind the call that was issued under the communicator's lock: lets go of it. */

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: each has one of tutti's, and a number that its messages carry. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "calls.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/objects.h"
+#include "mpi/shim.h"
+#include "mpi/calls.h"
+#include "tutti/tutti.h"
 
 static _Atomic int next_context = 2;
-
-struct comm *comm_of(int handle)
-{
-    struct comm *c = handle == COMM_WORLD  ? world.comm
-                     : handle == COMM_SELF ? world.self
-                                           : object_get(KIND_COMM, handle);
-    if (c && c->tutti)
-        return c;
-    shim_fail(NULL, ERR_COMM, "%s: handle 0x%x",
-              world.ended           ? "MPI_Finalize has been called"
-              : !world.begun        ? "MPI_Init has not been called"
-              : handle == COMM_NULL ? "the communicator is MPI_COMM_NULL"
-                                    : "there is no such communicator",
-              (unsigned)handle);
-    return NULL;
-}
 
 /* One number for a new communicator, higher than any that a member of the parent uses. */
 static tutti_result_t agree(const struct comm *parent, int *context)
@@ -279,5 +269,40 @@ int shim_Comm_get_name(int comm, char *name, int *length)
         return ERR_COMM;
     strcpy(name, c->name);
     *length = (int)strlen(name);
+    return 0;
+}
+
+/* ---- What becomes of their errors ---- */
+
+int shim_Comm_set_errhandler(int comm, int handler)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return ERR_COMM;
+    c->errhandler = handler;
+    return 0;
+}
+
+int shim_Comm_get_errhandler(int comm, int *handler)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return ERR_COMM;
+    *handler = c->errhandler;
+    return 0;
+}
+
+int shim_Comm_call_errhandler(int comm, int code)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return ERR_COMM;
+    shim_fail(c, code, "the program calls its handler of errors with class %d (%s)", code, shim_words(code));
+    return 0;
+}
+
+int shim_Errhandler_free(int *handler)
+{
+    *handler = ERRHANDLER_NULL;
     return 0;
 }

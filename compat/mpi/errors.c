@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "mpi/errors.h"
+#include "mpi/comms.h"
+#include "mpi/calls.h"
 
 static _Thread_local char sentence[LONGEST_ERROR - 64]; /* words of the class stand before it */
 static _Thread_local int sentence_class;
@@ -35,7 +37,7 @@ static const struct {
     {ERR_UNSUPPORTED, "not supported by tutti"},
 };
 
-static const char *words_of(int class)
+const char *shim_words(int class)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (words[i].class == class)
@@ -82,42 +84,9 @@ int shim_Error_class(int code, int *class)
 int shim_Error_string(int code, char *text, int *length)
 {
     if (code && code == sentence_class)
-        snprintf(text, LONGEST_ERROR, "%s: %s", words_of(code), sentence);
+        snprintf(text, LONGEST_ERROR, "%s: %s", shim_words(code), sentence);
     else
-        snprintf(text, LONGEST_ERROR, "%s", words_of(code));
+        snprintf(text, LONGEST_ERROR, "%s", shim_words(code));
     *length = (int)strlen(text);
-    return 0;
-}
-
-int shim_Comm_set_errhandler(int comm, int handler)
-{
-    struct comm *c = comm_of(comm);
-    if (!c)
-        return ERR_COMM;
-    c->errhandler = handler;
-    return 0;
-}
-
-int shim_Comm_get_errhandler(int comm, int *handler)
-{
-    struct comm *c = comm_of(comm);
-    if (!c)
-        return ERR_COMM;
-    *handler = c->errhandler;
-    return 0;
-}
-
-int shim_Comm_call_errhandler(int comm, int code)
-{
-    struct comm *c = comm_of(comm);
-    if (!c)
-        return ERR_COMM;
-    shim_fail(c, code, "the program calls its handler of errors with class %d (%s)", code, words_of(code));
-    return 0;
-}
-
-int shim_Errhandler_free(int *handler)
-{
-    *handler = ERRHANDLER_NULL;
     return 0;
 }

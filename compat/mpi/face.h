@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-#include "shim.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
 
 typedef uintptr_t wide_t; /* a handle of MPItrampoline */
 

@@ -3,7 +3,11 @@
 #include <complex.h>
 #include <stdlib.h>
 
-#include "calls.h"
+#include "mpi/errors.h"
+#include "mpi/objects.h"
+#include "mpi/types.h"
+#include "mpi/calls.h"
+#include "tutti/tutti.h"
 
 enum {
     NUMBER_MAX = 1,

@@ -94,9 +94,9 @@ def constants(path):
 def main():
     calls, *others = sys.argv[1:]
     if others:
-        print('#include "calls.h"\n#include "face.h"\n\n#pragma GCC visibility push(default)\n')
+        print('#include "mpi/calls.h"\n#include "mpi/face.h"\n\n#pragma GCC visibility push(default)\n')
     else:
-        print('/* Generated. */\n#include "shim.h"\n')
+        print('/* Generated. */\n#include "mpi/shim.h"\n')
     for row in rows(calls):
         name, _, rest = row.partition("(")
         parameters = [text.strip() for text in rest.rstrip(")").split(",") if text.strip()]

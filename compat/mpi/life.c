@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beginning and end, and what a process may ask of itself. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "calls.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/messages.h"
+#include "mpi/calls.h"
+#include "tutti/tutti.h"
 
 struct world world;
 static const char names[2][LONGEST_NAME] = {"MPI_COMM_WORLD", "MPI_COMM_SELF"};

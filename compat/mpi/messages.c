@@ -7,11 +7,18 @@
  * into memory of its own. A long or a synchronous one asks first (ASK); its receiver answers on the channel of the
  * other direction (COME) when somebody waits for it; then it comes (HERE).
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/messages.h"
+#include "mpi/requests.h"
+#include "mpi/shim.h"
+#include "mpi/calls.h"
+#include "tutti/tutti.h"
 
 enum { HEADER_BYTES = sizeof(struct header), SHORT_BYTES = 64 << 10 };
 enum { WORD_SHORT, WORD_ASK, WORD_COME, WORD_HERE, WORD_END };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers for what a program holds: communicators, requests and the like. */
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "shim.h"
+#include "mpi/objects.h"
+#include "mpi/shim.h"
 
 static const unsigned first[KIND_COUNT] = {0x84000000, 0x88000000, 0x8d000000, 0x98000000, 0xac000000, 0xac000000};
 

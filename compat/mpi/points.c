@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends, receives and probes: arguments are checked here, messages.c carries. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/messages.h"
+#include "mpi/objects.h"
+#include "mpi/requests.h"
+#include "mpi/shim.h"
+#include "mpi/types.h"
+#include "mpi/calls.h"
 
 /* Bytes of a buffer, or an error. */
 static int measure(struct comm *c, int count, int type_handle, int peer, int tag, bool receives, size_t *bytes)

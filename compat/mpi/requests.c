@@ -3,29 +3,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "calls.h"
-
-struct request *request_new(int what, struct comm *c)
-{
-    struct request *r = calloc(1, sizeof(*r));
-    if (!r || tutti_stream_create(&r->stream)) {
-        free(r);
-        shim_fail(c, ERR_NO_MEM, "no memory for a request");
-        return NULL;
-    }
-    r->what = what;
-    r->comm = c;
-    r->status = (struct status)EMPTY_STATUS;
-    r->state = what == REQUEST_COLLECTIVE ? STATE_MOVES : STATE_WAITS;
-    return r;
-}
-
-void request_drop(struct request *r)
-{
-    tutti_stream_destroy(r->stream);
-    free(r->room);
-    free(r);
-}
+#include "mpi/requests.h"
+#include "mpi/errors.h"
+#include "mpi/messages.h"
+#include "mpi/objects.h"
+#include "mpi/calls.h"
 
 int request_give(struct request *r, int *handle)
 {

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
+#include "mpi/types.h"
+#include "mpi/errors.h"
+#include "mpi/objects.h"
+#include "mpi/calls.h"
 
 #define CLASS(size)    ((size) == 1 ? 0 : (size) == 2 ? 2 : (size) == 4 ? 4 : 6)
 #define SIGNED(type)   (enum basic)(BASIC_I8 + CLASS(sizeof(type)))

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives whose blocks have sizes of their own. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calls.h"
-#include "collectives.h"
+#include "mpi/comms.h"
+#include "mpi/errors.h"
+#include "mpi/requests.h"
+#include "mpi/types.h"
+#include "mpi/calls.h"
+#include "mpi/collectives.h"
+#include "tutti/tutti.h"
 
 /* The blocks of a buffer, in bytes. */
 struct blocks {

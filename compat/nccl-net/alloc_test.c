@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that cannot be had, at every place in turn: an error or none, nothing left behind, and the next try is right.
  */
-#include "driver.h"
+#include "nccl-net/driver.h"
 #include "inject.h"
 
 #include <dlfcn.h>

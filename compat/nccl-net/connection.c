@@ -5,7 +5,7 @@
  * receiver asks for a head only when it has buffers, so that a connection without requests has nothing under way and
  * can be closed in peace.
  */
-#include "net.h"
+#include "nccl-net/net.h"
 
 #include <pthread.h>
 #include <stdlib.h>

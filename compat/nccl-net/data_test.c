@@ -4,7 +4,7 @@
  * connections, lanes that are cut meanwhile. Whatever TUTTI_ says of transports applies. Usage: data_test [TESTS], a
  * pattern, or -PATTERN: all but these.
  */
-#include "flow.h"
+#include "nccl-net/flow.h"
 
 #include <pthread.h>
 #include <setjmp.h>

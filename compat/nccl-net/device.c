@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti stripes over all adapters by itself, so NCCL sees one device, where the fastest adapter is. */
-#include "net.h"
+#include "nccl-net/net.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver.h"
+#include "nccl-net/driver.h"
 
 #include <dlfcn.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #ifndef TUTTI_NCCL_NET_DRIVER_H
 #define TUTTI_NCCL_NET_DRIVER_H
 
-#include "abi.h"
+#include "nccl-net/abi.h"
 
 #include <stdbool.h>
 #include <stdio.h>

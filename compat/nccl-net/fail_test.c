@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong is an error of the right call, never a hang: peers that die, stop, leave or lie, and calls that are
  * refused. */
-#include "driver.h"
-#include "net.h"
+#include "nccl-net/driver.h"
+#include "nccl-net/net.h"
 
 #include <limits.h>
 #include <setjmp.h>

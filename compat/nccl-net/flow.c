@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "flow.h"
+#include "nccl-net/flow.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 #ifndef TUTTI_NCCL_NET_FLOW_H
 #define TUTTI_NCCL_NET_FLOW_H
 
-#include "driver.h"
+#include "nccl-net/driver.h"
 
 struct flow_slot {
     unsigned char *buffer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net.h"
+#include "nccl-net/net.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two ranks meet: the handle is the communicator's unique id, whoever listens is rank 0, and whoever connects rank 1.
  */
-#include "net.h"
+#include "nccl-net/net.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef TUTTI_NCCL_NET_NET_H
 #define TUTTI_NCCL_NET_NET_H
 
-#include "abi.h"
+#include "nccl-net/abi.h"
 #include "tutti/tutti.h"
 
 #include <stdbool.h>

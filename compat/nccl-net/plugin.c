@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The four tables, and what their versions have of their own. */
-#include "net.h"
+#include "nccl-net/net.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong arguments where communicators are made: whatever fails leaves NULL behind. And a communicator that is still
  * being made: calls on it fail alike alone and in a group, and an abort leaves nothing open. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 #include <dirent.h>
 #include <string.h>

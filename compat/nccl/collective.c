@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives, sends and receives: tutti's under NCCL's names. */
-#include "internal.h"
-#include "later.h"
+#include "nccl/group.h"
+#include "nccl/handle.h"
+#include "nccl/names.h"
+#include "nccl/result.h"
+#include "nccl/later.h"
 
+/* *handle becomes NULL where the call cannot be made: then the result is the call's. */
 static ncclResult_t begin(ncclComm_t comm, struct ncclComm **handle)
 {
+    *handle = NULL;
     ncclResult_t result = handle_enter(comm, handle);
     if (result != ncclSuccess)
         return group_note(result);
@@ -14,8 +19,10 @@ static ncclResult_t begin(ncclComm_t comm, struct ncclComm **handle)
         result = result_fail(ncclInvalidUsage, "the communicator was revoked");
     else if (group_open())
         result = group_touch(*handle);
-    if (result != ncclSuccess)
+    if (result != ncclSuccess) {
         handle_leave(*handle);
+        *handle = NULL;
+    }
     return group_note(result);
 }
 
@@ -38,52 +45,64 @@ static tutti_stream_t on(const struct ncclComm *handle, cudaStream_t stream)
     return handle->host ? NULL : (tutti_stream_t)(void *)stream;
 }
 
-/* Runs tutti's `function` with the arguments, then the communicator and the stream. */
-#define ISSUE(function, ...)                                                                                           \
-    do {                                                                                                               \
-        struct ncclComm *at;                                                                                           \
-        ncclResult_t begun = begin(comm, &at);                                                                         \
-        return begun == ncclSuccess ? finish(at, function(__VA_ARGS__, at->comm, on(at, stream))) : begun;             \
-    } while (0)
-
 ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    ISSUE(tutti_allreduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at,
+                       tutti_allreduce(send, recv, count, (tutti_type_t)type, (tutti_op_t)op, at->comm, on(at, stream)))
+              : begun;
 }
 TWIN(ncclAllReduce);
 
 ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream)
 {
-    ISSUE(tutti_reduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op, root);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_reduce(send, recv, count, (tutti_type_t)type, (tutti_op_t)op, root, at->comm,
+                                        on(at, stream)))
+              : begun;
 }
 TWIN(ncclReduce);
 
 ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    ISSUE(tutti_broadcast, send, recv, count, (tutti_type_t)type, root);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_broadcast(send, recv, count, (tutti_type_t)type, root, at->comm, on(at, stream)))
+              : begun;
 }
 TWIN(ncclBroadcast);
 
 ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    ISSUE(tutti_broadcast, buffer, buffer, count, (tutti_type_t)type, root);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_broadcast(buffer, buffer, count, (tutti_type_t)type, root, at->comm, on(at, stream)))
+              : begun;
 }
 TWIN(ncclBcast);
 
 ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream)
 {
-    ISSUE(tutti_reduce_scatter, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_reduce_scatter(send, recv, count, (tutti_type_t)type, (tutti_op_t)op, at->comm,
+                                                on(at, stream)))
+              : begun;
 }
 TWIN(ncclReduceScatter);
 
 ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    ISSUE(tutti_allgather, send, recv, count, (tutti_type_t)type);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_allgather(send, recv, count, (tutti_type_t)type, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclAllGather);
 
@@ -117,34 +136,45 @@ ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataTy
 {
     if (send == recv && send && count)
         return alltoall_in_place(recv, count, type, comm, stream);
-    ISSUE(tutti_alltoall, send, recv, count, (tutti_type_t)type);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_alltoall(send, recv, count, (tutti_type_t)type, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclAlltoAll);
 
 ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream)
 {
-    ISSUE(tutti_gather, send, recv, count, (tutti_type_t)type, root);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_gather(send, recv, count, (tutti_type_t)type, root, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclGather);
 
 ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                          cudaStream_t stream)
 {
-    ISSUE(tutti_scatter, send, recv, count, (tutti_type_t)type, root);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_scatter(send, recv, count, (tutti_type_t)type, root, at->comm, on(at, stream)))
+              : begun;
 }
 TWIN(ncclScatter);
 
 ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    ISSUE(tutti_send, send, count, (tutti_type_t)type, peer);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_send(send, count, (tutti_type_t)type, peer, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclSend);
 
 ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    ISSUE(tutti_recv, recv, count, (tutti_type_t)type, peer);
+    struct ncclComm *at;
+    ncclResult_t begun = begin(comm, &at);
+    return at ? finish(at, tutti_recv(recv, count, (tutti_type_t)type, peer, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclRecv);
 

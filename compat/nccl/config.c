@@ -3,7 +3,9 @@
  * ncclConfig_t has grown from 24 to 120 bytes. The caller's size says how much of it there is, its version which fields
  * it knew: whatever is newer holds nothing, even where the size would include it.
  */
-#include "internal.h"
+#include "nccl/config.h"
+#include "nccl/group.h"
+#include "nccl/result.h"
 
 #include <stdlib.h>
 #include <string.h>

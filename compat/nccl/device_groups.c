@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of calls on several GPUs: their order, many calls, and several streams. */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * NCCL's calls on device memory: what a program of one process and several GPUs does. Runs on whatever libcuda.so.1 is
  * found: the stand-in of emulation/cuda, or GPUs.
  */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

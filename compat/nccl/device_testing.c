@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #ifndef TUTTI_COMPAT_DEVICE_TESTING_H
 #define TUTTI_COMPAT_DEVICE_TESTING_H
 
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 enum { MOST = 4, COUNT = 3000, LONG = 300001 }; /* GPUs; floats of a usual and of a long vector */
 

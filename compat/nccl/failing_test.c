@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that cannot be had, at every place in turn: a clean error, nothing left behind, and the next try is right. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 #include "inject.h"
 
 #include <stdio.h>

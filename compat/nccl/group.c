@@ -3,7 +3,10 @@
  * Groups. tutti's own group of the thread carries the inits and the collectives; here is kept what NCCL does besides at
  * a group's end: handles that are filled, windows, communicators that end, and on host memory the wait.
  */
-#include "internal.h"
+#include "nccl/group.h"
+#include "nccl/handle.h"
+#include "nccl/names.h"
+#include "nccl/result.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +17,9 @@ enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_REVOKE, NOTE_WINDOW, NOTE_FINALIZ
 struct note {
     enum note_kind kind;
     struct ncclComm *handle, *window;
-    void *out; /* ncclComm_t * or ncclWindow_t * */
+    void *out;        /* ncclComm_t * or ncclWindow_t * */
+    group_end_fn end; /* what is done then, by who noted it */
+    group_window_fn open;
 };
 
 static _Atomic uint64_t serials;
@@ -80,22 +85,23 @@ ncclResult_t group_made(struct ncclComm *made, ncclComm_t *out)
     return add((struct note){.kind = NOTE_MADE, .handle = made, .out = out});
 }
 
-ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclWindow_t *out)
+ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclWindow_t *out, group_window_fn open)
 {
-    return add((struct note){.kind = NOTE_WINDOW, .handle = owner, .window = window, .out = out});
+    return add((struct note){.kind = NOTE_WINDOW, .handle = owner, .window = window, .out = out, .open = open});
 }
 
-ncclResult_t group_revoke_later(struct ncclComm *handle)
+ncclResult_t group_revoke_later(struct ncclComm *handle, group_end_fn end)
 {
-    ncclResult_t result = add((struct note){.kind = NOTE_REVOKE, .handle = handle});
+    ncclResult_t result = add((struct note){.kind = NOTE_REVOKE, .handle = handle, .end = end});
     if (result == ncclSuccess)
         handle_hold(handle);
     return result;
 }
 
-ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle)
+ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle, group_end_fn end)
 {
-    return add((struct note){.kind = how == GROUP_FINALIZE ? NOTE_FINALIZE : NOTE_DESTROY, .handle = handle});
+    return add(
+        (struct note){.kind = how == GROUP_FINALIZE ? NOTE_FINALIZE : NOTE_DESTROY, .handle = handle, .end = end});
 }
 
 /* ---- The end ---- */
@@ -124,7 +130,7 @@ static ncclResult_t settle_touched(const struct note *note, bool good)
 
 static ncclResult_t settle_window(const struct note *note, bool good)
 {
-    ncclResult_t result = good ? memory_window(note->handle, note->window) : ncclSuccess;
+    ncclResult_t result = good ? note->open(note->handle, note->window) : ncclSuccess;
     *(ncclWindow_t *)note->out = good && result == ncclSuccess ? (ncclWindow_t)note->window : NULL;
     if (!good || result != ncclSuccess)
         handle_free(note->window);
@@ -138,14 +144,12 @@ static ncclResult_t settle_one(const struct note *note, bool good)
         return settle_made(note);
     case NOTE_TOUCHED:
         return settle_touched(note, good);
-    case NOTE_REVOKE:
-        return life_revoked(note->handle);
     case NOTE_WINDOW:
         return settle_window(note, good);
     case NOTE_FINALIZE:
-        return good ? life_finalize(note->handle) : ncclSuccess;
+        return good ? note->end(note->handle) : ncclSuccess;
     default:
-        return life_destroy(note->handle);
+        return note->end(note->handle);
     }
 }
 

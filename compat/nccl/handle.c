@@ -4,7 +4,9 @@
  * time, by any thread, without a lock. A call enters the communicator and leaves it; who closes it waits for the others
  * to leave.
  */
-#include "internal.h"
+#include "nccl/handle.h"
+#include "nccl/group.h"
+#include "nccl/result.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that are refused, and those of the device interface that only count ranks. */
-#include "later.h"
+#include "nccl/later.h"
+#include "nccl/result.h"
 
 /* The arguments do not matter to a call that is refused; every convention lets a function take none of those it is
  * given. */

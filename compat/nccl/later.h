@@ -6,7 +6,7 @@
 #ifndef TUTTI_COMPAT_NCCL_LATER_H
 #define TUTTI_COMPAT_NCCL_LATER_H
 
-#include "internal.h"
+#include "nccl/group.h"
 
 #pragma GCC visibility push(default)
 

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: how they begin, divide and end. */
-#include "internal.h"
+#include "nccl/life.h"
+#include "nccl/config.h"
+#include "nccl/group.h"
+#include "nccl/handle.h"
+#include "nccl/memory.h"
+#include "nccl/names.h"
+#include "nccl/place.h"
+#include "nccl/result.h"
 
 #include <string.h>
 
@@ -259,7 +266,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     if (atomic_load(&handle->revoked))
         result = result_fail(ncclInvalidUsage, "ncclCommFinalize: the communicator was revoked; destroy it");
     else if (group_open())
-        result = group_end_later(GROUP_FINALIZE, handle);
+        result = group_end_later(GROUP_FINALIZE, handle, life_finalize);
     else
         result = life_finalize(handle);
     handle_leave(handle);
@@ -288,7 +295,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     ncclResult_t result = handle_close(comm, &handle);
     if (result != ncclSuccess)
         return group_note(result);
-    return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle)) : life_destroy(handle);
+    return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle, life_destroy)) : life_destroy(handle);
 }
 TWIN(ncclCommDestroy);
 
@@ -304,7 +311,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (handle->comm)
         handle->ended = result_of(tutti_comm_abort(handle->comm), NULL);
     handle->aborted = handle->comm && group_open(); /* has not been waited for: a group's are all told first */
-    return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle)) : life_destroy(handle);
+    return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle, life_destroy)) : life_destroy(handle);
 }
 TWIN(ncclCommAbort);
 
@@ -332,7 +339,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     if (handle->comm)
         result = result_of(tutti_comm_abort(handle->comm), handle->comm);
     if (result == ncclSuccess && handle->comm && group_open())
-        result = group_revoke_later(handle);
+        result = group_revoke_later(handle, life_revoked);
     handle_leave(handle);
     return group_note(result);
 }

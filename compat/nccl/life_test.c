@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How communicators are made, divided and ended, by one thread and by one thread for each rank. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields of ncclConfig_t that shape the work on GPUs, seen in what a captured reduction would launch. Needs the
  * stand-in driver. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, its registration, and operators that hold a scalar. */
-#include "internal.h"
-#include "later.h"
+#include "nccl/memory.h"
+#include "nccl/group.h"
+#include "nccl/handle.h"
+#include "nccl/names.h"
+#include "nccl/place.h"
+#include "nccl/result.h"
+#include "nccl/later.h"
 
 ncclResult_t ncclMemAlloc(void **pointer, size_t size)
 {
@@ -86,7 +91,7 @@ static ncclResult_t open_window(struct ncclComm *owner, void *buffer, size_t siz
     window->size = size;
     window->symmetric = symmetric;
     if (group_open())
-        result = group_touch(owner) == ncclSuccess ? group_window(owner, window, out) : ncclSystemError;
+        result = group_touch(owner) == ncclSuccess ? group_window(owner, window, out, memory_window) : ncclSystemError;
     else
         result = memory_window(owner, window);
     if (result != ncclSuccess)

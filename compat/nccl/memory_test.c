@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, registrations and windows, also in an open group; configs of every size; names that are refused. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * issues them, though one GPU's stream comes to the first much later. All are equally long, so that otherwise one would
  * be taken for another.
  */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

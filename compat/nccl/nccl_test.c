@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of NCCL by one thread that has all ranks: what single-process programs do. */
-#include "nccl_testing.h"
+#include "nccl/nccl_testing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Where buffers lie: in the memory of CUDA devices, or, with TUTTI_NCCL_HOST=1, in host memory, so that NCCL programs
  * run on machines without one. The only file that knows the difference.
  */
-#include "internal.h"
+#include "nccl/place.h"
 
 #include <stdlib.h>
 #include <string.h>

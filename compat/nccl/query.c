@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a communicator says about itself. */
-#include "internal.h"
+#include "nccl/group.h"
+#include "nccl/handle.h"
+#include "nccl/names.h"
+#include "nccl/place.h"
+#include "nccl/result.h"
 
 static ncclResult_t enter(ncclComm_t comm, const void *out, struct ncclComm **handle)
 {
@@ -74,3 +78,54 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
     return result;
 }
 TWIN(ncclCommCuDevice);
+
+/* ---- Results in words, and the version ---- */
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const words[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "operation in progress"};
+    return (unsigned)result < ncclNumResults ? words[result] : "unknown result code";
+}
+TWIN(ncclGetErrorString);
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    struct ncclComm *handle;
+    tutti_result_t state = TUTTI_SUCCESS;
+    char before[RESULT_SENTENCE];
+    if (!comm)
+        return result_sentence();
+    result_keep(before);
+    if (handle_enter(comm, &handle) != ncclSuccess) {
+        result_restore(before);
+        return result_sentence();
+    }
+    bool failed = handle->comm && tutti_comm_get_async_error(handle->comm, &state) == TUTTI_SUCCESS &&
+                  state != TUTTI_SUCCESS && state != TUTTI_IN_PROGRESS;
+    const char *sentence = failed ? result_show(tutti_get_last_error(handle->comm)) : result_sentence();
+    handle_leave(handle);
+    return sentence;
+}
+TWIN(ncclGetLastError);
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    if (!version)
+        return result_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
+    *version = LIBRARY_VERSION;
+    return ncclSuccess;
+}
+TWIN(ncclGetVersion);
+
+/* tutti reads its settings once; there is nothing to read again. */
+void ncclResetDebugInit(void)
+{
+}
+TWIN(ncclResetDebugInit);

@@ -4,7 +4,7 @@
  * waits for a peer must not hold up what that peer waits for. Needs the stand-in driver, with
  * TUTTI_EMULATED_CONNECTIONS=1.
  */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Memory that only its own GPU addresses, in a process with several: of pools, as cudaMallocAsync makes it, and mapped
  * pieces to which nobody else was given access. Large messages go by copy engines.
  */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results map one to one; the sentence of the last failure is kept for each thread and, for watchdogs, for the process.
  */
-#include "internal.h"
+#include "nccl/result.h"
+#include "nccl/group.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SENTENCE   512
 #define BEING_MADE "the communicator is still being made; poll ncclCommGetAsyncError()"
 
-static _Thread_local char mine[SENTENCE], shown[SENTENCE];
-static char latest[SENTENCE];
+static _Thread_local char mine[RESULT_SENTENCE], shown[RESULT_SENTENCE];
+static char latest[RESULT_SENTENCE];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void keep(void)
@@ -60,52 +60,18 @@ const char *result_sentence(void)
     return shown;
 }
 
-const char *ncclGetErrorString(ncclResult_t result)
+const char *result_show(const char *sentence)
 {
-    static const char *const words[] = {"no error",
-                                        "unhandled cuda error",
-                                        "unhandled system error",
-                                        "internal error",
-                                        "invalid argument",
-                                        "invalid usage",
-                                        "remote process exited or there was a network error",
-                                        "operation in progress"};
-    return (unsigned)result < ncclNumResults ? words[result] : "unknown result code";
+    snprintf(shown, sizeof shown, "%s", sentence);
+    return shown;
 }
-TWIN(ncclGetErrorString);
 
-const char *ncclGetLastError(ncclComm_t comm)
+void result_keep(char kept[RESULT_SENTENCE])
 {
-    struct ncclComm *handle;
-    tutti_result_t state = TUTTI_SUCCESS;
-    char before[SENTENCE];
-    memcpy(before, mine, sizeof before);
-    if (!comm)
-        return result_sentence();
-    if (handle_enter(comm, &handle) != ncclSuccess) {
-        memcpy(mine, before, sizeof mine);
-        return result_sentence();
-    }
-    bool failed = handle->comm && tutti_comm_get_async_error(handle->comm, &state) == TUTTI_SUCCESS &&
-                  state != TUTTI_SUCCESS && state != TUTTI_IN_PROGRESS;
-    if (failed)
-        snprintf(shown, sizeof shown, "%s", tutti_get_last_error(handle->comm));
-    handle_leave(handle);
-    return failed ? shown : result_sentence();
+    memcpy(kept, mine, RESULT_SENTENCE);
 }
-TWIN(ncclGetLastError);
 
-ncclResult_t ncclGetVersion(int *version)
+void result_restore(const char kept[RESULT_SENTENCE])
 {
-    if (!version)
-        return result_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
-    *version = LIBRARY_VERSION;
-    return ncclSuccess;
+    memcpy(mine, kept, RESULT_SENTENCE);
 }
-TWIN(ncclGetVersion);
-
-/* tutti reads its settings once; there is nothing to read again. */
-void ncclResetDebugInit(void)
-{
-}
-TWIN(ncclResetDebugInit);

@@ -3,7 +3,7 @@
  * Kernels of several communicators on GPUs of few processors: each waits for its peers there, so that all that one GPU
  * can be given at a time must fit on it. Needs the stand-in driver, with TUTTI_EMULATED_PROCESSORS.
  */
-#include "device_testing.h"
+#include "nccl/device_testing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -189,7 +189,7 @@ def check_cycles(root, sources):
     edges = {}
     for path, text in sources:
         if path in headers:
-            places = (os.path.dirname(path), "src", "include", path.split(os.sep)[0])
+            places = (os.path.dirname(path), "", "src", "include", path.split(os.sep)[0])
             edges[path] = {os.path.normpath(os.path.join(p, t))
                                             for t in INCLUDE.findall(text) for p in places} & headers
     done, way = set(), []

@@ -15,8 +15,8 @@ OPAQUE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])
 FUNCTION = re.compile(r"^([A-Za-z_][\w \t\n*()]*?[ \t\n*])([A-Za-z_]\w*)\(([^;{}]*)\)\s*\n\{", re.M)
 TABLE = re.compile(r"^const struct \w+ (\w+)(?:\[\w*\])? = \{", re.M)
 NOT_NAMES = {"__attribute__", "if", "for", "while", "switch", "return", "sizeof"}
-# A word that is no member of a struct: those may have the name of a function.
-WORD = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*\b")
+# A word that is no member of a struct and no struct's name: those may have the name of a function.
+WORD = re.compile(r"(?<![\w.])(?<!->)(?<!struct )[A-Za-z_]\w*\b")
 APART = re.compile(r".*(_test|_fuzz)$|.*_testing|failover_")  # tests, and what only they are made of
 
 

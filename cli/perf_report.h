@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `tutti perf` prints, as text or JSON. */
+#ifndef TUTTI_CLI_PERF_REPORT_H
+#define TUTTI_CLI_PERF_REPORT_H
+
+#include "cli/perf.h"
+
+struct measure {
+    bool done; /* false: not applicable */
+    double us, algorithm_gbs, bus_gbs;
+    int64_t wrong; /* -1: not checked */
+};
+
+struct report *report_open(const struct perf *perf);
+void report_row(struct report *report, const struct shape *shape, const struct measure results[2]);
+/* Returns the exit code. */
+int report_close(struct report *report);
+
+#endif
