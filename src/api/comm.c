@@ -423,12 +423,12 @@ tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size)
 {
     if (!pointer || !size)
         return error_set(TUTTI_INVALID_ARGUMENT, "pointer is %p and size is %zu", (void *)pointer, size);
-    return executor_gpu.memory_alloc(pointer, size);
+    return executor_devices.memory_alloc(pointer, size);
 }
 
 tutti_result_t tutti_device_mem_free(void *pointer)
 {
-    return executor_gpu.memory_free(pointer);
+    return executor_devices.memory_free(pointer);
 }
 
 static tutti_result_t may_register(tutti_comm_t comm, const void *buffer, size_t size, void **handle)

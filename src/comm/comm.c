@@ -49,7 +49,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
 
 struct comm_settings comm_defaults(void)
 {
-    return (struct comm_settings){.executor = executor_gpu.defaults()};
+    return (struct comm_settings){.executor = executor_devices.defaults()};
 }
 
 tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config)
@@ -67,9 +67,9 @@ tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_
                          "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
-    if (set.blocks < 0 || set.blocks > executor_gpu.most_blocks)
+    if (set.blocks < 0 || set.blocks > executor_devices.most_blocks)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks,
-                         executor_gpu.most_blocks);
+                         executor_devices.most_blocks);
     if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy,
                          TUTTI_POLICY_ZERO);
@@ -81,7 +81,8 @@ tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_
     settings->executor.device = set.device;
     settings->executor.blocks = set.blocks ? set.blocks : settings->executor.blocks;
     settings->executor.policy = set.policy >= 0 ? set.policy : settings->executor.policy;
-    return set.device == TUTTI_CURRENT_DEVICE ? executor_gpu.current_device(&settings->executor.device) : TUTTI_SUCCESS;
+    return set.device == TUTTI_CURRENT_DEVICE ? executor_devices.current_device(&settings->executor.device)
+                                              : TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out)

@@ -6,7 +6,6 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/failure.h"
@@ -197,25 +196,23 @@ static tutti_result_t share_arena(struct tutti_comm *comm)
     return result;
 }
 
-static tutti_result_t share_gpu(struct tutti_comm *comm)
+/* By the first kind that takes these ranks. */
+static tutti_result_t open_on_device(struct tutti_comm *comm, bool shared)
 {
-    int fd;
-    tutti_result_t result = comm_share_share(comm, MAILBOX, executor_gpu.create_shared, &fd);
+    const struct executor_kind *const *kind = executor_kinds;
+    tutti_result_t result = TUTTI_SUCCESS;
+    int fd = -1;
+    while (*kind && !(*kind)->takes(comm->team, shared))
+        kind++;
+    if (!*kind)
+        return error_set(TUTTI_INTERNAL_ERROR, "no kind of executor takes %d ranks", comm->team->nranks);
+    if ((*kind)->create_shared)
+        result = comm_share_share(comm, MAILBOX, (*kind)->create_shared, &fd);
     if (result == TUTTI_SUCCESS)
-        result = executor_gpu.open(comm->team, &comm->settings.executor, fd, &comm->executor);
+        result = (*kind)->open(comm->team, &comm->settings.executor, fd, &comm->executor);
     if (fd >= 0)
         close(fd);
     return result;
-}
-
-static tutti_result_t open_gpu(struct tutti_comm *comm, bool shared)
-{
-    struct team *team = comm->team;
-    bool few = team->nranks <= executor_gpu.most_ranks;
-    if (shared && !few)
-        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host",
-                 team->rank, executor_gpu.most_ranks, team->nranks);
-    return shared && few ? share_gpu(comm) : executor_gpu.open(team, &comm->settings.executor, -1, &comm->executor);
 }
 
 tutti_result_t share_all(struct tutti_comm *comm)
@@ -227,7 +224,7 @@ tutti_result_t share_all(struct tutti_comm *comm)
     if (!on_device)
         comm->executor = &comm->team->host;
     if (result == TUTTI_SUCCESS && on_device)
-        result = open_gpu(comm, shared);
+        result = open_on_device(comm, shared);
     /* Who cannot fails the team instead of coming here. */
     return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

@@ -120,30 +120,36 @@ struct executor_config {
     int policy; /* TUTTI_POLICY_... */
 };
 
-/* What can be asked of a kind of executor while there is none yet. */
+/* A kind of executor on devices: what can be asked while there is none yet. */
 struct executor_kind {
     const char *name;
-    int most_ranks;  /* that share memory; with more, or without memory that is shared, all goes through the host */
+    /* Does it carry out what these ranks call? `shared`: all of them can share host memory. The same on all ranks. */
+    bool (*takes)(const struct team *team, bool shared);
+    /* The host memory that the ranks of an executor share; one rank makes it and hands the descriptor to the others.
+     * NULL: they share none. */
+    tutti_result_t (*create_shared)(int nranks, int *fd);
+    /* Collective over the team, which must outlive the executor. `shared`: the descriptor, which stays the caller's;
+     * -1: there is none. */
+    tutti_result_t (*open)(struct team *team, const struct executor_config *config, int shared, struct executor **out);
+};
+
+/* All kinds, asked in this order: the first that takes a team carries out its calls. NULL ends the list. src/executor.
+ */
+extern const struct executor_kind *const executor_kinds[];
+
+/* What can be asked of the devices of all kinds. */
+struct executor_devices {
     int most_blocks; /* of a config */
     /* As the parameters say, on no device. */
     struct executor_config (*defaults)(void);
     /* The calling thread's current device. */
     tutti_result_t (*current_device)(int *ordinal);
-    /* The host memory that the ranks of an executor share; one rank makes it and hands the descriptor to the others. */
-    tutti_result_t (*create_shared)(int nranks, int *fd);
-    /*
-     * Collective over the team, which must outlive the executor. `shared`: a
-     * descriptor of what one rank has created, which stays the caller's; -1
-     * where ranks share no memory.
-     */
-    tutti_result_t (*open)(struct team *team, const struct executor_config *config, int shared, struct executor **out);
     /* Memory of the current device that peers can map. */
     tutti_result_t (*memory_alloc)(void **out, size_t size);
     tutti_result_t (*memory_free)(void *pointer);
 };
 
-/* src/executor/gpu: kernels and copy engines, or staging through the host. */
-extern const struct executor_kind executor_gpu;
+extern const struct executor_devices executor_devices;
 
 /* Sets all of *out but leaves it to its owner's memory. Functions that are NULL in `ops` get their defaults. */
 void executor_init(struct executor *out, const struct executor_ops *ops, int device);

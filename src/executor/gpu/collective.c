@@ -12,15 +12,15 @@
 #include "executor/gpu/exchange.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/memory.h"
-#include "executor/gpu/order.h"
 #include "executor/gpu/peer_reduce.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/reduce.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/step.h"
 #include "executor/gpu/symmetric.h"
-#include "executor/staged/staged.h"
+#include "executor/stream/order.h"
 #include "plan/steps.h"
 
 #include <stdlib.h>
@@ -49,18 +49,18 @@ static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool
 /* Whether the call is captured is not known here: what either plan needs is made. */
 tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
 {
-    if (!call->count || gpu->staged)
+    if (!call->count)
         return TUTTI_SUCCESS;
     const struct plan *plan = plan_of(gpu, call, false);
     bool loads = plan->way == WAY_PEER_LOAD;
     if (!loads && (gpu->scratch.bulk_posted || !(plan->needs_bulk || plan_of(gpu, call, true)->needs_bulk)))
         return TUTTI_SUCCESS;
-    cuda_enter(gpu->device);
+    cuda_enter(gpu->base.device);
     tutti_result_t result = loads ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
     cuda_leave();
     return result == TUTTI_SUCCESS
                ? result
-               : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+               : team_fail(gpu->base.team, result, gpu->rank, error_last()); /* peers wait for what is not there */
 }
 
 /* ---- Long broadcasts ---- */
@@ -92,7 +92,7 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
     tutti_result_t result = gpu_needs(gpu, to);
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
-    return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
+    return result == TUTTI_SUCCESS ? launch_kernel(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
 }
 
 /* From rank to rank in lines. */
@@ -106,7 +106,7 @@ static tutti_result_t broadcast_ring(struct gpu *gpu, const struct call *call, c
     tutti_result_t result = gpu_needs(gpu, to);
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
-    return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_FLOAT32, &what.team, stream) : result;
+    return result == TUTTI_SUCCESS ? launch_kernel(gpu, &plan->launch, TUTTI_FLOAT32, &what.team, stream) : result;
 }
 
 /* ---- Exchanges ---- */
@@ -166,12 +166,12 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
     struct kernel_exchange what;
     bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
     gpu_collective_describe(gpu, call, flow, &what);
-    return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->order.capturing);
+    return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->base.tickets.capturing);
 }
 
 static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
 {
-    const struct plan *plan = plan_of(gpu, call, gpu->order.capturing);
+    const struct plan *plan = plan_of(gpu, call, gpu->base.tickets.capturing);
     const struct flow *flow = record_way(gpu, plan->way, call);
     if (!flow)
         return TUTTI_INTERNAL_ERROR;
@@ -193,15 +193,14 @@ static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstre
 tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream)
 {
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
-        return gpu_refuses(gpu, true);
-    cuda_enter(gpu->device);
+        return gpu_failure(gpu);
+    cuda_enter(gpu->base.device);
     record_call(gpu, call);
-    tutti_result_t result = order_begin(gpu, stream, call->coll != COLL_ALLTOALLV);
+    tutti_result_t result = order_begin(&gpu->base, stream, call->coll != COLL_ALLTOALLV);
     if (result == TUTTI_SUCCESS) {
         step_collective(gpu, call);
-        result = gpu->staged ? staged_collective(gpu->staged, call, order_staged(gpu), stream)
-                             : carry_out(gpu, call, stream);
-        result = order_end(gpu, stream, result);
+        result = carry_out(gpu, call, stream);
+        result = order_end(&gpu->base, stream, result);
     }
     record_returned(gpu, result);
     cuda_leave();
@@ -238,16 +237,14 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
     bool few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
-    cuda_enter(gpu->device);
+    cuda_enter(gpu->base.device);
     record_p2p(gpu, items, count);
-    tutti_result_t result = order_begin(gpu, stream, false);
+    tutti_result_t result = order_begin(&gpu->base, stream, false);
     if (result == TUTTI_SUCCESS) {
         step_p2p(gpu, items, count);
-        if (gpu->staged)
-            result = staged_p2p(gpu->staged, items, count, order_staged(gpu), stream);
-        while (!gpu->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
-            result = exchange_issue(gpu, &what, EXCHANGE_GROUP, stream, gpu->order.capturing);
-        result = order_end(gpu, stream, result);
+        while (result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
+            result = exchange_issue(gpu, &what, EXCHANGE_GROUP, stream, gpu->base.tickets.capturing);
+        result = order_end(&gpu->base, stream, result);
     }
     record_returned(gpu, result);
     cuda_leave();

@@ -8,8 +8,9 @@
 #include "executor/gpu/memory.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/side.h"
-#include "executor/gpu/ticket.h"
 #include "executor/gpu/transfer.h"
+#include "executor/stream/beside.h"
+#include "executor/stream/ticket.h"
 
 #define CHAIN_MOST 64 /* pieces of a chain */
 
@@ -32,7 +33,7 @@ static tutti_result_t begin_now(struct gpu *gpu, struct transfer *list, int *cou
     if (result == TUTTI_SUCCESS)
         result = side_issue(gpu, &words, stream);
     if (result == TUTTI_SUCCESS)
-        result = side_mark(gpu, stream);
+        result = beside_mark(&gpu->base, stream);
     return result == TUTTI_SUCCESS ? transfer_copy(gpu, place) : result;
 }
 
@@ -123,7 +124,7 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
     int me = gpu->rank;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
-    ticket_more(gpu);
+    ticket_more(&gpu->base);
     return gpu_copy(gpu, stream, device_address(what->recv[me]), device_address(what->send[me]), what->send_bytes[me]);
 }
 
@@ -149,7 +150,7 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
                             copies, stream);
     if (result == TUTTI_SUCCESS)
         result = side_issue(gpu, &copies->words, stream);
-    return result == TUTTI_SUCCESS && copies->count ? side_mark(gpu, stream) : result;
+    return result == TUTTI_SUCCESS && copies->count ? beside_mark(&gpu->base, stream) : result;
 }
 
 /* Pauses between copies are what turns cost. Where none ends before all have come, all are waited for first. */
@@ -172,7 +173,7 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
 {
     if (copies->count) {
         record_copies(gpu);
-        ticket_more(gpu);
+        ticket_more(&gpu->base);
     }
     tutti_result_t result = gpu_copy_copy_all(gpu, copies);
     if (result == TUTTI_SUCCESS)
@@ -221,14 +222,12 @@ tutti_result_t copy_drain(struct gpu *gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < 2 * KERNEL_RANKS && result == TUTTI_SUCCESS; i++)
-        result = side_wait_all(gpu, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
+        result = beside_wait_all(&gpu->base, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
     return result;
 }
 
 void copy_close(struct gpu *gpu)
 {
     for (int i = 0; i < 2 * KERNEL_RANKS; i++)
-        side_end(gpu, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-    if (gpu->messages.mark)
-        gpu->cu->EventDestroy(gpu->messages.mark);
+        beside_end(&gpu->base, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
 }

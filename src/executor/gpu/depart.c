@@ -15,8 +15,8 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/step.h"
-#include "executor/gpu/ticket.h"
 #include "executor/gpu/undone.h"
+#include "executor/stream/ticket.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -50,14 +50,14 @@ bool depart_excuses(void *argument, const struct wire_abort *news)
 {
     struct gpu *gpu = argument;
     struct departure who;
-    return gpu->mailbox && is_departure(gpu, news, &who);
+    return is_departure(gpu, news, &who);
 }
 
 static void depart_describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
 {
     if (who.cause == MAILBOX_LOST)
         snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
-                 gpu->team->process[who.culprit].pid);
+                 gpu->base.team->process[who.culprit].pid);
     else if (who.cause == MAILBOX_ABORTED)
         snprintf(out, size, "the communicator was aborted by rank %d", who.culprit);
     else
@@ -70,7 +70,7 @@ static void depart_describe(const struct gpu *gpu, struct departure who, char *o
 static void depart_tell(struct gpu *gpu, struct departure who)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    mine->limit = atomic_load(gpu->order.over);
+    mine->limit = atomic_load(gpu->base.tickets.over);
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
     atomic_store(&mine->left, 1);
@@ -80,7 +80,7 @@ static void depart_tell(struct gpu *gpu, struct departure who)
 bool depart_follow(struct gpu *gpu)
 {
     struct departure who;
-    if (!is_departure(gpu, &gpu->team->cause, &who))
+    if (!is_departure(gpu, &gpu->base.team->cause, &who))
         return false;
     if (!atomic_exchange(&gpu->departs.parted, true))
         depart_tell(gpu, who);
@@ -92,13 +92,13 @@ static void part(struct gpu *gpu, struct departure who)
     char sentence[160];
     if (atomic_exchange(&gpu->departs.parted, true)) {
         unsigned turn = 0;
-        while (!atomic_load(&gpu->team->failed)) /* by another thread */
+        while (!atomic_load(&gpu->base.team->failed)) /* by another thread */
             backoff(&turn);
         return;
     }
     depart_tell(gpu, who);
     depart_describe(gpu, who, sentence, sizeof sentence);
-    team_fail(gpu->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
+    team_fail(gpu->base.team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
 }
 
 tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
@@ -125,7 +125,7 @@ void depart_settle(struct gpu *gpu)
 static void spread_losses(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
-        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire))
+        if (atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire))
             gone_note(gpu, rank);
 }
 
@@ -154,11 +154,11 @@ void depart_notice(struct gpu *gpu)
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     struct departure who;
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
-    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->departs.leaving) || !gone_any(gpu))
+    if (atomic_load(&gpu->base.team->failed) || atomic_load(&gpu->departs.leaving) || !gone_any(gpu))
         return;
     for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {
         const struct mailbox_step *step = &mine->step[at % MAILBOX_STEPS];
-        if (!ticket_is_over(gpu, step->ticket))
+        if (!ticket_is_over(&gpu->base, step->ticket))
             return;
         if (is_hollow(gpu, step, &who)) {
             part(gpu, who);
@@ -240,7 +240,7 @@ static uint64_t look_at_leaving(struct gpu *gpu, struct depart_watch *watch)
 uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
 {
     spread_losses(gpu);
-    if (atomic_load(&gpu->team->failed))
+    if (atomic_load(&gpu->base.team->failed))
         return 0;
     if (atomic_load(&gpu->departs.leaving))
         return look_at_leaving(gpu, watch);
@@ -250,7 +250,7 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
         depart_settle(gpu);
         return 0;
     }
-    if (!step && !(atomic_load(&gpu->order.captured) && gone_any(gpu)))
+    if (!step && !(atomic_load(&gpu->base.tickets.captured) && gone_any(gpu)))
         return 0;
     depart_look_at_waiting(gpu, watch, step);
     return LOOK_US;
@@ -258,7 +258,7 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
 
 bool gpu_leave(struct gpu *gpu)
 {
-    if (!gpu->helper.runs || atomic_load(&gpu->team->failed))
+    if (!gpu->helper.runs || atomic_load(&gpu->base.team->failed))
         return false;
     atomic_store(&gpu->departs.leaving, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
@@ -267,6 +267,6 @@ bool gpu_leave(struct gpu *gpu)
 
 void gpu_wait_left(struct gpu *gpu)
 {
-    while (!atomic_load(&gpu->team->failed))
+    while (!atomic_load(&gpu->base.team->failed))
         usleep(LEAVE_LOOK_US / 5);
 }

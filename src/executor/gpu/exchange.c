@@ -5,10 +5,10 @@
 #include "executor/gpu/copy.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/layout.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
-#include "executor/gpu/order.h"
 
 #define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
@@ -86,7 +86,7 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
     what->mappings = layout_mappings(gpu);
     gpu_exchange_invite(gpu, what);
     kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
-    return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
+    return launch_kernel(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }
 
 /*

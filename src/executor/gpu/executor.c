@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The tables of functions by which communicators call: GPUs that reach one
- * another, and GPUs whose data are staged through the host. Both are of one
- * kind, by which communicators make them.
- */
-#include "base/param.h"
+/* The table of functions by which communicators call GPUs that reach one another. */
+#include "executor/gpu/executor.h"
+
+#include "base/log.h"
 #include "device/cuda/device.h"
 #include "engine/p2p.h"
 #include "executor/gpu/collective.h"
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
-#include "executor/gpu/ledger.h"
 #include "executor/gpu/mailbox.h"
-#include "executor/gpu/memory.h"
 #include "executor/gpu/open.h"
-#include "executor/gpu/order.h"
 #include "executor/gpu/settle.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/wait.h"
-#include "executor/staged/staged.h"
+#include "executor/stream/ledger.h"
+#include "executor/stream/order.h"
 
 #include <stdlib.h>
 
 static struct gpu *gpu_of(struct executor *executor)
 {
-    return (struct gpu *)((char *)executor - offsetof(struct gpu, executor));
+    return (struct gpu *)((char *)stream_base_of(executor) - offsetof(struct gpu, base));
 }
 
 static tutti_result_t gpu_executor_prepare(struct executor *executor, const struct call *call)
@@ -63,12 +59,18 @@ static void unregister(struct executor *executor, void *registered)
 
 static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
-    return gpu_follow(gpu_of(executor), (CUstream)stream, (CUstream)before);
+    return order_follow(stream_base_of(executor), (CUstream)stream, (CUstream)before);
 }
 
+/* Not what is captured, or the caller's own stream. */
 static bool any_thread(struct executor *executor, tutti_stream_t stream)
 {
-    return gpu_any_thread(gpu_of(executor), (CUstream)stream);
+    const struct stream_base *base = stream_base_of(executor);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (stream == (tutti_stream_t)CU_STREAM_PER_THREAD)
+        return false;
+    return !stream || (base->cu->StreamIsCapturing((CUstream)stream, &status) == CUDA_SUCCESS &&
+                       status == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 static tutti_result_t wait(struct executor *executor)
@@ -98,7 +100,7 @@ static void gpu_executor_hear(struct executor *executor)
 
 static void memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
 {
-    gpu_memory(gpu_of(executor), device_bytes, host_bytes);
+    ledger_sums(stream_base_of(executor), device_bytes, host_bytes);
 }
 
 static void close_gpu(struct executor *executor)
@@ -122,37 +124,6 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .memory = memory,
                                             .close = close_gpu};
 
-/* Asked where the team has failed: else peers hear that this rank calls no more. */
-static bool staged_goes_on(struct executor *executor)
-{
-    return gpu_refuses(gpu_of(executor), true) == TUTTI_SUCCESS;
-}
-
-static void staged_no_more(struct executor *executor)
-{
-    staged_end_calls(gpu_of(executor)->staged);
-}
-
-/* The team fails next; its channels' teams would go on with what has begun. */
-static bool staged_give_up(struct executor *executor)
-{
-    staged_stop(gpu_of(executor)->staged);
-    return false;
-}
-
-/* Nothing is prepared, and each call is issued by its own thread. */
-static const struct executor_ops staged_ops = {.name = "staged",
-                                               .issue = gpu_executor_issue,
-                                               .messages = gpu_executor_messages,
-                                               .follow = follow,
-                                               .wait = wait,
-                                               .give_up = staged_give_up,
-                                               .hear = gpu_executor_hear,
-                                               .goes_on = staged_goes_on,
-                                               .end_calls = staged_no_more,
-                                               .memory = memory,
-                                               .close = close_gpu};
-
 static tutti_result_t open_executor(struct team *team, const struct executor_config *config, int mailbox,
                                     struct executor **out)
 {
@@ -160,25 +131,20 @@ static tutti_result_t open_executor(struct team *team, const struct executor_con
     tutti_result_t result = gpu_open(team, config, mailbox, &gpu);
     if (result != TUTTI_SUCCESS)
         return result;
-    executor_init(&gpu->executor, gpu->staged ? &staged_ops : &gpu_ops, gpu->device->ordinal);
-    gpu->executor.on_streams = true;
-    gpu->executor.uses_team = gpu->staged != NULL;
-    *out = &gpu->executor;
+    executor_init(&gpu->base.executor, &gpu_ops, gpu->base.device->ordinal);
+    gpu->base.executor.on_streams = true;
+    *out = &gpu->base.executor;
     return TUTTI_SUCCESS;
 }
 
-static struct executor_config defaults(void)
+static bool gpu_executor_takes(const struct team *team, bool shared)
 {
-    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
-    return (struct executor_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+    bool few = team->nranks <= KERNEL_RANKS;
+    if (shared && !few)
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host",
+                 team->rank, KERNEL_RANKS, team->nranks);
+    return shared && few;
 }
 
-const struct executor_kind executor_gpu = {.name = "gpu",
-                                           .most_ranks = KERNEL_RANKS,
-                                           .most_blocks = KERNEL_STRIPES,
-                                           .defaults = defaults,
-                                           .current_device = cuda_device_current,
-                                           .create_shared = mailbox_create,
-                                           .open = open_executor,
-                                           .memory_alloc = gpu_memory_alloc,
-                                           .memory_free = gpu_memory_free};
+const struct executor_kind executor_gpu = {
+    .name = "gpu", .takes = gpu_executor_takes, .create_shared = mailbox_create, .open = open_executor};

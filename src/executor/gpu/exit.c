@@ -17,7 +17,7 @@ static pid_t owner;
 static bool still_busy(struct gpu *gpu, const void *unused)
 {
     (void)unused;
-    return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !depart_is_through(gpu, &gpu->departs.at_exit);
+    return gpu->helper.runs && !atomic_load(&gpu->base.team->failed) && !depart_is_through(gpu, &gpu->departs.at_exit);
 }
 
 /* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is

@@ -8,7 +8,6 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
-#include "executor/staged/staged.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -17,38 +16,34 @@
 
 tutti_result_t gpu_hear_failure(struct gpu *gpu)
 {
-    if (gpu->mailbox)
-        depart_notice(gpu);
-    const struct mailbox_failure *failure = gpu->mailbox ? &gpu->mailbox->failure : NULL;
-    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
-        return team_failure(gpu->team);
+    const struct mailbox_failure *failure = &gpu->mailbox->failure;
+    depart_notice(gpu);
+    if (!atomic_load_explicit(&failure->state, memory_order_acquire))
+        return team_failure(gpu->base.team);
     for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
         usleep(1000); /* it is being written; or its writer was lost */
     if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return team_failure(gpu->team);
-    return team_hear(gpu->team, &failure->news);
+        return team_failure(gpu->base.team);
+    return team_hear(gpu->base.team, &failure->news);
 }
 
 void gpu_tell_failure(struct gpu *gpu)
 {
     struct mailbox *mailbox = gpu->mailbox;
     uint32_t none = 0;
-    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) || depart_follow(gpu) ||
+    if (atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->base.team->failed) || depart_follow(gpu) ||
         !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
         return;
-    mailbox->failure.news = team_news(gpu->team);
+    mailbox->failure.news = team_news(gpu->base.team);
     atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
     mailbox_ring_others(mailbox, gpu->nranks, gpu->rank);
 }
 
-/* Where all is staged through the host the team knows whose messages are still to come, and fails by itself. */
 tutti_result_t gpu_failure(struct gpu *gpu)
 {
     struct departure who;
     tutti_result_t result = gpu_hear_failure(gpu);
-    if (result != TUTTI_SUCCESS && gpu->staged)
-        staged_end_calls(gpu->staged);
-    if (result != TUTTI_SUCCESS || !gpu->mailbox)
+    if (result != TUTTI_SUCCESS)
         return result;
     if (atomic_load(&gpu->departs.leaving))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d", gpu->rank, gpu->rank);
@@ -60,15 +55,10 @@ tutti_result_t gpu_failure(struct gpu *gpu)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t gpu_refuses(struct gpu *gpu, bool collective)
-{
-    return collective && gpu->staged && staged_takes(gpu->staged) ? TUTTI_SUCCESS : gpu_failure(gpu);
-}
-
 tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result)
 {
     tutti_result_t failure = TUTTI_SUCCESS;
-    char sentence[sizeof gpu->team->cause.text];
+    char sentence[sizeof gpu->base.team->cause.text];
     if (result == TUTTI_SUCCESS)
         return result;
     snprintf(sentence, sizeof sentence, "%s", error_last());

@@ -12,8 +12,6 @@ struct gpu;
 
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t gpu_failure(struct gpu *gpu);
-/* Likewise, of a call: where all is staged some collectives may still be issued. */
-tutti_result_t gpu_refuses(struct gpu *gpu, bool collective);
 /* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little
  * later. Success stays. */
 tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result);

@@ -9,7 +9,7 @@ bool gone_is(const struct gpu *gpu, int rank, struct departure *out)
 {
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
     bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
-    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
+    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire);
     *out = left ? (struct departure){theirs->culprit, (enum mailbox_cause)theirs->cause}
                 : (struct departure){rank, closed ? MAILBOX_CLOSED : MAILBOX_LOST};
     return rank != gpu->rank && (left || closed || gone);
@@ -19,7 +19,7 @@ bool gone_any(const struct gpu *gpu)
 {
     struct departure who;
     bool any = false;
-    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
+    for (int rank = 0; rank < gpu->nranks; rank++)
         any = any || gone_is(gpu, rank, &who);
     return any;
 }

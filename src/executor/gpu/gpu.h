@@ -11,19 +11,17 @@
 #include "base/thread.h"
 #include "engine/team.h"
 #include "executor/gpu/depart.h"
-#include "executor/gpu/graphs.h"
 #include "executor/gpu/imported.h"
 #include "executor/gpu/mixing.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
-#include "executor/gpu/ticket.h"
+#include "executor/stream/base.h"
 #include "plan/plan.h"
 #include "wire/blackbox.h"
 
 #include <pthread.h>
 
 struct record;
-struct staged;
 
 /* The last plan that was made. */
 struct planned {
@@ -61,7 +59,6 @@ struct gpu_messages {
         received_pieces[KERNEL_RANKS];
     /* of the operations in which the latest were called, [0] of those sent, the first ticket; by number */
     _Atomic uint32_t first[2][KERNEL_RANKS][MIXING_MESSAGES];
-    CUevent mark;                   /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
     bool pushes;                    /* within a process they push all, on the sender's GPU */
     uint64_t wait;                  /* percent of the time of its copies that a sender waits for the receiver's call */
@@ -105,24 +102,15 @@ struct gpu_symmetric {
 };
 
 struct gpu {
-    struct executor executor;
-    struct team *team;
-    const struct cuda_driver *cu;
-    struct cuda_device *device;
+    struct stream_base base;
     int rank, nranks;
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
-    struct staged
-        *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` and `graphs` */
-    struct gpu_order order;
-    struct gpu_graphs graphs;
-
     struct mailbox *mailbox;
     bool mailbox_registered;
     CUdeviceptr mailbox_device;
-    struct kernel_team kernels;       /* what every launch takes */
-    struct mailbox_step step;         /* of the call that is being issued: step.c */
-    struct record *record;            /* NULL: there is no black box */
-    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
+    struct kernel_team kernels; /* what every launch takes */
+    struct mailbox_step step;   /* of the call that is being issued: step.c */
+    struct record *record;      /* NULL: there is no black box */
     struct gpu_plan plan;
     struct gpu_scratch scratch;
     struct gpu_messages messages;
@@ -130,18 +118,12 @@ struct gpu {
     struct gpu_symmetric symmetric;
     struct gpu_departs departs;
 
-    struct list idle; /* in the process's list of what may be under way */
     struct list near; /* in the process's list of GPU executors: here.c */
     int visitors;     /* others that act on this executor; guarded by that list's lock */
 
     struct thread helper, importer;
     _Atomic bool stop, importer_stops;
 };
-
-static inline CUdeviceptr device_address(const void *pointer)
-{
-    return (CUdeviceptr)(uintptr_t)pointer;
-}
 
 static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)
 {

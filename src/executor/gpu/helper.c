@@ -54,9 +54,9 @@ static void *helper(void *argument)
         patience_answer(gpu);
         gpu_hear_failure(gpu);
         uint64_t soon = depart_look(gpu, &watch),
-                 then = atomic_load(&gpu->team->failed) ? 0 : mixing_look(gpu, &mixing),
-                 later = atomic_load(&gpu->team->failed) ? 0 : patience_look(gpu, &patience);
-        bool failed = atomic_load(&gpu->team->failed);
+                 then = atomic_load(&gpu->base.team->failed) ? 0 : mixing_look(gpu, &mixing),
+                 later = atomic_load(&gpu->base.team->failed) ? 0 : patience_look(gpu, &patience);
+        bool failed = atomic_load(&gpu->base.team->failed);
         if (failed)
             helper_give_up(gpu, &deadline);
         bool left = !failed && offer_deliver(gpu);
@@ -80,7 +80,7 @@ tutti_result_t helper_start(struct gpu *gpu)
     tutti_result_t result = thread_start(&gpu->helper, "tutti-helper", helper, gpu);
     if (result != TUTTI_SUCCESS)
         return result;
-    team_on_news(gpu->team, ring, depart_excuses, gpu);
+    team_on_news(gpu->base.team, ring, depart_excuses, gpu);
     return TUTTI_SUCCESS;
 }
 
@@ -88,7 +88,7 @@ void helper_stop(struct gpu *gpu)
 {
     if (!gpu->helper.runs)
         return;
-    team_on_news(gpu->team, NULL, NULL, NULL);
+    team_on_news(gpu->base.team, NULL, NULL, NULL);
     atomic_store(&gpu->stop, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
     thread_end(&gpu->helper);

@@ -56,12 +56,12 @@ struct member {
 static bool is_member(const struct gpu *gpu, const void *argument)
 {
     const struct member *member = argument;
-    return gpu->mailbox && gpu->rank == member->rank && gpu->team->id == member->team;
+    return gpu->rank == member->rank && gpu->base.team->id == member->team;
 }
 
 struct gpu *here_visit_rank(const struct gpu *gpu, int rank)
 {
-    struct member member = {gpu->team->id, rank};
+    struct member member = {gpu->base.team->id, rank};
     return here_visit(is_member, &member);
 }
 

@@ -16,13 +16,13 @@
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/here.h"
-#include "executor/gpu/idle.h"
 #include "executor/gpu/imported.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/patience.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/tell.h"
+#include "executor/stream/idle.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ static void close_one(struct gpu *gpu, struct import *import)
 {
     if (import->offer != IMPORT_NO_OFFER)
         tell_no_more(gpu, import->peer, import->offer, import->number);
-    imported_unmap(gpu->device, gpu->rank, import);
+    imported_unmap(gpu->base.device, gpu->rank, import);
 }
 
 /* Those that kernels may still store to stay. Returns whether there are any. */
@@ -114,9 +114,9 @@ static void replace_all(struct gpu *gpu)
 
 static int gpu_import_take_descriptor(struct gpu *gpu, uint64_t key)
 {
-    lock_take(&gpu->team->engine->lock);
-    int fd = engine_take_shared(gpu->team->engine, key);
-    lock_release(&gpu->team->engine->lock);
+    lock_take(&gpu->base.team->engine->lock);
+    int fd = engine_take_shared(gpu->base.team->engine, key);
+    lock_release(&gpu->base.team->engine->lock);
     return fd;
 }
 
@@ -127,7 +127,7 @@ static tutti_result_t gpu_import_map(struct gpu *gpu, int peer, int offer, uint3
     if (!import)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a mapping of a peer's buffer");
     *import = (struct import){.peer = peer, .offer = offer, .number = number, .handle = *handle};
-    tutti_result_t result = cuda_import(gpu->device, handle, fd, &import->address);
+    tutti_result_t result = cuda_import(gpu->base.device, handle, fd, &import->address);
     if (result == TUTTI_SUCCESS)
         *out = import;
     else
@@ -151,7 +151,7 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
 {
     bool any = false;
     pthread_mutex_lock(&gpu->offers.lock);
-    for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
+    for (int peer = 0; peer < gpu->nranks; peer++)
         for (int i = 0; i < gpu_import_places_used(gpu, peer); i++) {
             struct import *import = atomic_load_explicit(&gpu->offers.import[peer][i], memory_order_acquire);
             if (!import || !is_stale(import, handle))
@@ -243,14 +243,14 @@ static void *gpu_import_work(void *argument)
     _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
     uint64_t pause = LOOK_US;
-    cuda_enter(gpu->device);
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    cuda_enter(gpu->base.device);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     for (;;) {
         uint32_t news = atomic_load(bell);
         if (atomic_load(&gpu->importer_stops)) /* looked at behind the bell, so that no sleep misses it */
             break;
         scratch_answer(gpu);
-        bool failed = atomic_load(&gpu->team->failed), unanswered = !failed && answer_all(gpu);
+        bool failed = atomic_load(&gpu->base.team->failed), unanswered = !failed && answer_all(gpu);
         bool left = !failed && (import_close_old(gpu) || unanswered);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         bool offers = !failed && offer_withdraw_freed(gpu);

@@ -54,7 +54,7 @@ void imported_take_all(struct gpu *gpu, struct list *out)
 {
     for (struct import *import; (import = imported_next_old(gpu));)
         list_push(out, &import->node);
-    for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
+    for (int peer = 0; peer < gpu->nranks; peer++)
         for (int i = 0; i < MAILBOX_OFFERS; i++) {
             struct import *import = atomic_exchange(&gpu->offers.import[peer][i], NULL);
             if (import)

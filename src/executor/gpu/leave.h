@@ -3,18 +3,14 @@
 #ifndef TUTTI_EXECUTOR_GPU_LEAVE_H
 #define TUTTI_EXECUTOR_GPU_LEAVE_H
 
-#include "executor/staged/staged.h"
-
 struct gpu;
 
 /* Peers' windows are not used any more: they are unmapped in a pause. */
 void leave_give_back_windows(struct gpu *gpu);
-/* Unmaps peers' memory as soon as nothing is under way; frees own, and what staging has pinned, as soon as peers have
- * unmapped it, too. Waits for neither. */
-void leave_close(struct gpu *gpu, void *const pinned[STAGED_PINNED]);
+/* Unmaps peers' memory as soon as nothing is under way; frees own as soon as peers have unmapped it, too. Waits for
+ * neither. */
+void leave_close(struct gpu *gpu);
 /* The process ends, and with it all that it has mapped: peers are told. */
 void leave_exit(void);
-/* A call on this executor: is it the time to free what closed ones have left? */
-void leave_sweep(struct gpu *gpu);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "device/cuda/kernels/kernels.h"
+#include "executor/stream/ticket.h"
 #include "wire/link.h"
 
 #include <stdatomic.h>
@@ -107,9 +108,7 @@ struct mailbox_rank {
         CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t over;                  /* the ticket of the last operation that is over */
     _Atomic uint32_t waits[KERNEL_RANKS];   /* the answer of a kernel that was asked: for whom it waits */
-    _Alignas(CACHE_LINE) struct mailbox_times {
-        _Atomic uint64_t begin, end; /* of the launch with this ticket, by its GPU's clock (ns); 0: not so far */
-    } times[KERNEL_TIMES];
+    _Alignas(CACHE_LINE) struct ticket_times times[KERNEL_TIMES]; /* of the launch with this ticket */
     _Alignas(CACHE_LINE) _Atomic uint32_t bell; /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t closed;   /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost
                                   one */

@@ -43,12 +43,12 @@ bool memory_is_reached(const struct gpu *gpu, const void *memory)
     unsigned capable = 0;
     CUpointer_attribute which = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
     void *values = &capable;
-    return gpu->cu->PointerGetAttributes(1, &which, &values, device_address(memory)) == CUDA_SUCCESS && capable;
+    return gpu->base.cu->PointerGetAttributes(1, &which, &values, device_address(memory)) == CUDA_SUCCESS && capable;
 }
 
 tutti_result_t gpu_copy(const struct gpu *gpu, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
 {
-    return cuda_check(gpu->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying device memory");
+    return cuda_check(gpu->base.cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying device memory");
 }
 
 tutti_result_t gpu_memory_alloc(void **out, size_t size)

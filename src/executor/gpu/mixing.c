@@ -16,7 +16,7 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
-#include "executor/gpu/ticket.h"
+#include "executor/stream/ticket.h"
 
 #include <stdio.h>
 
@@ -116,7 +116,8 @@ static bool kernel_reads(const struct mailbox_rank *theirs)
 static uint32_t launch_at(const struct gpu *gpu, bool *graph)
 {
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire), last = atomic_load(&gpu->order.ticket);
+    uint32_t over = atomic_load_explicit(gpu->base.tickets.over, memory_order_acquire),
+             last = atomic_load(&gpu->base.tickets.ticket);
     *graph = false;
     if ((int32_t)(last - over) > KERNEL_TIMES)
         return last;
@@ -171,7 +172,7 @@ static void mixing_refuse(struct gpu *gpu, int replays, int calls)
         "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM, TUTTI_RING_COPY_FROM or "
         "TUTTI_READ_FROM",
         replays, calls);
-    team_fail(gpu->team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
+    team_fail(gpu->base.team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }
 
 /* For the next look. */
@@ -188,7 +189,7 @@ static void mixing_ask(struct gpu *gpu, struct mixing_watch *watch, const uint32
 uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
 {
     uint32_t suspects[2], waits = mailbox_answer(&gpu->mailbox->rank[gpu->rank]);
-    if (!atomic_load_explicit(&gpu->order.captured, memory_order_relaxed) || !param_int(PARAM_GRAPH_MIXING))
+    if (!atomic_load_explicit(&gpu->base.tickets.captured, memory_order_relaxed) || !param_int(PARAM_GRAPH_MIXING))
         return 0;
     if (!clock_passed(watch->due))
         return 1000 * (uint64_t)clock_left_ms(watch->due) + 1;
@@ -214,8 +215,8 @@ static bool is_carried(const struct gpu *gpu, int peer, int end, uint32_t number
 {
     _Static_assert(KERNEL_PLAIN_DEPTH + 1 < MAILBOX_POSTS && KERNEL_LINES_DEPTH + 1 < MAILBOX_POSTS, "but a few");
     const _Atomic uint32_t *first = &gpu->messages.first[end][peer][number % MIXING_MESSAGES];
-    uint32_t last = atomic_load(&gpu->order.ticket);
-    return (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - last) <= 0 && ticket_is_over(gpu, last);
+    uint32_t last = atomic_load(&gpu->base.tickets.ticket);
+    return (int32_t)(atomic_load_explicit(first, memory_order_relaxed) - last) <= 0 && ticket_is_over(&gpu->base, last);
 }
 
 void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)

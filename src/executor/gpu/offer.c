@@ -159,7 +159,7 @@ static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
     if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
         handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
     if (fd >= 0) {
-        key = mix64(mix64(gpu->team->id + place) + gpu->offers.offered[peer][offer].number);
+        key = mix64(mix64(gpu->base.team->id + place) + gpu->offers.offered[peer][offer].number);
         if (!keep_passed_fd(gpu, peer, fd, key)) {
             close(fd);
             return -1;
@@ -241,9 +241,9 @@ uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t by
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* of the capture that this is for, too */
     struct cuda_range range;
     uint64_t invitation = 0, address = (uintptr_t)memory;
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     bool known = cuda_range_of(memory, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
-                 range.ordinal == gpu->device->ordinal && address - range.base + bytes <= range.size;
+                 range.ordinal == gpu->base.device->ordinal && address - range.base + bytes <= range.size;
     if (known && gpu->here[peer]) {
         if (!param_int(PARAM_P2P_DIRECT_DISABLE) && memory_is_reached(gpu, memory))
             invitation = KERNEL_INVITE_ADDRESS | address;
@@ -252,7 +252,7 @@ uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t by
         invitation = gpu_offer_invite(gpu, peer, &range, address - range.base);
         pthread_mutex_unlock(&gpu->offers.offering);
     }
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     return invitation;
 }
 
@@ -273,11 +273,11 @@ void offer_use(struct gpu *gpu, int peer, int offer, bool sends, uint32_t number
 static tutti_result_t deliver(struct gpu *gpu, const struct passed_fd *passed_fd)
 {
     struct link *link;
-    lock_take(&gpu->team->engine->lock);
-    tutti_result_t result = team_link(gpu->team, passed_fd->peer, &link);
+    lock_take(&gpu->base.team->engine->lock);
+    tutti_result_t result = team_link(gpu->base.team, passed_fd->peer, &link);
     if (result == TUTTI_SUCCESS)
         result = link_share(link, passed_fd->key, passed_fd->fd);
-    lock_release(&gpu->team->engine->lock);
+    lock_release(&gpu->base.team->engine->lock);
     return result;
 }
 

@@ -14,21 +14,20 @@
 #include "executor/gpu/exit.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
-#include "executor/gpu/graphs.h"
 #include "executor/gpu/helper.h"
 #include "executor/gpu/here.h"
-#include "executor/gpu/idle.h"
 #include "executor/gpu/import.h"
 #include "executor/gpu/leave.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/offer.h"
+#include "executor/gpu/operation.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/scratch.h"
-#include "executor/gpu/side.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/tell.h"
 #include "executor/gpu/wait.h"
-#include "executor/staged/staged.h"
+#include "executor/stream/idle.h"
+#include "executor/stream/ledger.h"
 #include "wire/boxread.h"
 
 #include <stdlib.h>
@@ -85,8 +84,8 @@ static void tell_spent(const struct gpu *gpu, const struct opening *opening)
     log_info("rank %d of %d on GPU %d made its executor in %.1f ms: context %.1f, kernels %.1f, mailbox %.1f, meeting "
              "the others %.1f, "
              "access %.1f, window %.1f, the others' windows %.1f, helper %.1f",
-             gpu->rank, gpu->nranks, gpu->device->ordinal, sum, ms[PART_CONTEXT], ms[PART_KERNELS], ms[PART_MAILBOX],
-             ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
+             gpu->rank, gpu->nranks, gpu->base.device->ordinal, sum, ms[PART_CONTEXT], ms[PART_KERNELS],
+             ms[PART_MAILBOX], ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
 }
 
 /* Ranks that launch kernels of different grids would wait for one another for ever. */
@@ -141,13 +140,13 @@ static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const str
     if (cuda_device_find(theirs->gpu, &ordinal) != TUTTI_SUCCESS)
         return false;
     if (ordinal < 0) {
-        bool joined = nvml_joined(gpu->device->bus_id, theirs->bus_id);
+        bool joined = nvml_joined(gpu->base.device->bus_id, theirs->bus_id);
         mine->whole |= joined ? 1u << rank : 0;
         return joined || p2p_level() != P2P_NVL;
     }
     tutti_result_t result =
-        gpu->here[rank] ? cuda_device_peer(gpu->device, ordinal) : cuda_device_reaches(gpu->device, ordinal);
-    bool whole = result == TUTTI_SUCCESS && cuda_device_whole(gpu->device, ordinal);
+        gpu->here[rank] ? cuda_device_peer(gpu->base.device, ordinal) : cuda_device_reaches(gpu->base.device, ordinal);
+    bool whole = result == TUTTI_SUCCESS && cuda_device_whole(gpu->base.device, ordinal);
     mine->whole |= whole ? 1u << rank : 0;
     return whole || (result == TUTTI_SUCCESS && p2p_level() != P2P_NVL);
 }
@@ -190,10 +189,10 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
     size_t head = mailbox_window(gpu->nranks, 0);
     CUdeviceptr windows = 0;
     tutti_result_t result =
-        cuda_check(gpu->cu->MemHostRegister((char *)gpu->mailbox + head, mailbox_size(gpu->nranks) - head, PINNED),
+        cuda_check(gpu->base.cu->MemHostRegister((char *)gpu->mailbox + head, mailbox_size(gpu->nranks) - head, PINNED),
                    "pinning windows in host memory");
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->MemHostGetDevicePointer(&windows, (char *)gpu->mailbox + head, 0),
+        result = cuda_check(gpu->base.cu->MemHostGetDevicePointer(&windows, (char *)gpu->mailbox + head, 0),
                             "finding the windows' device address");
     if (result != TUTTI_SUCCESS)
         return result;
@@ -230,7 +229,7 @@ static tutti_result_t agree_on_windows(struct gpu *gpu, struct opening *opening,
     if (reached != TUTTI_SUCCESS)
         log_info("rank %d: %s", gpu->rank, error_last());
     opening->mine.opened = reached == TUTTI_SUCCESS;
-    tutti_result_t result = team_tell_all(gpu->team, &opening->mine, sizeof opening->mine, opening->all);
+    tutti_result_t result = team_tell_all(gpu->base.team, &opening->mine, sizeof opening->mine, opening->all);
     *all = result == TUTTI_SUCCESS;
     for (int rank = 0; rank < gpu->nranks; rank++)
         *all = *all && opening->all[rank].opened;
@@ -246,7 +245,7 @@ static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *openin
     spend(opening, PART_WINDOW);
     /* A rank that failed does not go on, so that the others hear of it by the failed team. */
     if (result == TUTTI_SUCCESS)
-        result = team_tell_all(gpu->team, mine, sizeof *mine, opening->all);
+        result = team_tell_all(gpu->base.team, mine, sizeof *mine, opening->all);
     spend(opening, PART_MEETING);
     if (result == TUTTI_SUCCESS)
         result = agree_on_windows(gpu, opening, reach_windows(gpu, opening->all), all);
@@ -303,14 +302,14 @@ static bool copies_are_safe(const struct peer_info *all, int nranks)
 
 static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
 {
-    struct team *team = gpu->team;
+    struct team *team = gpu->base.team;
     struct peer_info *mine = &opening->mine, *all = opening->all;
-    memcpy(mine->gpu, gpu->device->uuid, sizeof mine->gpu);
+    memcpy(mine->gpu, gpu->base.device->uuid, sizeof mine->gpu);
     memcpy(mine->process, team->process[gpu->rank].uuid, sizeof mine->process);
-    memcpy(mine->bus_id, gpu->device->bus_id, sizeof mine->bus_id);
-    mine->descriptors = gpu->device->vmm;
+    memcpy(mine->bus_id, gpu->base.device->bus_id, sizeof mine->bus_id);
+    mine->descriptors = gpu->base.device->vmm;
     mine->blocks = gpu->plan.facts.room.most;
-    mine->processors = gpu->device->clusters.processors;
+    mine->processors = gpu->base.device->clusters.processors;
     mine->few_queues = cuda_queues_are_few();
     mine->policy = gpu->plan.facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
@@ -360,43 +359,25 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
 static tutti_result_t register_mailbox(struct gpu *gpu)
 {
     tutti_result_t result =
-        cuda_check(gpu->cu->MemHostRegister(gpu->mailbox, MAILBOX_PINNED, PINNED), "pinning the mailbox");
+        cuda_check(gpu->base.cu->MemHostRegister(gpu->mailbox, MAILBOX_PINNED, PINNED), "pinning the mailbox");
     if (result != TUTTI_SUCCESS)
         return result;
     gpu->mailbox_registered = true;
-    return cuda_check(gpu->cu->MemHostGetDevicePointer(&gpu->mailbox_device, gpu->mailbox, 0),
+    return cuda_check(gpu->base.cu->MemHostGetDevicePointer(&gpu->mailbox_device, gpu->mailbox, 0),
                       "finding the mailbox's device address");
-}
-
-static tutti_result_t open_staged(struct gpu *gpu)
-{
-    tutti_result_t result = staged_open(gpu->team, gpu->device, &gpu->staged);
-    if (result == TUTTI_SUCCESS)
-        gpu->order.over = staged_word(gpu->staged, &gpu->order.over_device);
-    return result;
 }
 
 static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *opening)
 {
-    tutti_result_t result =
-        cuda_check(gpu->cu->EventCreate(&gpu->graphs.sound, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->EventCreate(&gpu->messages.mark, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result == TUTTI_SUCCESS)
-        result = side_make(gpu, &gpu->graphs.sounded);
-    if (result == TUTTI_SUCCESS && !gpu->device->memops)
-        result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", gpu->device->ordinal);
-    if (result == TUTTI_SUCCESS && mailbox < 0)
-        return open_staged(gpu);
-    if (result == TUTTI_SUCCESS)
-        result = mailbox_map(mailbox, gpu->nranks, &gpu->mailbox);
+    tutti_result_t result = mailbox_map(mailbox, gpu->nranks, &gpu->mailbox);
     if (result == TUTTI_SUCCESS)
         result = register_mailbox(gpu);
     spend(opening, PART_MAILBOX);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->order.over = &gpu->mailbox->rank[gpu->rank].over;
-    gpu->order.over_device = mailbox_address(gpu, gpu->order.over);
+    gpu->base.tickets.over = &gpu->mailbox->rank[gpu->rank].over;
+    gpu->base.tickets.over_device = mailbox_address(gpu, gpu->base.tickets.over);
+    gpu->base.tickets.times = gpu->mailbox->rank[gpu->rank].times;
     gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
     gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->mailbox->rank[gpu->rank].times);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
@@ -415,17 +396,21 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     return result;
 }
 
+static void write_ledger(struct gpu *gpu)
+{
+    size_t windows = mailbox_size(gpu->nranks) - sizeof(struct mailbox);
+    ledger_add(&gpu->base, WIRE_MEMORY_TABLES, sizeof *gpu + record_bytes(gpu));
+    ledger_add(&gpu->base, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
+    if (gpu->plan.facts.in_host)
+        ledger_add(&gpu->base, WIRE_MEMORY_HOST_WINDOWS, windows);
+}
+
 tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct gpu **out)
 {
-    if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
-        return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported",
-                         team->nranks, KERNEL_RANKS);
     struct opening opening = {.since = clock_ns()};
     struct gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a GPU executor");
-    workers_join();
-    gpu->team = team;
     gpu->rank = gpu->kernels.rank = team->rank;
     gpu->nranks = gpu->kernels.nranks = gpu->plan.facts.nranks = team->nranks;
     gpu->plan.facts.room.most = (unsigned)config->blocks;
@@ -433,22 +418,19 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     list_init(&gpu->offers.passed_fds);
     list_init(&gpu->offers.old);
     list_init(&gpu->symmetric.memories);
-    list_init(&gpu->idle);
     list_init(&gpu->near);
     pthread_mutex_init(&gpu->scratch.posting, NULL);
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
     pthread_mutex_init(&gpu->symmetric.lock, NULL);
     pthread_mutex_init(&gpu->offers.telling, NULL);
-    tutti_result_t result = cuda_driver(&gpu->cu);
-    if (result == TUTTI_SUCCESS)
-        result = cuda_device_acquire(config->device, &gpu->device);
+    tutti_result_t result = base_open(&gpu->base, team, config->device, &gpu_stream_ops);
     spend(&opening, PART_CONTEXT);
     if (result == TUTTI_SUCCESS)
-        result = cuda_device_load(gpu->device); /* not later: loading may wait for kernels that wait for this rank */
+        result = base_load(&gpu->base);
     spend(&opening, PART_KERNELS);
     if (result == TUTTI_SUCCESS) {
-        cuda_enter(gpu->device);
+        cuda_enter(gpu->base.device);
         result = open_here(gpu, mailbox, &opening);
         cuda_leave();
     }
@@ -458,41 +440,35 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     }
     record_open(gpu);
     tell_spent(gpu, &opening);
-    idle_join(gpu);
-    if (gpu->mailbox)
-        here_join(gpu);
+    write_ledger(gpu);
+    idle_join(&gpu->base);
+    here_join(gpu);
     *out = gpu;
     return TUTTI_SUCCESS;
 }
 
 void gpu_close(struct gpu *gpu)
 {
-    void *pinned[STAGED_PINNED] = {NULL};
     if (!gpu)
         return;
-    if (gpu->device) {
-        cuda_enter(gpu->device);
-        if (gpu->order.over)
+    if (gpu->base.device) {
+        cuda_enter(gpu->base.device);
+        if (gpu->base.tickets.over) {
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
-        gpu_tell_failure(gpu);
+            gpu_tell_failure(gpu);
+        }
         here_leave(gpu);
-        idle_leave(gpu);
-        staged_close(gpu->staged, pinned);
+        idle_leave(&gpu->base);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
         import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
         helper_stop(gpu);
         offer_close(gpu);
         tell_close(gpu);
         record_close(gpu);
-        side_end(gpu, gpu->graphs.sounded);
-        graphs_close(gpu);
-        if (gpu->graphs.sound)
-            gpu->cu->EventDestroy(gpu->graphs.sound);
-        leave_close(gpu, pinned);
+        leave_close(gpu);
         cuda_leave();
-        cuda_device_release(gpu->device);
     }
-    workers_leave();
+    base_close(&gpu->base);
     pthread_mutex_destroy(&gpu->scratch.posting);
     pthread_mutex_destroy(&gpu->offers.lock);
     pthread_mutex_destroy(&gpu->offers.offering);

@@ -51,7 +51,7 @@ static bool has_answered(const struct gpu *gpu, int rank, uint32_t number)
 static bool patience_has_come(const struct gpu *gpu, const struct mailbox_step *step)
 {
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    uint32_t over = atomic_load_explicit(gpu->order.over, memory_order_acquire);
+    uint32_t over = atomic_load_explicit(gpu->base.tickets.over, memory_order_acquire);
     bool come = !step->kernel || step->ticket - over > KERNEL_TIMES;
     for (uint32_t ticket = over + 1; !come && (int32_t)(step->ticket - ticket) >= 0; ticket++)
         come = atomic_load_explicit(&mine->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
@@ -120,9 +120,9 @@ static uint64_t elapsed(struct patience_watch *watch)
 
 uint64_t patience_look(struct gpu *gpu, struct patience_watch *watch)
 {
-    uint64_t patience = gpu->team->timeout_ms * NS_PER_MS, ran = elapsed(watch);
+    uint64_t patience = gpu->base.team->timeout_ms * NS_PER_MS, ran = elapsed(watch);
     uint32_t awaited = find_awaited(gpu, watch);
-    bool graphs = atomic_load_explicit(&gpu->order.captured, memory_order_relaxed), asks = false;
+    bool graphs = atomic_load_explicit(&gpu->base.tickets.captured, memory_order_relaxed), asks = false;
     for (int rank = 0; rank < gpu->nranks; rank++) {
         bool sure = awaited >> rank & 1;
         if (!is_elsewhere(gpu, rank) || !(sure || graphs)) {
@@ -131,7 +131,7 @@ uint64_t patience_look(struct gpu *gpu, struct patience_watch *watch)
         }
         watch->waited[rank] += ran;
         if (patience_is_silent(gpu, watch, rank, patience) && (sure || kernels_wait(gpu, watch, rank))) {
-            team_give_up(gpu->team, rank, watch->waited[rank], sure ? "an operation" : "a graph");
+            team_give_up(gpu->base.team, rank, watch->waited[rank], sure ? "an operation" : "a graph");
             return 0;
         }
         asks = asks || watch->asked[rank];

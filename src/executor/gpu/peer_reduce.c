@@ -8,12 +8,12 @@
 
 #include "base/param.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/memory.h"
 #include "executor/gpu/opened.h"
-#include "executor/gpu/order.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/symmetric.h"
-#include "executor/gpu/ticket.h"
+#include "executor/stream/ticket.h"
 
 static bool has_result(const struct gpu *gpu, const struct call *call)
 {
@@ -38,7 +38,7 @@ static tutti_result_t reduce_symmetric(struct gpu *gpu, const struct call *call,
     symmetric_bases(gpu, call->in, plan->given, what->in_base);
     if (call->coll == COLL_ALLREDUCE)
         symmetric_bases(gpu, call->out, plan->bytes, what->out_base);
-    return order_launch(gpu, &plan->launch, call->type, &what->reduce.team, stream);
+    return launch_kernel(gpu, &plan->launch, call->type, &what->reduce.team, stream);
 }
 
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
@@ -59,9 +59,9 @@ tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const
     if (fetched)
         what.reduce.out = (char *)(uintptr_t)gpu->scratch.stand_in + param_int(PARAM_PEER_MOST);
     if (result == TUTTI_SUCCESS)
-        result = order_launch(gpu, &plan->launch, call->type, &what.reduce.team, stream);
+        result = launch_kernel(gpu, &plan->launch, call->type, &what.reduce.team, stream);
     if (result != TUTTI_SUCCESS || !fetched)
         return result;
-    ticket_more(gpu);
+    ticket_more(&gpu->base);
     return gpu_copy(gpu, stream, device_address(call->out), device_address(what.reduce.out), plan->bytes);
 }

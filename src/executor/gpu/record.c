@@ -14,10 +14,8 @@
 #include "engine/p2p.h"
 #include "engine/team_open.h"
 #include "executor/gpu/gpu.h"
-#include "executor/gpu/ledger.h"
 #include "executor/gpu/mailbox.h"
-#include "executor/gpu/ticket.h"
-#include "executor/staged/staged.h"
+#include "executor/stream/ticket.h"
 
 #include <stdlib.h>
 
@@ -61,7 +59,7 @@ static struct pending *pending_at(struct record *record, uint64_t index)
 /* The first that is not over. */
 static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
 {
-    while (head < tail && ticket_is_over(gpu, pending_at(gpu->record, head)->ticket))
+    while (head < tail && ticket_is_over(&gpu->base, pending_at(gpu->record, head)->ticket))
         head++;
     return head;
 }
@@ -70,8 +68,8 @@ static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
  * of launches so long ago that others have their places. */
 static void take_times(struct gpu *gpu, const struct pending *pending)
 {
-    struct mailbox_times *times = gpu->mailbox->rank[gpu->rank].times;
-    if (atomic_load(&gpu->order.ticket) - pending->first >= KERNEL_TIMES)
+    struct ticket_times *times = gpu->mailbox->rank[gpu->rank].times;
+    if (atomic_load(&gpu->base.tickets.ticket) - pending->first >= KERNEL_TIMES)
         return;
     uint64_t begin = atomic_load_explicit(&times[pending->first % KERNEL_TIMES].begin, memory_order_relaxed);
     uint64_t end = atomic_load_explicit(&times[pending->ticket % KERNEL_TIMES].end, memory_order_relaxed);
@@ -83,12 +81,12 @@ static bool end_until(struct gpu *gpu, uint64_t end)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), first = head;
-    tutti_result_t result = (tutti_result_t)atomic_load(&gpu->team->failed);
+    tutti_result_t result = (tutti_result_t)atomic_load(&gpu->base.team->failed);
     for (; head < end; head++) {
         take_times(gpu, pending_at(record, head));
         trace_op_seen_done(pending_at(record, head)->op, result);
         if (result != TUTTI_SUCCESS)
-            trace_count(gpu->team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+            trace_count(gpu->base.team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     }
     atomic_store_explicit(&record->head, head, memory_order_release);
     return head != first;
@@ -205,8 +203,8 @@ static bool records(struct gpu *gpu)
     if (!gpu->record)
         return false;
     gpu->record->call = NULL;
-    gpu->record->first = gpu->order.tickets + 1;
-    if (atomic_load_explicit(&gpu->team->failed, memory_order_relaxed))
+    gpu->record->first = gpu->base.tickets.handed_out + 1;
+    if (atomic_load_explicit(&gpu->base.team->failed, memory_order_relaxed))
         return false;
     make_room(gpu);
     return true;
@@ -214,9 +212,7 @@ static bool records(struct gpu *gpu)
 
 void record_call(struct gpu *gpu, const struct call *call)
 {
-    if (gpu->staged) /* its slices are recorded, by the team */
-        return;
-    uint32_t seq = ++gpu->team->seq; /* on all ranks alike, whether they record or not */
+    uint32_t seq = ++gpu->base.team->seq; /* on all ranks alike, whether they record or not */
     bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER ||
                   call->coll == COLL_SCATTER;
     if (!records(gpu))
@@ -224,15 +220,13 @@ void record_call(struct gpu *gpu, const struct call *call)
     gpu->record->way = WAY_EXCHANGE;
     gpu->record->call = trace_op_call(gpu->record->trace, seq, (enum wire_collective)call->coll, (int)call->type,
                                       call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
-                                      team_vector_bytes(gpu->team, call), 0);
+                                      team_vector_bytes(gpu->base.team, call), 0);
 }
 
 void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 {
     uint64_t bytes = 0, peers = 0;
-    if (gpu->staged)
-        return;
-    uint32_t seq = ++gpu->team->p2p_seq;
+    uint32_t seq = ++gpu->base.team->p2p_seq;
     if (!records(gpu))
         return;
     for (int i = 0; i < count; i++) {
@@ -297,27 +291,13 @@ void record_returned(struct gpu *gpu, tutti_result_t result)
     const struct wire_name *name = way_name(record->way);
     if (result != TUTTI_SUCCESS) {
         trace_op_seen_done(record->call, result);
-    } else if (gpu->order.capturing) {
+    } else if (gpu->base.tickets.capturing) {
         trace_op_captured(record->trace, record->call, name, record->rounds, record->peers);
     } else if (record->call) {
         trace_op_issued(record->call, name, record->rounds, record->peers);
-        push(record, atomic_load_explicit(&gpu->order.ticket, memory_order_relaxed));
+        push(record, atomic_load_explicit(&gpu->base.tickets.ticket, memory_order_relaxed));
     }
     record->call = NULL;
-}
-
-/* ---- The ledger ---- */
-
-static void write_ledger(struct gpu *gpu)
-{
-    size_t windows = mailbox_size(gpu->nranks) - sizeof(struct mailbox);
-    ledger_add(gpu, WIRE_MEMORY_TABLES, sizeof *gpu + (gpu->record ? sizeof *gpu->record : 0));
-    if (gpu->staged)
-        ledger_add(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
-    else
-        ledger_add(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
-    if (gpu->plan.facts.in_host)
-        ledger_add(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
 }
 
 /* ---- Life ---- */
@@ -331,9 +311,9 @@ static void record_release(struct gpu *gpu)
 
 void record_open(struct gpu *gpu)
 {
-    struct record *record = gpu->team->trace && gpu->mailbox ? calloc(1, sizeof *record) : NULL;
+    struct record *record = gpu->base.team->trace ? calloc(1, sizeof *record) : NULL;
     if (record) {
-        record->trace = gpu->team->trace;
+        record->trace = gpu->base.team->trace;
         atomic_store(&record->watching, true);
         pthread_mutex_init(&record->lock, NULL);
         gpu->record = record;
@@ -342,7 +322,6 @@ void record_open(struct gpu *gpu)
             record_release(gpu);
         }
     }
-    write_ledger(gpu);
 }
 
 void record_close(struct gpu *gpu)
@@ -356,4 +335,9 @@ void record_close(struct gpu *gpu)
     gpu_record_look(gpu);
     end_until(gpu, atomic_load(&record->tail)); /* the team has failed, or nothing is left */
     record_release(gpu);
+}
+
+size_t record_bytes(const struct gpu *gpu)
+{
+    return gpu->record ? sizeof *gpu->record : 0;
 }

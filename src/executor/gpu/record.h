@@ -23,6 +23,8 @@ const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *
 /* Of an exchange: copy engines carry messages of it. */
 void record_copies(struct gpu *gpu);
 void record_returned(struct gpu *gpu, tutti_result_t result);
+/* What it holds itself. */
+size_t record_bytes(const struct gpu *gpu);
 /* Notes what is over. */
 void record_look(struct gpu *gpu);
 

@@ -10,10 +10,10 @@
 #include "executor/gpu/exchange.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/layout.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
-#include "executor/gpu/order.h"
 #include "executor/gpu/peer_reduce.h"
 #include "executor/gpu/scratch.h"
 #include "plan/steps.h"
@@ -40,7 +40,7 @@ static void gpu_reduce_invite(struct gpu *gpu, const struct call *call, const st
     if (!invites(gpu, plan))
         return;
     what->invites = what->takes | what->gives;
-    what->sure = !gpu->order.capturing;
+    what->sure = !gpu->base.tickets.capturing;
     what->mappings = layout_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (what->takes >> peer & 1)
@@ -85,9 +85,9 @@ static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call
     gpu_reduce_show(gpu, call, plan, &what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, gpu_reduce_everybody(gpu)) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
-        result = order_launch(gpu, &plan->launch, call->type, &what.team, stream);
+        result = launch_kernel(gpu, &plan->launch, call->type, &what.team, stream);
     if (plan->reads || plan->way == WAY_RING_COPY)
-        gpu->step.reads = gpu->order.told;
+        gpu->step.reads = gpu->base.tickets.told;
     return result;
 }
 

@@ -15,11 +15,11 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/here.h"
 #include "executor/gpu/layout.h"
-#include "executor/gpu/ledger.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/memory.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/patience.h"
+#include "executor/stream/ledger.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -29,14 +29,15 @@
 
 static tutti_result_t scratch_make(struct gpu *gpu, size_t size, CUdeviceptr *out)
 {
-    return gpu->scratch.by_descriptor ? cuda_memory_alloc(gpu->device, size, out) : memory_zeroed(gpu->cu, size, out);
+    return gpu->scratch.by_descriptor ? cuda_memory_alloc(gpu->base.device, size, out)
+                                      : memory_zeroed(gpu->base.cu, size, out);
 }
 
 static tutti_result_t scratch_allocate(struct gpu *gpu, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
     tutti_result_t result = scratch_make(gpu, size, out);
     if (result == TUTTI_SUCCESS)
-        ledger_add(gpu, purpose, size);
+        ledger_add(&gpu->base, purpose, size);
     return result;
 }
 
@@ -46,15 +47,15 @@ tutti_result_t scratch_window(struct gpu *gpu)
     tutti_result_t result = scratch_make(gpu, begin + sizeof(struct kernel_mappings), &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
-    ledger_add(gpu, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
-    ledger_add(gpu, WIRE_MEMORY_STAGING, begin - words);
+    ledger_add(&gpu->base, WIRE_MEMORY_WINDOW, words + sizeof(struct kernel_mappings));
+    ledger_add(&gpu->base, WIRE_MEMORY_STAGING, begin - words);
     return TUTTI_SUCCESS;
 }
 
 static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
 {
-    return mix64(mix64(gpu->team->id ^ 0x73637261746368) + (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS +
-                 (uint64_t)to);
+    return mix64(mix64(gpu->base.team->id ^ 0x73637261746368) +
+                 (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS + (uint64_t)to);
 }
 
 /* While the executor is made nobody else delivers them. A peer that has died takes none: the ranks' next meeting finds
@@ -62,7 +63,7 @@ static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scr
 static void deliver_now(struct gpu *gpu)
 {
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
-    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && !gone_any(gpu) && !clock_passed(deadline) &&
+    while (!gpu->helper.runs && !atomic_load(&gpu->base.team->failed) && !gone_any(gpu) && !clock_passed(deadline) &&
            offer_deliver(gpu))
         usleep(LOOK_US);
 }
@@ -80,7 +81,7 @@ static tutti_result_t send_descriptors(struct gpu *gpu, int fd, enum scratch_kin
 
 static tutti_result_t scratch_take_descriptor(struct gpu *gpu, int peer, enum scratch_kind kind, int *fd)
 {
-    struct engine *engine = gpu->team->engine;
+    struct engine *engine = gpu->base.team->engine;
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
     tutti_result_t failure = TUTTI_SUCCESS;
     for (*fd = SHARED_NOT_YET; *fd < 0 && failure == TUTTI_SUCCESS;
@@ -108,9 +109,9 @@ tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratc
     tutti_result_t result = cuda_range_of((const void *)(uintptr_t)memory, &range);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal)
+    if (range.kind != CUDA_DEVICE || range.ordinal != gpu->base.device->ordinal)
         return error_set(TUTTI_INVALID_ARGUMENT, "%p is not memory of device %d", (void *)(uintptr_t)memory,
-                         gpu->device->ordinal);
+                         gpu->base.device->ordinal);
     out->address = memory;
     out->base = range.base;
     if (gpu->nranks == 1)
@@ -135,9 +136,9 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
             return came;
     }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
-    tutti_result_t result = cuda_import(gpu->device, &theirs->handle, fd, out);
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
+    tutti_result_t result = cuda_import(gpu->base.device, &theirs->handle, fd, out);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     if (fd >= 0)
         close(fd);
     *imported = result == TUTTI_SUCCESS;
@@ -186,18 +187,18 @@ static bool is_waited_for(const struct gpu *gpu, const void *unused)
 {
     (void)unused;
     bool any = false;
-    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
+    for (int rank = 0; rank < gpu->nranks; rank++)
         any |= rank != gpu->rank && atomic_load(&gpu->mailbox->rank[rank].has_bulk);
-    return any && !gpu->scratch.bulk_posted && !atomic_load(&gpu->team->failed);
+    return any && !gpu->scratch.bulk_posted && !atomic_load(&gpu->base.team->failed);
 }
 
 static void post_for(struct gpu *gpu)
 {
-    cuda_enter(gpu->device);
+    cuda_enter(gpu->base.device);
     tutti_result_t result = scratch_post_bulk(gpu);
     cuda_leave();
     if (result != TUTTI_SUCCESS)
-        team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+        team_fail(gpu->base.team, result, gpu->rank, error_last()); /* peers wait for what is not there */
 }
 
 void scratch_answer(struct gpu *gpu)

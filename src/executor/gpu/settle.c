@@ -21,7 +21,7 @@
 void settle_reached(struct gpu *gpu)
 {
     if (!atomic_load(&gpu->departs.given_up)) {
-        gpu->departs.reached = atomic_load(gpu->order.over);
+        gpu->departs.reached = atomic_load(gpu->base.tickets.over);
         gpu->departs.patient = clock_deadline_ms(SETTLE_MS);
         atomic_store(&gpu->departs.given_up, true);
     }
@@ -33,7 +33,7 @@ static bool is_gone(const struct gpu *gpu, int rank)
 {
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
     return atomic_load(&theirs->closed) || atomic_load(&theirs->gone) ||
-           atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
+           atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire);
 }
 
 /* A kernel that comes later finds the invitation taken back. */
@@ -93,7 +93,7 @@ tutti_result_t gpu_settle(struct gpu *gpu)
 {
     const struct opened *memory;
     int rank = -1;
-    if (!gpu->mailbox || !atomic_load(&gpu->team->failed) || !atomic_load(&gpu->departs.given_up))
+    if (!atomic_load(&gpu->base.team->failed) || !atomic_load(&gpu->departs.given_up))
         return TUTTI_SUCCESS;
     while ((rank = find_unsettled(gpu, &memory)) >= 0 && !clock_passed(gpu->departs.patient))
         usleep(LOOK_US);
@@ -103,6 +103,6 @@ tutti_result_t gpu_settle(struct gpu *gpu)
                      "rank %d: the GPU of rank %d (process %u) has begun an operation of this communicator and has not "
                      "ended it %d s after it was given up here; it may still store to memory of this rank, %llu bytes "
                      "from %#llx on: neither use nor free that before that process has ended",
-                     gpu->rank, rank, gpu->team->process[rank].pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
-                     (unsigned long long)memory->begin);
+                     gpu->rank, rank, gpu->base.team->process[rank].pid, SETTLE_MS / 1000,
+                     (unsigned long long)memory->bytes, (unsigned long long)memory->begin);
 }

@@ -2,21 +2,20 @@
 /* What streams wait for and write: words of the mailbox. And streams of this rank beside users'. */
 #include "executor/gpu/side.h"
 
-#include "device/cuda/device.h"
 #include "executor/gpu/gpu.h"
 
 #include <string.h>
 
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(
-        gpu->cu->StreamWaitValue32(stream, mailbox_address(gpu, (const void *)word), value, CU_STREAM_WAIT_VALUE_GEQ),
-        "waiting for a peer");
+    return cuda_check(gpu->base.cu->StreamWaitValue32(stream, mailbox_address(gpu, (const void *)word), value,
+                                                      CU_STREAM_WAIT_VALUE_GEQ),
+                      "waiting for a peer");
 }
 
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(gpu->cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0),
+    return cuda_check(gpu->base.cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0),
                       "telling a peer");
 }
 
@@ -24,9 +23,9 @@ tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstr
 {
     unsigned count = words->count;
     words->count = 0;
-    return count
-               ? cuda_check(gpu->cu->StreamBatchMemOp(stream, count, words->list, 0), "waiting for peers, telling them")
-               : TUTTI_SUCCESS;
+    return count ? cuda_check(gpu->base.cu->StreamBatchMemOp(stream, count, words->list, 0),
+                              "waiting for peers, telling them")
+                 : TUTTI_SUCCESS;
 }
 
 static tutti_result_t side_add(const struct gpu *gpu, struct side_words *words, CUstream stream,
@@ -50,38 +49,6 @@ tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, C
                               const _Atomic uint32_t *word, uint32_t value)
 {
     return side_add(gpu, words, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, word, value);
-}
-
-tutti_result_t side_make(const struct gpu *owner, CUstream *side)
-{
-    return *side ? TUTTI_SUCCESS
-                 : cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
-}
-
-tutti_result_t side_mark(const struct gpu *gpu, CUstream stream)
-{
-    return cuda_check(gpu->cu->EventRecord(gpu->messages.mark, stream), "marking a stream");
-}
-
-tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side)
-{
-    tutti_result_t result = side_make(owner, side);
-    return result == TUTTI_SUCCESS
-               ? cuda_check(gpu->cu->StreamWaitEvent(*side, gpu->messages.mark, 0), "ordering a copy")
-               : result;
-}
-
-tutti_result_t side_wait_all(const struct gpu *owner, CUstream side)
-{
-    return side ? cuda_check(owner->cu->StreamSynchronize(side), "waiting for copies") : TUTTI_SUCCESS;
-}
-
-void side_end(const struct gpu *owner, CUstream side)
-{
-    if (!side)
-        return;
-    owner->cu->StreamSynchronize(side);
-    owner->cu->StreamDestroy(side);
 }
 
 void side_release(_Atomic uint32_t *word, uint32_t value)

@@ -28,14 +28,6 @@ tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CU
 tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,
                               const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstream stream);
-/* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
-tutti_result_t side_make(const struct gpu *owner, CUstream *side);
-void side_end(const struct gpu *owner, CUstream side);
-tutti_result_t side_wait_all(const struct gpu *owner, CUstream side);
-/* Where a stream stands; `gpu`'s context is current, as the default streams are the current context's. */
-tutti_result_t side_mark(const struct gpu *gpu, CUstream stream);
-/* As side_make(); it goes on from there. `owner`'s context is current. */
-tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side);
 /* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this
  * one. */
 void side_release(_Atomic uint32_t *word, uint32_t value);

@@ -9,8 +9,7 @@
 #include "engine/p2p.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/opened.h"
-#include "executor/gpu/ticket.h"
-#include "executor/staged/staged.h"
+#include "executor/stream/ticket.h"
 
 static uint32_t step_everybody(const struct gpu *gpu)
 {
@@ -63,8 +62,6 @@ static void step_describe(struct gpu *gpu, const struct call *call)
 void step_collective(struct gpu *gpu, const struct call *call)
 {
     opened_call(gpu);
-    if (gpu->staged)
-        return;
     gpu->step.collective = 1;
     gpu->step.collectives++;
     step_describe(gpu, call);
@@ -74,8 +71,6 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 {
     uint32_t sends = 0, recvs = 0;
     opened_call(gpu);
-    if (gpu->staged)
-        return;
     gpu->step.collective = 0;
     for (int i = 0; i < count; i++) {
         const struct p2p_item *item = &items[i];
@@ -89,8 +84,6 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
 {
-    if (!gpu->mailbox)
-        return;
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_relaxed);
     gpu->step.ticket = ticket;
@@ -107,9 +100,9 @@ const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from)
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
     if (*from + MAILBOX_STEPS < issued)
         *from = issued - MAILBOX_STEPS;
-    if (ticket_idle(gpu))
+    if (ticket_idle(&gpu->base))
         *from = issued;
-    while (*from < issued && ticket_is_over(gpu, mine->step[*from % MAILBOX_STEPS].ticket))
+    while (*from < issued && ticket_is_over(&gpu->base, mine->step[*from % MAILBOX_STEPS].ticket))
         ++*from;
     return *from < issued ? &mine->step[*from % MAILBOX_STEPS] : NULL;
 }

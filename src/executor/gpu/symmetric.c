@@ -17,7 +17,6 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/import.h"
 #include "executor/gpu/offer.h"
-#include "executor/staged/staged.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ struct told {
 /* The same on all ranks. In one process all memory that cudaMalloc made is like that anyway. */
 static bool symmetric_is_wanted(const struct gpu *gpu)
 {
-    return !gpu->staged && gpu->nranks > 1 && gpu->plan.facts.apart && !gpu->plan.facts.in_host;
+    return gpu->nranks > 1 && gpu->plan.facts.apart && !gpu->plan.facts.in_host;
 }
 
 static void symmetric_let_go(struct gpu *gpu, const struct symmetric *symmetric)
@@ -57,9 +56,10 @@ static tutti_result_t offer(struct gpu *gpu, struct symmetric *symmetric, struct
     if (result != TUTTI_SUCCESS)
         return result;
     told->offset = symmetric->begin - range.base;
-    if (range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal ||
+    if (range.kind != CUDA_DEVICE || range.ordinal != gpu->base.device->ordinal ||
         told->offset + symmetric->size > range.size)
-        return error_note(TUTTI_INVALID_USAGE, "it is not whole in one allocation of GPU %d", gpu->device->ordinal);
+        return error_note(TUTTI_INVALID_USAGE, "it is not whole in one allocation of GPU %d",
+                          gpu->base.device->ordinal);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank)
             told->offer[peer] = symmetric->offered[peer] = offer_keep(gpu, peer, &range);
@@ -86,18 +86,18 @@ static tutti_result_t agree(struct gpu *gpu, struct symmetric *symmetric, bool *
 {
     struct told mine, all[KERNEL_RANKS];
     uint8_t can, can_all[KERNEL_RANKS];
-    cuda_enter(gpu->device);
+    cuda_enter(gpu->base.device);
     tutti_result_t offered = offer(gpu, symmetric, &mine);
     cuda_leave();
     if (offered != TUTTI_SUCCESS)
         log_info("memory of rank %d cannot be symmetric: %s", gpu->rank, error_last());
     *good = offered == TUTTI_SUCCESS;
-    tutti_result_t result = team_tell_all(gpu->team, &mine, sizeof mine, all);
+    tutti_result_t result = team_tell_all(gpu->base.team, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
         result = symmetric_map(gpu, symmetric, all, good);
     can = *good;
     if (result == TUTTI_SUCCESS)
-        result = team_tell_all(gpu->team, &can, sizeof can, can_all);
+        result = team_tell_all(gpu->base.team, &can, sizeof can, can_all);
     for (int rank = 0; result == TUTTI_SUCCESS && rank < gpu->nranks; rank++)
         *good = *good && can_all[rank];
     return result;
@@ -119,7 +119,7 @@ tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct
         return TUTTI_SUCCESS;
     struct symmetric *symmetric = calloc(1, sizeof *symmetric);
     if (!symmetric) /* peers wait for what does not come */
-        return team_fail(gpu->team, TUTTI_SYSTEM_ERROR, gpu->rank, "no memory for a registration");
+        return team_fail(gpu->base.team, TUTTI_SYSTEM_ERROR, gpu->rank, "no memory for a registration");
     symmetric->begin = symmetric->at[gpu->rank] = (uintptr_t)buffer;
     symmetric->size = size;
     memset(symmetric->offered, -1, sizeof symmetric->offered);

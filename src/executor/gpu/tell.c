@@ -9,25 +9,24 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "device/cuda/device.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/layout.h"
-#include "executor/gpu/side.h"
+#include "executor/stream/beside.h"
 
 /* Under the lock. A capture of this thread is not spoilt. */
 static tutti_result_t write_word(struct gpu *gpu, int peer, int offer, uint64_t word)
 {
     struct kernel_mappings *mappings = layout_mappings(gpu);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
-    tutti_result_t result = side_make(gpu, &gpu->offers.teller);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
+    tutti_result_t result = beside_make(&gpu->base, &gpu->offers.teller);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(
-            gpu->cu->StreamWriteValue64(gpu->offers.teller, device_address(&mappings->at[peer][offer]), word, 0),
+            gpu->base.cu->StreamWriteValue64(gpu->offers.teller, device_address(&mappings->at[peer][offer]), word, 0),
             "telling kernels of a mapping");
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->StreamSynchronize(gpu->offers.teller), "telling kernels of a mapping");
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+        result = cuda_check(gpu->base.cu->StreamSynchronize(gpu->offers.teller), "telling kernels of a mapping");
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
@@ -36,7 +35,7 @@ void tell_mapping(struct gpu *gpu, int peer, int offer)
     const struct mailbox_offer *place = &gpu->mailbox->offer[peer][gpu->rank][offer];
     uint32_t wanted = atomic_load_explicit(&place->invited, memory_order_acquire);
     _Atomic uint32_t *told = &gpu->offers.told[peer][offer];
-    if (!wanted || *told == wanted || !gpu->cu->StreamWriteValue64 || !layout_mappings(gpu))
+    if (!wanted || *told == wanted || !gpu->base.cu->StreamWriteValue64 || !layout_mappings(gpu))
         return;
     pthread_mutex_lock(&gpu->offers.telling);
     struct import *import = atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire);
@@ -69,11 +68,11 @@ bool tell_is_over(const struct gpu *gpu, const struct import *import)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (import->handle.how != CUDA_BY_DESCRIPTOR || !import->told)
         return true;
-    if (!gpu->graphs.serial)
-        return !atomic_load_explicit(&gpu->order.captured, memory_order_relaxed);
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
-    CUresult got = gpu->cu->EventQuery(gpu->graphs.serial);
-    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (!gpu->base.graphs.serial)
+        return !atomic_load_explicit(&gpu->base.tickets.captured, memory_order_relaxed);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
+    CUresult got = gpu->base.cu->EventQuery(gpu->base.graphs.serial);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     return got == CUDA_SUCCESS;
 }
 
@@ -104,10 +103,10 @@ void tell_close(struct gpu *gpu)
     const char *mappings = (const char *)layout_mappings(gpu);
     struct kernel_mappings counts;
     if (mappings && log_level() >= LOG_INFO &&
-        gpu->cu->MemcpyAsync(device_address(&counts) + begin, device_address(mappings) + begin, sizeof counts - begin,
-                             gpu->graphs.sounded) == CUDA_SUCCESS &&
-        gpu->cu->StreamSynchronize(gpu->graphs.sounded) == CUDA_SUCCESS)
+        gpu->base.cu->MemcpyAsync(device_address(&counts) + begin, device_address(mappings) + begin,
+                                  sizeof counts - begin, gpu->base.graphs.sounded) == CUDA_SUCCESS &&
+        gpu->base.cu->StreamSynchronize(gpu->base.graphs.sounded) == CUDA_SUCCESS)
         log_counts(gpu, &counts);
-    side_end(gpu, gpu->offers.teller);
+    beside_end(&gpu->base, gpu->offers.teller);
     gpu->offers.teller = NULL;
 }

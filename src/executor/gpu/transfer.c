@@ -24,7 +24,8 @@
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
 #include "executor/gpu/side.h"
-#include "executor/gpu/ticket.h"
+#include "executor/stream/beside.h"
+#include "executor/stream/ticket.h"
 
 #define BYTES_PER_NS 390        /* of copies */
 #define LONG         (1u << 30) /* a sender waits no longer than for copies of so many bytes */
@@ -71,7 +72,7 @@ static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUs
  */
 static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 {
-    bool failed = atomic_load(&gpu->team->failed) || atomic_load(&gpu->mailbox->failure.state);
+    bool failed = atomic_load(&gpu->base.team->failed) || atomic_load(&gpu->mailbox->failure.state);
     return failed ? gpu_hear_failure(gpu) : gpu_needs(gpu, 1u << peer);
 }
 
@@ -81,11 +82,12 @@ static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, 
                                 const struct transfer *transfer, const struct mailbox_post *post)
 {
     CUdeviceptr mine = device_address(transfer->memory), theirs = post->address;
-    CUcontext here = gpu->device->context, there = (CUcontext)(uintptr_t)post->context;
+    CUcontext here = gpu->base.device->context, there = (CUcontext)(uintptr_t)post->context;
     if (post->reached && memory_is_reached(gpu, transfer->memory))
         return gpu_copy(owner, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
-    return cuda_check(transfer->sends ? owner->cu->MemcpyPeerAsync(theirs, there, mine, here, transfer->bytes, side)
-                                      : owner->cu->MemcpyPeerAsync(mine, here, theirs, there, transfer->bytes, side),
+    return cuda_check(transfer->sends
+                          ? owner->base.cu->MemcpyPeerAsync(theirs, there, mine, here, transfer->bytes, side)
+                          : owner->base.cu->MemcpyPeerAsync(mine, here, theirs, there, transfer->bytes, side),
                       "copying memory of one GPU to another");
 }
 
@@ -118,7 +120,7 @@ static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstr
     struct side_words words = {.count = 0};
     tutti_result_t result = still_wanted(gpu, transfer->peer);
     if (result == TUTTI_SUCCESS)
-        result = side_branch(gpu, owner, side);
+        result = beside_branch(&gpu->base, &owner->base, side);
     if (result == TUTTI_SUCCESS)
         result = tell_coming(owner, &words, *side, &pair->at_copy[end_of(transfer)], transfer->number);
     if (result == TUTTI_SUCCESS)
@@ -145,7 +147,7 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     struct gpu *peer = here_visit_rank(gpu, transfer->peer);
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
-    cuda_enter(peer->device);
+    cuda_enter(peer->base.device);
     tutti_result_t result =
         transfer_copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
     cuda_leave();
@@ -201,7 +203,7 @@ tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *
     uint32_t before[KERNEL_RANKS];
     tutti_result_t result = say_pushing(gpu, list, count, before);
     if (result == TUTTI_SUCCESS)
-        result = side_branch(gpu, gpu, side);
+        result = beside_branch(&gpu->base, &gpu->base, side);
     if (result == TUTTI_SUCCESS)
         result = push_all(gpu, *side, list, count);
     for (int i = 0; i < count && result != TUTTI_SUCCESS; i++) /* nothing will tell of them */
@@ -292,7 +294,7 @@ static tutti_result_t transfer_describe(struct gpu *gpu, const struct transfer *
                                   .way = MAILBOX_HERE,
                                   .after = transfer_turn_of(gpu, transfer)};
     if (gpu->here[transfer->peer]) {
-        post->context = (uintptr_t)gpu->device->context;
+        post->context = (uintptr_t)gpu->base.device->context;
         post->reached = memory_is_reached(gpu, transfer->memory);
         return TUTTI_SUCCESS;
     }
@@ -300,7 +302,7 @@ static tutti_result_t transfer_describe(struct gpu *gpu, const struct transfer *
     if (transfer->sends && transfer->pushed)
         return TUTTI_SUCCESS;
     tutti_result_t result = cuda_range_of(transfer->memory, &range);
-    if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal)
+    if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != gpu->base.device->ordinal)
         return result;
     uint64_t offset = post->address - range.base;
     int offer = offset + transfer->bytes <= range.size ? offer_find(gpu, transfer->peer, &range) : -1;
@@ -391,7 +393,7 @@ tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
     if (transfer->copies)
         return copy_whole(gpu, transfer);
     if (transfer->way == MAILBOX_STAGED && transfer->sends)
-        return side_branch(gpu, gpu, &gpu->messages.copy[0][transfer->peer]);
+        return beside_branch(&gpu->base, &gpu->base, &gpu->messages.copy[0][transfer->peer]);
     return TUTTI_SUCCESS;
 }
 
@@ -401,11 +403,11 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
     _Atomic uint32_t *count =
         transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
     struct mailbox_post *post = &transfer->post;
-    ticket_more(gpu);
+    ticket_more(&gpu->base);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     atomic_store_explicit(count, transfer->number, memory_order_relaxed);
     atomic_store_explicit(&gpu->messages.first[end_of(transfer)][transfer->peer][transfer->number % MIXING_MESSAGES],
-                          gpu->order.tickets + 1, memory_order_relaxed);
+                          gpu->base.tickets.handed_out + 1, memory_order_relaxed);
     tutti_result_t result = wait_for_place(gpu, pair, transfer, words, stream);
     if (result == TUTTI_SUCCESS)
         result = let_come_first(gpu, pair, transfer, words, stream);

@@ -49,7 +49,7 @@ void undone_let_go(struct gpu *gpu, bool at_once)
     bool all_fail = atomic_load(&gpu->mailbox->failure.state) != 0;
     for (int peer = 0; peer < gpu->nranks; peer++) {
         struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
-        bool lost = at_once || atomic_load(&gpu->team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
+        bool lost = at_once || atomic_load(&gpu->base.team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
         uint32_t messages = atomic_load(&gpu->messages.sent[peer]),
                  pieces = atomic_load(&gpu->messages.sent_pieces[peer]);
         release_ends(to, messages, pieces, lost);

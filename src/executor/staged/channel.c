@@ -5,9 +5,11 @@
  * waits for the user's stream; then it gives the job to the others. They fail together: by way of the communicator's
  * team.
  */
-#include "executor/staged/internal.h"
+#include "executor/staged/channel.h"
+
 #include "base/error.h"
 #include "base/random.h"
+#include "device/cuda/device.h"
 #include "device/type.h"
 #include "engine/collective.h"
 #include "engine/engine_life.h"
@@ -15,67 +17,16 @@
 #include "engine/news.h"
 #include "engine/team_open.h"
 #include "engine/wait.h"
+#include "executor/staged/courier.h"
+#include "executor/staged/fail.h"
+#include "executor/staged/job.h"
+#include "executor/staged/pieces.h"
+#include "executor/staged/slice.h"
 #include "executor/staged/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Failure ---- */
-
-/* Which operations of one team still end says nothing of those of the other: its own peers tell it that. */
-static void hear_cause(struct team *team, const struct team *failed)
-{
-    struct wire_abort news = team_news(failed);
-    news.finished = UINT32_MAX;
-    team_hear(team, &news);
-}
-
-/* The communicator's team tells. Any thread, any lock. */
-static void spread_failure(void *context)
-{
-    struct staged *staged = context;
-    const struct team *team = staged->team;
-    if (!atomic_load_explicit(&team->failed, memory_order_acquire))
-        return;
-    for (int i = 1; i < staged->channels; i++)
-        hear_cause(staged->channel[i].team, team);
-}
-
-void channels_stop(struct staged *staged)
-{
-    for (int i = 0; i < staged->channels; i++)
-        team_stop(staged->channel[i].team);
-}
-
-bool channels_begin(const struct staged *staged, const struct job *job)
-{
-    return !atomic_load_explicit(&staged->team->failed, memory_order_acquire) ||
-           (!job->items && team_takes_collective(staged->team));
-}
-
-void channel_fail(struct channel *channel, tutti_result_t result)
-{
-    struct staged *staged = channel->staged;
-    struct team *team = channel->team;
-    if (team != staged->team && atomic_load_explicit(&team->failed, memory_order_acquire))
-        hear_cause(staged->team, team);
-    else
-        team_fail(staged->team, result, staged->team->rank, error_last());
-    channels_stop(staged); /* the other parts of the job end, too: peers may come to none of it any more */
-    team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */
-    if (staged->copies)
-        return;
-    staged->cu->StreamSynchronize(channel->in);
-    staged->cu->StreamSynchronize(channel->out);
-}
-
-tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream)
-{
-    if (channel->staged->copies)
-        return TUTTI_SUCCESS;
-    return cuda_check(channel->staged->cu->EventRecord(event, stream), "marking a copy");
-}
 
 /* ---- A thread ---- */
 
@@ -85,7 +36,7 @@ static tutti_result_t take_scalar(struct channel *channel, struct call *call)
     tutti_result_t result =
         slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
     if (result == TUTTI_SUCCESS && !channel->staged->copies)
-        result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "reading a scalar");
+        result = cuda_check(channel->staged->base.cu->StreamSynchronize(channel->in), "reading a scalar");
     call->scalar = scalar;
     call->scalar_at = NULL;
     return result;
@@ -104,10 +55,11 @@ static void await_turn(struct staged *staged, const struct job *job)
 static tutti_result_t begin_job(struct channel *first, struct job *job)
 {
     struct staged *staged = first->staged;
-    tutti_result_t result = channels_begin(staged, job) ? TUTTI_SUCCESS : team_failure(staged->team);
+    tutti_result_t result = channels_begin(staged, job) ? TUTTI_SUCCESS : team_failure(staged->base.team);
     if (result == TUTTI_SUCCESS)
-        result = staged->copies ? courier_meet(first, job)
-                                : cuda_check(staged->cu->EventSynchronize(job->ready), "waiting for the user's stream");
+        result = staged->copies
+                     ? courier_meet(first, job)
+                     : cuda_check(staged->base.cu->EventSynchronize(job->ready), "waiting for the user's stream");
     if (result == TUTTI_SUCCESS && job->call.scalar_at)
         result = take_scalar(first, &job->call);
     if (result != TUTTI_SUCCESS) {
@@ -158,7 +110,7 @@ static void *channel_work(void *argument)
     struct staged *staged = channel->staged;
     bool calls = !staged->copies; /* the driver */
     if (calls)
-        cuda_enter(staged->device);
+        cuda_enter(staged->base.device);
     pthread_mutex_lock(&staged->lock);
     for (;;) {
         while (list_empty(&channel->jobs) && !channel->stop)
@@ -198,9 +150,9 @@ static void stop_thread(struct channel *channel)
 
 static tutti_result_t channel_agree(struct staged *staged)
 {
-    const struct team *team = staged->team;
+    const struct team *team = staged->base.team;
     struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
-    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all)
+    tutti_result_t result = all ? team_tell_all(staged->base.team, &mine, sizeof mine, all)
                                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
@@ -214,7 +166,7 @@ static tutti_result_t channel_agree(struct staged *staged)
 static tutti_result_t channel_open_team(struct channel *channel, const struct wire_process *all,
                                         struct wire_process *mates)
 {
-    const struct team *whole = channel->staged->team;
+    const struct team *whole = channel->staged->base.team;
     char name[32];
     size_t more = (size_t)channel->staged->channels - 1;
     uint64_t id = mix64(whole->id + (uint64_t)channel->index);
@@ -234,7 +186,7 @@ static tutti_result_t channel_open_team(struct channel *channel, const struct wi
 /* Ranks tell each other where the engines of their channels are. */
 static tutti_result_t open_teams(struct staged *staged)
 {
-    size_t more = (size_t)staged->channels - 1, n = (size_t)staged->team->nranks;
+    size_t more = (size_t)staged->channels - 1, n = (size_t)staged->base.team->nranks;
     struct wire_process *mine = calloc(more, sizeof *mine), *all = malloc(n * more * sizeof *all),
                         *mates = malloc(n * sizeof *mates);
     tutti_result_t result =
@@ -245,7 +197,7 @@ static tutti_result_t open_teams(struct staged *staged)
             engine_introduce(staged->channel[i].engine, &mine[i - 1]);
     }
     if (result == TUTTI_SUCCESS)
-        result = team_tell_all(staged->team, mine, more * sizeof *mine, all);
+        result = team_tell_all(staged->base.team, mine, more * sizeof *mine, all);
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = channel_open_team(&staged->channel[i], all, mates);
     free(mine);
@@ -258,7 +210,7 @@ static tutti_result_t open_teams(struct staged *staged)
 
 static tutti_result_t make_streams(struct channel *channel)
 {
-    const struct cuda_driver *cu = channel->staged->cu;
+    const struct cuda_driver *cu = channel->staged->base.cu;
     tutti_result_t result =
         cuda_check(cu->StreamCreateWithPriority(&channel->in, CU_STREAM_NON_BLOCKING, 0), "making a stream");
     if (result == TUTTI_SUCCESS)
@@ -278,9 +230,10 @@ static tutti_result_t make_streams(struct channel *channel)
 static tutti_result_t pin(struct staged *staged)
 {
     size_t each = staged->slice_bytes;
-    tutti_result_t result = cuda_check(
-        staged->cu->MemHostAlloc(&staged->pinned, (size_t)staged->channels * SLICES * each, CU_MEMHOSTALLOC_PORTABLE),
-        "allocating pinned memory");
+    tutti_result_t result =
+        cuda_check(staged->base.cu->MemHostAlloc(&staged->pinned, (size_t)staged->channels * SLICES * each,
+                                                 CU_MEMHOSTALLOC_PORTABLE),
+                   "allocating pinned memory");
     for (int i = 0; i < staged->channels * SLICES && result == TUTTI_SUCCESS; i++)
         staged->channel[i / SLICES].slice[i % SLICES].memory = (char *)staged->pinned + (size_t)i * each;
     return result;
@@ -294,7 +247,7 @@ void channels_prepare(struct staged *staged)
         list_init(&staged->channel[i].jobs);
         pthread_cond_init(&staged->channel[i].news, NULL);
     }
-    staged->channel[0].team = staged->team;
+    staged->channel[0].team = staged->base.team;
 }
 
 tutti_result_t channels_open(struct staged *staged)
@@ -309,8 +262,8 @@ tutti_result_t channels_open(struct staged *staged)
     if (result == TUTTI_SUCCESS && staged->channels > 1)
         result = open_teams(staged);
     if (result == TUTTI_SUCCESS && staged->channels > 1) {
-        team_on_news(staged->team, spread_failure, NULL, staged);
-        spread_failure(staged); /* it may have failed before */
+        team_on_news(staged->base.team, channels_spread_failure, NULL, staged);
+        channels_spread_failure(staged); /* it may have failed before */
     }
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
@@ -321,7 +274,7 @@ tutti_result_t channels_open(struct staged *staged)
 
 static void destroy_streams(struct channel *channel)
 {
-    const struct cuda_driver *cu = channel->staged->cu;
+    const struct cuda_driver *cu = channel->staged->base.cu;
     for (int i = 0; i < SLICES; i++) {
         struct slice *slice = &channel->slice[i];
         if (slice->copied_out)
@@ -343,7 +296,7 @@ void channels_close(struct staged *staged)
 {
     for (int i = 0; i < ENGINE_MOST; i++) /* the first one first: it gives the others their jobs */
         stop_thread(&staged->channel[i]);
-    team_on_news(staged->team, NULL, NULL, NULL);
+    team_on_news(staged->base.team, NULL, NULL, NULL);
     for (int i = 0; i < ENGINE_MOST; i++) {
         struct channel *channel = &staged->channel[i];
         if (channel->index && channel->team) {

@@ -5,12 +5,14 @@
  * streams share few hardware queues, copies in streams of channels would come behind whatever the user's stream has in
  * that queue, which waits for these very copies. A kernel has begun.
  */
-#include "executor/staged/internal.h"
+#include "executor/staged/courier.h"
 
 #include "base/error.h"
 #include "base/param.h"
+#include "device/cuda/device.h"
 #include "device/cuda/launch.h"
 #include "engine/failure.h"
+#include "executor/staged/fail.h"
 
 #include <sched.h>
 #include <string.h>
@@ -29,8 +31,8 @@ static void *staged_courier_ask(void *argument)
 {
     struct staged *staged = argument;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda_enter(staged->device);
-    staged->cu->ThreadExchangeStreamCaptureMode(&mode); /* of this thread: somebody may be capturing a graph */
+    cuda_enter(staged->base.device);
+    staged->base.cu->ThreadExchangeStreamCaptureMode(&mode); /* of this thread: somebody may be capturing a graph */
     pthread_mutex_lock(&staged->doubt.lock);
     while (!staged->doubt.stop) {
         if (!staged->doubt.asked) {
@@ -39,7 +41,7 @@ static void *staged_courier_ask(void *argument)
         }
         staged->doubt.asked = false;
         pthread_mutex_unlock(&staged->doubt.lock);
-        CUresult got = staged->cu->EventQuery(staged->doubt.event);
+        CUresult got = staged->base.cu->EventQuery(staged->doubt.event);
         if (got != CUDA_SUCCESS && got != CUDA_ERROR_NOT_READY)
             atomic_store(&staged->doubt.lost, (int)got);
         pthread_mutex_lock(&staged->doubt.lock);
@@ -61,7 +63,7 @@ static void doubt(struct staged *staged)
 static tutti_result_t start_doubt(struct staged *staged)
 {
     tutti_result_t result =
-        cuda_check(staged->cu->EventCreate(&staged->doubt.event, CU_EVENT_DISABLE_TIMING), "making an event");
+        cuda_check(staged->base.cu->EventCreate(&staged->doubt.event, CU_EVENT_DISABLE_TIMING), "making an event");
     return result == TUTTI_SUCCESS ? thread_start(&staged->doubt.thread, "tutti-doubt", staged_courier_ask, staged)
                                    : result;
 }
@@ -74,7 +76,7 @@ static void end_doubt(struct staged *staged)
     pthread_mutex_unlock(&staged->doubt.lock);
     thread_end(&staged->doubt.thread);
     if (staged->doubt.event)
-        staged->cu->EventDestroy(staged->doubt.event);
+        staged->base.cu->EventDestroy(staged->doubt.event);
 }
 
 /* ---- Life ---- */
@@ -85,14 +87,15 @@ tutti_result_t courier_open(struct staged *staged)
     size_t copies = (size_t)staged->channels * sizeof *staged->copies;
     if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few())
         return TUTTI_SUCCESS;
-    tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE,
-                                                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                                       "allocating pinned memory");
+    tutti_result_t result =
+        cuda_check(staged->base.cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE,
+                                                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                   "allocating pinned memory");
     if (result != TUTTI_SUCCESS)
         return result;
     memset(memory, 0, copies);
     staged->copies = memory;
-    result = cuda_check(staged->cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
+    result = cuda_check(staged->base.cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
                         "finding the orders' device address");
     return result == TUTTI_SUCCESS ? start_doubt(staged) : result;
 }
@@ -109,7 +112,7 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
     struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
                                   .over = (const uint32_t *)(uintptr_t)staged->done_device,
                                   .job = job->sequence};
-    return cuda_launch(staged->device, &how, TUTTI_UINT8, &what, stream);
+    return cuda_launch(staged->base.device, &how, TUTTI_UINT8, &what, stream);
 }
 
 /* ---- Orders ---- */
@@ -119,7 +122,7 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
 static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
-    tutti_result_t failure = team_failure(staged->team);
+    tutti_result_t failure = team_failure(staged->base.team);
     if (lost)
         return cuda_check((CUresult)lost, "staging by a kernel");
     if (meets)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a channel waits for a copy when the communicator has failed. */
-#include "executor/staged/internal.h"
+#include "executor/staged/courier.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -41,8 +41,8 @@ static void standing_still_is_no_waiting(void **state)
     void *result = NULL;
     (void)state;
     atomic_store(&team->failed, TUTTI_REMOTE_ERROR);
-    *staged =
-        (struct staged){.team = team, .pinned = host, .slice_bytes = sizeof host, .channels = 1, .copies = &order};
+    *staged = (struct staged){
+        .base = {.team = team}, .pinned = host, .slice_bytes = sizeof host, .channels = 1, .copies = &order};
     pthread_mutex_init(&staged->doubt.lock, NULL);
     pthread_cond_init(&staged->doubt.news, NULL);
     *channel = (struct channel){.staged = staged, .team = team, .job = 1};

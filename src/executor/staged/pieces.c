@@ -4,11 +4,13 @@
  * from one, are a direction, with memory of its own: its pieces go in order and wait for no other direction, for a peer
  * may take what it is sent only when it has sent something itself, or got something from elsewhere.
  */
-#include "executor/staged/internal.h"
+#include "executor/staged/pieces.h"
 
 #include "base/cpu.h"
 #include "base/error.h"
 #include "device/type.h"
+#include "executor/staged/fail.h"
+#include "executor/staged/slice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +56,7 @@ struct work {
 
 static size_t pieces_piece_bytes(const struct staged *staged)
 {
-    size_t ranks = (size_t)staged->team->nranks;
+    size_t ranks = (size_t)staged->base.team->nranks;
     return staged->slice_bytes / (2 * (ranks < SPREAD ? ranks : SPREAD));
 }
 
@@ -73,7 +75,7 @@ static size_t item_pieces(const struct staged *staged, const struct p2p_item *it
 /* The channel of its first piece. The others follow round by round. */
 static size_t first_channel(const struct staged *staged, const struct p2p_item *item)
 {
-    size_t me = (size_t)staged->team->rank, peer = (size_t)item->peer;
+    size_t me = (size_t)staged->base.team->rank, peer = (size_t)item->peer;
     size_t from = item->sends ? me : peer, to = item->sends ? peer : me;
     return item_bytes(item) <= SMALL ? 0 : (5 * from + to) % (size_t)staged->channels;
 }
@@ -202,7 +204,7 @@ static tutti_result_t find_places(struct work *work)
 static tutti_result_t set_out(struct work *work)
 {
     size_t count = (size_t)work->job->count;
-    int *number = calloc(2 * (size_t)work->channel->staged->team->nranks, sizeof *number);
+    int *number = calloc(2 * (size_t)work->channel->staged->base.team->nranks, sizeof *number);
     work->after = calloc(count, sizeof *work->after);
     work->direction = calloc(count, sizeof *work->direction);
     bool have = number && work->after && work->direction;
@@ -261,9 +263,9 @@ static void end_copies(struct work *work, const struct direction *direction)
 static tutti_result_t await_copies(struct work *work)
 {
     const struct channel *channel = work->channel;
-    tutti_result_t result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "waiting for copies");
+    tutti_result_t result = cuda_check(channel->staged->base.cu->StreamSynchronize(channel->in), "waiting for copies");
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies");
+        result = cuda_check(channel->staged->base.cu->StreamSynchronize(channel->out), "waiting for copies");
     for (int i = 0; i < work->directions && result == TUTTI_SUCCESS; i++)
         end_copies(work, &work->direction[i]);
     return result;

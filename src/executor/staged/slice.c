@@ -3,12 +3,14 @@
  * Collectives in slices of elements. A channel has three of its slices under way: one is being copied from the GPU, one
  * is with the team, one is being copied to the GPU.
  */
-#include "executor/staged/internal.h"
+#include "executor/staged/slice.h"
 
 #include "base/error.h"
 #include "device/type.h"
 #include "engine/collective.h"
 #include "engine/wait.h"
+#include "executor/staged/courier.h"
+#include "executor/staged/fail.h"
 
 #define LEAST 8  /* a slice is cut to a part of this at most, so that small vectors take few channels */
 #define ALIGN 64 /* elements */
@@ -20,8 +22,8 @@ struct layout {
 
 static struct layout layout_of(const struct staged *staged, const struct call *call)
 {
-    size_t n = (size_t)staged->team->nranks;
-    bool root = staged->team->rank == call->root;
+    size_t n = (size_t)staged->base.team->nranks;
+    bool root = staged->base.team->rank == call->root;
     switch (call->coll) {
     case COLL_ALLGATHER:
         return (struct layout){1, n};
@@ -56,9 +58,9 @@ static bool in_place(enum coll coll)
  */
 static size_t slice_room(const struct staged *staged, const struct call *call)
 {
-    size_t n = (size_t)staged->team->nranks, blocks = in_place(call->coll)          ? 1
-                                                      : call->coll == COLL_ALLTOALL ? 2 * n
-                                                                                    : n + 1;
+    size_t n = (size_t)staged->base.team->nranks, blocks = in_place(call->coll)          ? 1
+                                                           : call->coll == COLL_ALLTOALL ? 2 * n
+                                                                                         : n + 1;
     size_t most = staged->slice_bytes / (type_size(call->type) * blocks);
     return most ? most : 1;
 }
@@ -99,11 +101,11 @@ static bool slice_take(const struct channel *channel, const struct job *job, siz
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu)
 {
     CUdeviceptr there = (CUdeviceptr)(uintptr_t)gpu, here = (CUdeviceptr)(uintptr_t)host;
-    trace_count(channel->staged->team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
+    trace_count(channel->staged->base.team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
     if (channel->staged->copies)
         return courier_copy(channel, gpu, host, bytes, to_gpu);
-    return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes,
-                                                       to_gpu ? channel->out : channel->in),
+    return cuda_check(channel->staged->base.cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes,
+                                                            to_gpu ? channel->out : channel->in),
                       "staging through host memory");
 }
 
@@ -148,8 +150,8 @@ static tutti_result_t slice_begin(struct channel *channel, const struct job *job
     const struct staged *staged = channel->staged;
     tutti_result_t result = TUTTI_SUCCESS;
     if (!staged->copies) /* a courier's copies are over */
-        result =
-            cuda_check(staged->cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
+        result = cuda_check(staged->base.cu->StreamWaitEvent(channel->in, slice->copied_out, 0),
+                            "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
         result = copy_in(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
@@ -160,7 +162,7 @@ static tutti_result_t hand_to_team(struct channel *channel, const struct job *jo
     const struct staged *staged = channel->staged;
     tutti_result_t result = TUTTI_SUCCESS;
     if (!staged->copies)
-        result = cuda_check(staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
+        result = cuda_check(staged->base.cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)
         result = slice_issue(channel, job, slice);
     slice->position = atomic_load(&channel->team->issued);

@@ -1,42 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of GPUs that share no memory, on several hosts for one: through pinned host memory and the team. */
+/* Collectives of GPUs that share no memory, on several hosts for one: through pinned host memory and the team. Each
+ * file has a header for what it does; this one has what it does it to. */
 #ifndef TUTTI_EXECUTOR_STAGED_STAGED_H
 #define TUTTI_EXECUTOR_STAGED_STAGED_H
 
-#include "device/cuda/device.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/kernels/kernels.h"
+#include "engine/engine.h"
 #include "engine/p2p.h"
+#include "executor/stream/base.h"
 
-struct staged;
+#include <pthread.h>
 
-/* All with the device's context current. */
-tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out);
-/* After the work is done, or the team has failed. What pinned memory there was is the caller's then (NULL: there was
- * none), to be freed at a quiet time: freeing waits for all work of the GPU, which may wait for this very thread. */
-#define STAGED_PINNED 3
-void staged_close(struct staged *staged, void *pinned[STAGED_PINNED]);
+#define SLICES 3 /* of a channel: one is copied from the GPU, one is with the team, one is copied to the GPU */
 
-/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a
- * graph. */
-tutti_result_t staged_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
-tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
-                          CUstream stream);
-/* The caller's word gets the ticket of a call when that is over, by the host: a stream that writes it would hold up
- * others. */
-bool staged_tells(const struct staged *staged);
-/* The communicator has failed, and a call was refused: none comes any more, and peers hear so when those before it have
- * ended. They would wait for this rank in what another one had finished, while this rank may wait for them elsewhere.
- */
-void staged_end_calls(struct staged *staged);
-/* May a collective be issued though the communicator has failed? Peers may need it; whether it ends well is found out
- * later. */
-bool staged_takes(const struct staged *staged);
-/* The communicator is about to be failed by this rank's user: nothing of its own goes on. */
-void staged_stop(struct staged *staged);
-/* Whatever became of the communicator: has all that was issued, and is over, ended well? True but once, as of
- * team_wait(). */
-bool staged_ended_well(struct staged *staged);
-/* A word of pinned memory for the caller's own use, 0 at first. */
-const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device);
-size_t staged_memory(const struct staged *staged);
+struct job;
+
+/* Of a collective. Messages lie in the memory of all three as they need it. */
+struct slice {
+    char *memory, *out; /* pinned; where its output lies in it */
+    CUevent copied_in, copied_out;
+    uint64_t position;  /* in the team's queue */
+    size_t from, count; /* elements of each block */
+};
+
+/* A thread, a team and an engine of its own: channels do not wait for one another. */
+struct channel {
+    struct staged *staged;
+    int index;
+    struct engine *engine; /* NULL: channel 0 has the communicator's team */
+    struct team *team;
+    CUstream in, out; /* these, and all events, are NULL where there is a courier */
+    CUevent finished; /* behind its last copy for a job */
+    struct slice slice[SLICES];
+    uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
+    struct list jobs;      /* by job->turn[index] */
+    pthread_cond_t news;
+    struct thread thread;
+    bool stop;
+};
+
+/* A thread that asks the driver whether the GPU still works, where a kernel copies. */
+struct doubt {
+    CUevent event; /* never recorded */
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    struct thread thread;
+    bool asked, stop;
+    _Atomic int lost; /* the driver's error */
+};
+
+struct staged {
+    struct stream_base base;
+    _Atomic uint32_t *done; /* pinned: the last job that is complete; behind it: the last operation that is over */
+    CUdeviceptr done_device;
+    void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
+    size_t slice_bytes;
+    int channels; /* the same on all ranks */
+    struct kernel_copy
+        *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
+    CUdeviceptr copies_device;
+    struct doubt doubt;
+    bool crowded; /* their threads may have to share processors */
+    struct channel channel[ENGINE_MOST];
+    pthread_mutex_t lock;
+    struct list jobs; /* all that are not complete, in the order of issue */
+    uint32_t issued;
+    uint32_t told; /* jobs whose end the user has waited for */
+    bool broken;   /* a job has failed */
+    bool refuses;  /* the communicator has failed, and no job comes any more: peers are to hear so */
+};
+
+/* A collective, or the sends and receives of a group. */
+struct job {
+    struct list node;              /* in staged->jobs */
+    struct list turn[ENGINE_MOST]; /* in channel->jobs */
+    struct call call;
+    size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
+    struct p2p_item *items; /* NULL: a collective */
+    int count;
+    uint32_t sequence;
+    uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
+    int left;          /* of them that are not through */
+    bool failed;
+    uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
+    CUevent ready;   /* the user's stream has come to it; NULL: there is a courier */
+};
 
 #endif

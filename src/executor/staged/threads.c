@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "executor/staged/staged.h"
 
 #include <unistd.h>
 

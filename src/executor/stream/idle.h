@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times when no call of this process is under way on any GPU. */
-#ifndef TUTTI_EXECUTOR_GPU_IDLE_H
-#define TUTTI_EXECUTOR_GPU_IDLE_H
+#ifndef TUTTI_EXECUTOR_STREAM_IDLE_H
+#define TUTTI_EXECUTOR_STREAM_IDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gpu;
+struct stream_base;
 
-void idle_join(struct gpu *gpu);
-void idle_leave(struct gpu *gpu);
+void idle_join(struct stream_base *base);
+void idle_leave(struct stream_base *base);
 void idle_disturb(void); /* a call is being issued */
 void idle_settle(void);  /* it has been */
 bool idle_try(void);     /* true: nothing is under way, nor will be until idle_end() */

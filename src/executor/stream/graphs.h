@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of what graphs replay, among calls. */
-#ifndef TUTTI_EXECUTOR_GPU_GRAPHS_H
-#define TUTTI_EXECUTOR_GPU_GRAPHS_H
+#ifndef TUTTI_EXECUTOR_STREAM_GRAPHS_H
+#define TUTTI_EXECUTOR_STREAM_GRAPHS_H
 
 #include "device/cuda/driver.h"
 #include "tutti/tutti.h"
@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct gpu;
+struct stream_base;
 
 /* And whether the GPU still works. */
-struct gpu_graphs {
+struct graphs {
     CUevent serial, tail; /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL:
                              nothing was captured */
     cuuint64_t capture;   /* in which the last operation was captured */
@@ -24,8 +24,8 @@ struct gpu_graphs {
 };
 
 /* Between calls of order_begin() and order_end(), in front of and behind the operation. */
-tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream);
-tutti_result_t graphs_end(struct gpu *gpu, CUstream stream);
-void graphs_close(struct gpu *gpu);
+tutti_result_t graphs_begin(struct stream_base *base, CUstream stream);
+tutti_result_t graphs_end(struct stream_base *base, CUstream stream);
+void graphs_close(struct stream_base *base);
 
 #endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of executors on devices, in the order in which they are asked, and what is asked of all devices. */
+#include "base/param.h"
+#include "device/cuda/device.h"
+#include "device/cuda/kernels/kernels.h"
+#include "engine/executor.h"
+#include "executor/gpu/executor.h"
+#include "executor/gpu/memory.h"
+#include "executor/staged/executor.h"
+
+const struct executor_kind *const executor_kinds[] = {&executor_gpu, &executor_staged, NULL};
+
+static struct executor_config kinds_defaults(void)
+{
+    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
+    return (struct executor_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+}
+
+const struct executor_devices executor_devices = {.most_blocks = KERNEL_STRIPES,
+                                                  .defaults = kinds_defaults,
+                                                  .current_device = cuda_device_current,
+                                                  .memory_alloc = gpu_memory_alloc,
+                                                  .memory_free = gpu_memory_free};

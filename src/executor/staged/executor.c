@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor of GPUs whose data are staged through the host: its calls, its beginning and its end. */
+#include "executor/staged/executor.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/cuda/device.h"
+#include "engine/failure.h"
+#include "executor/staged/channel.h"
+#include "executor/staged/fail.h"
+#include "executor/staged/issue.h"
+#include "executor/staged/staged.h"
+#include "executor/stream/idle.h"
+#include "executor/stream/later.h"
+#include "executor/stream/ledger.h"
+#include "executor/stream/order.h"
+#include "executor/stream/ticket.h"
+#include "executor/stream/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct staged *staged_of_base(struct stream_base *base)
+{
+    return (struct staged *)((char *)base - offsetof(struct staged, base));
+}
+
+static struct staged *staged_of(struct executor *executor)
+{
+    return staged_of_base(stream_base_of(executor));
+}
+
+/* ---- A failed communicator ---- */
+
+/* No call comes any more, and peers hear so when those before it have ended. They would wait for this rank in what
+ * another one had finished, while this rank may wait for them elsewhere. */
+static void say_no_call_comes(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->lock);
+    staged->refuses = true;
+    pthread_cond_signal(&staged->channel[0].news);
+    pthread_mutex_unlock(&staged->lock);
+}
+
+static void staged_failed(struct stream_base *base)
+{
+    say_no_call_comes(staged_of_base(base));
+}
+
+/* The team knows whose messages are still to come, and fails by itself. */
+static tutti_result_t staged_failure(struct staged *staged)
+{
+    tutti_result_t result = team_failure(staged->base.team);
+    if (result != TUTTI_SUCCESS)
+        say_no_call_comes(staged);
+    return result;
+}
+
+/* A collective may still be issued though the communicator has failed: peers may need it. Whether it ends well is found
+ * out later. */
+static tutti_result_t staged_refuses(struct stream_base *base, bool collective)
+{
+    return collective && team_takes_collective(base->team) ? TUTTI_SUCCESS : staged_failure(staged_of_base(base));
+}
+
+static const struct stream_ops staged_stream_ops = {.refuses = staged_refuses, .failed = staged_failed};
+
+static bool staged_goes_on(struct executor *executor)
+{
+    return staged_refuses(stream_base_of(executor), true) == TUTTI_SUCCESS;
+}
+
+static void staged_end_calls(struct executor *executor)
+{
+    say_no_call_comes(staged_of(executor));
+}
+
+/* The team fails next; its channels' teams would go on with what has begun. */
+static bool staged_give_up(struct executor *executor)
+{
+    channels_stop(staged_of(executor));
+    return false;
+}
+
+/* ---- Calls ---- */
+
+/* A ticket that the host tells of, where a stream that writes it would hold up others; or 0. */
+static uint32_t staged_ticket(struct staged *staged)
+{
+    staged->base.tickets.told = staged->copies ? ticket_next(&staged->base) : 0;
+    return staged->base.tickets.told;
+}
+
+static tutti_result_t staged_call(struct staged *staged, const struct call *call, CUstream stream)
+{
+    if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
+        return staged_refuses(&staged->base, true);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = order_begin(&staged->base, stream, call->coll != COLL_ALLTOALLV);
+    if (result == TUTTI_SUCCESS)
+        result = order_end(&staged->base, stream, issue_collective(staged, call, staged_ticket(staged), stream));
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t staged_issue(struct executor *executor, const struct call *call, void *owned,
+                                   tutti_stream_t stream)
+{
+    tutti_result_t result = staged_call(staged_of(executor), call, (CUstream)stream);
+    free(owned); /* counts and offsets: a job has its own copy */
+    return result;
+}
+
+static tutti_result_t staged_messages(struct executor *executor, const struct p2p_item *items, int count,
+                                      tutti_stream_t stream)
+{
+    struct staged *staged = staged_of(executor);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = order_begin(&staged->base, (CUstream)stream, false);
+    if (result == TUTTI_SUCCESS)
+        result = order_end(&staged->base, (CUstream)stream,
+                           issue_messages(staged, items, count, staged_ticket(staged), (CUstream)stream));
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t staged_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
+{
+    return order_follow(stream_base_of(executor), (CUstream)stream, (CUstream)before);
+}
+
+/* Whatever became of the communicator: has all that was issued, and is over, ended well? True but once, as of
+ * team_wait(). */
+static bool ended_well(struct staged *staged)
+{
+    pthread_mutex_lock(&staged->lock);
+    bool well = !staged->broken && staged->told != staged->issued;
+    staged->told = staged->issued;
+    pthread_mutex_unlock(&staged->lock);
+    return well;
+}
+
+static tutti_result_t staged_wait(struct executor *executor)
+{
+    struct staged *staged = staged_of(executor);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = wait_for_last(&staged->base);
+    cuda_leave();
+    if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
+        order_fail(&staged->base, result);
+    tutti_result_t failure = ended_well(staged) ? TUTTI_SUCCESS : staged_failure(staged);
+    return failure == TUTTI_SUCCESS ? result : failure;
+}
+
+static void staged_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
+{
+    ledger_sums(stream_base_of(executor), device_bytes, host_bytes);
+}
+
+/* ---- Life ---- */
+
+/* Pinned memory: the words, the slices, and what couriers copy by. */
+struct staged_left {
+    struct later later;
+    void *pinned[3];
+};
+
+static bool free_pinned(struct later *later)
+{
+    struct staged_left *left = (struct staged_left *)later;
+    for (size_t i = 0; i < sizeof left->pinned / sizeof *left->pinned; i++)
+        if (left->pinned[i])
+            later->cu->MemFreeHost(left->pinned[i]);
+    return true;
+}
+
+/* Freeing it waits for all work of the GPU, which may wait for this very thread. Without memory for the record the
+ * process keeps it to its end. */
+static void leave_pinned(struct staged *staged)
+{
+    struct staged_left *left = malloc(sizeof *left);
+    if (!left)
+        return;
+    *left = (struct staged_left){.later = {.work = free_pinned},
+                                 .pinned = {(void *)staged->done, staged->pinned, staged->copies}};
+    if (!later_leave(&left->later, &staged->base))
+        free(left);
+}
+
+static void staged_close(struct executor *executor)
+{
+    struct staged *staged = staged_of(executor);
+    if (staged->base.device) {
+        cuda_enter(staged->base.device);
+        if (staged->base.tickets.over)
+            staged_wait(executor); /* unless the team has failed */
+        idle_leave(&staged->base);
+        channels_close(staged);
+        leave_pinned(staged);
+        cuda_leave();
+    }
+    base_close(&staged->base);
+    pthread_mutex_destroy(&staged->lock);
+    pthread_mutex_destroy(&staged->doubt.lock);
+    pthread_cond_destroy(&staged->doubt.news);
+    free(staged);
+}
+
+/* Nothing is prepared, and each call is issued by its own thread. */
+static const struct executor_ops staged_ops = {.name = "staged",
+                                               .issue = staged_issue,
+                                               .messages = staged_messages,
+                                               .follow = staged_follow,
+                                               .wait = staged_wait,
+                                               .give_up = staged_give_up,
+                                               .goes_on = staged_goes_on,
+                                               .end_calls = staged_end_calls,
+                                               .memory = staged_memory,
+                                               .close = staged_close};
+
+/* Of the last job that is complete, and of the last operation that is over. */
+static tutti_result_t make_words(struct staged *staged)
+{
+    void *words = NULL;
+    tutti_result_t result =
+        cuda_check(staged->base.cu->MemHostAlloc(&words, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                   "allocating pinned memory");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    memset(words, 0, 64);
+    staged->done = words;
+    result = cuda_check(staged->base.cu->MemHostGetDevicePointer(&staged->done_device, words, 0),
+                        "finding a word's device address");
+    if (result == TUTTI_SUCCESS) {
+        staged->base.tickets.over_device = staged->done_device + sizeof *staged->done;
+        staged->base.tickets.over = staged->done + 1;
+    }
+    return result;
+}
+
+static tutti_result_t make_staged(struct staged *staged)
+{
+    cuda_enter(staged->base.device);
+    tutti_result_t result = make_words(staged);
+    if (result == TUTTI_SUCCESS)
+        result = channels_open(staged);
+    cuda_leave();
+    return result;
+}
+
+/* Without memory of its own that ranks share. */
+static tutti_result_t staged_open(struct team *team, const struct executor_config *config, int shared,
+                                  struct executor **out)
+{
+    (void)shared;
+    struct staged *staged = calloc(1, sizeof *staged);
+    if (!staged)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    staged->slice_bytes = (size_t)param_int(PARAM_STAGE_SLICE) / CACHE_LINE * CACHE_LINE;
+    list_init(&staged->jobs);
+    pthread_mutex_init(&staged->lock, NULL);
+    pthread_mutex_init(&staged->doubt.lock, NULL);
+    pthread_cond_init(&staged->doubt.news, NULL);
+    tutti_result_t result = base_open(&staged->base, team, config->device, &staged_stream_ops);
+    channels_prepare(staged);
+    if (result == TUTTI_SUCCESS)
+        result = base_load(&staged->base);
+    if (result == TUTTI_SUCCESS)
+        result = make_staged(staged);
+    if (result != TUTTI_SUCCESS) {
+        staged_close(&staged->base.executor);
+        return result;
+    }
+    ledger_add(&staged->base, WIRE_MEMORY_TABLES, sizeof *staged);
+    ledger_add(&staged->base, WIRE_MEMORY_SLICES, (size_t)staged->channels * SLICES * staged->slice_bytes);
+    idle_join(&staged->base);
+    executor_init(&staged->base.executor, &staged_ops, staged->base.device->ordinal);
+    staged->base.executor.on_streams = true;
+    staged->base.executor.uses_team = true;
+    *out = &staged->base.executor;
+    return TUTTI_SUCCESS;
+}
+
+/* Any team. */
+static bool staged_takes(const struct team *team, bool shared)
+{
+    (void)team;
+    (void)shared;
+    return true;
+}
+
+const struct executor_kind executor_staged = {.name = "staged", .takes = staged_takes, .open = staged_open};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls become jobs, for which the stream waits: by a kernel that takes orders, or for a word that is written behind
+ * the last copy of all channels. */
+#include "executor/staged/issue.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/type.h"
+#include "engine/failure.h"
+#include "engine/op.h"
+#include "executor/staged/channel.h"
+#include "executor/staged/courier.h"
+#include "executor/staged/pieces.h"
+#include "executor/staged/slice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void free_job(struct job *job)
+{
+    free(job->items);
+    free(job);
+}
+
+static void issue_push(struct staged *staged, struct job *job)
+{
+    pthread_mutex_lock(&staged->lock);
+    job->left = __builtin_popcount(job->channels);
+    list_push(&staged->jobs, &job->node);
+    channel_give(&staged->channel[0], job);
+    pthread_mutex_unlock(&staged->lock);
+}
+
+/* The courier is there before the job: no thread waits for one that cannot be launched. */
+static tutti_result_t enqueue_courier(struct staged *staged, struct job *job, CUstream stream)
+{
+    tutti_result_t result = courier_launch(staged, job, stream);
+    if (result == TUTTI_SUCCESS)
+        issue_push(staged, job);
+    else
+        free_job(job);
+    return result;
+}
+
+static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CUstream stream)
+{
+    tutti_result_t result =
+        cuda_check(staged->base.cu->EventCreate(&job->ready, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(staged->base.cu->EventRecord(job->ready, stream), "marking a stream");
+    if (result != TUTTI_SUCCESS) {
+        free_job(job);
+        return result;
+    }
+    issue_push(staged, job);
+    return cuda_check(
+        staged->base.cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ),
+        "waiting for a job");
+}
+
+static tutti_result_t issue_enqueue(struct staged *staged, struct job *job, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result =
+        cuda_check(staged->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    if (result == TUTTI_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+        result = error_set(TUTTI_INVALID_USAGE, "a graph cannot hold collectives of GPUs that share no memory");
+    if (result != TUTTI_SUCCESS) {
+        free_job(job);
+        return result;
+    }
+    job->sequence = ++staged->issued;
+    return staged->copies ? enqueue_courier(staged, job, stream) : enqueue_streams(staged, job, stream);
+}
+
+static struct job *new_job(int items)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (job && items)
+        job->items = calloc((size_t)items, sizeof *job->items);
+    if (job && (!items || job->items)) {
+        job->count = items;
+        return job;
+    }
+    free(job);
+    error_set(TUTTI_SYSTEM_ERROR, "no memory for an operation");
+    return NULL;
+}
+
+/* alltoallv is sends and receives of different lengths. */
+static void describe_vector(const struct call *call, int nranks, struct p2p_item *items)
+{
+    for (int i = 0; i < 2 * nranks; i++) {
+        int peer = i % nranks;
+        struct call_part part = call_part(call, peer, i < nranks);
+        items[i] = (struct p2p_item){i < nranks, peer, part.at, part.count, call->type};
+    }
+}
+
+tutti_result_t issue_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream)
+{
+    int nranks = staged->base.team->nranks;
+    struct job *job = new_job(call->coll == COLL_ALLTOALLV ? 2 * nranks : 0);
+    if (!job)
+        return TUTTI_SYSTEM_ERROR;
+    job->call = *call;
+    job->ticket = ticket;
+    if (job->items) {
+        describe_vector(call, nranks, job->items);
+        job->channels = pieces_channels(staged, job->items, job->count);
+    } else {
+        slice_cut(staged, job);
+    }
+    return issue_enqueue(staged, job, stream);
+}
+
+tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
+                              CUstream stream)
+{
+    struct job *job = new_job(count);
+    if (!job)
+        return TUTTI_SYSTEM_ERROR;
+    memcpy(job->items, items, (size_t)count * sizeof *items);
+    job->channels = pieces_channels(staged, items, count);
+    job->ticket = ticket;
+    return issue_enqueue(staged, job, stream);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls become jobs. */
+#ifndef TUTTI_EXECUTOR_STAGED_ISSUE_H
+#define TUTTI_EXECUTOR_STAGED_ISSUE_H
+
+#include "executor/staged/staged.h"
+
+/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a
+ * graph. `ticket`: of the operation, to be told of by the host when it is over, as a stream that writes it would hold
+ * up others; 0: a stream tells. */
+tutti_result_t issue_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
+tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
+                              CUstream stream);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives, in slices. */
+#ifndef TUTTI_EXECUTOR_STAGED_SLICE_H
+#define TUTTI_EXECUTOR_STAGED_SLICE_H
+
+#include "executor/staged/staged.h"
+
+void slice_cut(const struct staged *staged, struct job *job);
+tutti_result_t slice_run(struct channel *channel, const struct job *job);
+/* Copies between the GPU and host memory on one of the channel's streams. */
+tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+
+#endif

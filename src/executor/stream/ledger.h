@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an executor holds: for who asks, and for the black box. */
+#ifndef TUTTI_EXECUTOR_STREAM_LEDGER_H
+#define TUTTI_EXECUTOR_STREAM_LEDGER_H
+
+#include "wire/blackbox.h"
+
+#include <stddef.h>
+
+struct stream_base;
+
+/* It holds so many bytes more. */
+void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes);
+/* Of all rows. */
+void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_bytes);
+
+#endif
