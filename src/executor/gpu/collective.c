@@ -14,8 +14,8 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/launch.h"
 #include "executor/gpu/memory.h"
+#include "executor/gpu/observer.h"
 #include "executor/gpu/peer_reduce.h"
-#include "executor/gpu/record.h"
 #include "executor/gpu/reduce.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/step.h"
@@ -169,12 +169,24 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
     return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->base.tickets.capturing);
 }
 
+/* What this rank does in the schedule. NULL: there is none, with a sentence. */
+static const struct flow *flow_of(struct gpu *gpu, enum way way, const struct call *call)
+{
+    const struct way_flow *found = way_find(&gpu->plan.flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
+    if (!found)
+        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll),
+                  way_name(way)->text, gpu->nranks);
+    return found ? &found->flow : NULL;
+}
+
 static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
 {
     const struct plan *plan = plan_of(gpu, call, gpu->base.tickets.capturing);
-    const struct flow *flow = record_way(gpu, plan->way, call);
+    const struct flow *flow = flow_of(gpu, plan->way, call);
     if (!flow)
         return TUTTI_INTERNAL_ERROR;
+    if (gpu->observer)
+        gpu->observer->goes(gpu, plan->way, flow);
     switch (plan->way) {
     case WAY_EXCHANGE:
         return exchange(gpu, call, flow, stream);
@@ -195,14 +207,17 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return gpu_failure(gpu);
     cuda_enter(gpu->base.device);
-    record_call(gpu, call);
+    uint32_t number = team_next_seq(gpu->base.team);
+    if (gpu->observer)
+        gpu->observer->called(gpu, call, number);
     tutti_result_t result = order_begin(&gpu->base, stream, call->coll != COLL_ALLTOALLV);
     if (result == TUTTI_SUCCESS) {
         step_collective(gpu, call);
         result = carry_out(gpu, call, stream);
         result = order_end(&gpu->base, stream, result);
     }
-    record_returned(gpu, result);
+    if (gpu->observer)
+        gpu->observer->returned(gpu, result);
     cuda_leave();
     return result;
 }
@@ -238,7 +253,9 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(gpu->base.device);
-    record_p2p(gpu, items, count);
+    uint32_t number = ++gpu->base.team->p2p_seq;
+    if (gpu->observer)
+        gpu->observer->messages(gpu, items, count, number);
     tutti_result_t result = order_begin(&gpu->base, stream, false);
     if (result == TUTTI_SUCCESS) {
         step_p2p(gpu, items, count);
@@ -246,7 +263,8 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
             result = exchange_issue(gpu, &what, EXCHANGE_GROUP, stream, gpu->base.tickets.capturing);
         result = order_end(&gpu->base, stream, result);
     }
-    record_returned(gpu, result);
+    if (gpu->observer)
+        gpu->observer->returned(gpu, result);
     cuda_leave();
     if (issued != few)
         free(issued);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/memory.h"
-#include "executor/gpu/record.h"
+#include "executor/gpu/observer.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/transfer.h"
 #include "executor/stream/beside.h"
@@ -172,7 +172,8 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
                         CUstream stream)
 {
     if (copies->count) {
-        record_copies(gpu);
+        if (gpu->observer)
+            gpu->observer->copies(gpu);
         ticket_more(&gpu->base);
     }
     tutti_result_t result = gpu_copy_copy_all(gpu, copies);

@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 
+struct observer;
 struct record;
 
 /* The last plan that was made. */
@@ -108,9 +109,10 @@ struct gpu {
     struct mailbox *mailbox;
     bool mailbox_registered;
     CUdeviceptr mailbox_device;
-    struct kernel_team kernels; /* what every launch takes */
-    struct mailbox_step step;   /* of the call that is being issued: step.c */
-    struct record *record;      /* NULL: there is no black box */
+    struct kernel_team kernels;      /* what every launch takes */
+    struct mailbox_step step;        /* of the call that is being issued: step.c */
+    const struct observer *observer; /* NULL: there is none */
+    struct record *record;           /* NULL: there is no black box */
     struct gpu_plan plan;
     struct gpu_scratch scratch;
     struct gpu_messages messages;

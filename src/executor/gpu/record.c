@@ -15,6 +15,7 @@
 #include "engine/team_open.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
+#include "executor/gpu/observer.h"
 #include "executor/stream/ticket.h"
 
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static struct pending *pending_at(struct record *record, uint64_t index)
 }
 
 /* The first that is not over. */
-static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
+static uint64_t find_unfinished(const struct gpu *gpu, uint64_t head, uint64_t tail)
 {
     while (head < tail && ticket_is_over(&gpu->base, pending_at(gpu->record, head)->ticket))
         head++;
@@ -66,7 +67,7 @@ static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
 
 /* By the GPU's clock: when its first launch began, and when the last one was over; not of what copy engines carry, nor
  * of launches so long ago that others have their places. */
-static void take_times(struct gpu *gpu, const struct pending *pending)
+static void take_times(const struct gpu *gpu, const struct pending *pending)
 {
     struct ticket_times *times = gpu->mailbox->rank[gpu->rank].times;
     if (atomic_load(&gpu->base.tickets.ticket) - pending->first >= KERNEL_TIMES)
@@ -77,7 +78,7 @@ static void take_times(struct gpu *gpu, const struct pending *pending)
 }
 
 /* Under the lock. What ends after the communicator has failed was given up. */
-static bool end_until(struct gpu *gpu, uint64_t end)
+static bool end_until(const struct gpu *gpu, uint64_t end)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), first = head;
@@ -92,18 +93,16 @@ static bool end_until(struct gpu *gpu, uint64_t end)
     return head != first;
 }
 
-static bool gpu_record_look(struct gpu *gpu)
+static bool gpu_record_look(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), tail = atomic_load(&record->tail);
     return end_until(gpu, find_unfinished(gpu, head, tail));
 }
 
-void record_look(struct gpu *gpu)
+static void record_waited(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
-    if (!record)
-        return;
     pthread_mutex_lock(&record->lock);
     gpu_record_look(gpu);
     pthread_mutex_unlock(&record->lock);
@@ -111,14 +110,14 @@ void record_look(struct gpu *gpu)
 
 /* ---- What is waiting ---- */
 
-static void record_ask(struct gpu *gpu)
+static void record_ask(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
     mailbox_ask(&gpu->mailbox->rank[gpu->rank]);
     record->asked = atomic_load(&record->head) + 1;
 }
 
-static void stop_asking(struct gpu *gpu)
+static void stop_asking(const struct gpu *gpu)
 {
     if (gpu->record->asked)
         atomic_fetch_and(&gpu->mailbox->rank[gpu->rank].abort, ~(uint32_t)KERNEL_ASKED);
@@ -127,7 +126,7 @@ static void stop_asking(struct gpu *gpu)
 
 /* Under the lock, after a look that found nothing to be over. The answer is of the oldest operation: kernels run one at
  * a time. */
-static void record_look_at_waiting(struct gpu *gpu)
+static void record_look_at_waiting(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed);
@@ -154,7 +153,7 @@ static void sleep_long(struct record *record, uint32_t news, uint64_t tail)
 }
 
 /* How often in a row it has looked in vain, this time included. */
-static unsigned watch(struct gpu *gpu, unsigned in_vain)
+static unsigned watch(const struct gpu *gpu, unsigned in_vain)
 {
     struct record *record = gpu->record;
     pthread_mutex_lock(&record->lock);
@@ -169,7 +168,7 @@ static unsigned watch(struct gpu *gpu, unsigned in_vain)
 
 static void *watcher(void *argument)
 {
-    struct gpu *gpu = argument;
+    const struct gpu *gpu = argument;
     struct record *record = gpu->record;
     unsigned in_vain = 0;
     for (;;) {
@@ -189,7 +188,7 @@ static void *watcher(void *argument)
 /* ---- Calls ---- */
 
 /* The next place in the box may still be taken by an operation that is over and that nobody has looked at. */
-static void make_room(struct gpu *gpu)
+static void make_room(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
     if (trace_comm_room(record->trace) || pthread_mutex_trylock(&record->lock) != 0)
@@ -198,10 +197,8 @@ static void make_room(struct gpu *gpu)
     pthread_mutex_unlock(&record->lock);
 }
 
-static bool records(struct gpu *gpu)
+static bool records(const struct gpu *gpu)
 {
-    if (!gpu->record)
-        return false;
     gpu->record->call = NULL;
     gpu->record->first = gpu->base.tickets.handed_out + 1;
     if (atomic_load_explicit(&gpu->base.team->failed, memory_order_relaxed))
@@ -210,23 +207,21 @@ static bool records(struct gpu *gpu)
     return true;
 }
 
-void record_call(struct gpu *gpu, const struct call *call)
+static void record_called(const struct gpu *gpu, const struct call *call, uint32_t number)
 {
-    uint32_t seq = ++gpu->base.team->seq; /* on all ranks alike, whether they record or not */
     bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER ||
                   call->coll == COLL_SCATTER;
     if (!records(gpu))
         return;
     gpu->record->way = WAY_EXCHANGE;
-    gpu->record->call = trace_op_call(gpu->record->trace, seq, (enum wire_collective)call->coll, (int)call->type,
+    gpu->record->call = trace_op_call(gpu->record->trace, number, (enum wire_collective)call->coll, (int)call->type,
                                       call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
                                       team_vector_bytes(gpu->base.team, call), 0);
 }
 
-void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
+static void record_messages(const struct gpu *gpu, const struct p2p_item *items, int count, uint32_t number)
 {
     uint64_t bytes = 0, peers = 0;
-    uint32_t seq = ++gpu->base.team->p2p_seq;
     if (!records(gpu))
         return;
     for (int i = 0; i < count; i++) {
@@ -237,33 +232,24 @@ void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
     gpu->record->rounds = 0;
     gpu->record->peers = 0;
     gpu->record->call =
-        trace_op_call(gpu->record->trace, seq,
+        trace_op_call(gpu->record->trace, number,
                       count > 1        ? WIRE_GROUP
                       : items[0].sends ? WIRE_SEND
                                        : WIRE_RECV,
                       (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
 }
 
-const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call)
+static void record_goes(const struct gpu *gpu, enum way way, const struct flow *flow)
 {
     struct record *record = gpu->record;
-    const struct way_flow *found = way_find(&gpu->plan.flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
-    if (!found) {
-        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll),
-                  way_name(way)->text, gpu->nranks);
-        return NULL;
-    }
-    if (record) {
-        record->way = way;
-        record->rounds = (uint32_t)found->flow.rounds;
-        record->peers = (found->flow.to | found->flow.gives) | (uint64_t)(found->flow.from | found->flow.takes) << 32;
-    }
-    return &found->flow;
+    record->way = way;
+    record->rounds = (uint32_t)flow->rounds;
+    record->peers = (flow->to | flow->gives) | (uint64_t)(flow->from | flow->takes) << 32;
 }
 
-void record_copies(struct gpu *gpu)
+static void record_copies(const struct gpu *gpu)
 {
-    if (gpu->record && gpu->record->way == WAY_EXCHANGE)
+    if (gpu->record->way == WAY_EXCHANGE)
         gpu->record->way = WAY_COPY;
 }
 
@@ -283,11 +269,9 @@ static void push(struct record *record, uint32_t ticket)
         wake(record);
 }
 
-void record_returned(struct gpu *gpu, tutti_result_t result)
+static void record_returned(const struct gpu *gpu, tutti_result_t result)
 {
     struct record *record = gpu->record;
-    if (!record)
-        return;
     const struct wire_name *name = way_name(record->way);
     if (result != TUTTI_SUCCESS) {
         trace_op_seen_done(record->call, result);
@@ -300,6 +284,13 @@ void record_returned(struct gpu *gpu, tutti_result_t result)
     record->call = NULL;
 }
 
+static const struct observer record_observer = {.called = record_called,
+                                                .messages = record_messages,
+                                                .goes = record_goes,
+                                                .copies = record_copies,
+                                                .returned = record_returned,
+                                                .waited = record_waited};
+
 /* ---- Life ---- */
 
 static void record_release(struct gpu *gpu)
@@ -307,6 +298,7 @@ static void record_release(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->record->lock);
     free(gpu->record);
     gpu->record = NULL;
+    gpu->observer = NULL;
 }
 
 void record_open(struct gpu *gpu)
@@ -317,6 +309,7 @@ void record_open(struct gpu *gpu)
         atomic_store(&record->watching, true);
         pthread_mutex_init(&record->lock, NULL);
         gpu->record = record;
+        gpu->observer = &record_observer;
         if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
             log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
             record_release(gpu);

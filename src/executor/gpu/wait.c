@@ -10,7 +10,7 @@
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
-#include "executor/gpu/record.h"
+#include "executor/gpu/observer.h"
 #include "executor/stream/order.h"
 #include "executor/stream/wait.h"
 
@@ -23,7 +23,8 @@ tutti_result_t gpu_synchronize(struct gpu *gpu)
     tutti_result_t result = wait_for_last(&gpu->base);
     if (result == TUTTI_SUCCESS && atomic_load(&gpu->base.team->failed))
         result = copy_drain(gpu); /* what was let go may still be about to read the user's memory */
-    record_look(gpu);
+    if (gpu->observer)
+        gpu->observer->waited(gpu);
     cuda_leave();
     if (result == TUTTI_SUCCESS)
         depart_settle(gpu);
