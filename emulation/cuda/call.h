@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every exported call does first, and the one lock of the stand-in. Simple rather than fast: one mutex guards all
- * objects, one condition variable tells of every finished operation. */
+/* What every exported call does first. */
 #pragma once
 
-#include "cuda_abi.h"
+#include "cuda/state.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,8 +20,6 @@ enum {
 
 /* Injected faults, then the needs. `name` is that of the exported function. */
 CUresult call_enter(const char *name, unsigned need);
-void call_mark_init(void);
-bool call_in_callback(bool set, bool value); /* the thread runs a host function, which may not call the driver */
 
 #define CALL(need)                                                                                                     \
     do {                                                                                                               \
@@ -30,9 +27,3 @@ bool call_in_callback(bool set, bool value); /* the thread runs a host function,
         if (call_result_)                                                                                              \
             return call_result_;                                                                                       \
     } while (0)
-
-void state_lock(void);
-void state_unlock(void);
-void state_changed(void); /* wakes whoever is in state_wait */
-void state_wait(void);    /* with the lock held; returns with it held */
-void state_wait_for(pthread_cond_t *condition);

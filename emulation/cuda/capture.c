@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Capturing streams. What is submitted to a captured stream becomes a node behind the stream's front; events carry
  * fronts to other streams, which so join the capture. */
-#include "graph.h"
-#include "stream.h"
+#include "cuda/graph.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 
 static struct capture *captures; /* that have not ended */
 static unsigned long long last_id;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-void capture_unref(struct capture *capture)
-{
-    if (capture && !--capture->refs)
-        free(capture);
-}
 
 void capture_invalidate(struct capture *capture)
 {
@@ -163,7 +157,7 @@ static bool begin_allowed(CUstream stream)
     return !stream->legacy && !stream->capture;
 }
 
-static CUresult begin(CUstream stream, CUgraph graph, CUstreamCaptureMode mode)
+CUresult capture_begin(CUstream stream, CUgraph graph, CUstreamCaptureMode mode)
 {
     if (!begin_allowed(stream))
         return stream->legacy ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_ILLEGAL_STATE;
@@ -187,38 +181,6 @@ static CUresult begin(CUstream stream, CUgraph graph, CUstreamCaptureMode mode)
     own->capture = capture;
     stream->capture = capture;
     return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
-{
-    CUstream stream;
-    CALL(CALL_CONTEXT);
-    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    state_lock();
-    CUresult result = stream_find(handle, &stream);
-    if (!result)
-        result = begin(stream, NULL, mode);
-    state_unlock();
-    return result;
-}
-
-EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode *after,
-                                            const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
-{
-    CUstream stream;
-    CALL(CALL_CONTEXT);
-    if (!graph || mode > CU_STREAM_CAPTURE_MODE_RELAXED || (count && !after) || data)
-        return CUDA_ERROR_INVALID_VALUE;
-    state_lock();
-    CUresult result = graph->capture ? CUDA_ERROR_ILLEGAL_STATE : stream_find(handle, &stream);
-    if (!result)
-        result = begin(stream, graph, mode);
-    for (size_t i = 0; !result && i < count; i++)
-        if (!node_set_add(&stream->front, after[i]))
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-    state_unlock();
-    return result;
 }
 
 /* Marks what the nodes depend on, by index; ends at marked ones. */
@@ -265,7 +227,7 @@ void capture_end(struct capture *capture)
     capture_unref(capture);
 }
 
-static CUresult end(CUstream stream, CUgraph *out)
+CUresult capture_finish(CUstream stream, CUgraph *out)
 {
     struct capture *capture = stream->capture;
     if (!capture)
@@ -281,27 +243,9 @@ static CUresult end(CUstream stream, CUgraph *out)
     return result;
 }
 
-EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
+CUstreamCaptureMode capture_exchange(CUstreamCaptureMode mode)
 {
-    CUstream stream;
-    CALL(CALL_INIT);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    state_lock();
-    CUresult result = stream_find(handle, &stream);
-    if (!result)
-        result = end(stream, out);
-    state_unlock();
-    return result;
-}
-
-EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    CALL(CALL_INIT);
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
     CUstreamCaptureMode before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
+    thread_mode = mode;
+    return before;
 }

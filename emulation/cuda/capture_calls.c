@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program asks about a capture, and how it adds to one by hand. */
-#include "graph.h"
-#include "stream.h"
+/* The calls of captures: how they begin and end, what is asked of them, and how one adds to them by hand. */
+#include "cuda/call.h"
+#include "cuda/graph.h"
+#include "cuda/stream.h"
 
 static CUstreamCaptureStatus status_of(CUstream stream)
 {
@@ -108,4 +109,59 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNod
     CUresult result = update(stream, after, count, flags);
     state_unlock();
     return result;
+}
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
+{
+    CUstream stream;
+    CALL(CALL_CONTEXT);
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    state_lock();
+    CUresult result = stream_find(handle, &stream);
+    if (!result)
+        result = capture_begin(stream, NULL, mode);
+    state_unlock();
+    return result;
+}
+
+EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode *after,
+                                            const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+{
+    CUstream stream;
+    CALL(CALL_CONTEXT);
+    if (!graph || mode > CU_STREAM_CAPTURE_MODE_RELAXED || (count && !after) || data)
+        return CUDA_ERROR_INVALID_VALUE;
+    state_lock();
+    CUresult result = graph->capture ? CUDA_ERROR_ILLEGAL_STATE : stream_find(handle, &stream);
+    if (!result)
+        result = capture_begin(stream, graph, mode);
+    for (size_t i = 0; !result && i < count; i++)
+        if (!node_set_add(&stream->front, after[i]))
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+    state_unlock();
+    return result;
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
+{
+    CUstream stream;
+    CALL(CALL_INIT);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    state_lock();
+    CUresult result = stream_find(handle, &stream);
+    if (!result)
+        result = capture_finish(stream, out);
+    state_unlock();
+    return result;
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CALL(CALL_INIT);
+    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = capture_exchange(*mode);
+    return CUDA_SUCCESS;
 }

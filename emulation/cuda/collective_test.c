@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels, launched on emulated devices: at once, in order, replayed by graphs, given up. */
 #include "cuda/kernels/follow.h"
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
 #include "device/cuda/launch.h"
 

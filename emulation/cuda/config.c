@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS, _PROCESSORS,
  * _JITTER and _FAULT. */
-#include "config.h"
+#include "cuda/config.h"
 
 #include "base/random.h"
 

@@ -2,7 +2,7 @@
 /* Settings from the environment, read once; injected faults; random delays. */
 #pragma once
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #include <stdbool.h>
 

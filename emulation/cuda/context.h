@@ -3,8 +3,8 @@
  * in. */
 #pragma once
 
-#include "call.h"
-#include "config.h"
+#include "cuda/state.h"
+#include "cuda/config.h"
 
 struct CUctx_st {
     int device;
@@ -24,13 +24,21 @@ struct device {
     size_t used; /* bytes of memory */
 };
 
-struct device *device_get(CUdevice ordinal);
-int device_number(CUdevice ordinal); /* of the machine's devices; this process may not see all */
-CUdevice device_of_number(int number); /* -1: it does not see it */ /* NULL: there is none */
-CUcontext context_current(void);                                    /* NULL: there is none */
+struct device *device_get(CUdevice ordinal); /* NULL: there is none */
+int device_number(CUdevice ordinal);         /* of the machine's devices; this process may not see all */
+CUdevice device_of_number(int number);       /* -1: it does not see it */
+CUcontext context_current(void);             /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
 void context_drain(CUcontext context); /* waits for all its streams; lock held */
 void context_hold(CUcontext context);  /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */
 void context_drain_device(int ordinal);
 CUcontext context_next(CUcontext after); /* walks all live contexts; lock held */
 bool context_is_live(CUcontext context);
+void context_start(CUcontext context, int device, unsigned flags);
+/* The stack of the thread. */
+CUresult context_push(CUcontext context);
+CUresult context_pop(CUcontext *out);
+/* Those that are no device's primary one; lock held. */
+CUcontext context_make(int device, unsigned flags); /* NULL: no memory, or there are too many */
+bool context_is_made(CUcontext context);
+void context_unmake(CUcontext context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What else can be asked of a context: synchronisation, limits, peers. */
-#include "graph.h"
+#include "cuda/call.h"
+#include "cuda/graph.h"
 
 EXPORT CUresult cuCtxSynchronize(void)
 {

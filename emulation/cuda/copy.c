@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills, in stream order or at once (which means: in the legacy default stream, and waited for). */
-#include "memory.h"
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,13 @@ static bool reachable(const void *address)
     return can;
 }
 
-void copy_run(const struct work_copy *copy, CUcontext context)
+static void copy_run(const struct work *work)
 {
+    const struct work_copy *copy = &work->copy;
+    config_hold(work->context->device);
     const char *from = copy->staged ? copy->staged : copy->src;
     if (!reachable(copy->dst) || !reachable(from)) {
-        context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS);
+        context_fail(work->context, CUDA_ERROR_ILLEGAL_ADDRESS);
         return;
     }
     for (size_t z = 0; z < copy->depth; z++)
@@ -52,8 +55,9 @@ static void clear(char *bytes, size_t size)
 }
 
 /* Byte by byte this would be most of what some tests do, with sanitizers. */
-void set_run(const struct work_set *set)
+static void set_run(const struct work *work)
 {
+    const struct work_set *set = &work->set;
     bool alike = bytes_alike(set);
     for (size_t y = 0; y < set->height; y++) {
         char *row = set->dst + y * set->pitch;
@@ -65,6 +69,20 @@ void set_run(const struct work_set *set)
             memcpy(row + x * set->element, &set->value, set->element);
     }
 }
+
+static bool copy_clone(struct work *to, const struct work *from)
+{
+    to->copy.staged = NULL;
+    return !from->copy.staged;
+}
+
+static void copy_clear(struct work *work)
+{
+    free(work->copy.staged);
+}
+
+static const struct work_ops copy_work = {.clone = copy_clone, .clear = copy_clear, .run = copy_run};
+const struct work_ops set_work = {.run = set_run};
 
 static bool is_pageable(const void *address)
 {
@@ -138,6 +156,7 @@ static CUresult submit(CUstream handle, struct work *work, bool wait)
 static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait, bool both)
 {
     struct work work = {.kind = WORK_COPY,
+                        .ops = &copy_work,
                         .copy = {.by_both = both,
                                  .dst = (char *)(uintptr_t)dst,
                                  .src = (char *)(uintptr_t)src,
@@ -247,7 +266,7 @@ CUresult copy_make_3d(const CUDA_MEMCPY3D *p, struct work *work)
         return CUDA_ERROR_INVALID_VALUE;
     copy.src = src + p->srcXInBytes + p->srcY * copy.src_pitch + p->srcZ * copy.src_slice;
     copy.dst = dst + p->dstXInBytes + p->dstY * copy.dst_pitch + p->dstZ * copy.dst_slice;
-    *work = (struct work){.kind = WORK_COPY, .copy = copy};
+    *work = (struct work){.kind = WORK_COPY, .ops = &copy_work, .copy = copy};
     return CUDA_SUCCESS;
 }
 

@@ -50,7 +50,7 @@ typedef struct CUipcEventHandle_st {
 #define CU_MEMHOSTREGISTER_IOMEMORY    0x04
 #define CU_MEMHOSTREGISTER_READ_ONLY   0x08
 
-#include "cuda_numbers.h"
+#include "cuda/cuda_numbers.h"
 
 typedef enum CUpointer_attribute_enum {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1,
@@ -525,5 +525,5 @@ typedef struct CUctxCreateParams_st {
     void *cigParams;
 } CUctxCreateParams;
 
-#include "cuda_calls.h"
+#include "cuda/cuda_calls.h"
 #endif

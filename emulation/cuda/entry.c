@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking calls up by name: the newest interface of a name wins, whatever version was asked for. */
-#include "call.h"
+#include "cuda/call.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Injected faults and the other settings of the environment. */
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
 static void set(const char *name, const char *value)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemset in its forms. */
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/stream.h"
 
 CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *params, struct work *work)
 {
@@ -8,6 +9,7 @@ CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *params, struct work *work)
     if ((element != 1 && element != 2 && element != 4) || !params->dst || params->dst % element)
         return CUDA_ERROR_INVALID_VALUE;
     *work = (struct work){.kind = WORK_SET,
+                          .ops = &set_work,
                           .set = {.dst = (char *)(uintptr_t)params->dst,
                                   .pitch = params->pitch,
                                   .width = params->width,

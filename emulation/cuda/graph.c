@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: nodes, what they depend on, and the objects that live as long as they do. */
-#include "graph.h"
-#include "stream.h"
+#include "cuda/graph.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,10 +106,10 @@ CUresult object_copy(struct held_object **list, size_t *count, const struct held
 static void destroy_object(struct pool_task *task)
 {
     CUuserObject object = (CUuserObject)task;
-    bool before = call_in_callback(false, false);
-    call_in_callback(true, true);
+    bool before = state_in_callback(false, false);
+    state_in_callback(true, true);
     object->destroy(object->data);
-    call_in_callback(true, before);
+    state_in_callback(true, before);
     free(object);
 }
 
@@ -131,4 +131,10 @@ void object_drop_all(struct held_object **list, size_t *count)
     free(*list);
     *list = NULL;
     *count = 0;
+}
+
+void capture_unref(struct capture *capture)
+{
+    if (capture && !--capture->refs)
+        free(capture);
 }

@@ -2,8 +2,8 @@
 /* Graphs, their executable copies, and the capture of streams. */
 #pragma once
 
-#include "pool.h"
-#include "work.h"
+#include "cuda/pool.h"
+#include "cuda/work.h"
 
 struct node_set {
     CUgraphNode *nodes;
@@ -80,6 +80,10 @@ void object_drop(CUuserObject object, unsigned times);
 void object_drop_all(struct held_object **list, size_t *count);
 
 bool capture_forbids(void); /* an unsafe call now; invalidates the captures that forbid it */
+/* graph NULL: one of its own. */
+CUresult capture_begin(CUstream stream, CUgraph graph, CUstreamCaptureMode mode);
+CUresult capture_finish(CUstream stream, CUgraph *out);
+CUstreamCaptureMode capture_exchange(CUstreamCaptureMode mode); /* of the thread: what it was before */
 CUresult capture_add(CUstream stream, struct work *work);
 CUresult capture_record(CUstream stream, CUevent event);
 CUresult capture_await(CUstream stream, CUevent event);
@@ -90,3 +94,5 @@ bool capture_blocks_legacy(CUcontext context,
                            bool invalidate);    /* a stream that synchronises with the legacy one is being captured */
 bool capture_blocks_context(CUcontext context); /* any is; invalidates it */
 void capture_leave(CUstream stream);            /* a captured stream goes away */
+
+extern const struct work_ops graph_work;

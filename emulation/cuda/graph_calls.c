@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs as a whole: made, looked at, instantiated, launched, destroyed; user objects. */
-#include "graph.h"
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/graph.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 
@@ -201,7 +202,7 @@ static CUresult launch(CUgraphExec exec, CUstream handle)
     CUresult result = stream_find(handle, &stream);
     if (result)
         return result;
-    struct work work = {.kind = WORK_GRAPH, .context = stream->context, .graph = exec};
+    struct work work = {.kind = WORK_GRAPH, .ops = &graph_work, .context = stream->context, .graph = exec};
     if (!stream->capture)
         result = await_events(exec, stream);
     if (result)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executable graphs. Branches run side by side, as nodes of different branches may wait for one another: what a node
  * sets free goes to other threads, except the first, which this thread goes on with. */
-#include "graph.h"
-#include "pool.h"
-#include "stream.h"
+#include "cuda/graph.h"
+#include "cuda/pool.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static bool copy_nodes(CUgraphExec exec, CUgraph graph)
     exec->nodes = calloc(graph->nodes.count + 1, sizeof(*exec->nodes));
     for (size_t i = 0; exec->nodes && i < graph->nodes.count; i++) {
         if (!work_clone(&exec->nodes[i].work, &graph->nodes.nodes[i]->work)) {
-            exec->nodes[i].work.kind = WORK_EMPTY;
+            exec->nodes[i].work = (struct work){.kind = WORK_EMPTY};
             return false;
         }
         exec->count++;
@@ -169,3 +169,23 @@ void graph_exec_run(CUgraphExec exec)
     free(run.branches);
     free(run.missing);
 }
+
+/* ---- As work of a stream or a graph ---- */
+
+static bool exec_clone(struct work *to, const struct work *from)
+{
+    graph_exec_ref(to->graph);
+    return true;
+}
+
+static void exec_clear(struct work *work)
+{
+    graph_exec_unref(work->graph);
+}
+
+static void exec_run(const struct work *work)
+{
+    graph_exec_run(work->graph);
+}
+
+const struct work_ops graph_work = {.clone = exec_clone, .clear = exec_clear, .run = exec_run};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that a program adds to a graph by hand. */
-#include "graph.h"
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/graph.h"
+#include "cuda/stream.h"
 
 /* Adds what `made` says was put together in `work`. */
 static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, struct work *work)
@@ -42,7 +43,7 @@ EXPORT CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgrap
     CALL(CALL_CONTEXT);
     if (!params || !params->fn)
         return CUDA_ERROR_INVALID_VALUE;
-    struct work work = {.kind = WORK_HOST, .host = *params};
+    struct work work = {.kind = WORK_HOST, .ops = &host_work, .host = *params};
     return add_locked(out, graph, after, count, CUDA_SUCCESS, &work);
 }
 
@@ -86,7 +87,7 @@ EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph, const 
 static CUresult add_event(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event,
                           enum work_kind kind)
 {
-    struct work work = {.kind = kind, .event = event};
+    struct work work = {.kind = kind, .ops = &event_work, .event = event};
     if (!event)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
@@ -116,6 +117,6 @@ EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const 
     CUgraphExec exec;
     CALL(CALL_CONTEXT);
     CUresult result = cuGraphInstantiateWithFlags(&exec, child, 0);
-    struct work work = {.kind = WORK_GRAPH, .graph = result ? NULL : exec};
+    struct work work = {.kind = WORK_GRAPH, .ops = &graph_work, .graph = result ? NULL : exec};
     return add_locked(out, graph, after, count, result, &work);
 }

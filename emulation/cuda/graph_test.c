@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Capture, graphs, user objects. */
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
 #include <pthread.h>
 #include <unistd.h>

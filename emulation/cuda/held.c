@@ -3,7 +3,7 @@
  * Memory that its owner has freed while another process maps it: its device is not rid of it before that one lets go.
  * Whoever maps has the file locked, by a description of his own, and a lock ends with its process.
  */
-#include "memory.h"
+#include "cuda/memory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -55,4 +55,14 @@ void held_look(void)
         close(held->fd);
         free(held);
     }
+}
+
+CUresult memory_charge(int device, size_t size)
+{
+    held_look();
+    struct device *d = device_get(device);
+    if (size > config_get()->memory || d->used > config_get()->memory - size)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    d->used += size;
+    return CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TUTTI_EMULATED_BLOCK: which calls wait for the work of a context, and hold up others meanwhile, and which do not. */
-#include "context.h"
-#include "tests/check.h"
+#include "cuda/context.h"
+#include "cuda/tests/check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

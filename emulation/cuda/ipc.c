@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of another process of the same user, by 64 bytes: they name the process, its descriptor, and the file that it
  * must still be. */
-#include "memory.h"
+#include "cuda/call.h"
+#include "cuda/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory shared between processes. The peer is forked before the driver is initialised: threads do not survive fork. */
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
 #include <pthread.h>
 #include <signal.h>

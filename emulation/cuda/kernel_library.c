@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's kernels, compiled for the CPU. */
-#include "kernel.h"
+#include "cuda/kernel.h"
 
 #include "cuda/kernels/cuda_kernels.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks kernels up: those that the stand-in itself brings, for its tests, then the library's. */
-#include "kernel.h"
+#include "cuda/kernel.h"
 
 #include "base/backoff.h"
 

@@ -4,9 +4,10 @@
  * for one another. A device runs as many at a time as it has processors; blocks begin in the order in which kernels do,
  * as on GPUs, those of a cluster together.
  */
-#include "module.h"
-#include "pool.h"
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/module.h"
+#include "cuda/pool.h"
+#include "cuda/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +71,10 @@ static void *copy_params(const struct kernel_entry *entry, void *const *from)
     return block;
 }
 
-bool launch_clone_params(struct work_kernel *to, const struct work_kernel *from)
+static bool launch_clone(struct work *copy, const struct work *of)
 {
+    struct work_kernel *to = &copy->kernel;
+    const struct work_kernel *from = &of->kernel;
     to->params = copy_params(from->entry, from->params);
     return to->params;
 }
@@ -158,8 +161,11 @@ static void wait_for_blocks(struct launch *launch)
     pthread_mutex_unlock(&launch->lock);
 }
 
-void launch_run(const struct work_kernel *kernel, CUcontext context)
+static void launch_run(const struct work *work)
 {
+    const struct work_kernel *kernel = &work->kernel;
+    CUcontext context = work->context;
+    config_hold(context->device);
     size_t count = block_count(&kernel->grid);
     struct launch launch = {.kernel = kernel, .context = context, .left = count};
     struct block *blocks = malloc(count * sizeof(*blocks));
@@ -218,6 +224,13 @@ static bool good_grid(const CUDA_KERNEL_NODE_PARAMS *p)
     return blocks && threads && threads <= THREADS_MOST && p->gridDimY <= 65535 && p->gridDimZ <= 65535;
 }
 
+static void launch_clear(struct work *work)
+{
+    free(work->kernel.params);
+}
+
+static const struct work_ops launch_work = {.clone = launch_clone, .clear = launch_clear, .run = launch_run};
+
 CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
 {
     CUfunction function = p->func;
@@ -229,6 +242,7 @@ CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
         p->sharedMemBytes > (function->dynamic_shared ? (unsigned)function->dynamic_shared : 49152u))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     *work = (struct work){.kind = WORK_KERNEL,
+                          .ops = &launch_work,
                           .context = function->module->context,
                           .kernel = {.function = function, .entry = &function->entry}};
     work->kernel.grid = (struct kernel_grid){

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared libraries as programs use them: loaded at run time, by the names of real ones. Arguments: their paths. */
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
-#include "nvml/nvml_abi.h"
+#include "cuda/nvml/nvml_abi.h"
 
 #include <dlfcn.h>
 

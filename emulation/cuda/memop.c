@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream memory operations: a stream writes a word, or waits until a word that anyone writes has a value. */
-#include "memory.h"
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -72,12 +73,6 @@ static void run_one(const CUstreamBatchMemOpParams *op, CUcontext context)
     }
 }
 
-void memops_run(const struct work_memops *memops, CUcontext context)
-{
-    for (unsigned i = 0; i < memops->count; i++)
-        run_one(&memops->list[i], context);
-}
-
 /* Lock held. The word must be memory that devices reach. */
 static CUresult check(const CUstreamBatchMemOpParams *op)
 {
@@ -97,6 +92,27 @@ static CUresult check(const CUstreamBatchMemOpParams *op)
     return range && (range->kind != RANGE_MAPPED || range->access) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static bool memops_clone(struct work *to, const struct work *from)
+{
+    to->memops.list = malloc(from->memops.count * sizeof(*from->memops.list));
+    if (to->memops.list)
+        memcpy(to->memops.list, from->memops.list, from->memops.count * sizeof(*from->memops.list));
+    return to->memops.list;
+}
+
+static void memops_clear(struct work *work)
+{
+    free(work->memops.list);
+}
+
+static void memops_run(const struct work *work)
+{
+    for (unsigned i = 0; i < work->memops.count; i++)
+        run_one(&work->memops.list[i], work->context);
+}
+
+static const struct work_ops memops_work = {.clone = memops_clone, .clear = memops_clear, .run = memops_run};
+
 CUresult memops_make(unsigned count, const CUstreamBatchMemOpParams *list, struct work *work)
 {
     CUresult result = count && count <= BATCH_MOST && list ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -108,7 +124,7 @@ CUresult memops_make(unsigned count, const CUstreamBatchMemOpParams *list, struc
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(copy, list, count * sizeof(*copy));
-    *work = (struct work){.kind = WORK_MEMOPS, .memops = {count, copy}};
+    *work = (struct work){.kind = WORK_MEMOPS, .ops = &memops_work, .memops = {count, copy}};
     return CUDA_SUCCESS;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is allocated in one call: of a device, pinned, registered, managed. Each allocation is followed by a page
  * that nobody may touch. */
-#include "memory.h"
-#include "stream.h"
+#include "cuda/memory.h"
+#include "cuda/call.h"
+#include "cuda/stream.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -220,23 +221,27 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
     return allocate_at(RANGE_DEVICE, size, RANGE_POOLED, out);
 }
 
+static void free_run(const struct work *work)
+{
+    state_lock();
+    struct range *range = range_find((void *)(uintptr_t)work->address);
+    if (range && range->kind == RANGE_DEVICE && (uintptr_t)range->base == work->address)
+        range_release(range);
+    state_unlock();
+}
+
+static const struct work_ops free_work = {.run = free_run};
+
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
     CUstream stream;
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     state_lock();
     struct range *range = range_find((void *)(uintptr_t)address);
-    struct work work = {.kind = WORK_FREE, .context = context_current(), .address = address};
+    struct work work = {.kind = WORK_FREE, .ops = &free_work, .context = context_current(), .address = address};
     CUresult result = range && range->kind == RANGE_DEVICE ? stream_find(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
     if (!result)
         result = stream_submit(stream, &work, NULL);
     state_unlock();
     return result;
-}
-
-void memory_free_now(CUdeviceptr address)
-{
-    struct range *range = range_find((void *)(uintptr_t)address);
-    if (range && range->kind == RANGE_DEVICE && (uintptr_t)range->base == address)
-        range_release(range);
 }

@@ -2,7 +2,7 @@
 /* The table of address ranges that the stand-in knows, and the files behind them. */
 #pragma once
 
-#include "context.h"
+#include "cuda/context.h"
 
 #define PAGE 4096u
 

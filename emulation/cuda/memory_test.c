@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, contexts and memory. */
-#include "tests/check.h"
+#include "cuda/tests/check.h"
 
 #include <signal.h>
 #include <sys/wait.h>

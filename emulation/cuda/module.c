@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules: any image will do, its kernels are those compiled into the stand-in. */
-#include "module.h"
+#include "cuda/module.h"
+#include "cuda/call.h"
 
 #include <stdlib.h>
 #include <string.h>

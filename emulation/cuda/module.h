@@ -2,8 +2,8 @@
 /* Modules and functions. */
 #pragma once
 
-#include "context.h"
-#include "kernel.h"
+#include "cuda/context.h"
+#include "cuda/kernel.h"
 
 struct CUfunc_st {
     struct kernel_entry entry;

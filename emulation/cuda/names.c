@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and sentences for errors. */
-#include "call.h"
+#include "cuda/call.h"
 
 static const struct {
     CUresult error;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls under the names of older interfaces, which programs built against them look up. */
-#include "call.h"
+#include "cuda/call.h"
 
 EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an address is: attributes of pointers. */
-#include "memory.h"
+#include "cuda/call.h"
+#include "cuda/memory.h"
 
 #include <string.h>
 

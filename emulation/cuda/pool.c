@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An idle thread takes the next task; a task that finds none gets a new thread. A thread that stays idle leaves. */
-#include "pool.h"
+#include "cuda/pool.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of ranges, sorted by address, and how their memory is made and given back. */
-#include "memory.h"
+#include "cuda/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,21 +70,6 @@ void range_remove(struct range *range)
     free(ranges);
     ranges = NULL;
     range_space = 0;
-}
-
-CUresult memory_charge(int device, size_t size)
-{
-    held_look();
-    struct device *d = device_get(device);
-    if (size > config_get()->memory || d->used > config_get()->memory - size)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    d->used += size;
-    return CUDA_SUCCESS;
-}
-
-void memory_uncharge(int device, size_t size)
-{
-    device_get(device)->used -= size;
 }
 
 #define FILE_NAME "tutti-emulated-gpu"

@@ -1,35 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of a stream and the thread that works it off. */
-#include "stream.h"
-#include "memory.h"
+#include "cuda/stream.h"
+#include "cuda/memory.h"
 
 #include "base/clock.h"
 
 #include <stdlib.h>
 
 static unsigned long long last_id;
-
-void op_ref(struct op *op)
-{
-    op->refs++;
-}
-
-void op_unref(struct op *op)
-{
-    if (!op || --op->refs)
-        return;
-    for (size_t i = 0; i < op->after_count; i++)
-        op_unref(op->after[i]);
-    free(op->after);
-    work_clear(&op->work);
-    free(op);
-}
-
-void op_wait(struct op *op)
-{
-    while (!op->done)
-        state_wait();
-}
 
 /* An operation holds others only until they are done: else each would keep all before it. */
 static void op_finish(struct op *op)

@@ -2,8 +2,8 @@
 /* Streams and events. A stream is a queue that a thread of its own works off, started with the first operation. */
 #pragma once
 
-#include "graph.h"
-#include "work.h"
+#include "cuda/graph.h"
+#include "cuda/work.h"
 
 #define STREAM_ROOM 1024 /* operations in a stream: who comes with more waits, as in the driver */
 
@@ -59,3 +59,5 @@ void stream_wait(CUstream stream);
 void event_ref(CUevent event);
 void event_unref(CUevent event);
 void event_set(CUevent event, struct op *op);
+
+extern const struct work_ops event_work; /* a recording or a wait of a graph */

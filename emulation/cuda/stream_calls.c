@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on streams. */
-#include "stream.h"
+#include "cuda/call.h"
+#include "cuda/stream.h"
 
 static CUresult create(CUstream *out, unsigned flags, int priority)
 {
@@ -171,7 +172,7 @@ static CUresult submit(CUstream handle, struct work *work)
 EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn f, void *data)
 {
     CALL(CALL_INIT);
-    struct work work = {.kind = WORK_HOST, .host = {f, data}};
+    struct work work = {.kind = WORK_HOST, .ops = &host_work, .host = {f, data}};
     return f ? submit(handle, &work) : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events, stream memory operations, kernels. */
-#include "pool.h"
-#include "stream.h"
-#include "tests/check.h"
+#include "cuda/pool.h"
+#include "cuda/stream.h"
+#include "cuda/tests/check.h"
 
 #include <pthread.h>
 #include <unistd.h>

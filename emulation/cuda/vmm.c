@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management: allocations are files, reservations are address space without access, mappings join the
  * two. */
-#include "memory.h"
+#include "cuda/call.h"
+#include "cuda/memory.h"
 
 #include <fcntl.h>
 #include <stddef.h>

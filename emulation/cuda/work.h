@@ -2,8 +2,8 @@
 /* One thing that a stream or a node of a graph does. */
 #pragma once
 
-#include "context.h"
-#include "kernel.h"
+#include "cuda/context.h"
+#include "cuda/kernel.h"
 
 enum work_kind {
     WORK_EMPTY,
@@ -41,8 +41,18 @@ struct work_memops {
     CUstreamBatchMemOpParams *list; /* owned */
 };
 
+struct work;
+
+/* What a kind of work does, by the file that makes it: each may be NULL. */
+struct work_ops {
+    bool (*clone)(struct work *to, const struct work *from); /* *to is a plain copy; lock held */
+    void (*clear)(struct work *work);                        /* lock held */
+    void (*run)(const struct work *work);                    /* without the lock */
+};
+
 struct work {
     enum work_kind kind;
+    const struct work_ops *ops; /* NULL: there is nothing to do */
     CUcontext context;
     union {
         struct work_copy copy;
@@ -60,13 +70,9 @@ bool work_clone(struct work *to, const struct work *from); /* lock held */
 void work_clear(struct work *work);                        /* frees what it owns; lock held */
 void work_run(const struct work *work);                    /* without the lock */
 
-void copy_run(const struct work_copy *copy, CUcontext context);
-void set_run(const struct work_set *set);
-void memops_run(const struct work_memops *memops, CUcontext context);
 CUresult memops_make(unsigned count, const CUstreamBatchMemOpParams *list, struct work *work);
-void launch_run(const struct work_kernel *kernel, CUcontext context);
-bool launch_clone_params(struct work_kernel *to, const struct work_kernel *from);
 CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *params, struct work *work);
 CUresult copy_make_3d(const CUDA_MEMCPY3D *params, struct work *work);
 CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *params, struct work *work);
-void memory_free_now(CUdeviceptr address); /* lock held */
+
+extern const struct work_ops host_work, set_work;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exported calls: devices, contexts, ports, GIDs, asynchronous events. */
-#include "counters.h"
-#include "device.h"
-#include "engine.h"
-#include "event.h"
-#include "extended.h"
-#include "fault.h"
-#include "post.h"
-#include "qp.h"
-#include "wire.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/extended.h"
+#include "verbs/fault.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -209,12 +209,6 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
         return NULL;
     }
     return context_ibv(context);
-}
-
-void context_put(struct context *context)
-{
-    if (--context->objects == 0 && context->closed)
-        free(context);
 }
 
 static void detach_qp(struct qp *qp, void *arg)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exported calls: names of enum values, rates, sysfs files, and what concerns fork. */
-#include "counters.h"
-#include "device.h"
-#include "engine.h"
-#include "fault.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/fault.h"
 
 #include <errno.h>
 #include <stdatomic.h>

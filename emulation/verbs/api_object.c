@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exported calls: protection domains, memory regions, completion queues and channels. */
-#include "cq.h"
-#include "engine.h"
-#include "event.h"
-#include "fault.h"
-#include "mr.h"
+#include "verbs/cq.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/fault.h"
+#include "verbs/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>

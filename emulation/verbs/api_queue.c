@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exported calls: queue pairs, shared receive queues, address handles, multicast, the UDP source port. */
-#include "device.h"
-#include "engine.h"
-#include "event.h"
-#include "fault.h"
-#include "hand.h"
-#include "qp.h"
-#include "softverbs.h"
-#include "wire.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/fault.h"
+#include "verbs/hand.h"
+#include "verbs/qp.h"
+#include "verbs/softverbs.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

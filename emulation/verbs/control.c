@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands: stats, info, fault LIST, clear, kill QPN, freeze DEVICE, thaw DEVICE, unplug DEVICE, plug DEVICE,
  * gid-shift N [DEVICE]. */
-#include "control.h"
-#include "counters.h"
-#include "device.h"
-#include "engine.h"
-#include "fault.h"
-#include "hand.h"
-#include "mr.h"
-#include "qp.h"
-#include "softverbs.h"
+#include "verbs/control.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/fault.h"
+#include "verbs/hand.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/softverbs.h"
 
 #include <errno.h>
 #include <stdarg.h>

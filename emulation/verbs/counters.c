@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The counters of this process, and their names. */
-#include "counters.h"
+#include "verbs/counters.h"
 
 _Atomic uint64_t counters[COUNTER_COUNT];
 

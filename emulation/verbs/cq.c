@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of completions with a lock of its own, so that a program that polls a filled queue does not wait for the
  * engine. */
-#include "cq.h"
-#include "counters.h"
-#include "event.h"
+#include "verbs/cq.h"
+#include "verbs/counters.h"
+#include "verbs/event.h"
 
 #include "base/clock.h"
 

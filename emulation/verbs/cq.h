@@ -3,7 +3,7 @@
 #ifndef VERBS_CQ_H
 #define VERBS_CQ_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 struct cq *cq_create(struct context *context, uint32_t asked, struct channel *channel, void *cq_context);
 void cq_destroy(struct cq *cq);

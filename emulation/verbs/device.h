@@ -4,7 +4,7 @@
 #ifndef VERBS_DEVICE_H
 #define VERBS_DEVICE_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 #include <pthread.h>
 

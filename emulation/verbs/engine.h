@@ -4,7 +4,7 @@
 #ifndef VERBS_ENGINE_H
 #define VERBS_ENGINE_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 void engine_lock(void);
 void engine_unlock(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Event lists. An eventfd in semaphore mode holds one count for each event, so that poll, blocking and non-blocking
  * reads behave. */
-#include "event.h"
+#include "verbs/event.h"
 
 #include <errno.h>
 #include <poll.h>

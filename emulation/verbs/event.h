@@ -4,7 +4,7 @@
 #ifndef VERBS_EVENT_H
 #define VERBS_EVENT_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 int event_fd_open(void); /* -1 with errno */
 void event_fd_post(int fd);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ibv_create_qp_ex, ibv_create_cq_ex and ibv_create_srq_ex, and reading an extended completion queue. */
-#include "extended.h"
-#include "cq.h"
-#include "engine.h"
-#include "post.h"
-#include "qp.h"
+#include "verbs/extended.h"
+#include "verbs/cq.h"
+#include "verbs/engine.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 
 #include <errno.h>
 #include <string.h>

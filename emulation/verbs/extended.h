@@ -3,7 +3,7 @@
 #ifndef VERBS_EXTENDED_H
 #define VERBS_EXTENDED_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 /* Enters the extended calls into a context's table. */
 void extended_set_ops(struct verbs_context *verbs);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ibv_wr_* calls: requests are built in the send queue between start and complete, with the engine's lock held all
  * the while. */
-#include "engine.h"
-#include "extended.h"
-#include "mr.h"
-#include "post.h"
-#include "qp.h"
+#include "verbs/engine.h"
+#include "verbs/extended.h"
+#include "verbs/mr.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fault injection. Decisions come from one generator a process, seeded by the user and by the process. */
-#include "fault.h"
-#include "counters.h"
-#include "engine.h"
+#include "verbs/fault.h"
+#include "verbs/counters.h"
+#include "verbs/engine.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -278,7 +278,7 @@ unsigned fault_arrival(const struct arrival *arrival, uint8_t *copy)
     return touch(FAULT_IN, NULL, arrival, copy, arrival->size);
 }
 
-uint64_t fault_release(uint64_t now, wire_deliver_fn deliver)
+uint64_t fault_release(uint64_t now, fault_resend_fn resend, wire_deliver_fn deliver)
 {
     uint64_t next = 0;
     struct list due;
@@ -297,7 +297,7 @@ uint64_t fault_release(uint64_t now, wire_deliver_fn deliver)
     while ((node = list_pop(&due))) {
         struct held *packet = list_entry(node, struct held, node);
         if (packet->direction == FAULT_OUT)
-            wire_resend(&packet->path, packet->bytes, packet->size);
+            resend(&packet->path, packet->bytes, packet->size);
         else
             deliver(&packet->arrival);
         free(packet);

@@ -4,7 +4,7 @@
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
 
-#include "wire.h"
+#include "verbs/wire.h"
 
 enum fault_direction { FAULT_OUT = 1, FAULT_IN = 2 };
 enum fault_call {
@@ -50,8 +50,9 @@ unsigned fault_packet(enum fault_direction direction, const struct path *path, u
 /* As fault_packet, for a packet that came. */
 unsigned fault_arrival(const struct arrival *arrival, uint8_t *copy);
 
-/* Lets packets go whose time has come; the next such time, 0 if none waits. */
-uint64_t fault_release(uint64_t now, wire_deliver_fn deliver);
+/* Lets packets go whose time has come, out by `resend` and in by `deliver`; the next such time, 0 if none waits. */
+typedef void (*fault_resend_fn)(const struct path *path, const uint8_t *bytes, size_t size);
+uint64_t fault_release(uint64_t now, fault_resend_fn resend, wire_deliver_fn deliver);
 void fault_forget(void);
 
 /* Whether this call is the one that must fail. */

@@ -3,11 +3,11 @@
  * these packets stands for up to HAND_PACKETS ordinary ones, and its payload is a list of addresses in its sender's
  * memory. Its opcode is one of the manufacturer's, and it never leaves the loopback interface. Whose memory is read is
  * what the kernel said about the process that asked, never what a packet says. */
-#include "hand.h"
-#include "control.h"
-#include "counters.h"
-#include "fault.h"
-#include "wire.h"
+#include "verbs/hand.h"
+#include "verbs/control.h"
+#include "verbs/counters.h"
+#include "verbs/fault.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <poll.h>

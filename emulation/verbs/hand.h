@@ -4,7 +4,7 @@
 #ifndef VERBS_HAND_H
 #define VERBS_HAND_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 #define HAND_PACKETS  16 /* packets that one of these stands for at most */
 #define HAND_PIECES   4

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the next hop's address, in a network namespace of the test's own with a pair of Ethernet devices and
  * neighbours made up. */
-#include "netlink.h"
-#include "packet.h"
-#include "wire_hop.h"
+#include "verbs/netlink.h"
+#include "verbs/packet.h"
+#include "verbs/wire_hop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

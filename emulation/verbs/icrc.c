@@ -2,8 +2,8 @@
 /* CRC-32 by tables of eight, by carry-less multiplication where the processor has it (x86-64), by its CRC instruction
  * (aarch64). Sources: annex A17 of the InfiniBand specification for what is covered; Intel, "Fast CRC Computation for
  * Generic Polynomials Using PCLMULQDQ" (2009) for the folding. The constants are computed here, not copied. */
-#include "icrc.h"
-#include "packet.h"
+#include "verbs/icrc.h"
+#include "verbs/packet.h"
 
 #include <pthread.h>
 #include <string.h>

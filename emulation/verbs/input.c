@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks on the way in, in the order of an adapter: integrity, headers, destination, partition, service, source. */
-#include "input.h"
-#include "counters.h"
-#include "device.h"
-#include "engine.h"
-#include "fault.h"
-#include "hand.h"
-#include "qp.h"
-#include "transport.h"
+#include "verbs/input.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/fault.h"
+#include "verbs/hand.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 #include "base/clock.h"
 

@@ -3,7 +3,7 @@
 #ifndef VERBS_INPUT_H
 #define VERBS_INPUT_H
 
-#include "wire.h"
+#include "verbs/wire.h"
 
 /* Applies faults, checks ICRC and headers, and hands the packet to its queue pair's requester or responder. */
 void input_arrival(const struct arrival *arrival);

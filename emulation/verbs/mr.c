@@ -2,9 +2,9 @@
 /* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key
  * is caught; both are masked by a number that each process draws, so that one process's keys are not valid in another.
  */
-#include "mr.h"
-#include "icrc.h"
-#include "softverbs.h"
+#include "verbs/mr.h"
+#include "verbs/icrc.h"
+#include "verbs/softverbs.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef VERBS_MR_H
 #define VERBS_MR_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 #include <sys/uio.h>
 

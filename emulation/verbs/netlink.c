@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of rtnetlink(7), and questions about one route and one neighbour. */
-#include "netlink.h"
+#include "verbs/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

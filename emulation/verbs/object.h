@@ -4,7 +4,7 @@
 #ifndef VERBS_OBJECT_H
 #define VERBS_OBJECT_H
 
-#include "packet.h"
+#include "verbs/packet.h"
 
 #include "base/list.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses and builds RoCEv2 transport headers. Sources: InfiniBand specification volume 1, chapter 9, and its annex A17.
  */
-#include "packet.h"
+#include "verbs/packet.h"
 
 #include <string.h>
 

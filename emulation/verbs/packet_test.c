@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of packet.c and icrc.c. */
-#include "icrc.h"
-#include "packet.h"
+#include "verbs/icrc.h"
+#include "verbs/packet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

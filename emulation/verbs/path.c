@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an address handle's attributes to IP addresses and a UDP source port, as Linux derives it (rdma_get_udp_sport):
  * from the flow label, or from a hash of both queue pair numbers when the label is 0. */
-#include "device.h"
-#include "qp.h"
-#include "wire.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Posting requests and receives, polling and arming completion queues. */
-#include "post.h"
-#include "cq.h"
-#include "engine.h"
-#include "fault.h"
-#include "mr.h"
-#include "qp.h"
-#include "transport.h"
+#include "verbs/post.h"
+#include "verbs/cq.h"
+#include "verbs/engine.h"
+#include "verbs/fault.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 #include <errno.h>
 #include <string.h>

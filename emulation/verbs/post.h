@@ -3,7 +3,7 @@
 #ifndef VERBS_POST_H
 #define VERBS_POST_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

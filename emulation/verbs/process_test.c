@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What processes do not have in common: queue pair numbers, keys, and a parent's devices after fork. */
-#include "verbs_testing.h"
+#include "verbs/verbs_testing.h"
 
-#include "device.h"
-#include "softverbs.h"
-#include "wire.h"
+#include "verbs/device.h"
+#include "verbs/softverbs.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <pthread.h>

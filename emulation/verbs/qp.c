@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a queue pair: making it, moving it through its states, flushing it, and running its two halves. */
-#include "qp.h"
-#include "cq.h"
-#include "device.h"
-#include "engine.h"
-#include "event.h"
-#include "qp_state.h"
-#include "transport.h"
-#include "wire.h"
+#include "verbs/qp.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/qp_state.h"
+#include "verbs/transport.h"
+#include "verbs/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -138,26 +138,6 @@ void qp_destroy(struct qp *qp)
     pthread_mutex_destroy(&qp_ibv(qp)->mutex);
     pthread_cond_destroy(&qp_ibv(qp)->cond);
     release(qp);
-}
-
-void qp_flush(struct qp *qp)
-{
-    requester_flush(qp);
-    responder_flush(qp);
-}
-
-void qp_fail(struct qp *qp, int event)
-{
-    bool before = qp->state == IBV_QPS_ERR;
-    responder_settle(qp);
-    qp->state = qp_ibv(qp)->state = IBV_QPS_ERR;
-    qp_flush(qp);
-    if (before)
-        return;
-    if (event >= 0)
-        event_qp(qp, (enum ibv_event_type)event);
-    if (qp_ibv(qp)->srq)
-        event_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 static void reset(struct qp *qp)
@@ -294,34 +274,4 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
     attr->cap = qp->init.cap;
     attr->sq_draining = qp->req.draining;
     *init = qp->init;
-}
-
-/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has
- * the answer in its memory when it stops polling, and does not wait for it without making progress. */
-void qp_run(struct qp *qp, uint64_t now)
-{
-    bool replying = qp->req.next != qp->req.tail;
-    bool late = replying && qp->resp.ack_at;
-    if (qp_receives(qp) && !late)
-        responder_run(qp, now, replying);
-    requester_run(qp, now);
-    if (qp_receives(qp) && late)
-        responder_run(qp, now, replying);
-}
-
-uint64_t qp_timer(struct qp *qp, uint64_t now)
-{
-    uint64_t sends = requester_timer(qp, now), answers = responder_timer(qp, now);
-    return !sends || (answers && answers < sends) ? answers : sends;
-}
-
-bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)
-{
-    list_each(node, &qp->groups)
-    {
-        const struct group *group = list_entry(node, struct group, node);
-        if (wire_gid_is_v4(&group->gid) == !v6 && !memcmp(group->gid.raw + (v6 ? 0 : 12), address, v6 ? 16 : 4))
-            return true;
-    }
-    return false;
 }

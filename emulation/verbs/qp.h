@@ -4,7 +4,7 @@
 #ifndef VERBS_QP_H
 #define VERBS_QP_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 #define WINDOW_START 128 /* packets in flight */
 #define WINDOW_MAX   256

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of queue pair transitions. Source: InfiniBand specification volume 1, section 11.2.5.2, and
  * ibv_modify_qp(3). */
-#include "qp_state.h"
+#include "verbs/qp_state.h"
 
 #include <stddef.h>
 

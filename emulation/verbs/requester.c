@@ -2,74 +2,18 @@
 /* The sending half: cuts requests into packets and numbers them. A reliable queue pair keeps a window of packets in
  * flight and goes back to the first missing one when it is told so or when time runs out; requester_rc.c takes the
  * answers. Source: InfiniBand specification volume 1, sections 9.7.1 to 9.7.5. */
-#include "requester.h"
-#include "counters.h"
-#include "cq.h"
-#include "engine.h"
-#include "event.h"
-#include "mr.h"
-#include "qp.h"
+#include "verbs/requester.h"
+#include "verbs/counters.h"
+#include "verbs/cq.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 #include <string.h>
 
 #define BUDGET    64                       /* packets of an unacknowledged service in one go */
 #define ACK_EVERY (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
-
-static const enum ibv_wc_opcode wc_opcodes[] = {
-    [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-    [IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-    [IBV_WR_SEND] = IBV_WC_SEND,
-    [IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-    [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-    [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-    [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-};
-
-static bool is_atomic(const struct send_wqe *wqe)
-{
-    return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-bool requester_is_read(const struct send_wqe *wqe)
-{
-    return wqe->opcode == IBV_WR_RDMA_READ || is_atomic(wqe);
-}
-
-static void push_completion(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status)
-{
-    struct ibv_wc wc = {
-        .wr_id = wqe->wr_id, .status = status, .qp_num = qp_number(qp), .opcode = wc_opcodes[wqe->opcode]};
-    wc.vendor_err =
-        status == IBV_WC_SUCCESS ? 0 : 0x50 + status; /* nonzero, as adapters have it; the meaning is ours */
-    wc.byte_len = wqe->length;
-    cq_push((struct cq *)qp_ibv(qp)->send_cq, &wc, false);
-}
-
-void requester_finish_head(struct qp *qp)
-{
-    struct send_wqe *wqe = qp_send_wqe(qp, qp->req.head++);
-    if (wqe->signaled)
-        push_completion(qp, wqe, IBV_WC_SUCCESS);
-}
-
-void requester_complete(struct qp *qp, enum ibv_wc_status status)
-{
-    struct requester *req = &qp->req;
-    if (req->head != req->tail)
-        push_completion(qp, qp_send_wqe(qp, req->head++), status);
-    qp_fail(qp, -1);
-}
-
-void requester_flush(struct qp *qp)
-{
-    struct requester *req = &qp->req;
-    while (req->head != req->tail)
-        push_completion(qp, qp_send_wqe(qp, req->head++), IBV_WC_WR_FLUSH_ERR);
-    req->next = req->tail;
-    req->offset = 0;
-    req->read_head = req->read_tail;
-    req->ack_deadline = req->rnr_deadline = 0;
-}
 
 /* What cannot be done whatever the peer says. */
 static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe, const struct ibv_sge *sges)
@@ -77,7 +21,7 @@ static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe,
     int access = requester_is_read(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (requester_is_read(wqe) && !qp->req.read_capacity)
         return IBV_WC_LOC_QP_OP_ERR;
-    if (wqe->length > MAX_MSG_SIZE || (is_atomic(wqe) && wqe->length != 8) ||
+    if (wqe->length > MAX_MSG_SIZE || (requester_is_atomic(wqe) && wqe->length != 8) ||
         (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
         return IBV_WC_LOC_LEN_ERR;
     if (!wqe->inlined && !sgl_valid(qp_pd(qp), sges, wqe->count, access))
@@ -90,7 +34,7 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->state = WQE_STARTED;
     wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
     wqe->first_psn = qp->req.psn;
-    wqe->packets = is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
+    wqe->packets = requester_is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
     wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins() && !qp->hands;
 }
 
@@ -357,7 +301,7 @@ static void run_unreliable(struct qp *qp)
         if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
             wqe->status = IBV_WC_LOC_PROT_ERR;
         if (wqe->status != IBV_WC_SUCCESS) {
-            push_completion(qp, wqe, wqe->status);
+            requester_push(qp, wqe, wqe->status);
             req->head = ++req->next;
             qp->state = IBV_QPS_SQE;
             requester_flush(qp);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the two halves of the requester. */
+/* Shared by the parts of the requester. */
 #ifndef VERBS_REQUESTER_H
 #define VERBS_REQUESTER_H
 
-#include "transport.h"
+#include "verbs/transport.h"
 
 /* READ or atomic: has an answer with data. */
 bool requester_is_read(const struct send_wqe *wqe);
+
+bool requester_is_atomic(const struct send_wqe *wqe);
+
+void requester_push(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status);
 
 /* The oldest request is complete. */
 void requester_finish_head(struct qp *qp);

@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers to a reliable requester: acknowledgements, negative ones, read and atomic responses; timers and going back.
  * Source: InfiniBand specification volume 1, sections 9.7.5 and 9.7.6 (timeouts, retry counters, RNR). */
-#include "counters.h"
-#include "cq.h"
-#include "engine.h"
-#include "mr.h"
-#include "qp.h"
-#include "requester.h"
-#include "wire_hop.h"
+#include "verbs/counters.h"
+#include "verbs/cq.h"
+#include "verbs/engine.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/requester.h"
+#include "verbs/wire_hop.h"
 
 #include "base/clock.h"
 
 #include <net/if_arp.h>
 
-#define TIMEOUT_UNIT_NS 4096ull /* times 2^timeout */
-#define RNR_FOR_EVER    7
-#define GOBACK_HOLD_NS  (2 * NS_PER_MS)
+#define RNR_FOR_EVER   7
+#define GOBACK_HOLD_NS (2 * NS_PER_MS)
 
 /* The 5-bit code of an RNR NAK, in units of 10 us. */
 static const uint16_t rnr_delays[32] = {65536 - 1, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
                                         48,        64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                         2048,      3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-
-uint64_t requester_timeout(const struct qp *qp)
-{
-    return TIMEOUT_UNIT_NS << (qp->attr.timeout & 31);
-}
 
 /* Where in the queue a PSN is: sets next and offset. */
 static void locate(struct qp *qp, uint32_t psn)

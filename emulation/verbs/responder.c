@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiving half of a reliable queue pair: checks the order of packets, stores data, and queues answers that leave
  * in order. Source: InfiniBand specification volume 1, sections 9.7.2 to 9.7.5 and 9.9.3 (responder faults). */
-#include "counters.h"
-#include "engine.h"
-#include "event.h"
-#include "mr.h"
-#include "qp.h"
-#include "transport.h"
+#include "verbs/counters.h"
+#include "verbs/engine.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 #include "base/clock.h"
 
@@ -396,94 +396,6 @@ void responder_request(struct qp *qp, const struct packet *packet)
     }
 }
 
-struct source {
-    struct qp *qp;
-    const struct answer_entry *entry;
-};
-
-static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
-{
-    const struct source *source = arg;
-    const struct answer_entry *entry = source->entry;
-    uint64_t va = entry->va + (uint64_t)entry->done * source->qp->mtu;
-    struct mr *mr = mr_find(qp_pd(source->qp), entry->rkey, va, size, IBV_ACCESS_REMOTE_READ);
-    return mr ? mr_read(mr, va, to, size, crc) : -1;
-}
-
-static uint8_t read_opcode(const struct answer_entry *entry, uint32_t packets)
-{
-    bool first = entry->done == 0, last = entry->done + packets == entry->packets;
-    return first && last ? OP_READ_ONLY : first ? OP_READ_FIRST : last ? OP_READ_LAST : OP_READ_MIDDLE;
-}
-
-/* Sends the next part of a READ's answer by saying where it is. The number of packets that it stands for, 0 when that
- * cannot be. */
-static uint32_t hand_answer_part(struct qp *qp, const struct answer_entry *entry, struct packet *packet)
-{
-    uint32_t rest = entry->packets - entry->done, packets = rest < HAND_PACKETS ? rest : HAND_PACKETS;
-    uint64_t done = (uint64_t)entry->done * qp->mtu, left = entry->length - done, bytes = (uint64_t)packets * qp->mtu;
-    size_t size = bytes < left ? bytes : left;
-    if (!qp->hands || entry->repeated || packets < 2)
-        return 0;
-    struct mr *mr = mr_find(qp_pd(qp), entry->rkey, entry->va + done, size, IBV_ACCESS_REMOTE_READ);
-    struct transport_pieces to = {.n = 1};
-    if (!mr || !mr_piece(mr, entry->va + done, size, &to.pieces[0]))
-        return 0;
-    packet->opcode = SERVICE_HAND | read_opcode(entry, packets);
-    return transport_send(&qp->path, packet, HAND_REF_SIZE, transport_fill_pieces, &to) ? 0 : packets;
-}
-
-/* Sends the next packet of an answer. False when the memory has gone meanwhile. */
-static bool send_answer(struct qp *qp, struct answer_entry *entry)
-{
-    struct packet packet = {
-        .opcode = OP_ACK,
-        .qpn = qp->attr.dest_qp_num,
-        .psn = psn_add(entry->psn, entry->done),
-        .syndrome = entry->kind == ANSWER_ACK ? entry->syndrome : SYNDROME_ACK | CREDIT_NONE,
-        .msn = entry->msn,
-        .original = entry->original,
-    };
-    uint32_t size = 0;
-    struct source source = {qp, entry};
-    if (entry->kind == ANSWER_ATOMIC)
-        packet.opcode = OP_ATOMIC_ACK;
-    if (entry->kind == ANSWER_READ) {
-        uint32_t handed = hand_answer_part(qp, entry, &packet);
-        if (handed) {
-            entry->done += handed;
-            return true;
-        }
-        uint64_t left = entry->length - (uint64_t)entry->done * qp->mtu;
-        size = left < qp->mtu ? (uint32_t)left : qp->mtu;
-        packet.opcode = read_opcode(entry, 1);
-    }
-    if (transport_send(&qp->path, &packet, size, fill, &source))
-        return false;
-    entry->done++;
-    return true;
-}
-
-uint64_t responder_timer(struct qp *qp, uint64_t now)
-{
-    const struct responder *resp = &qp->resp;
-    if (!resp->ack_due || !resp->ack_at)
-        return 0;
-    if (now >= resp->ack_at)
-        engine_mark(qp);
-    return now >= resp->ack_at ? 0 : resp->ack_at;
-}
-
-static void send_ack(struct qp *qp)
-{
-    struct responder *resp = &qp->resp;
-    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
-    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
-    resp->ack_due = false;
-    resp->ack_at = 0;
-    send_answer(qp, &ack);
-}
-
 void responder_run(struct qp *qp, uint64_t now, bool replying)
 {
     struct responder *resp = &qp->resp;
@@ -495,7 +407,7 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
             engine_mark(qp);
             return;
         }
-        if (!send_answer(qp, entry)) {
+        if (!responder_answer(qp, entry)) {
             resp->queue_head = resp->queue_tail;
             fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
             return;
@@ -505,11 +417,5 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
     }
     if (!resp->ack_due || held(qp, now, replying))
         return;
-    send_ack(qp);
-}
-
-void responder_settle(struct qp *qp)
-{
-    if (qp->resp.ack_due && qp->resp.ack_at && qp_receives(qp))
-        send_ack(qp);
+    responder_ack(qp);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tool: runs a program on the emulator, and talks to programs that run on it. */
-#include "control.h"
+#include "verbs/control.h"
 
 #include <errno.h>
 #include <poll.h>

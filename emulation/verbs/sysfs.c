@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files that the kernel would show under /sys/class/infiniband/DEVICE. */
-#include "counters.h"
-#include "device.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One packet: headers, payload, pad and ICRC into the wire's buffer. */
-#include "transport.h"
-#include "counters.h"
+#include "verbs/transport.h"
+#include "verbs/counters.h"
 
 #include <string.h>
 

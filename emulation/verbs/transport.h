@@ -4,9 +4,9 @@
 #ifndef VERBS_TRANSPORT_H
 #define VERBS_TRANSPORT_H
 
-#include "hand.h"
-#include "object.h"
-#include "wire.h"
+#include "verbs/hand.h"
+#include "verbs/object.h"
+#include "verbs/wire.h"
 
 #include <sys/uio.h>
 
@@ -25,6 +25,9 @@ void responder_request(struct qp *qp, const struct packet *packet);
 void responder_missed(struct qp *qp, const struct packet *packet);
 /* Sends answers that are due. `replying`: the program has something to send as well. */
 void responder_run(struct qp *qp, uint64_t now, bool replying);
+/* One answer, or a part of it, leaves. False: its data cannot be read. */
+bool responder_answer(struct qp *qp, struct answer_entry *entry);
+void responder_ack(struct qp *qp);
 /* When an acknowledgement that waits must leave; 0: none waits. */
 uint64_t responder_timer(struct qp *qp, uint64_t now);
 void responder_flush(struct qp *qp);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the exported calls in one process on the loopback device: states, keys, statuses of every kind of failure,
  * faults, hostile packets, and closing in any order. Exit 77 where no packet socket may be opened. */
-#include "counters.h"
-#include "icrc.h"
-#include "packet.h"
-#include "qp_state.h"
-#include "verbs_testing.h"
+#include "verbs/counters.h"
+#include "verbs/icrc.h"
+#include "verbs/packet.h"
+#include "verbs/qp_state.h"
+#include "verbs/verbs_testing.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef VERBS_TESTING_H
 #define VERBS_TESTING_H
 
-#include "softverbs.h"
+#include "verbs/softverbs.h"
 
 #include <infiniband/verbs.h>
 #include <setjmp.h>

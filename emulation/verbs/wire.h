@@ -5,8 +5,8 @@
 #ifndef VERBS_WIRE_H
 #define VERBS_WIRE_H
 
-#include "icrc.h"
-#include "object.h"
+#include "verbs/icrc.h"
+#include "verbs/object.h"
 
 #define WIRE_PAYLOAD_MAX   4096
 #define WIRE_PACKET_MAX    (PACKET_HEADERS_MAX + WIRE_PAYLOAD_MAX + 4 + PACKET_ICRC_SIZE)

@@ -3,9 +3,9 @@
  * the long way makes. On the loopback interface their destination's hardware address is nobody's, by which the kernel's
  * own stack leaves them alone and does not search for a UDP socket that wants them; on Ethernet it is the next hop's.
  */
-#include "wire_frame.h"
-#include "wire.h"
-#include "wire_hop.h"
+#include "verbs/wire_frame.h"
+#include "verbs/wire.h"
+#include "verbs/wire_hop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef VERBS_WIRE_FRAME_H
 #define VERBS_WIRE_FRAME_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 #include <linux/if_packet.h>
 

@@ -3,8 +3,8 @@
  * what it says of the path is never older than FRESH_NS. Not shorter: the kernel answers under a lock that whoever
  * makes or removes an interface holds for milliseconds, and nothing moves here meanwhile. Paths that send rarely are
  * not worth a question. */
-#include "wire_hop.h"
-#include "netlink.h"
+#include "verbs/wire_hop.h"
+#include "verbs/netlink.h"
 
 #include "base/clock.h"
 

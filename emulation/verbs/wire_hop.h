@@ -4,7 +4,7 @@
 #ifndef VERBS_WIRE_HOP_H
 #define VERBS_WIRE_HOP_H
 
-#include "object.h"
+#include "verbs/object.h"
 
 /* False: the packets must go through the kernel's stack, because nothing is known (then this may ask, for the next
  * time), because they do not leave by this interface, or because it is time that the kernel sees one and looks after

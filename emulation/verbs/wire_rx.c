@@ -2,8 +2,8 @@
 /* Receiving. Several processes of a host share UDP port 4791, so each reads packets by a packet socket whose filter
  * passes the process's own queue pair numbers; a UDP socket that drops everything keeps the kernel from answering "port
  * unreachable". The packet socket also shows the IP header, of which the ICRC covers a part. */
-#include "counters.h"
-#include "wire.h"
+#include "verbs/counters.h"
+#include "verbs/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

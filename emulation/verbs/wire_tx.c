@@ -2,12 +2,12 @@
 /* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one
  * super-packet that the kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface,
  * family and source port, bound to the interface, the short one wire_frame.c. */
-#include "counters.h"
-#include "engine.h"
-#include "fault.h"
-#include "wire.h"
-#include "wire_frame.h"
-#include "wire_hop.h"
+#include "verbs/counters.h"
+#include "verbs/engine.h"
+#include "verbs/fault.h"
+#include "verbs/wire.h"
+#include "verbs/wire_frame.h"
+#include "verbs/wire_hop.h"
 
 #include "base/clock.h"
 

@@ -17,6 +17,8 @@ TABLE = re.compile(r"^const struct \w+ (\w+)(?:\[\w*\])? = \{", re.M)
 NOT_NAMES = {"__attribute__", "if", "for", "while", "switch", "return", "sizeof"}
 # A word that is no member of a struct and no struct's name: those may have the name of a function.
 WORD = re.compile(r"(?<![\w.])(?<!->)(?<!struct )[A-Za-z_]\w*\b")
+# A macro with arguments: its file, and what is in it.
+MACRO = re.compile(r"^#define (\w+)\([^)]*\)((?:[^\n]*\\\n)*[^\n]*)", re.M)
 APART = re.compile(r".*(_test|_fuzz)$|.*_testing|failover_")  # tests, and what only they are made of
 
 
@@ -32,6 +34,17 @@ def sources(root, folder):
     return found
 
 
+def macros(root, folder):
+    """Macro of the folder's headers -> words in it: who uses it calls what it calls."""
+    found = {}
+    for name in os.listdir(os.path.join(root, folder)):
+        if name.endswith(".h"):
+            with open(os.path.join(root, folder, name), encoding="utf-8") as file:
+                for macro, body in MACRO.findall(OPAQUE.sub(" ", file.read())):
+                    found[macro] = set(WORD.findall(body))
+    return found
+
+
 def functions(text):
     """(name, is it static?) of each function that the text defines."""
     for match in FUNCTION.finditer(text):
@@ -42,7 +55,7 @@ def functions(text):
 
 def calls(root, folder):
     """File -> other file -> names of it that the first one uses."""
-    texts = sources(root, folder)
+    texts, inside = sources(root, folder), macros(root, folder)
     owner = collections.defaultdict(set)
     for stem, text in texts.items():
         for name in [name for name, static in functions(text) if not static] + TABLE.findall(text):
@@ -50,7 +63,9 @@ def calls(root, folder):
     used = collections.defaultdict(lambda: collections.defaultdict(set))
     for stem, text in texts.items():
         own = {name for name, _ in functions(text)}
-        for word in set(WORD.findall(text)) - own:
+        words = set(WORD.findall(text))
+        words |= {word for macro in words & set(inside) for word in inside[macro]}
+        for word in words - own:
             for other in owner.get(word, set()) - {stem}:
                 used[stem][other].add(word)
     return texts, used

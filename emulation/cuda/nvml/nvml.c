@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for the management library: the devices of the stand-in driver, each pair joined by NVLinks. */
-#include "nvml_abi.h"
-#include "call.h"
-#include "config.h"
+#include "cuda/nvml/nvml_abi.h"
+#include "cuda/call.h"
+#include "cuda/config.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

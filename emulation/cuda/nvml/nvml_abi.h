@@ -44,4 +44,4 @@ typedef enum {
     NVML_P2P_CAPS_INDEX_PCI = 4
 } nvmlGpuP2PCapsIndex_t;
 
-#include "nvml_calls.h"
+#include "cuda/nvml/nvml_calls.h"

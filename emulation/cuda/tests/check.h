@@ -2,7 +2,7 @@
 /* What the tests of the stand-in share. */
 #pragma once
 
-#include "config.h"
+#include "cuda/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: frames as they come from the packet socket, and the headers alone; what parses must build again to the
  * same bytes. */
-#include "icrc.h"
-#include "packet.h"
-#include "wire.h"
+#include "verbs/icrc.h"
+#include "verbs/packet.h"
+#include "verbs/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Randomised peer test: two processes, all operations of a reliable queue pair, random sizes and lists, every byte
  * checked. Faults come from SOFTVERBS_FAULT. Usage: peer [SECONDS [SEED]]. Exit 77: no packet socket or no loopback
  * device here. */
-#include "peer.h"
+#include "verbs/tests/peer.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>

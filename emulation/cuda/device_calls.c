@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices: count, names and attributes. They look like the eight-way NVLink part of compute capability 9.0. */
+#include "cuda/call.h"
+#include "cuda/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_VERSION 13000
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+    CALL(CALL_PLAIN);
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!config_get()->devices)
+        return CUDA_ERROR_NO_DEVICE;
+    state_mark_ready();
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+    CALL(CALL_PLAIN);
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+    CALL(CALL_INIT);
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = config_get()->devices;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    CALL(CALL_INIT);
+    if (!device)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(ordinal))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
+{
+    CALL(CALL_INIT);
+    if (!name || size < 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(name, (size_t)size, "tutti emulated GPU");
+    return CUDA_SUCCESS;
+}
+
+/* "GPU-7475-7474-..." : the same in every process of a machine, as with hardware. */
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    CALL(CALL_INIT);
+    if (!uuid)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    memcpy(uuid->bytes, "tutti-emulated", 14);
+    uuid->bytes[14] = 0;
+    uuid->bytes[15] = (char)device_number(device);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    CALL(CALL_INIT);
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *bytes = config_get()->memory;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
+{
+    CALL(CALL_INIT);
+    if (!id || size < 13)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(id, (size_t)size, "0000:%02X:00.0", (unsigned)(0x10 * (device_number(device) + 1)) & 0xff);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
+{
+    unsigned domain = 0, bus = 0, slot = 0;
+    CALL(CALL_INIT);
+    if (!device || !id || (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 && sscanf(id, "%x:%x", &bus, &slot) != 2))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (domain || slot || bus % 0x10 || !bus || device_of_number((int)bus / 0x10 - 1) < 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = device_of_number((int)bus / 0x10 - 1);
+    return CUDA_SUCCESS;
+}
+
+static const struct {
+    CUdevice_attribute name;
+    int value;
+} attributes[] = {
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 0x7fffffff},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+    {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0x7fffffff},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
+    {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+    {CU_DEVICE_ATTRIBUTE_ECC_ENABLED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3201000},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 6144},
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 62914560},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 1},
+    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+    {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
+    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0},
+    {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+    {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 4},
+    {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0},
+    {CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID, 0x233510de},
+};
+
+/* What the table lacks (textures, RDMA, multicast, fabric handles) is 0: not there. */
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    CALL(CALL_INIT);
+    if (!value || attribute < 1 || attribute > 1000)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? 0x10 * (device + 1) & 0xff : 0;
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++)
+        if (attributes[i].name == attribute)
+            *value = attributes[i].value;
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *value = config_get()->processors;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    CALL(CALL_INIT);
+    if (!can)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(device) || !device_get(peer))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = device != peer && config_get()->peers;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)
+{
+    CALL(CALL_INIT);
+    if (!value || attribute < 1 || (int)attribute > 5)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!device_get(source) || !device_get(target) || source == target)
+        return CUDA_ERROR_INVALID_DEVICE;
+    bool yes = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+               attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    *value = yes && config_get()->peers;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts outlive their devices until their last object has gone. */
+#include "verbs/object.h"
+
+#include <stdlib.h>
+
+void context_put(struct context *context)
+{
+    if (--context->objects == 0 && context->closed)
+        free(context);
+}

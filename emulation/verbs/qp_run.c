@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a queue pair does by itself: sends, answers, looks at its timers. */
+#include "verbs/qp.h"
+#include "verbs/transport.h"
+#include "verbs/wire.h"
+
+#include <string.h>
+
+/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has
+ * the answer in its memory when it stops polling, and does not wait for it without making progress. */
+void qp_run(struct qp *qp, uint64_t now)
+{
+    bool replying = qp->req.next != qp->req.tail;
+    bool late = replying && qp->resp.ack_at;
+    if (qp_receives(qp) && !late)
+        responder_run(qp, now, replying);
+    requester_run(qp, now);
+    if (qp_receives(qp) && late)
+        responder_run(qp, now, replying);
+}
+
+uint64_t qp_timer(struct qp *qp, uint64_t now)
+{
+    uint64_t sends = requester_timer(qp, now), answers = responder_timer(qp, now);
+    return !sends || (answers && answers < sends) ? answers : sends;
+}
+
+bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)
+{
+    list_each(node, &qp->groups)
+    {
+        const struct group *group = list_entry(node, struct group, node);
+        if (wire_gid_is_v4(&group->gid) == !v6 && !memcmp(group->gid.raw + (v6 ? 0 : 12), address, v6 ? 16 : 4))
+            return true;
+    }
+    return false;
+}
