@@ -19,14 +19,15 @@ import sys
 import tempfile
 
 TREE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-PAGES = ["README.md", "docs/python.md", "examples/ddp/README.md", "docs/packages.md", "docs/metrics.md"]
+PAGES = ["README.md", "docs/use/cpus.md", "docs/use/gpus.md", "docs/use/hangs.md", "docs/python.md",
+         "examples/ddp/README.md", "docs/packages.md", "docs/metrics.md"]
 # An indented block, or a command in the text.
 PART = re.compile(r"(?P<block>(?:^    .*\n|^\n)+)|"
                   r"`(?P<inline>(?:apt-get install|pip install|build/bin/tutti run) [^`]+)`", re.M)
 COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:make|apt|apt-get|pip|pip3|python|python3|tutti|cc|cd|export|prometheus|"
                      r"promtool|meson|torchrun|[\w./-]+/(?:tutti|python3?|pip|[\w-]+\.sh))\b)")
 NOT_RUN = ((r"--gpu|libnccl", "wants GPUs"), (r"\bmake check", "takes half an hour, and CI runs it"),
-           (r"make torch|--suite torch", "fetches 5 GB"), (r"diagnose", "wants a job that hangs"))
+           (r"make torch|--suite torch", "fetches 5 GB"), (r"diagnose|ncclras", "wants a job that hangs"))
 FILES = {"#include": "sum.c", "import ": "program.py"}  # what the pages call their first program
 SERVER = re.compile(r"prometheus ")  # does not end
 # What a machine of its own would have: processes, devices, and shared memory that is not this machine's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""try_rdma_test.py SOURCES BUILD: the commands of docs/try-rdma.md, as they are written there, in one shell.
+"""try_rdma_test.py SOURCES BUILD: the commands of docs/use/rdma.md, as they are written there, in one shell.
 
 Root, in namespaces of its own: no lab, black box or process of this machine is seen, and none is left. Programs are
 where `make build` puts them. Of what a command is shown to print every line must come, whatever numbers and causes;
@@ -18,7 +18,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import clean_root  # noqa: E402  (in the folder beside)
 
 SOURCES, BUILD = map(os.path.abspath, sys.argv[1:3])
-PAGE = "docs/try-rdma.md"
+PAGE = "docs/use/rdma.md"
 PATIENCE = 60
 CAUSE = "(network|sender late|receiver late|starved|other lanes|idle)"
 SPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -37,10 +37,10 @@ def needs():
     return ""
 
 
-def put_programs(folder):
+def put_programs(folder, parts="runtime,extra"):
     """build/bin and build/lib as `make build` leaves them."""
     prefix = os.path.join(folder, "build")
-    subprocess.run(["make", "-s", "-C", SOURCES, "put", "PARTS=runtime,extra", f"BUILD={BUILD}", f"PREFIX={prefix}"],
+    subprocess.run(["make", "-s", "-C", SOURCES, "put", f"PARTS={parts}", f"BUILD={BUILD}", f"PREFIX={prefix}"],
                    check=True)
     libraries = os.path.dirname(glob.glob(os.path.join(prefix, "lib*", "**", "softverbs"), recursive=True)[0])
     if libraries != os.path.join(prefix, "lib"):  # `make build` has no folder of the machine's kind
