@@ -152,7 +152,7 @@ static int read_hosts(struct request *request)
                      ? EXIT_OK
                      : usage_error("schedule", "--hosts wants a number of hosts, or sizes whose sum is -n, got \"%s\"",
                                    request->hosts);
-    if (status == EXIT_OK && levels_make(host, n, &request->levels) != TUTTI_SUCCESS) {
+    if (status == EXIT_OK && levels_of_hosts(host, n, &request->levels) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
         status = EXIT_FAILED;
     }

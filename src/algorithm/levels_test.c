@@ -19,25 +19,34 @@
 static struct levels *make(const uint64_t *host, int n)
 {
     struct levels *levels;
-    assert_int_equal(levels_make(host, n, &levels), TUTTI_SUCCESS);
+    assert_int_equal(levels_of_hosts(host, n, &levels), TUTTI_SUCCESS);
     return levels;
+}
+
+static void assert_groups(const struct level *level, int count, int least, int most)
+{
+    assert_int_equal(level->groups, count);
+    assert_int_equal(level->least, least);
+    assert_int_equal(level->most, most);
 }
 
 static void groups(void **state)
 {
     struct levels *levels = make((uint64_t[]){9, 4, 9, 4, 9, 7}, 6);
-    assert_true(levels->nranks == 6 && levels->hosts == 3 && levels->least == 1 && levels->most == 3 &&
-                !levels->in_order);
+    assert_true(levels->nranks == 6 && levels->depth == 1 && !levels->in_order);
     assert_memory_equal(levels->order, ((int32_t[]){0, 2, 4, 1, 3, 5}), 24);
     assert_memory_equal(levels->position, ((int32_t[]){0, 3, 1, 4, 2, 5}), 24);
-    assert_memory_equal(levels->host, ((int32_t[]){0, 1, 0, 1, 0, 2}), 24);
-    assert_memory_equal(levels->first, ((int32_t[]){0, 3, 5, 6}), 16);
+    assert_groups(levels_hosts(levels), 3, 1, 3);
+    assert_memory_equal(levels_hosts(levels)->group, ((int32_t[]){0, 1, 0, 1, 0, 2}), 24);
+    assert_memory_equal(levels_hosts(levels)->first, ((int32_t[]){0, 3, 5, 6}), 16);
     free(levels);
     levels = make((uint64_t[]){5, 5, 1, 1, 1}, 5);
-    assert_true(levels->in_order && levels->hosts == 2 && levels->least == 2 && levels->most == 3);
+    assert_true(levels->in_order);
+    assert_groups(levels_hosts(levels), 2, 2, 3);
     free(levels);
     levels = make((uint64_t[]){5}, 1);
-    assert_true(levels->in_order && levels->hosts == 1 && levels->least == 1 && levels->most == 1);
+    assert_true(levels->in_order);
+    assert_groups(levels_hosts(levels), 1, 1, 1);
     free(levels);
 }
 
@@ -48,7 +57,7 @@ static void prove(const struct algorithm *algorithm, struct shape shape)
         if (!schedule_fits(algorithm, &shape) || (in_place && !schedule_in_place_defined(shape.coll)))
             continue;
         if (schedule_check(algorithm, shape, in_place, why, sizeof why) != TUTTI_SUCCESS)
-            fail_msg("%d hosts: %s", shape.levels->hosts, why);
+            fail_msg("%d hosts: %s", levels_hosts(shape.levels)->groups, why);
     }
 }
 
@@ -77,6 +86,80 @@ static void all_algorithms(void **state)
             for (int rank = 0; rank < n; rank++) /* uneven */
                 host[rank] = mix64(seed++) % hosts;
             prove_all(host, n);
+        }
+}
+
+/* Islands 1 and 2 on each of three hosts, of which the first and the last are in rack 7. */
+static void depth_of_three(void **state)
+{
+    const uint64_t island[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, host[12] = {1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3},
+                   rack[12] = {7, 7, 8, 8, 7, 7, 7, 7, 8, 8, 7, 7};
+    const struct levels_of of = {.nranks = 12, .depth = 3, .host = 1, .key = {island, host, rack}};
+    struct levels *levels;
+    assert_int_equal(levels_make(&of, &levels), TUTTI_SUCCESS);
+    assert_memory_equal(levels->order, ((int32_t[]){0, 6, 1, 7, 4, 10, 5, 11, 2, 8, 3, 9}), 48);
+    assert_memory_equal(levels->level[0].group, ((int32_t[]){0, 1, 4, 5, 2, 3, 0, 1, 4, 5, 2, 3}), 48);
+    assert_memory_equal(levels->level[1].group, ((int32_t[]){0, 0, 2, 2, 1, 1, 0, 0, 2, 2, 1, 1}), 48);
+    assert_memory_equal(levels->level[2].group, ((int32_t[]){0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0}), 48);
+    assert_memory_equal(levels->level[2].first, ((int32_t[]){0, 8, 12}), 12);
+    assert_ptr_equal(levels_hosts(levels), &levels->level[1]);
+    assert_groups(&levels->level[0], 6, 2, 2);
+    assert_groups(&levels->level[1], 3, 4, 4);
+    assert_groups(&levels->level[2], 2, 4, 8);
+    assert_false(levels->in_order);
+    free(levels);
+}
+
+/* What is not told joins nobody, and a host whose ranks name two racks is in that of its first rank. */
+static void untold_and_torn(void **state)
+{
+    const uint64_t host[6] = {0, 5, 0, 6, 5, 9}, rack[6] = {0, 3, 4, 0, 4, 4};
+    const struct levels_of of = {.nranks = 6, .depth = 2, .host = 0, .key = {host, rack}};
+    struct levels *levels;
+    assert_int_equal(levels_make(&of, &levels), TUTTI_SUCCESS);
+    assert_memory_equal(levels->order, ((int32_t[]){0, 2, 1, 4, 3, 5}), 24); /* the name 0 of a host is one */
+    assert_groups(&levels->level[0], 4, 1, 2);
+    assert_ptr_equal(levels->level[1].group, levels->level[0].group); /* the same groups take no room */
+    free(levels);
+}
+
+/* Groups follow one another on every level, and those of a level lie in those of the next. */
+static void check_order(const struct levels *levels)
+{
+    bool seen[MOST] = {0};
+    for (int i = 0; i < levels->nranks; i++) {
+        int rank = levels->order[i];
+        assert_false(seen[rank]);
+        seen[rank] = true;
+        assert_int_equal(levels->position[rank], i);
+        for (int k = 0; k < levels->depth; k++) {
+            const struct level *level = &levels->level[k];
+            int group = level->group[rank];
+            assert_true(i >= level->first[group] && i < level->first[group + 1]);
+            assert_true(i == 0 || group >= level->group[levels->order[i - 1]]);
+            assert_true(k == 0 || level->groups <= levels->level[k - 1].groups);
+        }
+    }
+}
+
+static void any_depth(void **state)
+{
+    uint64_t key[LEVELS_MOST][MOST], seed = 7;
+    for (int depth = 1; depth <= LEVELS_MOST; depth++)
+        for (int turn = 0; turn < 50; turn++) {
+            struct levels_of of = {.nranks = 1 + turn % MOST, .depth = depth, .host = turn % depth};
+            struct levels *levels;
+            for (int k = 0; k < depth; k++) {
+                of.key[k] = key[k];
+                for (int rank = 0; rank < of.nranks; rank++)
+                    key[k][rank] = mix64(seed++) % 5;
+            }
+            assert_int_equal(levels_make(&of, &levels), TUTTI_SUCCESS);
+            check_order(levels);
+            for (int i = 0; i < algorithm_count(); i++)
+                if (algorithm_row(i)->colls >> COLL_ALLREDUCE & 1)
+                    prove(algorithm_row(i), (struct shape){COLL_ALLREDUCE, of.nranks, 0, levels});
+            free(levels);
         }
 }
 
@@ -152,9 +235,8 @@ static void price_in_seconds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups),
-        cmocka_unit_test(all_algorithms),
-        cmocka_unit_test(price_of_the_network),
+        cmocka_unit_test(groups),           cmocka_unit_test(depth_of_three), cmocka_unit_test(untold_and_torn),
+        cmocka_unit_test(any_depth),        cmocka_unit_test(all_algorithms), cmocka_unit_test(price_of_the_network),
         cmocka_unit_test(price_in_seconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

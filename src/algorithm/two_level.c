@@ -25,19 +25,20 @@ static struct seat seat_of(const struct shape *shape, int rank)
     const struct levels *levels = shape->levels;
     if (!levels)
         return (struct seat){NULL, 1, shape->nranks, 0, rank, shape->nranks};
-    int host = levels->host[rank], first = levels->first[host];
-    int index = levels->position[rank] - first, size = levels->first[host + 1] - first;
-    return (struct seat){levels, levels->hosts, levels->least, host, index, size};
+    const struct level *hosts = levels_hosts(levels);
+    int host = hosts->group[rank], first = hosts->first[host];
+    int index = levels->position[rank] - first, size = hosts->first[host + 1] - first;
+    return (struct seat){levels, hosts->groups, hosts->least, host, index, size};
 }
 
 static int two_level_rank_at(const struct seat *seat, int host, int index)
 {
-    return seat->levels ? seat->levels->order[seat->levels->first[host] + index] : index;
+    return seat->levels ? seat->levels->order[levels_hosts(seat->levels)->first[host] + index] : index;
 }
 
 static int hosts_of(const struct shape *shape)
 {
-    return shape->levels ? shape->levels->hosts : 1;
+    return shape->levels ? levels_hosts(shape->levels)->groups : 1;
 }
 
 /* Turns of the ring of hosts. */
@@ -54,7 +55,7 @@ static int two_level_rounds(const struct shape *shape)
 /* Each owner's two_level_part has a block for each host. */
 static int blocks(const struct shape *shape)
 {
-    return shape->levels ? shape->levels->least * shape->levels->hosts : shape->nranks;
+    return shape->levels ? levels_hosts(shape->levels)->least * levels_hosts(shape->levels)->groups : shape->nranks;
 }
 
 /* Contributions to an owner's two_level_part, by index. */
@@ -66,7 +67,7 @@ static int scratch_blocks(const struct shape *shape, int rank)
 
 static int most_actions(const struct shape *shape)
 {
-    return 2 * (shape->levels ? shape->levels->most : shape->nranks) + 3;
+    return 2 * (shape->levels ? levels_hosts(shape->levels)->most : shape->nranks) + 3;
 }
 
 static struct run two_level_part(const struct seat *seat, int owner)
@@ -145,7 +146,7 @@ ALGORITHM(two_level_allreduce, "two-level", COLL_BIT(ALLREDUCE), ALGORITHM_LEVEL
 /* Where hosts are not alike, owners have blocks of others to carry, and get these first. */
 static int turns_before(const struct shape *shape)
 {
-    return shape->levels && shape->levels->least < shape->levels->most;
+    return shape->levels && levels_hosts(shape->levels)->least < levels_hosts(shape->levels)->most;
 }
 
 static int two_level_allgather_rounds(const struct shape *shape)
@@ -157,8 +158,8 @@ static int two_level_allgather_rounds(const struct shape *shape)
  * theirs; and columns of two hosts. */
 static int allgather_actions(const struct shape *shape)
 {
-    int most = shape->levels ? shape->levels->most : shape->nranks;
-    int least = shape->levels ? shape->levels->least : shape->nranks; /* one host: all are owners */
+    int most = shape->levels ? levels_hosts(shape->levels)->most : shape->nranks;
+    int least = shape->levels ? levels_hosts(shape->levels)->least : shape->nranks; /* one host: all are owners */
     int two_level_column = (most + least - 1) / least;
     return most * two_level_column + most + 2 * two_level_column + 1;
 }
@@ -171,7 +172,8 @@ struct stretch {
 
 static struct stretch two_level_column(const struct seat *seat, int host, int owner)
 {
-    int size = seat->levels ? seat->levels->first[host + 1] - seat->levels->first[host] : seat->size;
+    const int32_t *first = seat->levels ? levels_hosts(seat->levels)->first + host : NULL;
+    int size = first ? first[1] - first[0] : seat->size;
     return (struct stretch){.index = owner * size / seat->owners, .end = (owner + 1) * size / seat->owners};
 }
 

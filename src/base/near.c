@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/near.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,4 +74,23 @@ int near_distance(const char *root, const char *device, const cpu_set_t *set)
         return 0;
     snprintf(path, sizeof path, "%.400s" NODES "%ld/distance", root, node);
     return near_read_line(path, line) ? near_nearest(root, line, set) : 0;
+}
+
+static bool near_place(const char *root, const char *device, char out[PATH_MAX])
+{
+    char path[512];
+    snprintf(path, sizeof path, "%.200s%.200s", root, device);
+    return realpath(path, out) != NULL;
+}
+
+int near_shared(const char *root, const char *a, const char *b)
+{
+    char first[PATH_MAX], second[PATH_MAX];
+    int shared = 0;
+    if (!near_place(root, a, first) || !near_place(root, b, second))
+        return 0;
+    size_t i = 0;
+    for (; first[i] && first[i] == second[i]; i++)
+        shared += i && first[i] == '/';
+    return shared + ((!first[i] || first[i] == '/') && (!second[i] || second[i] == '/'));
 }

@@ -94,9 +94,26 @@ static void what_is_not_known(void **state)
     assert_int_equal(from("0\n", 1, -1), 0);
 }
 
+static void folders_in_common(void **state)
+{
+    const char *bridge = "/sys/devices/pci0000:00/0000:00:01.0";
+    char gpu[200], nic[200];
+    snprintf(gpu, sizeof gpu, "%s/0000:01:00.0/numa_node", bridge);
+    put(gpu, "0\n");
+    snprintf(nic, sizeof nic, "%s/0000:02:00.0/numa_node", bridge);
+    put(nic, "0\n");
+    put("/sys/devices/pci0000:80/0000:81:00.0/numa_node", "1\n");
+    gpu[strlen(gpu) - strlen("/numa_node")] = nic[strlen(nic) - strlen("/numa_node")] = 0;
+    int near = near_shared(root, gpu, nic), far = near_shared(root, gpu, "/sys/devices/pci0000:80/0000:81:00.0");
+    assert_int_equal(near - far, 2);
+    assert_int_equal(near_shared(root, gpu, gpu), near + 1);
+    assert_int_equal(near_shared(root, gpu, bridge), near); /* which ends where the GPU's path goes on */
+    assert_int_equal(near_shared(root, gpu, "/sys/devices/none"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_nearest_processor_counts),
-                                       cmocka_unit_test(what_is_not_known)};
+                                       cmocka_unit_test(what_is_not_known), cmocka_unit_test(folders_in_common)};
     return cmocka_run_group_tests(tests, put_host, remove_host);
 }

@@ -125,7 +125,8 @@ void comm_free(struct tutti_comm *comm)
     error_restore(&saved);
 }
 
-tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes,
+                              const struct rank_fact *facts)
 {
     comm->id = id;
     const struct team_config config = {.id = id,
@@ -133,6 +134,7 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
                                        .rank = comm->settings.rank,
                                        .nranks = comm->settings.nranks,
                                        .processes = processes,
+                                       .facts = facts,
                                        .choices = comm->choices,
                                        .timeout_ms = comm->settings.timeout_ms};
     tutti_result_t result = team_open(comm->engine, &config, &comm->team);

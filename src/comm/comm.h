@@ -89,8 +89,9 @@ tutti_result_t comm_join(struct tutti_comm *comm);
 /* Joins in a thread of its own. */
 tutti_result_t comm_join_later(struct tutti_comm *comm);
 tutti_result_t comm_join_wait(struct tutti_comm *comm);
-/* The team, as order.rank of order.nranks processes. */
-tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes);
+/* The team of settings.nranks ranks: what each is, and which process it lives in. */
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes,
+                              const struct rank_fact *facts);
 
 /* roots.c: meeting points that this process serves */
 tutti_result_t roots_open(tutti_unique_id_t *id);

@@ -4,88 +4,70 @@
 #include "bootstrap/bootstrap.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/param.h"
+#include "base/near.h"
 #include "base/random.h"
 #include "comm/comm.h"
+#include "comm/introduction.h"
 #include "engine/failure.h"
 #include "engine/wait.h"
+#include "transport/transport.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What every rank tells every other. */
-struct introduction {
-    struct wire_process process;
-    uint64_t random; /* rank 0's makes the communicator's id */
-    uint64_t choices;
-    uint32_t version;
-    int32_t on_device;
-    uint64_t settings[PARAM_SAME_COUNT]; /* their values; hashes of those that are text */
+/* ---- What this rank tells ---- */
+
+/* A port of an adapter, and how near it is: the more folders its path in sysfs shares with the GPU's the nearer. */
+struct join_port {
+    uint8_t number;
+    int shared, distance;
 };
 
-/* The parameters that must agree, in the table's order. */
-static void shared_settings(enum param_id *out)
+static int join_by_nearness(const void *left, const void *right)
 {
-    for (int id = 0; id < PARAM_COUNT; id++)
-        if (param_row((enum param_id)id)->same_on_all_ranks)
-            *out++ = (enum param_id)id;
+    const struct join_port *a = left, *b = right;
+    if (a->shared != b->shared)
+        return b->shared - a->shared;
+    return a->distance != b->distance ? a->distance - b->distance : a->number - b->number;
 }
 
-/* Not the text, which may spell one value in several ways. */
-static uint64_t value_of(enum param_id id)
+static void join_order_ports(struct engine *engine, struct rank_fact *fact)
 {
-    const char *text = param_text(id);
-    return param_row(id)->kind == PARAM_KIND_STRING ? hash_bytes(0, text, strlen(text)) : (uint64_t)param_int(id);
-}
-
-static tutti_result_t refuse_setting(enum param_id id, int me, int rank, uint64_t theirs)
-{
-    char there[40] = "another one";
-    enum param_kind kind = param_row(id)->kind;
-    if (kind != PARAM_KIND_STRING && kind != PARAM_KIND_CHOICE)
-        snprintf(there, sizeof there, "%lld", (long long)theirs);
-    return error_set(TUTTI_INVALID_USAGE,
-                     "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks",
-                     param_row(id)->name, me, param_text(id), rank, there);
+    struct join_port port[WIRE_DEVICES];
+    struct transport_nic nic;
+    int count = 0;
+    lock_take(&engine->lock);
+    for (; count < WIRE_DEVICES && link_domain_nic(engine->links, &transport_verbs, (unsigned)count, &nic); count++) {
+        char folder[128], gpu[64];
+        snprintf(folder, sizeof folder, "/sys/class/infiniband/%.64s/device", nic.name);
+        snprintf(gpu, sizeof gpu, "/sys/bus/pci/devices/%.16s", fact->bus_id);
+        port[count] = (struct join_port){.number = (uint8_t)count,
+                                         .shared = *fact->bus_id ? near_shared("", gpu, folder) : 0,
+                                         .distance = nic.distance ? nic.distance : INT_MAX};
+    }
+    lock_release(&engine->lock);
+    qsort(port, (size_t)count, sizeof *port, join_by_nearness);
+    memset(fact->nic, WIRE_NO_NIC, sizeof fact->nic);
+    for (int i = 0; i < count; i++)
+        fact->nic[i] = port[i].number;
 }
 
 static tutti_result_t comm_join_introduce(const struct tutti_comm *comm, struct introduction *mine)
 {
-    enum param_id ids[PARAM_SAME_COUNT];
-    shared_settings(ids);
-    memset(mine, 0, sizeof *mine);
+    const struct executor_config *executor = &comm->settings.executor;
+    bool on_device = executor->device != TUTTI_HOST;
+    introduction_begin(mine, on_device, choice_hash(comm->choices));
     engine_introduce(comm->engine, &mine->process);
-    mine->choices = choice_hash(comm->choices);
-    mine->version = TUTTI_VERSION;
-    mine->on_device = comm->settings.executor.device != TUTTI_HOST;
-    for (int i = 0; i < PARAM_SAME_COUNT; i++)
-        mine->settings[i] = value_of(ids[i]);
+    if (on_device)
+        executor_devices.describe(executor->device, &mine->fact);
+    join_order_ports(comm->engine, &mine->fact);
+    if (on_device)
+        log_info("rank %d works on GPU %s of island %016llx", comm->settings.rank, mine->fact.bus_id,
+                 (unsigned long long)mine->fact.island);
     return random_bytes(&mine->random, sizeof mine->random);
-}
-
-static tutti_result_t comm_join_compare(const struct introduction *all, int nranks, int me)
-{
-    enum param_id ids[PARAM_SAME_COUNT];
-    shared_settings(ids);
-    for (int rank = 0; rank < nranks; rank++) {
-        const struct introduction *theirs = &all[rank], *mine = &all[me];
-        if (theirs->version != mine->version)
-            return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank,
-                             theirs->version, me, mine->version);
-        if (theirs->on_device != mine->on_device)
-            return error_set(TUTTI_INVALID_USAGE, "rank %d works on %s, rank %d on %s; use one kind of memory", rank,
-                             theirs->on_device ? "a GPU" : "host memory", me,
-                             mine->on_device ? "a GPU" : "host memory");
-        for (int i = 0; i < PARAM_SAME_COUNT; i++)
-            if (theirs->settings[i] != mine->settings[i])
-                return refuse_setting(ids[i], me, rank, theirs->settings[i]);
-        if (theirs->choices != mine->choices)
-            return error_set(TUTTI_INVALID_USAGE,
-                             "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
-    }
-    return TUTTI_SUCCESS;
 }
 
 static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *bootstrap)
@@ -98,19 +80,41 @@ static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *boo
     trace_count(comm->engine->trace, WIRE_COUNTER_BOOTSTRAP_RECEIVED_BYTES, counters.bytes_received);
 }
 
+/* Some settings differ: all tell theirs, so that the sentence can name which. */
+static tutti_result_t comm_join_refuse(const struct tutti_comm *comm, struct bootstrap *bootstrap,
+                                       const struct introduction *said)
+{
+    struct settings mine, *all = calloc((size_t)comm->settings.nranks, sizeof *all);
+    if (!all)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", comm->settings.nranks);
+    settings_here(&mine);
+    tutti_result_t result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
+    if (result == TUTTI_SUCCESS)
+        result = settings_refuse(said, all, comm->settings.nranks, comm->settings.rank);
+    free(all);
+    return result;
+}
+
 static tutti_result_t make_team(struct tutti_comm *comm, const struct introduction *all)
 {
-    int nranks = comm->settings.nranks;
-    struct wire_process *processes = malloc((size_t)nranks * sizeof *processes);
-    if (!processes)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
-    for (int rank = 0; rank < nranks; rank++)
+    size_t nranks = (size_t)comm->settings.nranks;
+    struct wire_process *processes = malloc(nranks * sizeof *processes);
+    struct rank_fact *facts = malloc(nranks * sizeof *facts);
+    if (!processes || !facts) {
+        free(processes);
+        free(facts);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu ranks", nranks);
+    }
+    for (size_t rank = 0; rank < nranks; rank++) {
         processes[rank] = all[rank].process;
+        facts[rank] = all[rank].fact;
+    }
     comm->id = mix64(all[0].random);
     if (!comm->settings.name[0])
         snprintf(comm->settings.name, sizeof comm->settings.name, "world-%04x", (unsigned)(comm->id & 0xffff));
-    tutti_result_t result = comm_open_team(comm, comm->id, processes);
+    tutti_result_t result = comm_open_team(comm, comm->id, processes, facts);
     free(processes);
+    free(facts);
     return result;
 }
 
@@ -124,7 +128,9 @@ static tutti_result_t comm_join_meet(struct tutti_comm *comm, struct bootstrap *
     if (result == TUTTI_SUCCESS)
         result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
-        result = comm_join_compare(all, nranks, comm->settings.rank);
+        result = introductions_compare(all, nranks, comm->settings.rank);
+    if (result == TUTTI_IN_PROGRESS)
+        result = comm_join_refuse(comm, bootstrap, all);
     if (result == TUTTI_SUCCESS)
         result = make_team(comm, all);
     free(all);

@@ -35,7 +35,8 @@ static uint32_t signature(const struct call *call)
 
 static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
 {
-    uint32_t capabilities = (team->shared ? CHOICE_DIRECT : 0) | (team->levels ? CHOICE_HOSTS : 0);
+    uint32_t capabilities =
+        (team->shared ? CHOICE_DIRECT : 0) | (levels_between_hosts(team->levels) ? CHOICE_HOSTS : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
     route->kind = kind_of(team, route->algorithm, call);

@@ -16,6 +16,7 @@
 struct call;
 struct executor;
 struct p2p_item;
+struct rank_fact;
 struct team;
 
 struct executor_ops {
@@ -142,6 +143,8 @@ struct executor_devices {
     int most_blocks; /* of a config */
     /* As the parameters say, on no device. */
     struct executor_config (*defaults)(void);
+    /* What a rank on that device is to tell of it; what cannot be found out stays as it is. */
+    void (*describe)(int device, struct rank_fact *out);
     /* The calling thread's current device. */
     tutti_result_t (*current_device)(int *ordinal);
     /* Memory of the current device that peers can map. */

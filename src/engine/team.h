@@ -13,6 +13,7 @@
 #include "engine/queue.h"
 #include "engine/stream.h"
 #include "engine/watch.h"
+#include "wire/rank.h"
 
 #include <pthread.h>
 
@@ -39,11 +40,12 @@ struct team {
     bool one_process;             /* all ranks live in it */
     bool crowded;                 /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
+    struct rank_fact *fact;       /* likewise */
     struct link **link;           /* by rank, NULL until used */
     _Atomic uint8_t *gone;        /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
-    struct levels *levels; /* who is near whom; NULL: one host, or each rank has its own */
+    struct levels *levels; /* who is near whom */
     struct trace_comm *trace;
     struct shared *shared;      /* NULL: ranks do not all share memory */
     struct rounds *rounds_idle; /* kept for the next operation */

@@ -5,6 +5,7 @@
 #include "base/backoff.h"
 #include "base/error.h"
 #include "base/param.h"
+#include "base/random.h"
 #include "engine/calls.h"
 #include "engine/failure.h"
 #include "engine/host.h"
@@ -49,28 +50,39 @@ static void count_local(struct team *team)
         team->engine->nap_us = nap;
 }
 
-static tutti_result_t find_levels(struct team *team)
+/* A rank whose GPU is not known is with all such of its host. */
+static uint64_t team_level_key(const struct wire_process *process, const struct rank_fact *fact, int level)
 {
-    if (team->local_ranks == team->nranks)
-        return TUTTI_SUCCESS;
-    uint64_t *host = malloc((size_t)team->nranks * sizeof *host);
-    if (!host)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
-    for (int rank = 0; rank < team->nranks; rank++)
-        host[rank] = team->process[rank].host;
-    tutti_result_t result = levels_make(host, team->nranks, &team->levels);
-    free(host);
-    if (result == TUTTI_SUCCESS && team->levels->most == 1) {
-        free(team->levels);
-        team->levels = NULL;
+    if (level == TEAM_LEVEL_HOST)
+        return process->host;
+    if (level == TEAM_LEVEL_ISLAND)
+        return mix64(process->host ^ mix64(fact ? fact->island : 0)) | 1;
+    return process->place[level - TEAM_LEVEL_PLACES];
+}
+
+tutti_result_t team_levels(const struct wire_process *processes, const struct rank_fact *facts, int nranks,
+                           struct levels **out)
+{
+    uint64_t *keys = malloc((size_t)nranks * TEAM_LEVELS * sizeof *keys);
+    struct levels_of of = {.nranks = nranks, .depth = TEAM_LEVELS, .host = TEAM_LEVEL_HOST};
+    if (!keys)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", nranks);
+    for (int level = 0; level < TEAM_LEVELS; level++) {
+        uint64_t *key = keys + (size_t)level * (size_t)nranks;
+        for (int rank = 0; rank < nranks; rank++)
+            key[rank] = team_level_key(&processes[rank], facts ? &facts[rank] : NULL, level);
+        of.key[level] = key;
     }
+    tutti_result_t result = levels_make(&of, out);
+    free(keys);
     return result;
 }
 
-static tutti_result_t team_open_allocate(struct team *team, const struct wire_process *processes)
+static tutti_result_t team_open_allocate(struct team *team, const struct team_config *config)
 {
     size_t n = (size_t)team->nranks;
     team->process = malloc(n * sizeof *team->process);
+    team->fact = calloc(n, sizeof *team->fact);
     team->link = calloc(n, sizeof *team->link);
     team->gone = calloc(n, sizeof *team->gone);
     team->sent = calloc(n, sizeof *team->sent);
@@ -79,10 +91,12 @@ static tutti_result_t team_open_allocate(struct team *team, const struct wire_pr
     team->calls.sent = calloc(n, sizeof *team->calls.sent);
     team->calls.received = calloc(n, sizeof *team->calls.received);
     team->calls.looks = -1;
-    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->calls.sent ||
-        !team->calls.received)
+    if (!team->process || !team->fact || !team->link || !team->gone || !team->sent || !team->received ||
+        !team->calls.sent || !team->calls.received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
-    memcpy(team->process, processes, n * sizeof *processes);
+    memcpy(team->process, config->processes, n * sizeof *team->process);
+    if (config->facts)
+        memcpy(team->fact, config->facts, n * sizeof *team->fact);
     team->queue.limit = 2 * QUEUE_BLOCK;
     return queue_open(&team->queue);
 }
@@ -97,6 +111,7 @@ static void team_open_release(struct team *team)
     pthread_mutex_destroy(&team->news_lock);
     free(team->levels);
     free(team->process);
+    free(team->fact);
     free(team->link);
     free((void *)team->gone);
     free(team->sent);
@@ -164,10 +179,10 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     team->failed_from = UINT64_MAX;
     team->timeout_ms = config->timeout_ms ? config->timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
-    tutti_result_t result = team_open_allocate(team, config->processes);
+    tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
-        result = find_levels(team);
+        result = team_levels(config->processes, config->facts, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
         team->trace =
@@ -184,11 +199,10 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone +
+    size_t a_rank = sizeof *team->process + sizeof *team->fact + sizeof *team->link + sizeof *team->gone +
                     2 * (sizeof *team->sent + sizeof *team->received);
-    size_t levels = team->levels ? sizeof *team->levels + (4 * (size_t)team->nranks + 1) * sizeof(int32_t) : 0;
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels +
-           shared_memory(team);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank +
+           team->levels->bytes + shared_memory(team);
 }
 
 static bool has_sibling(const struct team *team)

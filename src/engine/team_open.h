@@ -9,6 +9,11 @@
  * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
  * that overlap in part are taken for apart. */
 int team_crowd(const struct wire_process *processes, int nranks, int rank, long online);
+/* The levels of `near` in a team, nearest first: GPUs that NVLink joins, hosts, and what TUTTI_PLACE tells. */
+enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM_LEVEL_PLACES + WIRE_PLACES };
+/* Of ranks of which these things are known. `facts` may be NULL. */
+tutti_result_t team_levels(const struct wire_process *processes, const struct rank_fact *facts, int nranks,
+                           struct levels **out);
 /* What a team is to be. The engine's thread may use a team as soon as it is in the list: nothing of this is changed
  * later. */
 struct team_config {
@@ -16,6 +21,7 @@ struct team_config {
     const char *name;
     int rank, nranks;
     const struct wire_process *processes; /* by rank */
+    const struct rank_fact *facts;        /* by rank; NULL: nothing is known of their GPUs */
     const struct choice_table *choices;   /* or NULL */
     uint64_t timeout_ms;                  /* 0: TUTTI_TIMEOUT */
 };

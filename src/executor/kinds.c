@@ -3,10 +3,12 @@
 #include "base/param.h"
 #include "device/cuda/device.h"
 #include "device/cuda/kernels/kernels.h"
+#include "device/cuda/nvml.h"
 #include "engine/executor.h"
 #include "executor/gpu/executor.h"
 #include "executor/gpu/memory.h"
 #include "executor/staged/executor.h"
+#include "wire/rank.h"
 
 const struct executor_kind *const executor_kinds[] = {&executor_gpu, &executor_staged, NULL};
 
@@ -16,8 +18,16 @@ static struct executor_config kinds_defaults(void)
     return (struct executor_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
 }
 
+/* No context is made: the ordinal may be wrong, which open() tells. */
+static void kinds_describe(int device, struct rank_fact *out)
+{
+    cuda_device_identity(device, out->gpu, out->bus_id);
+    out->island = *out->bus_id ? nvml_island(out->bus_id) : 0;
+}
+
 const struct executor_devices executor_devices = {.most_blocks = KERNEL_STRIPES,
                                                   .defaults = kinds_defaults,
+                                                  .describe = kinds_describe,
                                                   .current_device = cuda_device_current,
                                                   .memory_alloc = gpu_memory_alloc,
                                                   .memory_free = gpu_memory_free};

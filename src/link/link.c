@@ -211,6 +211,15 @@ const struct wire_process *link_domain_self(const struct link_domain *domain)
     return &domain->self;
 }
 
+bool link_domain_nic(const struct link_domain *domain, const struct transport_ops *ops, unsigned device,
+                     struct transport_nic *out)
+{
+    for (int i = 0; i < domain->transports; i++)
+        if (domain->ops[i] == ops)
+            return ops->nic(domain->transport[i], device, out);
+    return false;
+}
+
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
 {
     list_each(node, &domain->links)

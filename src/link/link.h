@@ -101,6 +101,9 @@ void link_domain_leave(struct link_domain *domain);
 void link_domain_close(struct link_domain *domain);
 /* This process, as peers must know it. */
 const struct wire_process *link_domain_self(const struct link_domain *domain);
+/* Its interface `device` of a transport. False: there is none, or the transport is not in use. */
+bool link_domain_nic(const struct link_domain *domain, const struct transport_ops *ops, unsigned device,
+                     struct transport_nic *out);
 
 /* Which transport a link to `peer` has or would have; NULL if none reaches it. */
 const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer);

@@ -10,16 +10,16 @@ struct traffic {
     double sent, received, messages;
 };
 
-static void add_messages(struct traffic *traffic, const struct levels *levels, int rank, const struct action *actions,
+static void add_messages(struct traffic *traffic, const struct level *hosts, int rank, const struct action *actions,
                          int count, double block)
 {
     for (int i = 0; i < count; i++) {
         const struct action *a = &actions[i];
-        if (a->kind != ACTION_SEND || levels->host[a->peer] == levels->host[rank])
+        if (a->kind != ACTION_SEND || hosts->group[a->peer] == hosts->group[rank])
             continue;
-        traffic[levels->host[rank]].sent += a->nblocks * block;
-        traffic[levels->host[rank]].messages++;
-        traffic[levels->host[a->peer]].received += a->nblocks * block;
+        traffic[hosts->group[rank]].sent += a->nblocks * block;
+        traffic[hosts->group[rank]].messages++;
+        traffic[hosts->group[a->peer]].received += a->nblocks * block;
     }
 }
 
@@ -42,7 +42,7 @@ tutti_result_t cost_far_walk(const struct algorithm *algorithm, const struct sha
     if (!schedule_fits(algorithm, shape) || !shape->levels)
         return error_set(TUTTI_INVALID_ARGUMENT, "cost of %s between hosts: the shape has no hosts, or does not fit",
                          algorithm->name);
-    int nblocks = algorithm->blocks(shape), hosts = shape->levels->hosts;
+    int nblocks = algorithm->blocks(shape), hosts = levels_hosts(shape->levels)->groups;
     struct action *actions = calloc((size_t)algorithm->actions(shape) + 1, sizeof *actions);
     struct traffic *traffic = calloc((size_t)hosts, sizeof *traffic);
     if (!actions || !traffic) {
@@ -56,7 +56,7 @@ tutti_result_t cost_far_walk(const struct algorithm *algorithm, const struct sha
             traffic[host] = (struct traffic){0};
         for (int rank = 0; rank < shape->nranks; rank++) {
             int count = schedule_round(algorithm, shape, rank, round, actions);
-            add_messages(traffic, shape->levels, rank, actions, count, nblocks ? 1.0 / nblocks : 0);
+            add_messages(traffic, levels_hosts(shape->levels), rank, actions, count, nblocks ? 1.0 / nblocks : 0);
         }
         add_round(traffic, hosts, out);
     }

@@ -1,85 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups ranks by host. */
+/* Groups ranks by what they say of themselves, from the nearest level outwards: so no group is ever cut in two. */
 #include "schedule/levels.h"
 #include "base/error.h"
 
 #include <stdlib.h>
 
-/* A rank, and then a host: by its name, by its first rank. */
-struct entry {
+/* While they are made. A group is known by its first rank. */
+struct making_levels {
+    const struct levels_of *of;
+    int32_t *leader;        /* by level, by rank: the first rank of its group */
+    struct levels_key *key; /* for sorting */
+};
+
+struct levels_key {
     uint64_t key;
     int32_t rank;
 };
 
+static int32_t *levels_leaders(const struct making_levels *making, int level)
+{
+    return making->leader + (size_t)level * (size_t)making->of->nranks;
+}
+
 static int levels_by_key(const void *left, const void *right)
 {
-    const struct entry *a = left, *b = right;
+    const struct levels_key *a = left, *b = right;
     return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
 }
 
-/* Gives every rank the first rank of its host for a key, so that sorting puts hosts in order of these. */
-static void key_by_first(struct entry *entries, int n)
+/* The groups of the level below, each by its first rank alone: those with one key are one group. */
+static void levels_join(struct making_levels *making, int level)
 {
-    uint64_t name = 0;
-    int32_t first = 0;
-    qsort(entries, (size_t)n, sizeof *entries, levels_by_key);
-    for (int i = 0; i < n; i++) {
-        if (i == 0 || entries[i].key != name)
-            first = entries[i].rank;
-        name = entries[i].key;
-        entries[i].key = (uint64_t)first;
+    const uint64_t *told = making->of->key[level];
+    const int32_t *below = level ? levels_leaders(making, level - 1) : NULL;
+    int32_t *leader = levels_leaders(making, level);
+    int n = making->of->nranks, count = 0;
+    for (int rank = 0; rank < n; rank++) {
+        leader[rank] = below ? below[rank] : rank;
+        if (leader[rank] == rank && (told[rank] || level == making->of->host))
+            making->key[count++] = (struct levels_key){told[rank], rank};
     }
-    qsort(entries, (size_t)n, sizeof *entries, levels_by_key);
+    qsort(making->key, (size_t)count, sizeof *making->key, levels_by_key);
+    for (int i = 1; i < count; i++)
+        if (making->key[i].key == making->key[i - 1].key)
+            leader[making->key[i].rank] = leader[making->key[i - 1].rank];
+    for (int rank = 0; rank < n; rank++) /* first ranks come first: theirs is known already */
+        leader[rank] = leader[leader[rank]];
 }
 
-static void count_host(struct levels *levels, int ranks)
+/* Sorts by one level, where all within was sorted before: as many passes as there are levels, each of n log n. */
+static void levels_sort(struct making_levels *making, int level, int32_t *order, int32_t *position)
 {
-    levels->least = levels->hosts == 0 || ranks < levels->least ? ranks : levels->least;
-    levels->most = ranks > levels->most ? ranks : levels->most;
-    levels->hosts++;
+    int n = making->of->nranks;
+    const int32_t *leader = levels_leaders(making, level);
+    for (int i = 0; i < n; i++)
+        making->key[i] = (struct levels_key){(uint64_t)leader[order[i]], i};
+    qsort(making->key, (size_t)n, sizeof *making->key, levels_by_key);
+    for (int i = 0; i < n; i++)
+        position[i] = order[making->key[i].rank];
+    for (int i = 0; i < n; i++)
+        order[i] = position[i];
 }
 
-static void levels_fill(struct levels *levels, const struct entry *entries, int32_t *order, int32_t *position,
-                        int32_t *host, int32_t *first)
+static void levels_count(struct level *level, int ranks)
 {
-    int n = levels->nranks, begin = 0;
-    levels->in_order = true;
+    level->least = level->groups == 0 || ranks < level->least ? ranks : level->least;
+    level->most = ranks > level->most ? ranks : level->most;
+    level->groups++;
+}
+
+static void levels_fill(struct level *level, int n, const int32_t *leader, const int32_t *order, int32_t *numbers)
+{
+    int32_t *group = numbers, *first = numbers + n;
+    int begin = 0;
     for (int i = 0; i < n; i++) {
-        if (i && entries[i].key != entries[i - 1].key) {
-            count_host(levels, i - begin);
+        if (i && leader[order[i]] != leader[order[i - 1]]) {
+            levels_count(level, i - begin);
             begin = i;
         }
-        first[levels->hosts] = begin;
-        order[i] = entries[i].rank;
-        position[entries[i].rank] = i;
-        host[entries[i].rank] = levels->hosts;
-        levels->in_order &= entries[i].rank == i;
+        first[level->groups] = begin;
+        group[order[i]] = level->groups;
     }
-    count_host(levels, n - begin);
-    first[levels->hosts] = n;
-    levels->order = order;
-    levels->position = position;
-    levels->host = host;
-    levels->first = first;
+    levels_count(level, n - begin);
+    first[level->groups] = n;
+    level->group = group;
+    level->first = first;
 }
 
-tutti_result_t levels_make(const uint64_t *host, int nranks, struct levels **out)
+/* A level that groups as the one within takes no room of its own. */
+static int levels_numbers(const struct making_levels *making, bool *is_new)
 {
-    size_t n = (size_t)nranks;
-    struct entry *entries = malloc(n * sizeof *entries);
-    struct levels *levels = calloc(1, sizeof *levels + (4 * n + 1) * sizeof(int32_t));
-    if (!entries || !levels) {
-        free(entries);
-        free(levels);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the hosts of %d ranks", nranks);
+    int count = 0, n = making->of->nranks;
+    for (int k = 0; k < making->of->depth; k++) {
+        is_new[k] = k == 0;
+        for (int rank = 0; k && rank < n && !is_new[k]; rank++)
+            is_new[k] = levels_leaders(making, k)[rank] != levels_leaders(making, k - 1)[rank];
+        count += is_new[k];
     }
-    for (int rank = 0; rank < nranks; rank++)
-        entries[rank] = (struct entry){host[rank], rank};
-    key_by_first(entries, nranks);
-    int32_t *numbers = (int32_t *)(levels + 1);
-    levels->nranks = nranks;
-    levels_fill(levels, entries, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n);
-    free(entries);
-    *out = levels;
-    return TUTTI_SUCCESS;
+    return count;
+}
+
+static struct levels *levels_found(struct making_levels *making)
+{
+    bool is_new[LEVELS_MOST];
+    int n = making->of->nranks;
+    size_t distinct = (size_t)levels_numbers(making, is_new), room = (2 + 2 * distinct) * (size_t)n + distinct;
+    struct levels *levels = calloc(1, sizeof *levels + room * sizeof(int32_t));
+    if (!levels)
+        return NULL;
+    int32_t *order = (int32_t *)(levels + 1), *position = order + n, *numbers = position + n;
+    levels->bytes = sizeof *levels + room * sizeof(int32_t);
+    levels->nranks = n;
+    levels->depth = making->of->depth;
+    levels->host = making->of->host;
+    for (int rank = 0; rank < n; rank++)
+        order[rank] = rank;
+    for (int k = 0; k < levels->depth; k++)
+        levels_sort(making, k, order, position);
+    levels->in_order = true;
+    for (int i = 0; i < n; i++) {
+        position[order[i]] = i;
+        levels->in_order &= order[i] == i;
+    }
+    for (int k = 0; k < levels->depth; k++)
+        if (is_new[k]) {
+            levels_fill(&levels->level[k], n, levels_leaders(making, k), order, numbers);
+            numbers += 2 * n + 1;
+        } else {
+            levels->level[k] = levels->level[k - 1];
+        }
+    levels->order = order;
+    levels->position = position;
+    return levels;
+}
+
+tutti_result_t levels_make(const struct levels_of *of, struct levels **out)
+{
+    size_t n = (size_t)of->nranks;
+    struct making_levels making = {.of = of,
+                                   .leader = malloc(n * (size_t)of->depth * sizeof *making.leader),
+                                   .key = malloc(n * sizeof *making.key)};
+    *out = NULL;
+    if (making.leader && making.key) {
+        for (int k = 0; k < of->depth; k++)
+            levels_join(&making, k);
+        *out = levels_found(&making);
+    }
+    free(making.leader);
+    free(making.key);
+    return *out ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for the hosts of %d ranks", of->nranks);
+}
+
+tutti_result_t levels_of_hosts(const uint64_t *host, int nranks, struct levels **out)
+{
+    return levels_make(&(struct levels_of){.nranks = nranks, .depth = 1, .key = {host}}, out);
 }

@@ -102,9 +102,31 @@ static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice
     return driver->DeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
+static void cuda_device_names(const struct cuda_driver *driver, CUdevice handle, uint8_t uuid[16], char bus_id[16])
+{
+    CUuuid found;
+    memset(uuid, 0, 16);
+    memset(bus_id, 0, 16);
+    if (driver->DeviceGetUuid(&found, handle) == CUDA_SUCCESS)
+        memcpy(uuid, found.bytes, 16);
+    if (driver->DeviceGetPCIBusId(bus_id, 16, handle) != CUDA_SUCCESS)
+        *bus_id = 0;
+    for (char *p = bus_id; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+}
+
+void cuda_device_identity(int ordinal, uint8_t uuid[16], char bus_id[16])
+{
+    const struct cuda_driver *driver;
+    CUdevice handle;
+    memset(uuid, 0, 16);
+    memset(bus_id, 0, 16);
+    if (cuda_driver(&driver) == TUTTI_SUCCESS && driver->DeviceGet(&handle, ordinal) == CUDA_SUCCESS)
+        cuda_device_names(driver, handle, uuid, bus_id);
+}
+
 static void cuda_device_describe(const struct cuda_driver *driver, struct cuda_device *device)
 {
-    CUuuid uuid;
     CUdevice handle = device->handle;
     device->sms = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     device->clusters = kernel_clusters((unsigned)device->sms, 0, 0);
@@ -117,12 +139,7 @@ static void cuda_device_describe(const struct cuda_driver *driver, struct cuda_d
                   driver->MemAddressFree && driver->MemRelease &&
                   attribute(driver, handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
                   attribute(driver, handle, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-    if (driver->DeviceGetUuid(&uuid, handle) == CUDA_SUCCESS)
-        memcpy(device->uuid, uuid.bytes, sizeof device->uuid);
-    if (driver->DeviceGetPCIBusId(device->bus_id, sizeof device->bus_id, handle) != CUDA_SUCCESS)
-        *device->bus_id = 0;
-    for (char *p = device->bus_id; *p; p++)
-        *p = (char)tolower((unsigned char)*p);
+    cuda_device_names(driver, handle, device->uuid, device->bus_id);
     if (driver->DeviceGetName(device->name, sizeof device->name, handle) != CUDA_SUCCESS)
         *device->name = 0;
 }

@@ -61,6 +61,10 @@ bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal);
 /* The ordinal of the GPU with that uuid; -1: this process does not see it. Makes no context. */
 tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal);
 
+/* What names the GPU of an ordinal: its uuid, and its address on PCI as in sysfs; 0 and "" where that is not known.
+ * Makes no context. */
+void cuda_device_identity(int ordinal, uint8_t uuid[16], char bus_id[16]);
+
 /* Makes the device's context current, and makes the one before current again. In pairs; they nest. */
 void cuda_enter(struct cuda_device *device);
 void cuda_leave(void);

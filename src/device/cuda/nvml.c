@@ -3,11 +3,13 @@
 #include "device/cuda/nvml.h"
 #include "base/error.h"
 #include "base/param.h"
+#include "base/random.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { OK = 0, ENABLED = 1, REMOTE_GPU = 0, REMOTE_SWITCH = 2, CAPS_READ = 0, CAPS_WRITE = 1, CAPS_NVLINK = 2 };
@@ -228,4 +230,29 @@ bool nvml_joined(const char *bus_id, const char *other)
     enum nvml_peer how = NVML_PEER_NONE;
     int a = find_bus(bus_id), b = find_bus(other);
     return a >= 0 && b >= 0 && nvml_peer(a, b, &how) == TUTTI_SUCCESS && how == NVML_PEER_NVLINK;
+}
+
+static int nvml_by_name(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* Of what its own links say: other GPUs may be hidden from this process's container. */
+uint64_t nvml_island(const char *bus_id)
+{
+    struct nvml_gpu gpu;
+    char member[NVML_LINKS + 1][16] = {{0}};
+    int index = find_bus(bus_id), count = 0;
+    uint64_t hash = 0;
+    if (index < 0 || nvml_gpu(index, &gpu) != TUTTI_SUCCESS)
+        return 0;
+    if (gpu.switches)
+        return 1;
+    memcpy(member[count++], gpu.bus_id, sizeof gpu.bus_id);
+    for (int i = 0; i < gpu.remotes; i++)
+        memcpy(member[count++], gpu.remote[i].bus_id, sizeof gpu.remote[i].bus_id);
+    qsort(member, (size_t)count, sizeof *member, nvml_by_name);
+    for (int i = 0; i < count; i++)
+        hash = hash_bytes(hash, member[i], strlen(member[i]));
+    return hash | 2;
 }

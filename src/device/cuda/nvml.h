@@ -6,6 +6,7 @@
 #include "tutti/tutti.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { NVML_LINKS = 36 };
 
@@ -35,6 +36,10 @@ enum nvml_peer {
 /* Whether two GPUs of this host are joined by NVLink, by their addresses on PCI (as in sysfs): also where CUDA shows
  * this process neither. */
 bool nvml_joined(const char *bus_id, const char *other);
+
+/* A name that GPUs of this host have in common which all reach one another by NVLink: those on switches, or those that
+ * are linked to the same ones. 0: not known. */
+uint64_t nvml_island(const char *bus_id);
 
 /* How GPU `index` reaches the memory of GPU `other`. */
 tutti_result_t nvml_peer(int index, int other, enum nvml_peer *out);

@@ -39,6 +39,19 @@ static void same_address_as_the_driver(void)
     cuda_device_release(device);
 }
 
+/* The names of two GPUs of one island are one, and what is no GPU has none. */
+static void islands(void)
+{
+    uint8_t uuid[16], none[16] = {0};
+    char first[16], second[16];
+    cuda_device_identity(0, uuid, first);
+    CHECK(memcmp(uuid, none, sizeof uuid) != 0);
+    cuda_device_identity(1, uuid, second);
+    CHECK(nvml_island(first) != 0 && nvml_island(first) == nvml_island(second));
+    cuda_device_identity(3, uuid, second);
+    CHECK(memcmp(uuid, none, sizeof uuid) == 0 && !*second && nvml_island(second) == 0);
+}
+
 static void reach(void)
 {
     enum nvml_peer way;
@@ -59,6 +72,7 @@ static void test_nvml(void **state)
     setenv("TUTTI_EMULATED_GPUS", "3", 1);
     assert_int_equal(scenario(gpus_and_links, NULL, NULL), 0);
     assert_int_equal(scenario(same_address_as_the_driver, NULL, NULL), 0);
+    assert_int_equal(scenario(islands, NULL, NULL), 0);
     assert_int_equal(scenario(reach, NULL, NULL), 0);
     assert_int_equal(scenario(no_reach, "TUTTI_EMULATED_P2P", "0"), 0);
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks say when they meet: what fits, what does not, and what nobody may say. */
+#include "comm/introduction.h"
+#include "engine/team_open.h"
+
+#include "base/error.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define RANKS 6
+
+static struct introduction all[RANKS];
+
+static int begin(void **state)
+{
+    for (int rank = 0; rank < RANKS; rank++)
+        introduction_begin(&all[rank], false, 5);
+    return 0;
+}
+
+static void refused(tutti_result_t why, const char *said)
+{
+    for (int me = 0; me < RANKS; me += 3) {
+        assert_int_equal(introductions_compare(all, RANKS, me), why);
+        if (!strstr(error_last(), said))
+            fail_msg("\"%s\" is not in \"%s\"", said, error_last());
+    }
+}
+
+static void alike(void **state)
+{
+    memcpy(all[2].fact.nic, ((uint8_t[]){1, 0, 7}), 3);
+    strcpy(all[2].fact.bus_id, "0000:17:00.0");
+    assert_int_equal(introductions_compare(all, RANKS, 4), TUTTI_SUCCESS);
+}
+
+static void unlike(void **state)
+{
+    all[4].choices++;
+    refused(TUTTI_INVALID_USAGE, "rank 4 has another table of algorithms than rank ");
+    all[4].settings++;
+    assert_int_equal(introductions_compare(all, RANKS, 1),
+                     TUTTI_IN_PROGRESS); /* ranks with one value hear of it, too */
+    all[4].on_device = 1;
+    refused(TUTTI_INVALID_USAGE, "rank 4 works on a GPU, rank ");
+    all[4].version++;
+    refused(TUTTI_INVALID_USAGE, "rank 4 has tutti ");
+    all[4].fact.nic[0] = 99; /* of another version all else may be different */
+    refused(TUTTI_INVALID_USAGE, "rank 4 has tutti ");
+}
+
+static void odd(size_t offset, uint8_t value, const char *what)
+{
+    begin(NULL);
+    ((uint8_t *)&all[1])[offset] = value;
+    refused(TUTTI_REMOTE_ERROR, what);
+}
+
+static void hostile(void **state)
+{
+    const size_t nic = offsetof(struct introduction, fact.nic), bus = offsetof(struct introduction, fact.bus_id);
+    odd(nic, WIRE_DEVICES, "rank 1 introduces itself with an order of adapters");
+    odd(nic + 1, 0, "an order of adapters"); /* behind the last */
+    odd(bus, '\n', "a GPU");
+    odd(bus + 3, '0', "a GPU"); /* behind the end */
+    odd(offsetof(struct introduction, process.tcp) + sizeof(struct wire_address), 5, "an address");
+    odd(offsetof(struct introduction, process.shares), 3, "a way to share memory");
+    odd(offsetof(struct introduction, on_device), 2, "a kind of memory");
+    begin(NULL);
+    memset(all[1].fact.nic, 3, sizeof all[1].fact.nic);
+    refused(TUTTI_REMOTE_ERROR, "an order of adapters"); /* twice the same */
+    begin(NULL);
+    memset(all[1].fact.bus_id, '0', sizeof all[1].fact.bus_id);
+    refused(TUTTI_REMOTE_ERROR, "a GPU"); /* no end */
+}
+
+static void settings(void **state)
+{
+    struct settings told[RANKS];
+    for (int rank = 0; rank < RANKS; rank++)
+        settings_here(&told[rank]);
+    all[3].settings++;
+    assert_int_equal(settings_refuse(all, told, RANKS, 0), TUTTI_REMOTE_ERROR);
+    assert_non_null(strstr(error_last(), "rank 3 says that its settings differ from those of rank 0"));
+    int i = 0; /* the number of TUTTI_SLICE among them */
+    for (int id = 0; id < PARAM_SLICE; id++)
+        i += param_row((enum param_id)id)->same_on_all_ranks;
+    told[3].value[i] = 77;
+    assert_int_not_equal(settings_hash(&told[3]), settings_hash(&told[2]));
+    assert_int_equal(settings_refuse(all, told, RANKS, 2), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "TUTTI_SLICE differs: rank 2 has \""));
+    assert_non_null(strstr(error_last(), "\", rank 3 77; it must be the same on all ranks"));
+}
+
+/* Two hosts in one rack, which the second has come to first; each host with two islands; and a host elsewhere. */
+static void levels(void **state)
+{
+    static struct wire_process process[RANKS];
+    static struct rank_fact fact[RANKS];
+    const uint64_t host[RANKS] = {8, 9, 4, 4, 8, 4}, island[RANKS] = {1, 0, 2, 1, 1, 2};
+    struct levels *found;
+    for (int rank = 0; rank < RANKS; rank++) {
+        process[rank].host = host[rank];
+        process[rank].place[0] = rank == 1 ? 0 : 70; /* not told */
+        process[rank].place[1] = 50;
+        fact[rank].island = island[rank];
+    }
+    assert_int_equal(team_levels(process, fact, RANKS, &found), TUTTI_SUCCESS);
+    assert_memory_equal(found->order, ((int32_t[]){0, 4, 2, 5, 3, 1}), 24);
+    assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 4);
+    assert_int_equal(levels_hosts(found)->groups, 3);
+    assert_ptr_equal(levels_hosts(found), &found->level[TEAM_LEVEL_HOST]);
+    assert_int_equal(found->level[TEAM_LEVEL_PLACES].groups, 2);
+    assert_int_equal(found->level[TEAM_LEVEL_PLACES + 1].groups, 1);
+    free(found);
+    assert_int_equal(team_levels(process, NULL, RANKS, &found), TUTTI_SUCCESS);
+    assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 3); /* hosts */
+    free(found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(alike, begin),   cmocka_unit_test_setup(unlike, begin),
+        cmocka_unit_test_setup(hostile, begin), cmocka_unit_test_setup(settings, begin),
+        cmocka_unit_test_setup(levels, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
