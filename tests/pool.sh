@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# pool.sh others|waits BUILDER NAME...: runs the tests of each build, in this order, as soon as tests/build.sh, which is
-# the process BUILDER, has made it. There are two pools, which go side by side: tests of the suite `waits` take little
-# of the processors and much time, so that they are done while the others keep the processors busy. build-NAME.others
-# and build-NAME.waits name the log that has the results.
+# pool.sh others|waits BUILDER FETCHER NAME...: runs the tests of each build, in this order, as soon as tests/build.sh,
+# which is the process BUILDER, has made it, and the process FETCHER has ended, which fetches what some tests use. There
+# are two pools, which go side by side: tests of the suite `waits` take little of the processors and much time, so that
+# they are done while the others keep the processors busy. build-NAME.others and build-NAME.waits name the log that has
+# the results.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-pool=$1 builder=$2
-shift 2
+pool=$1 builder=$2 fetcher=$3
+shift 3
 
 # More at once than processors: many of the others wait some of the time, too. More still where limits of time are far
 # away; less with TSan, where programs that wait for traffic were starved.
@@ -22,6 +23,7 @@ run() {
     name=$1 folder=build-${1%-quick}
     [ "$name" = release ] && folder=build
     while [ ! -f "build-$name.built" ] && kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
+    while kill -0 "$fetcher" 2>/dev/null; do sleep 0.2; done
     echo "== $name ($pool)"
     [ "$(cat "build-$name.built" 2>/dev/null)" = 0 ] || return
     echo "   built ($(($(date +%s) - start)) s so far)"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N
 # skipped". A build that fails to compile counts as one failure. All of them:
-# CHECK_BUILDS="release asan tsan clang nohwloc aarch64".
+# CHECK_BUILDS="release asan tsan clang nohwloc aarch64". FETCH: a command that fetches what some tests use, for which
+# the tests wait, and the first build does not.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 builds=${CHECK_BUILDS:-release asan tsan}
@@ -17,18 +18,21 @@ rm -f build-summary.txt build-stalls.txt build-*.built build-*.others build-*.wa
 setsid nice -n 3 sh -c '{ echo 3 >/proc/self/autogroup; } 2>/dev/null; exec tests/build.sh "$@"' sh $builds &
 builder=$!
 # shellcheck disable=SC2086
-setsid tests/pool.sh waits $builder $builds >build-waits.log 2>&1 </dev/null &
+setsid ${FETCH:-true} >build-fetched.log 2>&1 </dev/null &
+fetcher=$!
+# shellcheck disable=SC2086
+setsid tests/pool.sh waits $builder $fetcher $builds >build-waits.log 2>&1 </dev/null &
 waits=$!
 # shellcheck disable=SC2086
-setsid tests/pool.sh others $builder $builds </dev/null &
+setsid tests/pool.sh others $builder $fetcher $builds </dev/null &
 others=$!
 setsid tests/stalls.py build-stalls.txt </dev/null &
 stalls=$!
 # shellcheck disable=SC2064
-trap "kill -- -$builder -$waits -$others -$stalls 2>/dev/null" EXIT
+trap "kill -- -$builder -$fetcher -$waits -$others -$stalls 2>/dev/null" EXIT
 trap 'exit 1' INT TERM
 wait $others $waits
-cat build-waits.log
+cat build-waits.log build-fetched.log
 
 for name in $builds; do
     if [ "$(cat "build-$name.built" 2>/dev/null)" != 0 ]; then

@@ -42,7 +42,8 @@ def pythons(arguments):
 
 def version(python):
     """Of its PyTorch; None: it has none."""
-    told = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+    told = subprocess.run([python, "-c", "from importlib import metadata; print(metadata.version('torch'))"],
+                          capture_output=True, text=True)
     return told.stdout.strip().split("+")[0] if told.returncode == 0 else None
 
 
@@ -51,7 +52,8 @@ def run(arguments, python, backend, ranks, features=()):
     command = [arguments.tutti, "run", "-n", str(ranks), "--no-tag", "--", python,
                os.path.join(HERE, "torch_matrix.py"), backend, *features]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TUTTI_DEBUG": "none", "CUDA_VISIBLE_DEVICES": "",
-                   "GLOO_SOCKET_IFNAME": "lo"}
+                   "GLOO_SOCKET_IFNAME": "lo", "PYTHONPYCACHEPREFIX": os.path.join(os.path.dirname(python), "compiled")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
         out, why = told.stdout, told.stderr[-2000:]
