@@ -13,9 +13,10 @@
 
 #define PAUSE_MIN 1u /* ms; doubles up to */
 #define PAUSE_MAX 1000u
-#define CONNECT_MIN                                                                                                    \
-    500u /* ms for TCP alone: shorter than its own second try, which a full listen queue would cost us */
-#define CONNECT_MAX 8000u
+/* ms for TCP alone: not longer than until its own second try. The third and fourth would come 3 and 7 s after the
+ * first, for which a place in a full listen queue does not stay free. */
+#define CONNECT_MIN 500u
+#define CONNECT_MAX 1000u
 #define ATTEMPT_MIN 3000u /* ms for the challenge: the peer may be busy */
 #define ATTEMPT_MAX 24000u
 
@@ -181,7 +182,7 @@ static void dial_ready(struct poll_source *source, uint32_t events)
         dial->counters->connected++;
         dial->refused = 0;
         dial->state = DIAL_CHALLENGED;
-        dial->next = clock_ns() + grown(ATTEMPT_MIN, ATTEMPT_MAX, dial->failures) * NS_PER_MS;
+        dial->next = clock_ns() + grown(ATTEMPT_MIN, ATTEMPT_MAX, dial->silences) * NS_PER_MS;
         return;
     }
     if ((events & EPOLLOUT) && stream_pending(&dial->stream)) {
@@ -228,6 +229,8 @@ void dial_tick(struct dial *dial, uint64_t now)
         return;
     if (dial->state == DIAL_IDLE)
         dial_start(dial, now);
-    else if (dial->state != DIAL_OVER && dial->state != DIAL_ASKED)
+    else if (dial->state != DIAL_OVER && dial->state != DIAL_ASKED) {
+        dial->silences += dial->state == DIAL_CHALLENGED;
         failed(dial, ETIMEDOUT);
+    }
 }

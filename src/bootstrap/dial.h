@@ -41,7 +41,8 @@ struct dial {
     uint8_t challenge[16];
     enum dial_state state;
     unsigned failures;
-    bool answered; /* at least one proven reply on this connection */
+    unsigned silences; /* of these: the peer took the connection, and its challenge did not come in time */
+    bool answered;     /* at least one proven reply on this connection */
     uint64_t next;
     uint64_t refused;      /* nobody has listened there since then; 0: somebody may */
     int error;             /* errno of the last failure; 0: the peer hung up */
