@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which lane carries a link's messages. */
-#include "link/internal.h"
+#include "link/control.h"
+
+#include "link/message.h"
 
 bool control_tells_of_peer(const struct link_lane *lane)
 {
@@ -19,15 +21,15 @@ bool control_carries(const struct link_lane *lane)
  */
 static int worth(const struct link *link, const struct link_lane *lane)
 {
-    if (lane->state != LANE_UP || !lane->lane || !control_carries(lane))
+    if (lane->state != LANE_UP || !lane->carrier || !control_carries(lane))
         return 0;
     if (control_tells_of_peer(lane))
         return link->control == lane->index ? 5 : lane->view.roles & PATH_CONTROL ? 4 : 3;
-    if (lane->settling)
+    if (lane->life.settling)
         return lane->index == LINK_WORDS_LANE ? 2 : 1;
     if (lane->index == LINK_WORDS_LANE)
         return 8;
-    bool replaces = link->lane[LINK_WORDS_LANE].was_up && link->usable & 1u << lane->index;
+    bool replaces = link->lane[LINK_WORDS_LANE].life.was_up && link->usable & 1u << lane->index;
     return !replaces ? 1 : link->control == lane->index ? 7 : 6;
 }
 

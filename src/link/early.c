@@ -5,9 +5,10 @@
  * ones; it does so by itself while a quarter waits to be acknowledged. So only a peer that breaks this rule can reach
  * the bound.
  */
-#include "link/internal.h"
+#include "link/early.h"
 
 #include "base/param.h"
+#include "link/message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +16,12 @@
 
 struct unexpected *early_find(struct link *link, const struct wire_tag *tag, unsigned kind)
 {
-    if (!link->early)
+    if (!link->early.bytes)
         return NULL;
-    list_each(node, tags_list(&link->arrived, tag))
+    list_each(node, tags_list(&link->early.arrived, tag))
     {
         struct unexpected *item = list_entry(node, struct unexpected, node);
-        if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
+        if (item->head.kind == kind && tags_equal(&item->head.tag, tag))
             return item;
     }
     return NULL;
@@ -29,7 +30,7 @@ struct unexpected *early_find(struct link *link, const struct wire_tag *tag, uns
 static void early_tell(struct link *link, unsigned kind)
 {
     struct wire_message head = {.kind = (uint8_t)kind};
-    link->holding = kind == WIRE_HOLD;
+    link->early.holding = kind == WIRE_HOLD;
     message_send(link, &head, NULL, 0);
 }
 
@@ -39,45 +40,45 @@ static void lose(struct link *link)
     snprintf(
         why, sizeof why,
         "it sent more than %zu bytes that nobody here has asked for, though it was told to hold them (TUTTI_EARLY)",
-        link->most_early);
-    lanes_lose(link, why);
+        link->early.most);
+    link_lose(link, why);
 }
 
 void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     size_t size = sizeof(struct unexpected) + length;
-    if (size > link->most_early - link->early) {
+    if (size > link->early.most - link->early.bytes) {
         lose(link);
         return;
     }
     struct unexpected *item = malloc(size);
     if (!item) {
-        lanes_lose(link, "no memory to keep an early message");
+        link_lose(link, "no memory to keep an early message");
         return;
     }
     item->head = *head;
     item->length = length;
     if (length)
         memcpy(item->body, body, length);
-    tags_add(&link->arrived, &head->tag, &item->node);
-    link->early += size;
-    link->early_of_operations += head->tag.slice != WIRE_TAG_P2P;
+    tags_add(&link->early.arrived, &head->tag, &item->node);
+    link->early.bytes += size;
+    link->early.of_operations += head->tag.slice != WIRE_TAG_P2P;
     link->domain->kept++;
-    if (!link->holding && head->kind == WIRE_EAGER && link->early > link->most_early / 2)
+    if (!link->early.holding && head->kind == WIRE_EAGER && link->early.bytes > link->early.most / 2)
         early_tell(link, WIRE_HOLD);
 }
 
 static void unlist(struct link *link, struct unexpected *item)
 {
-    link->early -= sizeof *item + item->length;
-    link->early_of_operations -= item->head.tag.slice != WIRE_TAG_P2P;
+    link->early.bytes -= sizeof *item + item->length;
+    link->early.of_operations -= item->head.tag.slice != WIRE_TAG_P2P;
     link->domain->kept--;
     list_remove(&item->node);
 }
 
 static void relax(struct link *link)
 {
-    if (link->holding && link->early < link->most_early / 4)
+    if (link->early.holding && link->early.bytes < link->early.most / 4)
         early_tell(link, WIRE_GO_ON);
 }
 
@@ -90,7 +91,7 @@ void early_take(struct link *link, struct unexpected *item)
 void early_drop_all(struct link *link)
 {
     struct list *node;
-    while ((node = tags_any(&link->arrived))) {
+    while ((node = tags_any(&link->early.arrived))) {
         struct unexpected *item = list_entry(node, struct unexpected, node);
         unlist(link, item);
         free(item);
@@ -99,8 +100,8 @@ void early_drop_all(struct link *link)
 
 void early_revoke(struct link *link, uint32_t slot)
 {
-    for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
-        list_each(node, &link->arrived.list[i])
+    for (uint32_t i = 0; link->early.bytes && i <= link->early.arrived.mask; i++)
+        list_each(node, &link->early.arrived.list[i])
         {
             struct unexpected *item = list_entry(node, struct unexpected, node);
             if (item->head.kind == WIRE_CREDIT && item->head.slot == slot)
@@ -110,8 +111,8 @@ void early_revoke(struct link *link, uint32_t slot)
 
 static void early_forget(struct link *link, uint64_t comm)
 {
-    for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
-        list_each_safe(node, &link->arrived.list[i])
+    for (uint32_t i = 0; link->early.bytes && i <= link->early.arrived.mask; i++)
+        list_each_safe(node, &link->early.arrived.list[i])
         {
             struct unexpected *item = list_entry(node, struct unexpected, node);
             if (item->head.tag.comm == comm) {
@@ -140,9 +141,9 @@ bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t ra
     list_each(node, (struct list *)&domain->links)
     {
         struct link *link = list_entry(node, struct link, node);
-        size_t sought = messages ? link->early : link->early_of_operations;
-        for (uint32_t i = 0; sought && i <= link->arrived.mask; i++)
-            list_each(each, &link->arrived.list[i])
+        size_t sought = messages ? link->early.bytes : link->early.of_operations;
+        for (uint32_t i = 0; sought && i <= link->early.arrived.mask; i++)
+            list_each(each, &link->early.arrived.list[i])
             {
                 *out = list_entry(each, struct unexpected, node)->head;
                 if (is_left(out, comm, rank, seq, messages))

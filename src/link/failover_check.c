@@ -66,7 +66,7 @@ static void meet_message(struct epochs *epochs, uint16_t *message, bool rename)
 {
     unsigned kind = *message >> 12, lane = *message >> 8 & 15;
     uint8_t epoch = *message & 255;
-    if (kind != MODEL_SAYS_DEAD && kind != MODEL_SAYS_OK)
+    if (kind != MODEL_SAYS_DOWN && kind != MODEL_SAYS_OK)
         return;
     meet_epoch(epochs, (int)lane, &epoch, rename);
     *message = MODEL_SAY(kind, lane, epoch);
@@ -98,7 +98,7 @@ static void renumber_epochs(const struct model_shape *shape, struct model_state 
     struct epochs epochs = {0};
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < MODEL_LANES; i++)
-            if (state->side[side].lane[i].state == MODEL_DEAD)
+            if (state->side[side].lane[i].state == MODEL_LANE_DOWN)
                 state->side[side].lane[i].epoch = 0;
     meet_epochs(shape, state, &epochs, false);
     meet_epochs(shape, state, &epochs, true);

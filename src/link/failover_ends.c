@@ -321,41 +321,41 @@ void model_lane_is_up(struct step *step, int side, int lane)
     model_bulk_pump(step, side);
 }
 
-static void say_dead(struct step *step, int side, int lane)
+static void say_down(struct step *step, int side, int lane)
 {
     struct model_lane *mine = &step->state->side[side].lane[lane];
     mine->unconfirmed = 1;
     mine->dead_epoch = mine->epoch;
     if (!mutated(step, MODEL_SAY_NOTHING))
-        message_send(step, side, MODEL_SAY(MODEL_SAYS_DEAD, lane, mine->epoch));
+        message_send(step, side, MODEL_SAY(MODEL_SAYS_DOWN, lane, mine->epoch));
     if (mutated(step, MODEL_NO_CONFIRMATION))
         bulk_put_again(step, side, lane);
 }
 
-void model_lanes_dead(struct step *step, int side, int lane)
+void model_lane_down(struct step *step, int side, int lane)
 {
     struct model_side *mine = &step->state->side[side];
     bool was_up = mine->lane[lane].state == MODEL_IS_UP;
     model_close_end(model_held(step->state, side, lane), side);
-    mine->lane[lane].state = MODEL_DEAD;
+    mine->lane[lane].state = MODEL_LANE_DOWN;
     if (was_up)
         bulk_lane_gone(step, side, lane);
     if (mine->control == lane + 1)
         mine->control = 0;
     if (was_up)
-        say_dead(step, side, lane);
+        say_down(step, side, lane);
     if (!mine->control)
         choose_control(step, side);
 }
 
-static void lanes_peer_says_dead(struct step *step, int side, int lane, int epoch)
+static void model_lane_down_at_peer(struct step *step, int side, int lane, int epoch)
 {
     const struct model_lane *mine = &step->state->side[side].lane[lane];
     bool open = mine->state == MODEL_IS_UP || (mine->state == MODEL_CONNECTING && !mutated(step, MODEL_OK_CONNECTING));
     if (mutated(step, MODEL_OK_BEFORE_HAVE))
         message_send(step, side, MODEL_SAY(MODEL_SAYS_OK, lane, epoch));
     if (open && mine->epoch == epoch && !mutated(step, MODEL_OK_UNCLOSED))
-        model_lanes_dead(step, side, lane);
+        model_lane_down(step, side, lane);
     if (!mutated(step, MODEL_NO_HAVE))
         bulk_say_have(step, side);
     if (!mutated(step, MODEL_OK_BEFORE_HAVE))
@@ -384,8 +384,8 @@ void model_message_received(struct step *step, int side, uint16_t message)
     case MODEL_SAYS_HAVE:
         bulk_have(step, side, a, b);
         break;
-    case MODEL_SAYS_DEAD:
-        lanes_peer_says_dead(step, side, a, b);
+    case MODEL_SAYS_DOWN:
+        model_lane_down_at_peer(step, side, a, b);
         break;
     default:
         lanes_confirmed(step, side, a, b);
@@ -419,7 +419,7 @@ void model_lanes_accepted(struct step *step, int side, struct model_connection *
     if (old == c)
         blame(step, "two connections of one epoch");
     if (lane->state == MODEL_IS_UP)
-        model_lanes_dead(step, side, c->lane);
+        model_lane_down(step, side, c->lane);
     else
         model_close_end(old, side);
     lane->epoch = lane->known = c->epoch;
@@ -432,7 +432,7 @@ void model_lanes_lose(struct step *step, int side)
     struct model_side *mine = &step->state->side[side];
     for (int i = 0; i < lanes_of(step->shape); i++) {
         model_close_end(model_held(step->state, side, i), side);
-        mine->lane[i].state = MODEL_DEAD;
+        mine->lane[i].state = MODEL_LANE_DOWN;
     }
     for (int i = 0; i < lanes_of(step->shape); i++)
         mine->lane[i].puts = 0;

@@ -125,7 +125,7 @@ static void act_down(struct step *step, struct model_connection *c, int side)
 {
     c->end[side].down = 1;
     c->connecting &= side != c->opener;
-    model_lanes_dead(step, side, c->lane);
+    model_lane_down(step, side, c->lane);
 }
 
 static void act_up(struct step *step, struct model_connection *c)
@@ -233,7 +233,7 @@ static void apply(struct step *step, struct model_action action)
         model_break_connection(c);
         break;
     case MODEL_ALARM:
-        model_lanes_dead(step, action.side, action.lane);
+        model_lane_down(step, action.side, action.lane);
         break;
     case MODEL_CANCEL:
         step->state->recv[action.payload] =
@@ -279,10 +279,10 @@ static void offer_connection(struct menu *menu, const struct model_connection *c
     for (int side = 0; side < 2; side++) {
         const struct model_end *end = &c->end[side], *other = &c->end[1 - side];
         bool lands = end->flights && other->up && !other->closed && !other->down;
-        bool dead = c->broken || (other->there && other->closed);
+        bool down = c->broken || (other->there && other->closed);
         offer(menu, lands, MODEL_DELIVER, side, c->lane, c->epoch, 0);
         offer(menu, end->sources && !end->closed && !end->down, MODEL_SENT, side, c->lane, c->epoch, 0);
-        offer(menu, end->there && !end->closed && !end->down && dead, MODEL_DOWN, side, c->lane, c->epoch, 0);
+        offer(menu, end->there && !end->closed && !end->down && down, MODEL_DOWN, side, c->lane, c->epoch, 0);
     }
 }
 
@@ -291,7 +291,7 @@ static void offer_side(struct menu *menu, int side)
     const struct model_side *mine = &menu->state->side[side];
     for (int i = 0; i < lanes_of(menu->shape); i++) {
         bool tries = side == 0 || !mine->control; /* the other waits for side 0, unless no lane for messages is left */
-        offer(menu, !mine->lost && mine->lane[i].state == MODEL_DEAD && tries, MODEL_RETRY, side, i, 0, 0);
+        offer(menu, !mine->lost && mine->lane[i].state == MODEL_LANE_DOWN && tries, MODEL_RETRY, side, i, 0, 0);
         offer(menu, mine->lane[i].state == MODEL_IS_UP, MODEL_ALARM, side, i, mine->lane[i].epoch, 0);
     }
     bool down = !mine->lost && !mine->control;

@@ -25,15 +25,15 @@
 /* What a mutation does to the protocol: the checker must find each. */
 enum model_mutation {
     MODEL_AS_IT_IS,
-    MODEL_NO_CONFIRMATION,  /* segments are put again when the lane is closed here, before LANE_DEAD_OK */
-    MODEL_OK_UNCLOSED,      /* LANE_DEAD is answered, and the lane stays open */
+    MODEL_NO_CONFIRMATION,  /* segments are put again when the lane is closed here, before DOWN_OK */
+    MODEL_OK_UNCLOSED,      /* DOWN is answered, and the lane stays open */
     MODEL_OK_CONNECTING,    /* ... if the lane is not up yet */
-    MODEL_NO_HAVE,          /* LANE_DEAD is answered without HAVE */
+    MODEL_NO_HAVE,          /* DOWN is answered without HAVE */
     MODEL_OK_BEFORE_HAVE,   /* the two in the wrong order */
     MODEL_UNCONFIRMED_USED, /* a lane that came back is used before the old epoch is confirmed */
     MODEL_NO_RESEND,        /* messages are not repeated on the next lane */
     MODEL_NO_SEQUENCE,      /* repetitions of messages are taken for new ones */
-    MODEL_SAY_NOTHING,      /* no LANE_DEAD */
+    MODEL_SAY_NOTHING,      /* no DOWN */
     MODEL_NO_REVOKE,        /* a receive is given up and its memory stays open to the peer's adapter */
     MODEL_MUTATIONS,
 };
@@ -44,12 +44,12 @@ enum model_kind {
     MODEL_DELIVER,             /* what `side` sent first on the connection arrives */
     MODEL_SENT,                /* the lane has read this side's oldest put */
     MODEL_DOWN,                /* this side learns that the connection is broken or closed by the peer */
-    MODEL_RETRY,               /* this side connects a dead lane again */
+    MODEL_RETRY,               /* this side connects a lane again that is down */
     MODEL_POST,                /* the receive of a later payload begins */
     MODEL_LOSE,                /* no lane came up for TUTTI_TIMEOUT */
     MODEL_FAULTS,              /* the rest needs a fault of the budget */
     MODEL_KILL = MODEL_FAULTS, /* the connection breaks, with all that is under way on it; nobody knows yet */
-    MODEL_ALARM,               /* this side takes a lane for dead that may well work: silence, a port event */
+    MODEL_ALARM,               /* this side gives a lane up that may well work: silence, a port event */
     MODEL_REFUSE,              /* an attempt fails */
     MODEL_CANCEL,              /* a receive is given up */
     MODEL_GIVE_UP,             /* MODEL_LOSE, of the first side */
@@ -76,8 +76,8 @@ struct model_shape {
     enum model_mutation mutation;
 };
 
-enum model_lane_state { MODEL_NONE, MODEL_CONNECTING, MODEL_IS_UP, MODEL_DEAD };
-enum model_message { MODEL_SAYS_CREDIT, MODEL_SAYS_DONE, MODEL_SAYS_DEAD, MODEL_SAYS_HAVE, MODEL_SAYS_OK };
+enum model_lane_state { MODEL_NONE, MODEL_CONNECTING, MODEL_IS_UP, MODEL_LANE_DOWN };
+enum model_message { MODEL_SAYS_CREDIT, MODEL_SAYS_DONE, MODEL_SAYS_DOWN, MODEL_SAYS_HAVE, MODEL_SAYS_OK };
 /* Of a send or a receive. OVER: all has arrived, and a lane still reads. */
 enum model_status { MODEL_UNBEGUN, MODEL_WAITS, MODEL_ACTIVE, MODEL_OVER, MODEL_DONE, MODEL_FAILED };
 

@@ -7,7 +7,10 @@
  * word's arrival and what it says: that of the word that was quickest. So neither the words' way back, behind data of
  * ours, nor their collecting makes a segment's time longer. docs/link.md.
  */
-#include "link/internal.h"
+#include "link/flight.h"
+
+#include "link/message.h"
+#include "link/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +27,7 @@ _Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest w
 
 static struct flight *flight_at(const struct link_lane *lane, uint64_t position)
 {
-    return &lane->flights[position % LINK_FLIGHTS];
+    return &lane->flight.at[position % LINK_FLIGHTS];
 }
 
 static void flight_record(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
@@ -32,17 +35,17 @@ static void flight_record(struct link_lane *lane, const struct link_send *send, 
     const struct wire_tag *tag = &send->tag;
     const struct trace_payload payload = {
         tag->comm, tag->seq, tag->to, (uint16_t)tag->slice, (uint16_t)tag->round, send->since, send->credit_since};
-    trace_segment_post(lane->trace, lane->next_flight, &payload, put->length, now);
+    trace_segment_post(lane->trace, lane->flight.next, &payload, put->length, now);
 }
 
 bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
     const struct path_policy *policy = &lane->link->domain->policy;
-    if (!lane->flights && !(lane->flights = malloc(LINK_FLIGHTS * sizeof *lane->flights)))
+    if (!lane->flight.at && !(lane->flight.at = malloc(LINK_FLIGHTS * sizeof *lane->flight.at)))
         return false;
     if (lane->trace)
         flight_record(lane, send, put, now);
-    *flight_at(lane, lane->next_flight++) = (struct flight){now, put->token, put->length, put->imm, false};
+    *flight_at(lane, lane->flight.next++) = (struct flight){now, put->token, put->length, put->imm, false};
     lane->view.segments++;
     lane->view.outstanding += put->length;
     lane->view.nic->outstanding += put->length;
@@ -59,8 +62,8 @@ static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segm
     lane->view.segments--;
     lane->view.outstanding -= flight->length;
     lane->view.nic->outstanding -= flight->length;
-    while (lane->first_flight < lane->next_flight && flight_at(lane, lane->first_flight)->over)
-        lane->first_flight++;
+    while (lane->flight.first < lane->flight.next && flight_at(lane, lane->flight.first)->over)
+        lane->flight.first++;
 }
 
 static void land(struct link_lane *lane, uint64_t position, uint64_t when)
@@ -77,7 +80,7 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
 
 void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now)
 {
-    for (uint64_t i = lane->first_flight; lane->confirms && i < lane->next_flight; i++)
+    for (uint64_t i = lane->flight.first; lane->confirms && i < lane->flight.next; i++)
         if (flight_at(lane, i)->token == token && !flight_at(lane, i)->over) {
             land(lane, i, now);
             return;
@@ -87,7 +90,7 @@ void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now)
 /* The latest one: of a segment that was read and has not landed the token may have been given out again. */
 void flight_give_up(struct link_lane *lane, uint64_t token)
 {
-    for (uint64_t i = lane->next_flight; i > lane->first_flight; i--)
+    for (uint64_t i = lane->flight.next; i > lane->flight.first; i--)
         if (flight_at(lane, i - 1)->token == token && !flight_at(lane, i - 1)->over) {
             flight_end(lane, i - 1, WIRE_SEGMENT_GIVEN_UP, clock_ns());
             return;
@@ -96,14 +99,14 @@ void flight_give_up(struct link_lane *lane, uint64_t token)
 
 void flight_drop_all(struct link_lane *lane)
 {
-    while (lane->first_flight < lane->next_flight)
-        flight_end(lane, lane->first_flight, WIRE_SEGMENT_LOST, clock_ns());
+    while (lane->flight.first < lane->flight.next)
+        flight_end(lane, lane->flight.first, WIRE_SEGMENT_LOST, clock_ns());
 }
 
 /* Segments of a lane arrive in the order in which they were put: those before have landed, too, or were given up. */
 static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
 {
-    for (uint64_t i = lane->first_flight; i < end; i++)
+    for (uint64_t i = lane->flight.first; i < end; i++)
         land(lane, i, when);
 }
 
@@ -111,10 +114,10 @@ static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
  * by other ways. */
 static void land_up_to(struct link_lane *lane, uint32_t imm, uint64_t when)
 {
-    uint64_t found = lane->first_flight;
-    while (found < lane->next_flight && flight_at(lane, found)->imm != imm)
+    uint64_t found = lane->flight.first;
+    while (found < lane->flight.next && flight_at(lane, found)->imm != imm)
         found++;
-    if (found < lane->next_flight && when + CLOCK_SLACK >= flight_at(lane, found)->posted)
+    if (found < lane->flight.next && when + CLOCK_SLACK >= flight_at(lane, found)->posted)
         land_before(lane, found + 1, when);
 }
 
@@ -122,18 +125,18 @@ void flight_all_landed(struct link *link, uint32_t slot)
 {
     for (int i = 0; i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];
-        uint64_t end = lane->next_flight;
-        while (!lane->confirms && end > lane->first_flight && flight_at(lane, end - 1)->imm >> 16 != slot)
+        uint64_t end = lane->flight.next;
+        while (!lane->confirms && end > lane->flight.first && imm_slot(flight_at(lane, end - 1)->imm) != slot)
             end--;
-        if (!lane->confirms && end > lane->first_flight)
+        if (!lane->confirms && end > lane->flight.first)
             land_before(lane, end, clock_ns());
     }
 }
 
 uint64_t flight_unsent(const struct link_lane *lane)
 {
-    uint64_t position = lane->next_flight;
-    for (uint32_t unsent = lane->puts; unsent && position > lane->first_flight;)
+    uint64_t position = lane->flight.next;
+    for (uint32_t unsent = lane->puts; unsent && position > lane->flight.first;)
         unsent -= !flight_at(lane, --position)->over;
     return position;
 }
@@ -144,7 +147,7 @@ void flight_answered(struct link_lane *lane, const void *body, size_t length)
     if (lane->confirms || length != sizeof end)
         return;
     memcpy(&end, body, sizeof end);
-    land_before(lane, end < lane->next_flight ? end : lane->next_flight, clock_ns());
+    land_before(lane, end < lane->flight.next ? end : lane->flight.next, clock_ns());
 }
 
 /* The peer's time in ours. */
@@ -168,10 +171,10 @@ void flight_hear(struct link *link, const void *words, size_t length)
         struct wire_landed word;
         memcpy(&word, (const char *)words + at, sizeof word);
         struct link_lane *lane = word.lane < (unsigned)link->lanes ? &link->lane[word.lane] : NULL;
-        if (!lane || (int32_t)(word.number - lane->landed_heard) <= 0)
+        if (!lane || (int32_t)(word.number - lane->flight.heard) <= 0)
             continue;
-        lane->landed_heard = word.number;
-        uint64_t when = our_time(&link->clock, word.when, now);
+        lane->flight.heard = word.number;
+        uint64_t when = our_time(&link->words.clock, word.when, now);
         if (lane->state == LANE_UP && lane->epoch == word.epoch)
             land_up_to(lane, word.imm, when > now ? now : when);
     }
@@ -183,19 +186,19 @@ void flight_hear(struct link *link, const void *words, size_t length)
 static bool is_latest(const struct link *link, const struct wire_landed *word)
 {
     const struct link_lane *lane = &link->lane[word->lane];
-    return word->number == lane->landed_latest && word->epoch == lane->epoch;
+    return word->number == lane->flight.latest && word->epoch == lane->epoch;
 }
 
 /* The place of the next word, in which the oldest is; or, as long as those are the latest about their lanes, the oldest
  * other one, in whose stead they go on. One is, for there are fewer lanes than words. */
 static struct wire_landed *flight_next_word(struct link *link)
 {
-    uint64_t first = link->landed_next, behind = 0;
-    while (link->landed_next >= LINK_LANDED && is_latest(link, &link->landed[(first + behind) % LINK_LANDED]))
+    uint64_t first = link->words.next, behind = 0;
+    while (link->words.next >= LINK_LANDED && is_latest(link, &link->words.landed[(first + behind) % LINK_LANDED]))
         behind++;
     for (; behind; behind--)
-        link->landed[(first + behind) % LINK_LANDED] = link->landed[(first + behind - 1) % LINK_LANDED];
-    return &link->landed[link->landed_next++ % LINK_LANDED];
+        link->words.landed[(first + behind) % LINK_LANDED] = link->words.landed[(first + behind - 1) % LINK_LANDED];
+    return &link->words.landed[link->words.next++ % LINK_LANDED];
 }
 
 void flight_arrived(struct link_lane *lane, uint32_t imm)
@@ -203,19 +206,19 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
     struct link *link = lane->link;
     if (lane->confirms)
         return;
-    if (list_empty(&link->telling))
-        list_push(&link->domain->telling, &link->telling);
+    if (list_empty(&link->words.telling))
+        list_push(&link->domain->telling, &link->words.telling);
     struct wire_landed *word = flight_next_word(link);
-    *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, (uint32_t)link->landed_next};
-    lane->landed_latest = word->number;
-    link->landed_unsaid++;
+    *word = (struct wire_landed){lane->signs.heard, lane->epoch, lane->index, imm, (uint32_t)link->words.next};
+    lane->flight.latest = word->number;
+    link->words.unsaid++;
 }
 
 /* Can words about the lane go over itself? There they stay in order, are as evenly spread as the segments, and end with
  * what they are about: none is said twice. */
 static bool says_its_own(const struct link_lane *lane)
 {
-    return lane->state == LANE_UP && lane->lane && lane->ops != lane->link->messages &&
+    return lane->state == LANE_UP && lane->carrier && lane->ops != lane->link->messages &&
            lane->ops->caps & TRANSPORT_MESSAGES;
 }
 
@@ -224,25 +227,25 @@ static uint32_t say_own(struct link_lane *lane)
 {
     const struct link *link = lane->link;
     struct wire_landed words[LINK_LANDED];
-    uint64_t first = link->landed_next < LINK_LANDED ? 0 : link->landed_next - LINK_LANDED;
+    uint64_t first = link->words.next < LINK_LANDED ? 0 : link->words.next - LINK_LANDED;
     uint32_t count = 0;
-    for (uint64_t i = first; i < link->landed_next; i++) {
-        const struct wire_landed *word = &link->landed[i % LINK_LANDED];
-        if (word->lane == lane->index && word->epoch == lane->epoch && (int32_t)(word->number - lane->landed_said) > 0)
+    for (uint64_t i = first; i < link->words.next; i++) {
+        const struct wire_landed *word = &link->words.landed[i % LINK_LANDED];
+        if (word->lane == lane->index && word->epoch == lane->epoch && (int32_t)(word->number - lane->flight.said) > 0)
             words[count++] = *word;
     }
     if (!count || !message_say_on(lane, WIRE_LANDED, words, count * sizeof *words))
         return count;
-    lane->landed_said = words[count - 1].number;
+    lane->flight.said = words[count - 1].number;
     return 0;
 }
 
 /* Is any of the unsaid about a lane over which it cannot go? */
 static bool others_unsaid(const struct link *link)
 {
-    uint32_t count = link->landed_unsaid < LINK_LANDED ? link->landed_unsaid : LINK_LANDED;
+    uint32_t count = link->words.unsaid < LINK_LANDED ? link->words.unsaid : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
-        if (!says_its_own(&link->lane[link->landed[(link->landed_next - count + i) % LINK_LANDED].lane]))
+        if (!says_its_own(&link->lane[link->words.landed[(link->words.next - count + i) % LINK_LANDED].lane]))
             return true;
     return false;
 }
@@ -251,9 +254,9 @@ static bool others_unsaid(const struct link *link)
  * still, behind much data on a slow lane. Returns bytes. */
 static size_t flight_gather(const struct link *link, struct wire_landed *words)
 {
-    uint32_t count = link->landed_next < LINK_LANDED ? (uint32_t)link->landed_next : LINK_LANDED;
+    uint32_t count = link->words.next < LINK_LANDED ? (uint32_t)link->words.next : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
-        words[i] = link->landed[(link->landed_next - count + i) % LINK_LANDED];
+        words[i] = link->words.landed[(link->words.next - count + i) % LINK_LANDED];
     return count * sizeof *words;
 }
 
@@ -282,10 +285,10 @@ static uint32_t say_others(struct link *link, uint32_t unsaid)
 
 static void flight_say(struct link *link, uint64_t now)
 {
-    uint32_t unsaid = link->landed_unsaid, left = 0;
+    uint32_t unsaid = link->words.unsaid, left = 0;
     bool others = others_unsaid(link);
-    link->landed_said = now;
-    link->landed_unsaid = 0;
+    link->words.said = now;
+    link->words.unsaid = 0;
     for (int i = LINK_DATA_LANE; i < link->lanes && !link->lost; i++)
         if (says_its_own(&link->lane[i]))
             left += say_own(&link->lane[i]);
@@ -293,9 +296,9 @@ static void flight_say(struct link *link, uint64_t now)
         left += say_others(link, unsaid);
     if (!left || link->lost)
         return;
-    link->landed_unsaid += left < unsaid ? left : unsaid; /* with the next one */
-    if (list_empty(&link->telling))
-        list_push(&link->domain->telling, &link->telling);
+    link->words.unsaid += left < unsaid ? left : unsaid; /* with the next one */
+    if (list_empty(&link->words.telling))
+        list_push(&link->domain->telling, &link->words.telling);
 }
 
 void flight_tell(struct link_domain *domain, bool all)
@@ -306,8 +309,8 @@ void flight_tell(struct link_domain *domain, bool all)
     while ((node = list_pop(&domain->telling)))
         list_push(&turn, node);
     while ((node = list_pop(&turn))) {
-        struct link *link = list_entry(node, struct link, telling);
-        if (all || link->landed_unsaid >= BATCH || now - link->landed_said >= OVERDUE)
+        struct link *link = list_entry(node, struct link, words.telling);
+        if (all || link->words.unsaid >= BATCH || now - link->words.said >= OVERDUE)
             flight_say(link, now);
         else
             list_push(&domain->telling, node);
@@ -316,11 +319,11 @@ void flight_tell(struct link_domain *domain, bool all)
 
 void flight_tell_again(struct link *link)
 {
-    if (link->lost || !link->landed_next)
+    if (link->lost || !link->words.next)
         return;
-    link->landed_unsaid = BATCH;
-    if (list_empty(&link->telling))
-        list_push(&link->domain->telling, &link->telling);
+    link->words.unsaid = BATCH;
+    if (list_empty(&link->words.telling))
+        list_push(&link->domain->telling, &link->words.telling);
 }
 
 void flight_done(struct link *link, uint32_t slot)
@@ -328,7 +331,7 @@ void flight_done(struct link *link, uint32_t slot)
     struct wire_message head = {.kind = WIRE_DONE, .slot = (uint16_t)slot};
     struct wire_landed words[LINK_LANDED];
     size_t size = flight_gather(link, words);
-    link->landed_unsaid = 0;
-    list_remove(&link->telling);
+    link->words.unsaid = 0;
+    list_remove(&link->words.telling);
     message_send(link, &head, words, size);
 }

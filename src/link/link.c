@@ -3,12 +3,21 @@
  * The links of this process: made at first use, one for each peer process, over the best transport that reaches it.
  * What carries data alone is used next to one that carries messages.
  */
-#include "link/internal.h"
-
 #include "base/affinity.h"
 #include "base/param.h"
 #include "base/random.h"
-#include "trace/trace.h"
+#include "link/accept.h"
+#include "link/early.h"
+#include "link/flight.h"
+#include "link/hear.h"
+#include "link/incoming.h"
+#include "link/lanes.h"
+#include "link/links.h"
+#include "link/match.h"
+#include "link/message.h"
+#include "link/outgoing.h"
+#include "link/registration.h"
+#include "link/self.h"
 #include "transport/pass/pass.h"
 
 #include <stdio.h>
@@ -59,22 +68,37 @@ static void count_memory(void *context, int64_t bytes)
         trace_count(domain->trace, WIRE_COUNTER_LINK_MEMORY_RETURNED, (uint64_t)-bytes);
 }
 
+static void link_carrier_writable(struct lane *carrier)
+{
+    struct link_lane *lane = carrier->user;
+    if (lane->link->control == lane->index)
+        message_flush(lane->link);
+    outgoing_pump(lane->link);
+}
+
+static void link_carrier_shared(struct lane *carrier, uint64_t key, int fd)
+{
+    struct link_lane *lane = carrier->user;
+    struct link_owner *owner = &lane->link->domain->owner;
+    owner->shared(owner->context, lane->link, key, fd);
+}
+
 static tutti_result_t open_transports(struct link_domain *domain)
 {
     const struct transport_owner owner = {.context = domain,
-                                          .accepted = lanes_accepted,
-                                          .up = lanes_up,
-                                          .down = lanes_down,
-                                          .message = link_message,
-                                          .target = bulk_target,
-                                          .arrived = bulk_arrived,
-                                          .sent = bulk_sent,
-                                          .writable = link_writable,
-                                          .shared = link_shared,
+                                          .accepted = accept_carrier,
+                                          .up = lanes_carrier_up,
+                                          .down = lanes_carrier_down,
+                                          .message = hear_carrier,
+                                          .target = incoming_target,
+                                          .arrived = incoming_arrived,
+                                          .sent = outgoing_sent,
+                                          .writable = link_carrier_writable,
+                                          .shared = link_carrier_shared,
                                           .memory = count_memory,
-                                          .source = lanes_source,
-                                          .unreadable = bulk_unreadable,
-                                          .unwritable = bulk_unwritable};
+                                          .source = links_source,
+                                          .unreadable = outgoing_unreadable,
+                                          .unwritable = incoming_unwritable};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))
@@ -110,6 +134,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     if (!domain)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for links");
     domain->owner = *owner;
+    domain->upcalls = &lanes_upcalls;
     domain->poller = poller;
     domain->trace = trace;
     domain->policy = path_complete(policy);
@@ -145,7 +170,7 @@ bool link_all_heard(const struct link_domain *domain)
     list_each(node, (struct list *)&domain->links)
     {
         const struct link *link = list_entry(node, struct link, node);
-        if (!link->lost && link->messages && !list_empty(&link->outgoing))
+        if (!link->lost && link->messages && !message_all_heard(link))
             return false;
     }
     return true;
@@ -173,22 +198,22 @@ static void link_free(struct link *link)
     link->lost = true; /* for whoever sends from inside done() */
     snprintf(link->reason, sizeof link->reason, "this process leaves");
     for (int i = 0; i < LINK_MAX_LANES; i++)
-        if (link->lane[i].lane)
-            link->lane[i].ops->lane_close(link->lane[i].lane);
+        if (link->lane[i].carrier)
+            link->lane[i].ops->lane_close(link->lane[i].carrier);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
     list_remove(&link->node);
-    list_remove(&link->telling);
-    tags_close(&link->posted);
-    tags_close(&link->arrived);
-    tags_close(&link->waiting);
-    free(link->receiving);
-    free(link->sending);
-    free(link->reading);
+    list_remove(&link->words.telling);
+    tags_close(&link->match.posted);
+    tags_close(&link->early.arrived);
+    tags_close(&link->match.waiting);
+    free(link->takes.receiving);
+    free(link->puts.sending);
+    free(link->puts.reading);
     for (int i = 0; i < LINK_MAX_LANES; i++) {
         trace_lane_close(link->lane[i].trace);
-        free(link->lane[i].flights);
+        free(link->lane[i].flight.at);
     }
     free(link->policy_state);
     free(link);
@@ -220,144 +245,14 @@ bool link_domain_nic(const struct link_domain *domain, const struct transport_op
     return false;
 }
 
-struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
-{
-    list_each(node, &domain->links)
-    {
-        struct link *link = list_entry(node, struct link, node);
-        if (link->session == session && wire_same_process(link->peer.uuid, uuid))
-            return link;
-    }
-    return NULL;
-}
-
-/* Of those that carry messages, or, with `data`, of those that carry data alone. */
-static int best_transport(const struct link_domain *domain, const struct wire_process *peer, bool data, int *cost)
-{
-    int best = -1;
-    for (int i = 0; i < domain->transports; i++) {
-        int here = domain->ops[i]->reach(domain->transport[i], peer);
-        if (here < 0 || !(domain->ops[i]->caps & TRANSPORT_DATA) == data || (best >= 0 && here >= *cost))
-            continue;
-        best = i;
-        *cost = here;
-    }
-    return best;
-}
-
-/* What carries the data of a link whose messages transport `messages` carries, at `cost`; -1: the same. */
-static int data_transport(const struct link_domain *domain, const struct wire_process *peer, int cost)
-{
-    int here = 0, best = best_transport(domain, peer, true, &here);
-    return best >= 0 && here < cost ? best : -1;
-}
-
-const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer)
-{
-    int cost = 0, index = best_transport(domain, peer, false, &cost);
-    int data = index < 0 ? -1 : data_transport(domain, peer, cost);
-    return index < 0 ? NULL : domain->ops[data < 0 ? index : data];
-}
-
-static void init_lists(struct link *link)
-{
-    list_init(&link->outgoing);
-    list_init(&link->telling);
-    list_init(&link->bulk);
-    link->unsent = &link->outgoing;
-    tags_of(&link->posted, struct link_recv, node, tag);
-    tags_of(&link->arrived, struct unexpected, node, head.tag);
-    tags_of(&link->waiting, struct link_send, node, tag);
-}
-
-/* What lanes of both transports take, for either may carry the next message. */
-static size_t eager_limit(const struct transport_ops *ops, const struct transport_ops *data)
-{
-    bool both = data && data->caps & TRANSPORT_MESSAGES && data->max_msg < ops->max_msg;
-    size_t most = (both ? data : ops)->max_msg - sizeof(struct wire_message) - sizeof(struct wire_sequence);
-    size_t wanted = (size_t)param_int(PARAM_EAGER);
-    return wanted && wanted < most ? wanted : most;
-}
-
-static void choose_lanes(struct link *link, int index, int cost)
-{
-    struct link_domain *domain = link->domain;
-    int data = data_transport(domain, &link->peer, cost);
-    link->messages = domain->ops[index];
-    link->lossless = link->messages->caps & TRANSPORT_LOSSLESS;
-    link->eager = eager_limit(link->messages, data < 0 ? NULL : domain->ops[data]);
-    link->most_early = (size_t)param_int(PARAM_EARLY);
-    link->planned[0] = index;
-    link->planned[1] = data;
-    lanes_plan(link);
-}
-
-tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
-                         struct link **out)
-{
-    bool self = wire_same_process(peer->uuid, domain->self.uuid);
-    int cost = 0, index = self ? -1 : best_transport(domain, peer, false, &cost);
-    if (!self && index < 0)
-        return error_set(
-            TUTTI_SYSTEM_ERROR,
-            "process %u cannot be reached: it is not on this host, or may not share memory (a seccomp profile "
-            "refuses memfd_create to one of the two), and TCP is off or has no address "
-            "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
-            peer->pid);
-    struct link *link = calloc(1, sizeof *link);
-    void *state = calloc(1, domain->policy.state_bytes + 1);
-    if (!link || !state) {
-        free(link);
-        free(state);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a link");
-    }
-    link->policy_state = state;
-    link->domain = domain;
-    link->peer = *peer;
-    link->session = session;
-    link->control = -1;
-    link->patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
-    init_lists(link);
-    for (int i = 0; i < LINK_MAX_LANES; i++) {
-        struct path_lane view = {.index = (uint16_t)i, .distance = wire_distance(&domain->self, peer)};
-        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view = view};
-    }
-    if (!self)
-        choose_lanes(link, index, cost);
-    list_push(&domain->links, &link->node);
-    *out = link;
-    return TUTTI_SUCCESS;
-}
-
 tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
                         struct link **out)
 {
     *out = link_find(domain, peer->uuid, session);
-    tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, session, out);
+    tutti_result_t result = *out ? TUTTI_SUCCESS : links_make(domain, peer, session, out);
     if (result == TUTTI_SUCCESS && (*out)->messages)
-        lanes_start(*out);
+        link_start(*out);
     return result;
-}
-
-void link_message(struct lane *transport_lane, const void *bytes, size_t length)
-{
-    struct link_lane *lane = transport_lane->user;
-    message_received(lane->link, lane, bytes, length);
-}
-
-void link_writable(struct lane *transport_lane)
-{
-    struct link_lane *lane = transport_lane->user;
-    if (lane->link->control == lane->index)
-        message_flush(lane->link);
-    bulk_pump(lane->link);
-}
-
-void link_shared(struct lane *transport_lane, uint64_t key, int fd)
-{
-    struct link_lane *lane = transport_lane->user;
-    struct link_owner *owner = &lane->link->domain->owner;
-    owner->shared(owner->context, lane->link, key, fd);
 }
 
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort)
@@ -389,13 +284,13 @@ tutti_result_t link_share(struct link *link, uint64_t key, int fd)
 {
     if (link->control < 0 || !(link->messages->caps & TRANSPORT_SHARES))
         return TUTTI_IN_PROGRESS;
-    return link->messages->share(link->lane[link->control].lane, key, fd);
+    return link->messages->share(link->lane[link->control].carrier, key, fd);
 }
 
 void link_be_patient(struct link *link, uint64_t ms)
 {
-    if (link->patience < ms * NS_PER_MS)
-        link->patience = ms * NS_PER_MS;
+    if (link->life.patience < ms * NS_PER_MS)
+        link->life.patience = ms * NS_PER_MS;
 }
 
 void link_announce(struct link_domain *domain, const void *buffer)
@@ -423,8 +318,8 @@ bool link_has_left(const struct link *link)
 {
     bool met = false;
     for (int i = 0; i < link->lanes; i++)
-        met |= link->lane[i].was_up;
-    return link->bye || !met;
+        met |= link->lane[i].life.was_up;
+    return link->life.bye || !met;
 }
 
 bool link_met(struct link_domain *domain)

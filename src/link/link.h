@@ -49,7 +49,7 @@ struct link_send {
     struct link_recv *partner;  /* in this process: where it is being copied to, */
     size_t copied;              /* and how much is */
     struct link_memory *memory; /* registered here and there; NULL: not */
-    uint8_t *lane_of;           /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
+    uint8_t *lane_of;           /* where each segment is: outgoing.c */
     uint8_t lane_of_few[8];
 };
 
@@ -71,9 +71,6 @@ struct link_recv {
     uint64_t *bitmap;                 /* segments that have arrived */
     uint64_t bitmap_few;
 };
-
-#define LINK_READING 0x80 /* the lane still reads the source */
-#define LINK_ARRIVED 0x7f
 
 /* What the link tells the layer above. */
 struct link_owner {

@@ -2,7 +2,7 @@
 /* Many processes connect to one another at the same time, over a real transport: each pair keeps one lane of each
  * index, and none dies. */
 #include "base/param.h"
-#include "link/internal.h"
+#include "link/domain.h"
 #include "trace/trace.h"
 
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void look_around(unsigned turn)
 static void part(struct link_domain *domain)
 {
     domain->closing = true;
-    list_each(node, &domain->links) lanes_lose(list_entry(node, struct link, node), "the test ends");
+    list_each(node, &domain->links) link_lose(list_entry(node, struct link, node), "the test ends");
 }
 
 static void test_crossing(void **state)

@@ -4,6 +4,8 @@
 #include "link/link_testing.h"
 
 #include "base/param.h"
+#include "link/lanes.h"
+#include "link/message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +57,7 @@ static void test_lane_dies_in_the_middle(void **state)
     assert_int_equal(pair[1]->done, 0);
     script_act_all(script, 0, SCRIPT_SENT);
     assert_int_equal(link->lane[0].puts, 0);
-    script_act_all(script, 1, SCRIPT_DELIVER); /* HAVE, LANE_DEAD_OK */
+    script_act_all(script, 1, SCRIPT_DELIVER); /* HAVE, DOWN_OK */
     assert_int_equal(link->lane[0].puts, 1);   /* one, not two */
     script_settle(script);
     assert_true(payload_pair_right(pair));
@@ -72,9 +74,9 @@ static void test_nothing_late_lands(void **state)
     payload_pair(script, 0, 1, 2 * SEGMENT, first);
     script_act_all(script, 1, SCRIPT_DELIVER);
     error_note(TUTTI_SYSTEM_ERROR, "the test ends lane 1");
-    lanes_dead(&script->side[0].link->lane[1], TUTTI_SYSTEM_ERROR); /* as after silence: only one side knows */
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));          /* segment 0 */
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));          /* LANE_DEAD */
+    lane_down(&script->side[0].link->lane[1], TUTTI_SYSTEM_ERROR); /* as after silence: only one side knows */
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));         /* segment 0 */
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));         /* DOWN */
     assert_false(script_act(script, 0, 1, SCRIPT_DELIVER));
     script_settle(script);
     assert_true(payload_pair_right(first));
@@ -95,7 +97,7 @@ static void test_late_segment_that_still_counts(void **state)
     payload_pair(script, 0, 1, 2 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     error_note(TUTTI_SYSTEM_ERROR, "the test ends lane 1");
-    lanes_dead(&script->side[0].link->lane[1], TUTTI_SYSTEM_ERROR);
+    lane_down(&script->side[0].link->lane[1], TUTTI_SYSTEM_ERROR);
     assert_true(script_act(script, 0, 1, SCRIPT_DELIVER));
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     assert_int_equal(pair[1]->done, 1);
@@ -121,7 +123,7 @@ static void test_dead_before_it_was_up(void **state)
     script_act_all(script, 0, SCRIPT_DELIVER); /* the credit: segments go on both lanes */
     assert_int_equal(script->side[1].link->lane[1].puts, 1);
     error_note(TUTTI_SYSTEM_ERROR, "the test ends lane 1");
-    lanes_dead(&script->side[1].link->lane[1], TUTTI_SYSTEM_ERROR);
+    lane_down(&script->side[1].link->lane[1], TUTTI_SYSTEM_ERROR);
     while (script_act(script, 1, 0, SCRIPT_DELIVER) || script_act(script, 0, 0, SCRIPT_DELIVER) ||
            script_act(script, 1, 0, SCRIPT_SENT))
         ;
@@ -156,7 +158,7 @@ static void test_late_attempt_ends_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         assert_true(script_act(script, greater, 0, SCRIPT_CONNECT));
         assert_true(script_act(script, greater, 0, SCRIPT_UP)); /* declined, without a word that it was up */
-        assert_int_equal(theirs->state, LANE_DEAD);
+        assert_int_equal(theirs->state, LANE_DOWN);
         script_tick(script, 3000);
         assert_int_equal(theirs->state, LANE_CONNECTING);
     }
@@ -167,7 +169,7 @@ static void test_late_attempt_ends_nothing(void **state)
     script_settle(script);
     assert_int_equal(mine->state + theirs->state, 2 * LANE_UP);
     assert_int_equal(mine->epoch, theirs->epoch);
-    assert_int_equal(mine->attempts, 1);
+    assert_int_equal(mine->life.attempts, 1);
     script_free(script);
 }
 
@@ -179,10 +181,10 @@ static void test_news_of_one_attempt(void **state)
     struct link *link = script->side[smaller].link;
     uint32_t other = wire_epoch(1, true);
     assert_int_equal(link->lane[0].epoch, wire_epoch(1, false));
-    lanes_peer_says_dead(link, 0, other);
+    lane_down_at_peer(link, 0, other);
     assert_int_equal(link->lane[0].state, LANE_UP);
-    lanes_peer_says_dead(link, 0, link->lane[0].epoch);
-    assert_int_equal(link->lane[0].state, LANE_DEAD);
+    lane_down_at_peer(link, 0, link->lane[0].epoch);
+    assert_int_equal(link->lane[0].state, LANE_DOWN);
     script_free(script);
 }
 
@@ -273,18 +275,18 @@ static void test_messages_repeated(void **state)
         assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     assert_true(script_act(script, 0, 0, SCRIPT_KILL));
     both_learn(script, 0);
-    assert_int_equal(script_act_all(script, 0, SCRIPT_DELIVER), N + 1); /* all, and LANE_DEAD, over lane 1 */
+    assert_int_equal(script_act_all(script, 0, SCRIPT_DELIVER), N + 1); /* all, and LANE_DOWN, over lane 1 */
     for (int i = 0; i < N; i++) {
         assert_true(payload_pair_right(pair[i]));
         payload_pair_free(pair[i]);
     }
-    assert_false(list_empty(&script->side[0].link->outgoing));
+    assert_false(list_empty(&script->side[0].link->out.kept));
     for (int turn = 0; turn < 2; turn++) {
         script_settle(script);
         script_tick(script, 0);
     }
     script_settle(script);
-    assert_true(list_empty(&script->side[0].link->outgoing)); /* all acknowledged */
+    assert_true(list_empty(&script->side[0].link->out.kept)); /* all acknowledged */
     script_free(script);
 }
 
@@ -300,7 +302,7 @@ static void test_acknowledgement_refused(void **state)
     assert_true(script_act(script, 1, 0, SCRIPT_ROOM));
     script_tick(script, 0);
     assert_int_equal(script_act_all(script, 1, SCRIPT_DELIVER), 1);
-    assert_true(list_empty(&script->side[0].link->outgoing));
+    assert_true(list_empty(&script->side[0].link->out.kept));
     payload_pair_free(pair);
     script_free(script);
 }
@@ -339,7 +341,7 @@ static void test_down_inside_a_flush(void **state)
     assert_true(script_act(script, 0, 0, SCRIPT_KILL));
     message_flush(script->side[0].link);
     assert_int_equal(script->side[0].link->control, 1);
-    assert_true(script->side[0].link->unsent == &script->side[0].link->outgoing); /* all have gone by lane 1 */
+    assert_true(script->side[0].link->out.unsent == &script->side[0].link->out.kept); /* all have gone by lane 1 */
     script_settle(script);
     for (int i = 0; i < 6; i++) {
         assert_true(payload_pair_right(pair[i]));
@@ -497,7 +499,7 @@ static void test_lossless_lane_ends_inside_a_message(void **state)
     assert_true(script_act(script, 0, 0, SCRIPT_KILL));
     payload_start(send, script->side[0].link);
     assert_lost(script, send);
-    assert_true(list_empty(&script->side[0].link->outgoing));
+    assert_true(list_empty(&script->side[0].link->out.kept));
     payload_free(send);
     script_free(script);
 }

@@ -58,7 +58,7 @@ static void test_data_lanes_die_and_come_back(void **state)
     payload_pair(script, 0, 1, 4 * SEGMENT, first);
     script_act_all(script, 1, SCRIPT_DELIVER);
     break_lane(script, DATA);
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER)); /* LANE_DEAD */
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER)); /* DOWN */
     script_act_all(script, 1, SCRIPT_DELIVER);
     assert_int_equal(puts_on(script, 0) + puts_on(script, 1), 0);
     script_act_all(script, 0, SCRIPT_SENT);
@@ -93,12 +93,12 @@ static void test_only_lanes_of_messages_keep_a_link(void **state)
 {
     struct script *script = start();
     struct link *link = script->side[0].link;
-    assert_int_equal(link->down_since, 0);
+    assert_int_equal(link->life.down_since, 0);
     break_lane(script, 0);
     assert_int_equal(link->control, 1);
     break_lane(script, 1);
     assert_int_equal(link->control, -1);
-    assert_int_not_equal(link->down_since, 0);
+    assert_int_not_equal(link->life.down_since, 0);
     assert_int_equal(link->lane[DATA].state, LANE_UP);
     script_tick(script, 2500);
     for (int refusals = 0; refusals < 8 && !link->lost; refusals++) { /* nobody listens for messages any more */
@@ -126,7 +126,7 @@ static void test_refused_data_lanes_lose_no_link(void **state)
         script_tick(script, 2500 * (uint64_t)(i + 1));
     }
     assert_false(link->lost);
-    assert_int_equal(link->refusals, 0);
+    assert_int_equal(link->life.refusals, 0);
     script_act_all(script, 0, SCRIPT_CONNECT);
     script_act_all(script, 0, SCRIPT_UP);
     payload_pair(script, 0, 1, 2 * SEGMENT, pair);
@@ -215,7 +215,7 @@ static void test_giving_up_a_receive_closes_direct_lanes(void **state)
     script_act_all(script, 1, SCRIPT_DELIVER);
     assert_true(script_act(script, 0, DATA, SCRIPT_PART)); /* a half has landed */
     payload_cancel(given_up[1], script->side[1].link);
-    assert_null(script->side[1].link->lane[DATA].lane);
+    assert_null(script->side[1].link->lane[DATA].carrier);
     payload_free(given_up[1]); /* its memory is gone */
     assert_false(script_act(script, 0, DATA, SCRIPT_DELIVER));
     script_tick(script, 10);

@@ -60,7 +60,7 @@ static void test_receives_first(void **state)
     struct script *script = start();
     struct link *link = script->side[1].link;
     struct payload **recv = start_many(link, false, 8);
-    assert_in_range(longest(&link->posted), 1, LONGEST);
+    assert_in_range(longest(&link->match.posted), 1, LONGEST);
     meet(script, recv, script->side[0].link);
     script_free(script);
 }
@@ -71,7 +71,7 @@ static void test_sends_first(void **state)
     struct link *link = script->side[1].link;
     struct payload **send = start_many(script->side[0].link, true, 8);
     script_settle(script);
-    assert_in_range(longest(&link->arrived), 1, LONGEST);
+    assert_in_range(longest(&link->early.arrived), 1, LONGEST);
     meet(script, send, link);
     script_free(script);
 }
@@ -81,7 +81,7 @@ static void test_large_sends_first(void **state)
     struct script *script = start();
     struct link *link = script->side[0].link;
     struct payload **send = start_many(link, true, EAGER + 1);
-    assert_in_range(longest(&link->waiting), 1, LONGEST);
+    assert_in_range(longest(&link->match.waiting), 1, LONGEST);
     meet(script, send, script->side[1].link);
     script_free(script);
 }
@@ -92,7 +92,7 @@ static void test_sends_to_itself_first(void **state)
     struct link *self;
     assert_int_equal(link_get(script->side[0].domain, &script->side[0].self, 0, &self), TUTTI_SUCCESS);
     struct payload **send = start_many(self, true, 8);
-    assert_in_range(longest(&self->waiting), 1, LONGEST);
+    assert_in_range(longest(&self->match.waiting), 1, LONGEST);
     meet(script, send, self);
     script_free(script);
 }
@@ -105,12 +105,12 @@ static void test_few_again(void **state)
     struct payload **recv = start_many(link, false, 8);
     for (uint32_t i = 0; i < MANY; i++)
         payload_cancel(recv[i], link);
-    assert_null(tags_any(&link->posted));
-    for (uint32_t i = 0; link->posted.mask >= LINK_LISTS && i < 10 * MANY; i++) {
+    assert_null(tags_any(&link->match.posted));
+    for (uint32_t i = 0; link->match.posted.mask >= LINK_LISTS && i < 10 * MANY; i++) {
         payload_start(recv[i % MANY], link);
         payload_cancel(recv[i % MANY], link);
     }
-    assert_int_equal(link->posted.mask, LINK_LISTS - 1);
+    assert_int_equal(link->match.posted.mask, LINK_LISTS - 1);
     for (uint32_t i = 0; i < MANY; i++)
         payload_free(recv[i]);
     free(recv);

@@ -9,6 +9,9 @@
 
 #include "base/param.h"
 #include "base/random.h"
+#include "link/lanes.h"
+#include "link/message.h"
+#include "link/segments.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,9 +87,9 @@ static uint16_t read_message(const struct pair *pair, const struct message *mess
     case WIRE_HAVE:
         memcpy(&bits, bytes + sizeof head, sizeof bits);
         return MODEL_SAY(MODEL_SAYS_HAVE, head.slot, bits & 15);
-    case WIRE_LANE_DEAD:
-        return MODEL_SAY(MODEL_SAYS_DEAD, model_lane_of(pair->shape, head.slot), head.tag.seq);
-    case WIRE_LANE_DEAD_OK:
+    case WIRE_DOWN:
+        return MODEL_SAY(MODEL_SAYS_DOWN, model_lane_of(pair->shape, head.slot), head.tag.seq);
+    case WIRE_DOWN_OK:
         return MODEL_SAY(MODEL_SAYS_OK, model_lane_of(pair->shape, head.slot), head.tag.seq);
     default:
         return UINT16_MAX;
@@ -120,11 +123,11 @@ static void compare_lanes(const struct pair *pair, int side)
         assert_int_equal(lane->state, mine->state);
         if (model->lost)
             continue;
-        assert_int_equal(lane->attempts, mine->attempts);
-        assert_int_equal(lane->known, mine->known);
-        assert_int_equal(lane->unconfirmed, mine->unconfirmed);
+        assert_int_equal(lane->life.attempts, mine->attempts);
+        assert_int_equal(lane->life.known, mine->known);
+        assert_int_equal(lane->life.unconfirmed, mine->unconfirmed);
         if (mine->unconfirmed)
-            assert_int_equal(lane->dead_epoch, mine->dead_epoch);
+            assert_int_equal(lane->life.down_epoch, mine->dead_epoch);
         if (mine->state == MODEL_IS_UP || mine->state == MODEL_CONNECTING)
             assert_int_equal(lane->epoch, mine->epoch);
         if (mine->state == MODEL_IS_UP)
@@ -138,10 +141,10 @@ static void compare_queue(const struct pair *pair, int side)
     const struct model_side *model = &pair->state.side[side];
     struct link *link = link_at(pair, side);
     int count = 0;
-    list_each(node, &link->outgoing)
+    list_each(node, &link->out.kept)
     {
         const struct message *message = list_entry(node, struct message, node);
-        if (message->sequence <= link_at(pair, 1 - side)->received)
+        if (message->sequence <= link_at(pair, 1 - side)->out.received)
             continue;
         assert_true(count < model->queued);
         assert_int_equal(read_message(pair, message), plain(model->queue[count]));
@@ -150,7 +153,7 @@ static void compare_queue(const struct pair *pair, int side)
     if (!model->lost) /* then nothing is kept; what has left may still arrive */
         assert_int_equal(count, model->queued);
     count = 0;
-    list_each(node, &link->bulk)
+    list_each(node, &link->puts.queue)
     {
         const struct link_send *send = list_entry(node, struct link_send, node);
         assert_int_equal(send->tag.seq + 1, model->bulk[count]);
@@ -161,12 +164,10 @@ static void compare_queue(const struct pair *pair, int side)
 
 static uint8_t lane_of_in_model(const struct pair *pair, uint8_t lane_of)
 {
-    unsigned lane = lane_of & ~(unsigned)LINK_READING;
-    if (lane_of == LINK_ARRIVED)
-        return MODEL_ARRIVED;
-    return lane ? (uint8_t)((model_lane_of(pair->shape, (int)lane - 1) + 1) |
-                            (lane_of & LINK_READING ? MODEL_READING : 0))
-                : 0;
+    if (lane_of == SEGMENT_WAITS || lane_of == SEGMENT_ARRIVED)
+        return lane_of ? MODEL_ARRIVED : 0;
+    return (uint8_t)((model_lane_of(pair->shape, (int)segment_lane(lane_of)) + 1) |
+                     (segment_is_read(lane_of) ? MODEL_READING : 0));
 }
 
 static enum model_status status_of(const struct payload *payload)
@@ -214,7 +215,7 @@ static void compare_flight(const struct pair *pair, int side, const struct scrip
         struct wire_sequence sequence;
         memcpy(&sequence, packet->bytes, sizeof sequence);
         if (!packet->put)
-            assert_int_equal(sequence.sequence - link_at(pair, 1 - side)->received, what);
+            assert_int_equal(sequence.sequence - link_at(pair, 1 - side)->out.received, what);
         else
             assert_int_equal(packet->imm & 0xffff, what & 15);
     }
@@ -265,7 +266,7 @@ static bool take_out(const struct pair *pair, int side, struct script_lane *lane
         struct packet *packet = list_entry(node, struct packet, node);
         struct wire_sequence sequence;
         memcpy(&sequence, packet->bytes, sizeof sequence);
-        if (packet->put || (sequence.sequence && sequence.sequence > link_at(pair, 1 - side)->received))
+        if (packet->put || (sequence.sequence && sequence.sequence > link_at(pair, 1 - side)->out.received))
             continue;
         struct script_lane *to = lane->other;
         list_remove(&packet->node);
@@ -305,19 +306,19 @@ static void retry(const struct pair *pair, int side, int lane)
     struct link *link = link_at(pair, side);
     uint64_t due[LINK_MAX_LANES];
     for (int i = 0; i < LINK_MAX_LANES; i++) {
-        due[i] = link->lane[i].retry_at;
-        link->lane[i].retry_at = i == lane ? 1 : 0;
+        due[i] = link->lane[i].life.retry_at;
+        link->lane[i].life.retry_at = i == lane ? 1 : 0;
     }
     lanes_tick(link, clock_ns() + (side ? 2 * NS_PER_S : 0));
     for (int i = 0; i < LINK_MAX_LANES; i++)
         if (i != lane)
-            link->lane[i].retry_at = due[i];
+            link->lane[i].life.retry_at = due[i];
 }
 
 static void alarm_at(const struct pair *pair, int side, int lane)
 {
     error_note(TUTTI_SYSTEM_ERROR, "a false alarm");
-    lanes_dead(&link_at(pair, side)->lane[lane], TUTTI_SYSTEM_ERROR);
+    lane_down(&link_at(pair, side)->lane[lane], TUTTI_SYSTEM_ERROR);
 }
 
 static bool act(struct pair *pair, struct model_action action)
@@ -336,7 +337,7 @@ static bool act(struct pair *pair, struct model_action action)
         return true;
     case MODEL_LOSE:
     case MODEL_GIVE_UP:
-        lanes_lose(link_at(pair, action.side), "the test says so");
+        link_lose(link_at(pair, action.side), "the test says so");
         return true;
     case MODEL_ALARM:
         alarm_at(pair, action.side, lane);
@@ -387,7 +388,7 @@ static void end(struct pair *pair)
             assert_int_equal(pair->recv[i]->data[at], 0xdd);
     }
     for (int side = 0; side < 2; side++)
-        lanes_lose(link_at(pair, side), "the test is over");
+        link_lose(link_at(pair, side), "the test is over");
     script_free(pair->script);
     for (int i = 0; i < pair->shape->payloads; i++) {
         payload_free(pair->send[i]);

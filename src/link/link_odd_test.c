@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is out of the ordinary: payloads given up, peers that talk nonsense or too much, callbacks that call back. */
 #include "link/link_testing.h"
+#include "link/early.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -207,7 +208,7 @@ static void test_next_from_inside_a_loss(void **state)
         payload_start(chain[i].last, script->side[!chain[i].last->sends].link);
     }
     for (int side = 0; side < 2; side++)
-        lanes_lose(script->side[side].link, "the test says so");
+        link_lose(script->side[side].link, "the test says so");
     for (int i = 0; i < 6; i++) {
         assert_int_equal(chain[i].last->done, 1);
         assert_int_equal(chain[i].last->result, i == 5 ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR);
@@ -236,7 +237,7 @@ static struct script *start_alone(uint32_t caps)
 
 static void say(struct script *script, struct wire_message head, const void *body, size_t length)
 {
-    struct spoken spoken = {.sequence.sequence = script->side[0].link->received + 1, .head = head};
+    struct spoken spoken = {.sequence.sequence = script->side[0].link->out.received + 1, .head = head};
     if (length)
         memcpy(spoken.body, body, length);
     script_say(script, 0, &spoken, offsetof(struct spoken, body) + length);
@@ -253,8 +254,8 @@ static void test_unknown_slots(void **state)
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         say(script, (struct wire_message){.kind = WIRE_DONE, .slot = slots[i]}, NULL, 0);
         say(script, (struct wire_message){.kind = WIRE_HAVE, .slot = slots[i]}, bits, sizeof bits);
-        say(script, (struct wire_message){.kind = WIRE_LANE_DEAD, .slot = slots[i] + 1}, NULL, 0);
-        say(script, (struct wire_message){.kind = WIRE_LANE_DEAD_OK, .slot = slots[i]}, NULL, 0);
+        say(script, (struct wire_message){.kind = WIRE_DOWN, .slot = slots[i] + 1}, NULL, 0);
+        say(script, (struct wire_message){.kind = WIRE_DOWN_OK, .slot = slots[i]}, NULL, 0);
         script_throw(script, 0, (uint32_t)(slots[i] + 1) << 16, 0, SEGMENT, true);
     }
     assert_int_equal(send->done + recv->done, 0);
@@ -351,7 +352,7 @@ static void test_short_messages(void **state)
         unsigned char bytes[80] = {0};
         for (size_t length = 1; length < sizeof bytes; length++)
             for (int kind = 0; kind < 20; kind++) {
-                struct wire_sequence sequence = {script->side[0].link->received + 1, UINT64_MAX};
+                struct wire_sequence sequence = {script->side[0].link->out.received + 1, UINT64_MAX};
                 struct wire_message head = {.kind = (uint8_t)kind, .slot = 3};
                 size_t skip = lossless ? 0 : sizeof sequence;
                 memcpy(bytes, &sequence, skip);
@@ -393,7 +394,7 @@ static void bound_early(struct script *script, size_t most)
 {
     for (int side = 0; side < 2; side++)
         if (script->side[side].link)
-            script->side[side].link->most_early = most;
+            script->side[side].link->early.most = most;
 }
 
 #define AHEAD 100
@@ -416,7 +417,7 @@ static void test_far_ahead(void **state)
         }
         assert_true(round < 2 ? done > 8 && done < 14 : done > 3 && done < 8);
         script_settle(script);
-        assert_true(script->side[1].link->holding == (round < 2));
+        assert_true(script->side[1].link->early.holding == (round < 2));
         for (uint32_t i = 0; i < AHEAD; i++)
             payload_start(recv[round == 1 ? AHEAD - 1 - i : i], script->side[1].link);
         script_settle(script);
@@ -425,11 +426,11 @@ static void test_far_ahead(void **state)
             payload_free(send[i]);
             payload_free(recv[i]);
         }
-        assert_false(script->side[1].link->holding);
-        assert_int_equal(script->side[1].link->early, 0);
+        assert_false(script->side[1].link->early.holding);
+        assert_int_equal(script->side[1].link->early.bytes, 0);
         script_tick(script, 0);
         script_settle(script);
-        assert_false(early_held(script->side[0].link));
+        assert_false(early_is_held(script->side[0].link));
         script_free(script);
     }
 }
@@ -441,7 +442,7 @@ static void test_held_back_in_another_call(void **state)
         struct script *script = start(1);
         struct payload *send = payload_new(true, 1, 7, 100), *recv = payload_new(false, 1, 7, 101),
                        *empty = payload_new(true, 2, 7, 0);
-        script->side[0].link->held = true;
+        script->side[0].link->early.held = true;
         payload_start(empty, script->side[0].link);
         assert_int_equal(empty->done, 1);
         payload_start(send_first ? send : recv, script->side[!send_first].link);
@@ -484,9 +485,9 @@ static void test_early_credits(void **state)
             say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit,
                 sizeof credit);
         assert_int_equal(script->side[0].lost, 0);
-        assert_true(script->side[0].link->early > 100 * sizeof credit);
+        assert_true(script->side[0].link->early.bytes > 100 * sizeof credit);
         link_forget_comm(script->side[0].domain, 1);
-        assert_int_equal(script->side[0].link->early, 0);
+        assert_int_equal(script->side[0].link->early.bytes, 0);
     }
     for (uint32_t i = 0; i < 400; i++)
         say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit,

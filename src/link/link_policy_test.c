@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a link asks its path policy, and what it tells: over scripted lanes. */
 #include "link/link_testing.h"
+#include "link/flight.h"
+#include "link/silence.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -386,7 +388,7 @@ static void test_cancelled(void **state)
     assert_int_equal(lane->view.segments, 2);
     payload_cancel(pair[0], script->side[0].link);
     assert_int_equal(lane->view.segments, 0);
-    assert_int_equal(lane->first_flight, lane->next_flight);
+    assert_int_equal(lane->flight.first, lane->flight.next);
     payload_cancel(pair[1], script->side[1].link);
     payload_pair_free(pair);
     script_free(script);
@@ -423,12 +425,12 @@ static void test_old_words(void **state)
     script_settle(script);
     assert_true(payload_pair_right(pair));
     payload_pair_free(pair);
-    struct wire_landed again = script->side[1].link->landed[0];
+    struct wire_landed again = script->side[1].link->words.landed[0];
     assert_int_equal(told.landed[0], 1);
     payload_pair(script, 0, 2, SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
     assert_int_equal(link->lane[0].view.segments, 1);
-    assert_int_equal(link->lane[0].flights[1].imm, again.imm);
+    assert_int_equal(link->lane[0].flight.at[1].imm, again.imm);
     flight_hear(link, &again, sizeof again);
     assert_int_equal(link->lane[0].view.segments, 1);
     finish(script, pair);
@@ -446,9 +448,9 @@ static void test_an_answer_instead_of_words(void **state)
         for (uint32_t i = 0; i < sent; i++)
             assert_true(script_act(script, 0, 0, SCRIPT_SENT));
         assert_int_equal(told.posted, 2);
-        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
-        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S); /* one at a time */
-        while (script_act(script, 0, 0, SCRIPT_DELIVER)) /* and nothing is said of what arrives */
+        assert_true(silence_probe(lane, clock_ns() + 3600 * NS_PER_S));
+        assert_true(silence_probe(lane, clock_ns() + 3600 * NS_PER_S)); /* one at a time */
+        while (script_act(script, 0, 0, SCRIPT_DELIVER))                /* and nothing is said of what arrives */
             ;
         assert_int_equal(told.landed[0], 0);
         assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
@@ -467,15 +469,15 @@ static void test_answers_that_come_late(void **state)
     struct script *script = start_sending(1, 2, 5, pair);
     struct link_lane *lane = &script->side[0].link->lane[0];
     for (int i = 0; i < 2; i++) {
-        lane->probed = 0;
-        lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
+        lane->signs.probed = 0;
+        assert_true(silence_probe(lane, clock_ns() + 3600 * NS_PER_S));
     }
     assert_true(script_act_all(script, 0, SCRIPT_DELIVER) > 0);
     assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the first answer */
-    assert_int_equal(lane->probed, 0);
+    assert_int_equal(lane->signs.probed, 0);
     for (int i = 0; i < 2; i++)
         assert_true(script_act(script, 0, 0, SCRIPT_SENT));
-    lanes_probe(lane, clock_ns() + 3600 * NS_PER_S);
+    assert_true(silence_probe(lane, clock_ns() + 3600 * NS_PER_S));
     assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the second one */
     assert_int_equal(told.landed[0], 0);
     while (script_act(script, 0, 0, SCRIPT_DELIVER))
@@ -509,7 +511,7 @@ static void test_lies(void **state)
     assert_int_equal(told.landed[0], 0);
     flight_answered(&link->lane[0], &far, sizeof far);
     assert_int_equal(told.landed[0], 2);
-    assert_int_equal(link->lane[0].view.segments, link->lane[0].next_flight - link->lane[0].first_flight);
+    assert_int_equal(link->lane[0].view.segments, link->lane[0].flight.next - link->lane[0].flight.first);
     finish(script, pair);
 }
 

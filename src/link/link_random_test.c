@@ -218,12 +218,12 @@ static void finish_all(void)
     for (int side = 0; side < 2; side++) {
         struct link *link = script->side[side].link;
         assert_int_equal(script->side[side].lost, 0);
-        assert_true(!tags_any(&link->waiting) && list_empty(&link->bulk));
-        for (uint32_t id = 0; id < link->reading_size; id++)
-            assert_null(link->reading[id]);
-        for (uint32_t slot = 0; slot < link->sending_size; slot++)
-            assert_null(link->sending[slot]);
-        assert_int_equal(link->receiving_count, 0);
+        assert_true(!tags_any(&link->match.waiting) && list_empty(&link->puts.queue));
+        for (uint32_t id = 0; id < link->puts.reading_size; id++)
+            assert_null(link->puts.reading[id]);
+        for (uint32_t slot = 0; slot < link->puts.sending_size; slot++)
+            assert_null(link->puts.sending[slot]);
+        assert_int_equal(link->takes.count, 0);
     }
 }
 
@@ -241,7 +241,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     assert_true(fresh.slab && fresh.known);
     fresh.bounded = draw(3) == 0;
     for (int side = 0; side < 2 && fresh.bounded; side++)
-        fresh.script->side[side].link->most_early = 12000;
+        fresh.script->side[side].link->early.most = 12000;
     for (uint64_t i = 0; i < steps; i++)
         step();
     finish_all();

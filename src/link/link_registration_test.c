@@ -4,6 +4,7 @@
 
 #include "base/known.h"
 #include "base/param.h"
+#include "link/registration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

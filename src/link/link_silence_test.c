@@ -23,14 +23,14 @@ static void test_probe(void **state)
     struct payload *recv = payload_new(false, 1, 7, 10);
     payload_start(recv, script->side[0].link);
     script_tick(script, 3601 * 1000);
-    assert_true(script->side[0].link->lane[0].probed);
+    assert_true(script->side[0].link->lane[0].signs.probed);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the answer */
-    assert_false(script->side[0].link->lane[0].probed);
+    assert_false(script->side[0].link->lane[0].signs.probed);
     script_tick(script, 3601 * 1000);
-    assert_true(script->side[0].link->lane[0].probed);
+    assert_true(script->side[0].link->lane[0].signs.probed);
     link_tick(script->side[0].domain, clock_deadline_ms(3603 * 1000 + 2000));
-    assert_int_equal(script->side[0].link->lane[0].state, LANE_DEAD);
+    assert_int_equal(script->side[0].link->lane[0].state, LANE_DOWN);
     link_cancel_recv(script->side[0].link, &recv->recv);
     payload_free(recv);
     script_settle(script);
@@ -49,14 +49,14 @@ static void test_not_looking(void **state)
     payload_start(recv, link);
     uint64_t now = clock_ns() + hour + NS_PER_S;
     link_tick(domain, now);
-    assert_true(link->lane[0].probed);
+    assert_true(link->lane[0].signs.probed);
     link_excuse(domain, hour, now += hour + NS_PER_MS);
     link_tick(domain, now);
     assert_int_equal(link->lane[0].state, LANE_UP);
     assert_int_equal(link_silence(link, now), 0); /* asks */
     assert_true(script_act_all(script, 0, SCRIPT_DELIVER) > 0);
     assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
-    link->heard = now;
+    link->signs.heard = now;
     link_excuse(domain, hour, now += hour + NS_PER_MS);
     assert_int_equal(link_silence(link, now), 0); /* asks anew */
     link_excuse(domain, hour, now += hour + NS_PER_MS);

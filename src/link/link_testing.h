@@ -7,7 +7,7 @@
 #ifndef TUTTI_LINK_LINK_TESTING_H
 #define TUTTI_LINK_LINK_TESTING_H
 
-#include "link/internal.h"
+#include "link/domain.h"
 
 /* What may happen next to the lanes of one index that a side holds; the oldest lane to which it can happen is taken, or
  * the newest if script.newest is set. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to lanes of the scripted transport when the script says so. */
 #include "link/link_testing_lane.h"
+#include "link/flight.h"
 
 #include <string.h>
 

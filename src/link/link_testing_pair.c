@@ -93,7 +93,7 @@ void script_free(struct script *script)
     script->fail_opens = 0;
     if (script->shape.alone) /* nobody answers the goodbye */
         list_each(node, &script->side[0].domain->links)
-            lanes_lose(list_entry(node, struct link, node), "the script ends");
+            link_lose(list_entry(node, struct link, node), "the script ends");
     for (int i = 0; i < 2; i++) {
         if (script->side[i].domain)
             link_domain_close(script->side[i].domain);

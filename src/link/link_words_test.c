@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links whose messages go beside the data, over a lane of the same transport, while that is up. */
 #include "link/link_testing.h"
+#include "link/flight.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,9 +74,9 @@ static void test_words_about_a_lane_go_over_it(void **state)
     assert_false(script_act(script, 1, WORDS, SCRIPT_DELIVER));
     assert_false(script_act(script, 1, 0, SCRIPT_DELIVER));
     for (int lane = DATA; lane < DATA + 2; lane++) {
-        uint64_t landed = link->lane[lane].first_flight;
+        uint64_t landed = link->lane[lane].flight.first;
         assert_true(script_act(script, 1, lane, SCRIPT_DELIVER));
-        assert_int_equal(link->lane[lane].first_flight, landed + 1);
+        assert_int_equal(link->lane[lane].flight.first, landed + 1);
         assert_false(script_act(script, 1, lane, SCRIPT_DELIVER));
     }
     script_settle(script);
@@ -142,7 +143,7 @@ static void test_what_stands_in(void **state)
     exchange(script, 4);
     break_lane(script, DATA + 1);
     assert_int_equal(link->control, 0);
-    assert_int_equal(link->down_since, 0);
+    assert_int_equal(link->life.down_since, 0);
     exchange(script, 6);
     script_tick(script, 2500);
     script_settle(script); /* they are back, and on trial */
@@ -163,7 +164,7 @@ static void test_the_other_transport_is_gone(void **state)
     break_lane(script, 0);
     break_lane(script, 1);
     assert_int_equal(link->control, WORDS);
-    assert_int_equal(link->down_since, 0);
+    assert_int_equal(link->life.down_since, 0);
     exchange(script, 1);
     for (int refusals = 0; refusals < 8; refusals++) {
         script_act(script, 0, 0, SCRIPT_REFUSE);
@@ -205,9 +206,9 @@ static void test_the_lane_for_messages_takes_no_keys(void **state)
     payload_pair(script, 0, 1, 2 * SEGMENT, given_up);
     script_act_all(script, 1, SCRIPT_DELIVER);
     payload_cancel(given_up[1], script->side[1].link);
-    assert_null(script->side[1].link->lane[DATA].lane);
+    assert_null(script->side[1].link->lane[DATA].carrier);
     assert_int_equal(script->side[1].link->control, WORDS);
-    assert_non_null(script->side[1].link->lane[WORDS].lane);
+    assert_non_null(script->side[1].link->lane[WORDS].carrier);
     payload_free(given_up[1]);
     payload_pair(script, 0, 2, 4 * SEGMENT, other);
     script_settle(script);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
-#include "link/internal.h"
+#include "link/match.h"
 
-#include <stdio.h>
+#include "base/error.h"
+#include "link/early.h"
+#include "link/incoming.h"
+#include "link/message.h"
+#include "link/outgoing.h"
+#include "link/refuse.h"
+#include "link/self.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#define STRAYS_EVERY (100 * NS_PER_MS)
-
-bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
 {
-    list_each(node, tags_list(&link->posted, tag))
+    list_each(node, tags_list(&link->match.posted, tag))
     {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
-        if (tag_equal(&recv->tag, tag))
+        if (tags_equal(&recv->tag, tag))
             return recv;
     }
     return NULL;
@@ -26,19 +26,13 @@ static struct link_recv *find_posted(struct link *link, const struct wire_tag *t
 
 static struct link_send *find_waiting(struct link *link, const struct wire_tag *tag)
 {
-    list_each(node, tags_list(&link->waiting, tag))
+    list_each(node, tags_list(&link->match.waiting, tag))
     {
         struct link_send *send = list_entry(node, struct link_send, node);
-        if (tag_equal(&send->tag, tag))
+        if (tags_equal(&send->tag, tag))
             return send;
     }
     return NULL;
-}
-
-/* Of one collective operation, whose number says nothing about messages that ranks send one another. */
-static bool same_operation(const struct wire_tag *a, const struct wire_tag *b)
-{
-    return a->comm == b->comm && a->seq == b->seq && a->slice != WIRE_TAG_P2P && b->slice != WIRE_TAG_P2P;
 }
 
 /* A large payload is held back for want of a credit, and nothing of that tag is expected: perhaps another call is. */
@@ -46,49 +40,25 @@ static struct link_recv *find_posted_of_another_call(struct link *link, const st
 {
     if (head->tag.slice == WIRE_TAG_P2P)
         return NULL;
-    tags_each(node, &link->posted)
+    tags_each(node, &link->match.posted)
     {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
-        if (same_operation(&recv->tag, &head->tag) && recv->call.signature != head->call.signature)
+        if (tags_same_operation(&recv->tag, &head->tag) && recv->call.signature != head->call.signature)
             return recv;
     }
     return NULL;
-}
-
-tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
-                            const struct wire_call *theirs, size_t their_length, uint32_t their_rank)
-{
-    char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
-    if (mine->signature == theirs->signature)
-        snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
-    return error_note(TUTTI_INVALID_USAGE,
-                      "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
-                      tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
-                      their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
-                      tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
-}
-
-void match_finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
-{
-    list_remove(&recv->node);
-    if (result == TUTTI_SUCCESS)
-        bulk_release_recv(link, recv);
-    else
-        bulk_burn_recv(link, recv);
-    recv->done(recv, result);
 }
 
 static void match_deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body,
                           size_t length)
 {
     if (call->signature != recv->call.signature || length != recv->length) {
-        match_finish_recv(link, recv,
-                          match_refuse(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
+        incoming_finish(link, recv, refuse_call(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
     if (length)
         memcpy(recv->data, body, length);
-    match_finish_recv(link, recv, TUTTI_SUCCESS);
+    incoming_finish(link, recv, TUTTI_SUCCESS);
 }
 
 /* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that
@@ -96,12 +66,12 @@ static void match_deliver(struct link *link, struct link_recv *recv, const struc
 static void meet_announced(struct link *link, struct link_recv *recv, const struct wire_call *call, uint64_t bytes)
 {
     if (bytes != recv->length || call->signature != recv->call.signature)
-        match_finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, bytes, recv->tag.from));
+        incoming_finish(link, recv, refuse_call(&recv->tag, &recv->call, recv->length, call, bytes, recv->tag.from));
     else if (!recv->credited && bytes)
-        bulk_credit(link, recv);
+        incoming_credit(link, recv);
 }
 
-static void announced(struct link *link, const struct wire_message *head, const void *body, size_t length)
+void match_announced(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     uint64_t bytes;
     struct link_recv *recv = find_posted(link, &head->tag);
@@ -116,14 +86,7 @@ static void announced(struct link *link, const struct wire_message *head, const 
         early_keep(link, head, body, length);
 }
 
-void match_announce(struct link *link, struct link_send *send)
-{
-    uint64_t length = send->length;
-    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .call = send->call};
-    message_send(link, &head, &length, sizeof length);
-}
-
-static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
+void match_credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     struct early_credit early = {.since = clock_ns()};
     if (length != sizeof early.credit && length != sizeof early.credit + sizeof early.memory)
@@ -135,104 +98,20 @@ static void credited(struct link *link, const struct wire_message *head, const v
         return;
     }
     list_remove(&send->node);
-    bulk_start(link, send, head, &early);
+    outgoing_start(link, send, head, &early);
 }
 
-static void eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
+void match_eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
-    struct link_recv *recv = link->expected;
-    if (recv && tag_equal(&recv->tag, &head->tag))
-        link->expected = NULL;
+    struct link_recv *recv = link->match.expected;
+    if (recv && tags_equal(&recv->tag, &head->tag))
+        link->match.expected = NULL;
     else
         recv = find_posted(link, &head->tag);
     if (recv)
         match_deliver(link, recv, &head->call, body, length);
     else
         early_keep(link, head, body, length);
-}
-
-static void worded(struct link *link, const struct wire_message *head, const void *body, size_t length)
-{
-    struct link_owner *owner = &link->domain->owner;
-    struct wire_word word;
-    if (length != sizeof word || !owner->worded)
-        return;
-    memcpy(&word, body, sizeof word);
-    if (word.kind == WIRE_WORD_LEAVE)
-        word.why.text[sizeof word.why.text - 1] = 0;
-    owner->worded(owner->context, link, &head->tag, &word);
-}
-
-void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
-                    size_t length)
-{
-    struct link_owner *owner = &link->domain->owner;
-    switch (head->kind) {
-    case WIRE_EAGER:
-        eager(link, head, body, length);
-        break;
-    case WIRE_CREDIT:
-        credited(link, head, body, length);
-        break;
-    case WIRE_DONE:
-        bulk_done(link, head->slot, body, length);
-        break;
-    case WIRE_ANNOUNCE:
-        announced(link, head, body, length);
-        break;
-    case WIRE_ABORT: {
-        struct wire_abort abort;
-        if (length == sizeof abort) {
-            memcpy(&abort, body, sizeof abort);
-            abort.text[sizeof abort.text - 1] = 0;
-            owner->aborted(owner->context, head->tag.comm, &abort);
-        }
-        message_acknowledge(link); /* who says that may wait to leave */
-        break;
-    }
-    case WIRE_LANE_DEAD:
-        lanes_peer_says_dead(link, head->slot, head->tag.seq);
-        break;
-    case WIRE_REVOKED:
-        bulk_revoked(link, head->slot);
-        break;
-    case WIRE_HAVE:
-        bulk_have(link, head->slot, body, length);
-        break;
-    case WIRE_LANE_DEAD_OK:
-        lanes_confirmed(link, head->slot, head->tag.seq);
-        break;
-    case WIRE_LANDED:
-        flight_hear(link, body, length);
-        bulk_pump(link);
-        break;
-    case WIRE_PROBE:
-        message_say_on(lane, WIRE_PROBE_ANSWER, body, length < sizeof(uint64_t) ? length : sizeof(uint64_t));
-        break;
-    case WIRE_PROBE_ANSWER:
-        flight_answered(lane, body, length);
-        bulk_pump(link);
-        break;
-    case WIRE_CALL:
-    case WIRE_ASK:
-    case WIRE_BLOCKED:
-        if (owner->called)
-            owner->called(owner->context, link, head, body, length);
-        break;
-    case WIRE_WORD:
-        worded(link, head, body, length);
-        break;
-    case WIRE_HOLD:
-    case WIRE_GO_ON:
-        link->held = head->kind == WIRE_HOLD;
-        break;
-    case WIRE_BYE:
-        link->bye = true;
-        message_acknowledge(link);
-        break;
-    default:
-        break; /* acknowledgements and answers have done their work by arriving */
-    }
 }
 
 static tutti_result_t say_lost(const struct link *link)
@@ -243,7 +122,7 @@ static tutti_result_t say_lost(const struct link *link)
 /* Does a payload ride in a message, without waiting for a credit? */
 static bool is_eager(const struct link *link, size_t length)
 {
-    return length <= link->eager && (!early_held(link) || !length);
+    return length <= link->eager && (!early_is_held(link) || !length);
 }
 
 static tutti_result_t send_eager(struct link *link, struct wire_message *head, const void *data, size_t length)
@@ -286,14 +165,14 @@ static void match_begin_recv(struct link_recv *recv)
 void link_expect(struct link *link, struct link_recv *recv)
 {
     match_begin_recv(recv);
-    if (!link->early || !take_early(link, recv))
-        link->expected = recv;
+    if (!link->early.bytes || !take_early(link, recv))
+        link->match.expected = recv;
 }
 
 bool link_expected(struct link *link)
 {
-    bool came = !link->expected;
-    link->expected = NULL;
+    bool came = !link->match.expected;
+    link->match.expected = NULL;
     return came;
 }
 
@@ -313,7 +192,7 @@ static void send_to_self(struct link *link, struct link_send *send)
     if (recv)
         match_meet(link, send, recv);
     else
-        tags_add(&link->waiting, &send->tag, &send->node);
+        tags_add(&link->match.waiting, &send->tag, &send->node);
 }
 
 void link_send(struct link *link, struct link_send *send)
@@ -335,11 +214,11 @@ void link_send(struct link *link, struct link_send *send)
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
         if (!item) {
-            tags_add(&link->waiting, &send->tag, &send->node);
+            tags_add(&link->match.waiting, &send->tag, &send->node);
             trace_count(link->domain->trace, WIRE_COUNTER_CREDITS_WAITED, 1);
             send->announced = send->length <= link->eager;
             if (send->announced)
-                match_announce(link, send);
+                message_announce(link, send);
             return;
         }
         struct early_credit early;
@@ -347,7 +226,7 @@ void link_send(struct link *link, struct link_send *send)
         memcpy(&early, item->body, sizeof early);
         early_take(link, item);
         free(item);
-        bulk_start(link, send, &head, &early);
+        outgoing_start(link, send, &head, &early);
     }
 }
 
@@ -381,20 +260,20 @@ void link_recv(struct link *link, struct link_recv *recv)
         match_meet(link, send, recv);
         return;
     }
-    tags_add(&link->posted, &recv->tag, &recv->node);
+    tags_add(&link->match.posted, &recv->tag, &recv->node);
     if (link->messages && recv->length > link->eager)
-        bulk_credit(link, recv);
+        incoming_credit(link, recv);
     else
         meet_kept(link, recv);
 }
 
 void link_cancel_send(struct link *link, struct link_send *send)
 {
-    bulk_give_up(link, send);
+    outgoing_give_up(link, send);
     self_part_send(link, send);
     list_remove(&send->node);
-    bulk_release_send(link, send);
-    bulk_pump(link);
+    outgoing_release(link, send);
+    outgoing_pump(link);
 }
 
 void link_cancel_recv(struct link *link, struct link_recv *recv)
@@ -402,126 +281,26 @@ void link_cancel_recv(struct link *link, struct link_recv *recv)
     if (!link->messages)
         self_part_recv(link, recv);
     list_remove(&recv->node);
-    bulk_burn_recv(link, recv);
+    incoming_burn(link, recv);
 }
 
-static void fail_send(struct link *link, struct list *node, tutti_result_t result)
+static void match_fail_send(struct link *link, struct list *node, tutti_result_t result)
 {
     struct link_send *send = list_entry(node, struct link_send, node);
     list_remove(node);
-    bulk_release_send(link, send);
+    outgoing_release(link, send);
     self_part_send(link, send);
     send->done(send, result);
-}
-
-static void fail_sends(struct link *link, struct list *head, tutti_result_t result)
-{
-    while (!list_empty(head))
-        fail_send(link, head->next, result);
 }
 
 void match_fail_all(struct link *link, tutti_result_t result)
 {
     struct list *node;
-    while ((node = tags_any(&link->waiting)))
-        fail_send(link, node, result);
-    fail_sends(link, &link->bulk, result);
-    if (!link->messages)
-        fail_sends(link, &link->domain->copies, result);
-    for (uint32_t id = 0; id < link->reading_size; id++)
-        if (link->reading[id]) {
-            struct link_send *send = link->reading[id];
-            list_remove(&send->node);
-            bulk_release_send(link, send);
-            send->done(send, result);
-        }
-    while ((node = tags_any(&link->posted)))
-        match_finish_recv(link, list_entry(node, struct link_recv, node), result);
-}
-
-/* Something of another call has come for the operation that `tag` belongs to. */
-static const struct unexpected *find_stray_on(const struct link *link, const struct wire_tag *tag, uint32_t signature)
-{
-    if (!link->early_of_operations)
-        return NULL;
-    tags_each(node, &link->arrived)
-    {
-        const struct unexpected *item = list_entry(node, struct unexpected, node);
-        if (same_operation(&item->head.tag, tag) && item->head.call.signature != signature)
-            return item;
-    }
-    return NULL;
-}
-
-/* From any peer: a rank in another call may send to others than its peers there. */
-static const struct unexpected *find_stray(const struct link *link, const struct wire_tag *tag, uint32_t signature)
-{
-    const struct unexpected *item = NULL;
-    if (tag->slice == WIRE_TAG_P2P)
-        return NULL;
-    for (struct list *node = link->domain->links.next; node != &link->domain->links && !item; node = node->next)
-        item = find_stray_on(list_entry(node, struct link, node), tag, signature);
-    return item;
-}
-
-/* Of the payload that an early message is, announces or asks for. */
-static size_t payload_length(const struct unexpected *item)
-{
-    struct wire_credit credit = {.length = item->length};
-    if (item->head.kind == WIRE_CREDIT)
-        memcpy(&credit, item->body, sizeof credit);
-    else if (item->head.kind == WIRE_ANNOUNCE)
-        memcpy(&credit.length, item->body, sizeof credit.length);
-    return credit.length;
-}
-
-static tutti_result_t stray(const struct wire_call *mine, size_t length, const struct unexpected *item)
-{
-    const struct wire_tag *tag = &item->head.tag;
-    return match_refuse(tag, mine, length, &item->head.call, payload_length(item),
-                        item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
-}
-
-static bool fail_a_strayed_recv(struct link *link)
-{
-    tags_each(node, &link->posted)
-    {
-        struct link_recv *recv = list_entry(node, struct link_recv, node);
-        const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
-        if (!item)
-            continue;
-        match_finish_recv(link, recv, stray(&recv->call, recv->length, item));
-        return true;
-    }
-    return false;
-}
-
-static bool fail_a_strayed_send(struct link *link)
-{
-    tags_each(node, &link->waiting)
-    {
-        struct link_send *send = list_entry(node, struct link_send, node);
-        const struct unexpected *item = find_stray(link, &send->tag, send->call.signature);
-        if (!item)
-            continue;
-        tutti_result_t result = stray(&send->call, send->length, item);
-        list_remove(&send->node);
-        bulk_release_send(link, send);
-        send->done(send, result);
-        return true;
-    }
-    return false;
-}
-
-/*
- * Two ranks in different calls may wait for messages that the other never sends. So a transfer that has waited long
- * asks whether what came instead, for the same operation, is of another call.
- */
-void match_look_for_strays(struct link *link, uint64_t now)
-{
-    if (now - link->looked < STRAYS_EVERY)
-        return;
-    link->looked = now;
-    while (fail_a_strayed_recv(link) || fail_a_strayed_send(link))
-        ; /* done() may change the lists: the search begins anew */
+    while ((node = tags_any(&link->match.waiting)))
+        match_fail_send(link, node, result);
+    while (!link->messages && !list_empty(&link->domain->copies))
+        match_fail_send(link, link->domain->copies.next, result);
+    outgoing_fail_all(link, result);
+    while ((node = tags_any(&link->match.posted)))
+        incoming_finish(link, list_entry(node, struct link_recv, node), result);
 }

@@ -3,7 +3,7 @@
  * Memory of payloads for transports whose hardware reads and writes it by itself (NCCLX section 4.2: the receiver tells
  * address and key, the sender writes there). What is not registered goes the other way: the peer's target() is asked.
  */
-#include "link/internal.h"
+#include "link/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,16 +4,16 @@
  * until it dies or a better one is there. On lanes that may lose bytes every message carries a sequence number and is
  * kept until the peer has acknowledged it.
  */
-#include "link/internal.h"
+#include "link/message.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ACKNOWLEDGE_EVERY 16
 
-static struct lane *control_lane(struct link *link)
+static struct lane *message_carrier(struct link *link)
 {
-    return link->control < 0 ? NULL : link->lane[link->control].lane;
+    return link->control < 0 ? NULL : link->lane[link->control].carrier;
 }
 
 static struct message *message_new(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -23,8 +23,8 @@ static struct message *message_new(struct link *link, const struct wire_message 
     if (!message)
         return NULL;
     message->length = prefix + sizeof *head + length;
-    message->sequence = ++link->next_sequence;
-    link->outgoing_bytes += message->length;
+    message->sequence = ++link->out.next_sequence;
+    link->out.bytes += message->length;
     memcpy(message->bytes + prefix, head, sizeof *head);
     if (length)
         memcpy(message->bytes + prefix + sizeof *head, body, length);
@@ -33,7 +33,7 @@ static struct message *message_new(struct link *link, const struct wire_message 
 
 static void message_free(struct link *link, struct message *message)
 {
-    link->outgoing_bytes -= message->length;
+    link->out.bytes -= message->length;
     list_remove(&message->node);
     free(message);
 }
@@ -42,9 +42,9 @@ static void message_free(struct link *link, struct message *message)
 static bool transmit(struct link *link, struct lane *lane, struct message *message)
 {
     if (!link->lossless) {
-        struct wire_sequence sequence = {message->sequence, link->received};
+        struct wire_sequence sequence = {message->sequence, link->out.received};
         memcpy(message->bytes, &sequence, sizeof sequence);
-        link->acked_to_peer = link->received;
+        link->out.acked_to_peer = link->out.received;
     }
     struct iovec part = {message->bytes, message->length};
     const struct transport_ops *ops = lane->ops; /* the link may be lost inside, and the lane closed */
@@ -61,28 +61,28 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
 void message_flush(struct link *link)
 {
     struct lane *lane;
-    if (link->flushing)
+    if (link->out.flushing)
         return;
-    link->flushing = true;
-    while (link->unsent != &link->outgoing && (lane = control_lane(link))) {
-        struct message *message = list_entry(link->unsent, struct message, node);
-        uint32_t resends = link->resends;
+    link->out.flushing = true;
+    while (link->out.unsent != &link->out.kept && (lane = message_carrier(link))) {
+        struct message *message = list_entry(link->out.unsent, struct message, node);
+        uint32_t resends = link->out.resends;
         bool taken = transmit(link, lane, message);
-        if (link->resends != resends)
+        if (link->out.resends != resends)
             continue;
         if (!taken)
             break;
-        link->unsent = link->unsent->next;
+        link->out.unsent = link->out.unsent->next;
         if (link->lossless)
             message_free(link, message);
     }
-    link->flushing = false;
+    link->out.flushing = false;
 }
 
 bool message_send_now(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
-    struct lane *lane = control_lane(link);
-    if (!link->lossless || !lane || link->unsent != &link->outgoing)
+    struct lane *lane = message_carrier(link);
+    if (!link->lossless || !lane || link->out.unsent != &link->out.kept)
         return false; /* with a lane it has started */
     struct iovec parts[2] = {{(void *)head, sizeof *head}, {(void *)body, length}};
     if (lane->ops->msg(lane, parts, length ? 2 : 1) != TUTTI_SUCCESS)
@@ -95,29 +95,29 @@ void message_send(struct link *link, const struct wire_message *head, const void
 {
     if (link->lost)
         return;
-    lanes_start(link);
+    link_start(link);
     if (message_send_now(link, head, body, length))
         return;
     if (link->lost) /* by the lane that failed just now */
         return;
     struct message *message = message_new(link, head, body, length);
     if (!message) {
-        lanes_lose(link, "no memory for a message");
+        link_lose(link, "no memory for a message");
         return;
     }
-    list_push(&link->outgoing, &message->node);
-    if (link->unsent == &link->outgoing)
-        link->unsent = &message->node;
+    list_push(&link->out.kept, &message->node);
+    if (link->out.unsent == &link->out.kept)
+        link->out.unsent = &message->node;
     message_flush(link);
 }
 
 bool message_say_on(struct link_lane *lane, unsigned kind, const void *body, size_t length)
 {
-    struct wire_sequence sequence = {0, lane->link->received};
+    struct wire_sequence sequence = {0, lane->link->out.received};
     struct wire_message head = {.kind = (uint8_t)kind};
     struct iovec parts[3] = {{&sequence, sizeof sequence}, {&head, sizeof head}, {(void *)body, length}};
     int first = lane->link->lossless, end = length ? 3 : 2;
-    return lane->lane && lane->ops->msg(lane->lane, parts + first, end - first) == TUTTI_SUCCESS;
+    return lane->carrier && lane->ops->msg(lane->carrier, parts + first, end - first) == TUTTI_SUCCESS;
 }
 
 bool message_send_on(struct link_lane *lane, unsigned kind)
@@ -127,17 +127,17 @@ bool message_send_on(struct link_lane *lane, unsigned kind)
 
 void message_acknowledge(struct link *link)
 {
-    if (link->lossless || link->control < 0 || link->acked_to_peer == link->received)
+    if (link->lossless || link->control < 0 || link->out.acked_to_peer == link->out.received)
         return;
-    uint64_t received = link->received;
+    uint64_t received = link->out.received;
     if (message_send_on(&link->lane[link->control], WIRE_ACK))
-        link->acked_to_peer = received; /* else the next tick tries again */
+        link->out.acked_to_peer = received; /* else the next tick tries again */
 }
 
 static void drop_acknowledged(struct link *link, uint64_t received)
 {
-    while (!list_empty(&link->outgoing) && link->outgoing.next != link->unsent) {
-        struct message *message = list_entry(link->outgoing.next, struct message, node);
+    while (!list_empty(&link->out.kept) && link->out.kept.next != link->out.unsent) {
+        struct message *message = list_entry(link->out.kept.next, struct message, node);
         if (message->sequence > received)
             return;
         message_free(link, message);
@@ -145,7 +145,7 @@ static void drop_acknowledged(struct link *link, uint64_t received)
 }
 
 /* Strips the sequence. False: the message is a repetition, or not for matching. */
-static bool admit(struct link *link, const unsigned char **bytes, size_t *length)
+static bool message_admit(struct link *link, const unsigned char **bytes, size_t *length)
 {
     struct wire_sequence sequence;
     if (*length < sizeof sequence)
@@ -156,40 +156,56 @@ static bool admit(struct link *link, const unsigned char **bytes, size_t *length
     *length -= sizeof sequence;
     if (sequence.sequence == 0)
         return true;
-    if (sequence.sequence != link->received + 1)
+    if (sequence.sequence != link->out.received + 1)
         return false;
-    link->received++;
+    link->out.received++;
     return true;
 }
 
-void message_received(struct link *link, struct link_lane *lane, const void *data, size_t length)
+bool message_received(struct link_lane *lane, const void **data, size_t *length, struct wire_message *head)
 {
-    const unsigned char *bytes = data;
-    struct wire_message head;
-    lanes_heard(lane);
+    struct link *link = lane->link;
+    const unsigned char *bytes = *data;
+    lane_heard(lane);
     trace_count(link->domain->trace, WIRE_COUNTER_MESSAGES_RECEIVED, 1);
-    link_count_received(lane, length);
-    if (!link->lossless && !admit(link, &bytes, &length))
-        return;
-    if (length < sizeof head)
-        return;
-    memcpy(&head, bytes, sizeof head);
-    match_dispatch(link, lane, &head, bytes + sizeof head, length - sizeof head);
-    if (link->received - link->acked_to_peer >= ACKNOWLEDGE_EVERY)
+    link_count_received(lane, *length);
+    if ((!link->lossless && !message_admit(link, &bytes, length)) || *length < sizeof *head)
+        return false;
+    memcpy(head, bytes, sizeof *head);
+    *data = bytes + sizeof *head;
+    *length -= sizeof *head;
+    return true;
+}
+
+void message_taken(struct link *link)
+{
+    if (link->out.received - link->out.acked_to_peer >= ACKNOWLEDGE_EVERY)
         message_acknowledge(link);
+}
+
+void message_announce(struct link *link, const struct link_send *send)
+{
+    uint64_t length = send->length;
+    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .call = send->call};
+    message_send(link, &head, &length, sizeof length);
+}
+
+bool message_all_heard(const struct link *link)
+{
+    return list_empty(&link->out.kept);
 }
 
 void message_resend(struct link *link)
 {
-    link->unsent = link->outgoing.next;
-    link->resends++;
+    link->out.unsent = link->out.kept.next;
+    link->out.resends++;
     message_flush(link);
 }
 
 void message_drop_all(struct link *link)
 {
-    while (!list_empty(&link->outgoing))
-        message_free(link, list_entry(link->outgoing.next, struct message, node));
-    link->unsent = &link->outgoing;
-    link->resends++;
+    while (!list_empty(&link->out.kept))
+        message_free(link, list_entry(link->out.kept.next, struct message, node));
+    link->out.unsent = &link->out.kept;
+    link->out.resends++;
 }

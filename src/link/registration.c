@@ -5,10 +5,8 @@
  * payload, for nobody would say when its pages go. Sources and targets are registered apart: no peer knows the key of a
  * source, and the key of a target ends at once when one of the payloads that go there is given up.
  */
-#include "link/internal.h"
+#include "link/registration.h"
 
-#include "base/clock.h"
-#include "base/error.h"
 #include "base/param.h"
 
 #include <errno.h>
@@ -31,7 +29,7 @@ static void registration_end(struct link_domain *domain, struct link_registratio
 }
 
 /* Nobody is to find it any more. */
-static void retire(struct link_domain *domain, struct link_registration *registration)
+void registration_retire(struct link_domain *domain, struct link_registration *registration)
 {
     registration->known = 0;
     if (!registration->users)
@@ -117,7 +115,7 @@ struct link_registration *registration_take(struct link_domain *domain, int tran
     if (!kept)
         range = (struct known){.base = data, .size = length};
     else if ((found = registration_find(domain, transport, range.id, target)) && !is_whole(found->memory)) {
-        retire(domain, found);
+        registration_retire(domain, found);
         found = NULL;
     }
     if (!found && !(found = registration_make(domain, transport, &range, target)))
@@ -132,28 +130,6 @@ void registration_drop(struct link_domain *domain, struct link_registration *reg
 {
     if (registration && --registration->users == 0 && !registration->known)
         registration_end(domain, registration);
-}
-
-/* The receives of a link that share the registration: their peer has its key. */
-static void tell_sharers(struct link *link, struct link_registration *registration)
-{
-    for (uint32_t slot = 0; slot < link->receiving_size; slot++) {
-        struct link_recv *recv = link->receiving[slot];
-        if (!recv || recv->memory != registration)
-            continue;
-        struct wire_message head = {.kind = WIRE_REVOKED, .slot = (uint16_t)slot};
-        recv->memory = NULL;
-        registration->users--;
-        message_send(link, &head, NULL, 0);
-    }
-}
-
-void registration_revoke(struct link_domain *domain, struct link_registration *registration)
-{
-    registration->users++;
-    list_each(node, &domain->links) tell_sharers(list_entry(node, struct link, node), registration);
-    registration->users--;
-    retire(domain, registration);
 }
 
 /* With TUTTI_REGISTER=pool all known memory is registered before it is used. */
@@ -179,7 +155,7 @@ static void on_bell(struct poll_source *source, uint32_t events)
     {
         struct link_registration *registration = list_entry(node, struct link_registration, node);
         if (registration->known && !known_lives(registration->known))
-            retire(domain, registration);
+            registration_retire(domain, registration);
     }
     if (param_int(PARAM_REGISTER) == REGISTER_POOL)
         fill_pool(domain);

@@ -4,7 +4,7 @@
  * that nobody waits long for the engine's lock. Sends that are being copied are in domain->copies, and their receives
  * nowhere.
  */
-#include "link/internal.h"
+#include "link/self.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ int self_poll(struct link_domain *domain)
 void self_part_send(struct link *link, struct link_send *send)
 {
     if (send->partner)
-        tags_add(&link->posted, &send->tag, &send->partner->node);
+        tags_add(&link->match.posted, &send->tag, &send->partner->node);
     send->partner = NULL;
 }
 
@@ -61,6 +61,6 @@ void self_part_recv(struct link *link, const struct link_recv *recv)
             continue;
         send->partner = NULL;
         list_remove(&send->node);
-        tags_add(&link->waiting, &send->tag, &send->node);
+        tags_add(&link->match.waiting, &send->tag, &send->node);
     }
 }

@@ -4,7 +4,7 @@
  * alone, so nobody knows how many are left: they are counted again after as many insertions as would fill the lists,
  * and the lists fitted to the count.
  */
-#include "link/internal.h"
+#include "link/tags.h"
 
 #include <stdlib.h>
 #include <string.h>

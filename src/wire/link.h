@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 enum wire_message_kind {
-    WIRE_EAGER = 1,    /* body: the whole payload */
-    WIRE_CREDIT,       /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or
-                          without */
-    WIRE_DONE,         /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
-    WIRE_ANNOUNCE,     /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
-    WIRE_ABORT,        /* communicator `tag.comm` has failed; body: struct wire_abort */
-    WIRE_LANE_DEAD,    /* lane `slot`, epoch `extra` is closed at my end: close yours */
-    WIRE_HAVE,         /* receiver, after LANE_DEAD: body: bitmap of the segments of `slot` that have arrived */
-    WIRE_LANE_DEAD_OK, /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
-    WIRE_ACK,          /* nothing but the acknowledgement in struct wire_sequence */
-    WIRE_PROBE,        /* answer on this lane, with these 8 bytes */
+    WIRE_EAGER = 1, /* body: the whole payload */
+    WIRE_CREDIT,    /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or
+                       without */
+    WIRE_DONE,      /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
+    WIRE_ANNOUNCE,  /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
+    WIRE_ABORT,     /* communicator `tag.comm` has failed; body: struct wire_abort */
+    WIRE_DOWN,      /* lane `slot`, epoch `extra` is closed at my end: close yours */
+    WIRE_HAVE,      /* receiver, after DOWN: body: bitmap of the segments of `slot` that have arrived */
+    WIRE_DOWN_OK,   /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
+    WIRE_ACK,       /* nothing but the acknowledgement in struct wire_sequence */
+    WIRE_PROBE,     /* answer on this lane, with these 8 bytes */
     WIRE_PROBE_ANSWER,
     WIRE_BYE,   /* this process leaves in good order */
     WIRE_HOLD,  /* too much has come that was not asked for: announce small payloads too, and wait for credits */

@@ -181,14 +181,14 @@ static void say(struct world *w)
 {
     unsigned char bytes[SCRIPT_SEGMENT];
     uint8_t how = byte(&w->in), what = byte(&w->in), kind = byte(&w->in) % KINDS;
-    struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1,
-                                     .received = what & 0x20 ? w->link->next_sequence : 0};
+    struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->out.received + 1,
+                                     .received = what & 0x20 ? w->link->out.next_sequence : 0};
     struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = kind, .call.signature = how & 0x40 ? 7 : 8};
     size_t skip = w->link->lossless ? 0 : sizeof sequence, used = skip + sizeof head;
     if (how & 0x80)
         head.tag.slice = 0;
     head.slot = what & 0x40 ? (uint16_t)number(&w->in) : what >> 2 & 3;
-    if (head.kind == WIRE_LANE_DEAD || head.kind == WIRE_LANE_DEAD_OK)
+    if (head.kind == WIRE_DOWN || head.kind == WIRE_DOWN_OK)
         head.tag.seq = what & 0x80 ? w->link->lane[head.slot % LANES].epoch : byte(&w->in);
     memcpy(bytes, &sequence, skip);
     memcpy(bytes + skip, &head, sizeof head);
@@ -297,7 +297,8 @@ static void check(const struct world *w)
     for (int i = 0; i < PAYLOADS; i++)
         if (w->payload[i] && (w->payload[i]->done > 1 || (link->lost && !w->payload[i]->done)))
             abort();
-    if (link->lost && (tags_any(&link->waiting) || !list_empty(&link->bulk) || !list_empty(&link->outgoing)))
+    if (link->lost &&
+        (tags_any(&link->match.waiting) || !list_empty(&link->puts.queue) || !list_empty(&link->out.kept)))
         abort();
 }
 
@@ -320,7 +321,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             script_dial(w.script, i, 0);
     script_get_link(w.script, 0);
     w.link = w.script->side[0].link;
-    w.link->most_early = 30000;
+    w.link->early.most = 30000;
     listen_to(w.script->side[0].domain);
     for (int i = 0; i < STEPS && w.in.left; i++) {
         step(&w);

@@ -327,6 +327,7 @@ def check(root):
     yield from check_cycles(root, every)
     yield from order.check_order(root)
     yield from order.check_circles(root)
+    yield from order.check_headers(root)
     yield from order.check_names(root)
     yield from check_tables(root, code)
     yield from check_documents(root)
@@ -363,6 +364,7 @@ PLANTED = [
       "src/low/a.c": HEAD + '#include "low/a.h"\nint a(void)\n{\n    return d();\n}\n'}, "a.c, d.c call one another"),
     ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/d.c": HEAD + "static int d;\n"}, "has no place for d.c"),
     ({"src/LAYERS": ROWS + "src/low/: a | gone\n"}, "gone.c, which is not there"),
+    ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/a.h": HEAD + "\n" * 151}, "one header a file"),
     ({"src/low/d.c": HEAD + "static int t(void)\n{\n    return 0;\n}\n",
       "src/high/d.c": HEAD + "static int t(void)\n{\n    return 1;\n}\n"}, "t() is a function of"),
     ({"src/low/long.c": LONG}, "more than 80"),

@@ -19,7 +19,13 @@ NOT_NAMES = {"__attribute__", "if", "for", "while", "switch", "return", "sizeof"
 WORD = re.compile(r"(?<![\w.])(?<!->)(?<!struct )[A-Za-z_]\w*\b")
 # A macro with arguments: its file, and what is in it.
 MACRO = re.compile(r"^#define (\w+)\([^)]*\)((?:[^\n]*\\\n)*[^\n]*)", re.M)
+UMBRELLA = 150  # lines of a header that most files of a folder include
 APART = re.compile(r".*(_test|_fuzz)$|.*_testing|failover_")  # tests, and what only they are made of
+
+
+def read(root, folder, name):
+    with open(os.path.join(root, folder, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def sources(root, folder):
@@ -29,8 +35,7 @@ def sources(root, folder):
     for name in sorted(os.listdir(where)):
         stem, ending = os.path.splitext(name)
         if ending == ".c" and not APART.match(stem):
-            with open(os.path.join(where, name), encoding="utf-8") as file:
-                found[stem] = OPAQUE.sub(" ", file.read())
+            found[stem] = OPAQUE.sub(" ", read(root, folder, name))
     return found
 
 
@@ -62,7 +67,7 @@ def calls(root, folder):
             owner[name].add(stem)
     used = collections.defaultdict(lambda: collections.defaultdict(set))
     for stem, text in texts.items():
-        own = {name for name, _ in functions(text)}
+        own = {name for name, _ in functions(text)} | set(TABLE.findall(text))
         words = set(WORD.findall(text))
         words |= {word for macro in words & set(inside) for word in inside[macro]}
         for word in words - own:
@@ -118,6 +123,17 @@ def check_circles(root):
             yield f"{folder}/: {', '.join(stem + '.c' for stem in sorted(circle))} call one another in a circle"
 
 
+def check_headers(root):
+    """No header for all: of a folder with an order, none of more than 150 lines that most of its files include."""
+    for folder in rows(root):
+        texts = [read(root, folder, stem + ".c") for stem in sources(root, folder)]
+        for name in sorted(name for name in os.listdir(os.path.join(root, folder)) if name.endswith(".h")):
+            users = sum(f'"{folder.removeprefix("src/")}/{name}"' in text for text in texts)
+            lines = read(root, folder, name).count("\n")
+            if lines > UMBRELLA and 2 * users > len(texts):
+                yield f"{folder}/{name}: {lines} lines, which {users} of {len(texts)} files include: one header a file"
+
+
 def check_names(root):
     """No name of a static function stands in two files of src. Others are alternatives of which one is built."""
     where = collections.defaultdict(set)
@@ -143,7 +159,7 @@ def main():
     if sys.argv[1:2] == ["--calls"]:
         return show(root, sys.argv[2])
     root = sys.argv[1] if len(sys.argv) > 1 else root
-    complaints = [*check_order(root), *check_circles(root), *check_names(root)]
+    complaints = [*check_order(root), *check_circles(root), *check_headers(root), *check_names(root)]
     print(*complaints, sep="\n", end="\n" if complaints else "")
     print(f"{len(complaints)} violations")
     return bool(complaints)

@@ -2,8 +2,7 @@
 /*
  * The GPU executor: the GPUs of one host that a communicator's ranks own, one each, and that write into one another's
  * memory. What a team is to host memory it is to device memory: it carries out collectives, in the order of CUDA
- * streams, and never makes a caller wait for a peer's work. docs/executor.md. Each file has a header for what it does;
- * this one has what it does it to.
+ * streams, and never makes a caller wait for a peer's work. docs/executor.md. Each file has a header of its own.
  */
 #ifndef TUTTI_EXECUTOR_GPU_GPU_H
 #define TUTTI_EXECUTOR_GPU_GPU_H

@@ -42,7 +42,7 @@ static void pass_drop(struct pass_lane *lane, struct pass_item *item)
     free(item);
 }
 
-static void lane_close(struct lane *base)
+static void pass_lane_close(struct lane *base)
 {
     struct pass_lane *lane = (struct pass_lane *)base;
     while (!list_empty(&lane->queue))
@@ -463,7 +463,7 @@ static void pass_fill(struct pass_table *table, const struct transport_ops *unde
     table->ops.lanes = pass_lanes;
     table->ops.nic = pass_nic;
     table->ops.lane_open = lane_open;
-    table->ops.lane_close = lane_close;
+    table->ops.lane_close = pass_lane_close;
     table->ops.msg = msg;
     table->ops.put = pass_put;
     table->ops.give_up = pass_give_up;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large payloads at the receiver's end: it hands out a slot and says where its buffer is (a credit), counts segments in
+ * a bitmap and says DONE. When a lane goes down it says which segments it HAS, after its end is closed.
+ */
+#include "link/incoming.h"
+
+#include "base/param.h"
+#include "base/reach.h"
+#include "link/flight.h"
+#include "link/memory.h"
+#include "link/message.h"
+#include "link/refuse.h"
+#include "link/segments.h"
+#include "link/slots.h"
+
+#include <stdlib.h>
+
+void incoming_credit(struct link *link, struct link_recv *recv)
+{
+    if (!reach_ends_writable(recv->data, recv->length)) {
+        incoming_finish(link, recv, refuse_target(recv));
+        return;
+    }
+    uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT);
+    while (segment_count(recv->length, segment) > MAX_SEGMENTS)
+        segment *= 2;
+    recv->segment = segment;
+    recv->segments = segment_count(recv->length, segment);
+    recv->arrived = 0;
+    recv->bitmap_few = 0;
+    recv->bitmap = recv->segments <= 64 ? &recv->bitmap_few : calloc((recv->segments + 63) / 64, sizeof *recv->bitmap);
+    uint32_t slot =
+        recv->bitmap ? slots_free((void ***)&link->takes.receiving, &link->takes.size, MAX_SLOTS) : MAX_SLOTS;
+    if (slot == MAX_SLOTS) {
+        link_lose(link, "no memory for a large receive");
+        return;
+    }
+    recv->slot = (uint16_t)slot;
+    recv->credited = true;
+    link->takes.receiving[slot] = recv;
+    link->takes.count++;
+    uint64_t lanes = link->domain->policy.credit(link->policy_state, recv->length);
+    struct {
+        struct wire_credit credit;
+        struct wire_remote memory;
+    } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
+    recv->memory = memory_offer(link, recv->data, recv->length, &body.memory);
+    struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
+    message_send(link, &head, &body, recv->memory ? sizeof body : sizeof body.credit);
+}
+
+void incoming_release(struct link *link, struct link_recv *recv)
+{
+    if (recv->credited && link->takes.receiving[recv->slot] == recv) {
+        link->takes.receiving[recv->slot] = NULL;
+        link->takes.count--;
+    }
+    recv->credited = false;
+    registration_drop(link->domain, recv->memory);
+    recv->memory = NULL;
+    if (recv->bitmap != &recv->bitmap_few)
+        free(recv->bitmap);
+    recv->bitmap = NULL;
+}
+
+/* The receives of a link that share the registration: their peer has its key. */
+static void incoming_tell_sharers(struct link *link, struct link_registration *registration)
+{
+    for (uint32_t slot = 0; slot < link->takes.size; slot++) {
+        struct link_recv *recv = link->takes.receiving[slot];
+        if (!recv || recv->memory != registration)
+            continue;
+        struct wire_message head = {.kind = WIRE_REVOKED, .slot = (uint16_t)slot};
+        recv->memory = NULL;
+        registration->users--;
+        message_send(link, &head, NULL, 0);
+    }
+}
+
+/* From here on no peer writes there: all receives that share it have lost it, and their peers are told. */
+static void incoming_revoke(struct link_domain *domain, struct link_registration *registration)
+{
+    registration->users++;
+    list_each(node, &domain->links) incoming_tell_sharers(list_entry(node, struct link, node), registration);
+    registration->users--;
+    registration_retire(domain, registration);
+}
+
+/* A segment may be on its way: the slot is never given out again, so that it lands nowhere. */
+void incoming_burn(struct link *link, struct link_recv *recv)
+{
+    static struct link_recv burnt; /* no segments: nothing matches it */
+    bool credited = recv->credited && link->takes.receiving[recv->slot] == recv;
+    if (recv->memory) {
+        lanes_close_direct(link); /* there nobody asks before the peer's segments land */
+        incoming_revoke(link->domain, recv->memory);
+    }
+    incoming_release(link, recv);
+    if (credited)
+        link->takes.receiving[recv->slot] = &burnt;
+}
+
+void incoming_finish(struct link *link, struct link_recv *recv, tutti_result_t result)
+{
+    list_remove(&recv->node);
+    if (result == TUTTI_SUCCESS)
+        incoming_release(link, recv);
+    else
+        incoming_burn(link, recv);
+    recv->done(recv, result);
+}
+
+static struct link_recv *incoming_of(struct link *link, uint32_t imm, uint64_t offset, size_t length)
+{
+    uint32_t slot = imm_slot(imm), index = imm_segment(imm);
+    struct link_recv *recv = slot < link->takes.size ? link->takes.receiving[slot] : NULL;
+    if (!recv || index >= recv->segments || recv->bitmap[index / 64] >> (index % 64) & 1)
+        return NULL;
+    uint64_t begin = recv->segment * index, size = segment_length(recv->length, recv->segment, index);
+    return offset >= begin && length <= size && offset - begin <= size - length ? recv : NULL;
+}
+
+void *incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = carrier->user;
+    struct link_recv *recv = incoming_of(lane->link, imm, offset, length);
+    return recv ? (char *)recv->data + offset : NULL;
+}
+
+void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = carrier->user;
+    struct link_recv *recv = incoming_of(lane->link, imm, offset, length);
+    if (recv)
+        incoming_finish(lane->link, recv, refuse_target(recv));
+}
+
+void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = carrier->user;
+    struct link *link = lane->link;
+    uint32_t slot = imm_slot(imm), index = imm_segment(imm);
+    struct link_recv *recv = slot < link->takes.size ? link->takes.receiving[slot] : NULL;
+    if (offset == TRANSPORT_NO_OFFSET && recv)
+        offset = recv->segment * index;
+    recv = incoming_of(link, imm, offset, length);
+    lane_heard(lane);
+    flight_arrived(lane, imm);
+    if (!recv || length != segment_length(recv->length, recv->segment, index))
+        return;
+    recv->bitmap[index / 64] |= 1ull << (index % 64);
+    link_count_received(lane, length);
+    if (++recv->arrived < recv->segments)
+        return;
+    list_remove(&recv->node);
+    incoming_release(link, recv);
+    flight_done(link, slot);
+    recv->done(recv, TUTTI_SUCCESS);
+}
+
+void incoming_say_have(struct link *link)
+{
+    for (uint32_t slot = 0; slot < link->takes.size; slot++) {
+        struct link_recv *recv = link->takes.receiving[slot];
+        if (!recv || !recv->arrived)
+            continue;
+        struct wire_message head = {.kind = WIRE_HAVE, .slot = (uint16_t)slot};
+        message_send(link, &head, recv->bitmap, (recv->segments + 63) / 64 * sizeof *recv->bitmap);
+    }
+}

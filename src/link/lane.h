@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A lane as a link has it: what it is for, whether it works, what is under way on it. */
+#ifndef TUTTI_LINK_LANE_H
+#define TUTTI_LINK_LANE_H
+
+#include "base/clock.h"
+#include "link/link.h"
+#include "trace/trace.h"
+
+#define LINK_FLIGHTS 128 /* segments under way on a lane, at most */
+
+enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DOWN };
+
+/* A segment under way. */
+struct flight {
+    uint64_t posted; /* ns */
+    uint64_t token, length;
+    uint32_t imm;
+    bool over; /* landed, or given up, while one before it has not */
+};
+
+/* flight.c's: what is under way on the lane, and what is said of what has landed. */
+struct lane_flights {
+    struct flight *at; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
+    uint64_t first, next;
+    uint32_t heard;  /* number of the peer's latest word about it */
+    uint32_t said;   /* and of ours that went over it, */
+    uint32_t latest; /* and of our latest one about it */
+};
+
+/* silence.c's. */
+struct lane_signs {
+    uint64_t heard;           /* last sign of life */
+    uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
+    uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
+};
+
+/* lanes.c's: how it goes down and comes up again. */
+struct lane_life {
+    bool unconfirmed; /* the peer has not yet said what arrived on the epoch that is down */
+    bool was_up;
+    uint32_t down_epoch; /* wire_epoch() */
+    uint32_t attempts;   /* of ours to connect it, so far */
+    uint32_t known;      /* epoch of the last one that the peer connected and we took */
+    uint64_t retry_at, backoff_ns;
+    uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
+    bool settling;              /* it has not yet */
+};
+
+struct link_lane {
+    struct link *link;
+    const struct transport_ops *ops; /* of the transport that the lane is of; NULL: there is no such lane */
+    struct transport *transport;
+    struct lane *carrier; /* the transport's; NULL unless connecting or up */
+    enum lane_state state;
+    uint16_t index;
+    uint32_t epoch; /* wire_epoch() */
+    uint32_t puts;  /* whose source is still read */
+    bool confirms;  /* TRANSPORT_CONFIRMS */
+    struct path_lane view;
+    struct trace_lane *trace; /* NULL: its segments are not recorded */
+    struct lane_flights flight;
+    struct lane_signs signs;
+    struct lane_life life;
+};
+
+/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
+static inline uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
+/* Into the black box. */
+void lane_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2);
+/* A sign of life came on it. */
+void lane_heard(struct link_lane *lane);
+/* Closes this end of it, and nothing else: see lane_down() in lanes.h. */
+void lane_close(struct link_lane *lane);
+/* Lanes have come or gone: which of the link's take segments. */
+void lanes_choose_usable(struct link *link);
+/* Closes the lanes on which the peer may write memory without asking, at once; they are down with the next tick. */
+void lanes_close_direct(struct link *link);
+
+#endif

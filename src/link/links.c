@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which links there are, and which lanes each is to have: over the best transport that reaches the peer, with what
+ * carries data alone next to one that carries messages, as the path policy wishes. */
+#include "link/links.h"
+
+#include "base/param.h"
+#include "link/early.h"
+
+#include <stdlib.h>
+
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
+{
+    list_each(node, &domain->links)
+    {
+        struct link *link = list_entry(node, struct link, node);
+        if (link->session == session && wire_same_process(link->peer.uuid, uuid))
+            return link;
+    }
+    return NULL;
+}
+
+static int links_nics(struct transport *transport, const struct transport_ops *ops, struct transport_nic out[LINK_NICS])
+{
+    int count = 0;
+    while (count < LINK_NICS && ops->nic(transport, (unsigned)count, &out[count]))
+        count++;
+    return count;
+}
+
+uint16_t links_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+{
+    struct link_domain *domain = context;
+    unsigned first = ops->caps & TRANSPORT_DATA && index >= LINK_DATA_LANE ? LINK_DATA_LANE : 0;
+    for (int i = 0; i < domain->transports; i++) {
+        if (domain->ops[i] != ops)
+            continue;
+        struct transport_nic nic[LINK_NICS];
+        const struct path_source lane = {.device = device,
+                                         .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
+                                         .place = index - first,
+                                         .words = index == LINK_WORDS_LANE};
+        return domain->policy.source(&lane);
+    }
+    return 0;
+}
+
+/* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */
+static bool links_plan_on(struct link *link, int transport, int first, int most)
+{
+    struct link_domain *domain = link->domain;
+    struct path_wish wishes[LINK_MAX_LANES];
+    struct transport_nic listed[LINK_NICS], nic[LINK_NICS];
+    struct path_question question = {
+        .peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
+    int likely = question.ops->lanes(domain->transport[transport], &link->peer);
+    question.distance = wire_distance(&domain->self, &link->peer);
+    question.likely = likely < most ? likely : most;
+    question.nics = links_nics(domain->transport[transport], question.ops, listed);
+    for (int i = 0; i < question.nics; i++) /* lanes go by their indexes, of which the first need not be 0 */
+        nic[i] = listed[(first + i) % question.nics];
+    question.nic = nic;
+    question.data = !first && link->planned[1] < 0;
+    int count = domain->policy.lanes(link->policy_state, &question, wishes);
+    for (int i = 0; i < count && i < most; i++) {
+        struct link_lane *lane = &link->lane[first + i];
+        lane->ops = question.ops;
+        lane->transport = domain->transport[transport];
+        lane->view.roles = wishes[i].roles;
+        if (link->lanes <= first + i)
+            link->lanes = first + i + 1;
+    }
+    return count >= 0;
+}
+
+/* Beside the lanes for data: a message that is put behind segments waits for all of them. */
+static void links_plan_words(struct link *link)
+{
+    struct link_domain *domain = link->domain;
+    struct link_lane *lane = &link->lane[LINK_WORDS_LANE];
+    if (!(domain->ops[link->planned[1]]->caps & TRANSPORT_MESSAGES) || link->lossless || lane->ops)
+        return;
+    lane->ops = domain->ops[link->planned[1]];
+    lane->transport = domain->transport[link->planned[1]];
+    lane->view.roles = PATH_CONTROL;
+    link->lanes = LINK_WORDS_LANE + 1;
+}
+
+void links_plan(struct link *link)
+{
+    bool data = link->planned[1] >= 0;
+    bool known = links_plan_on(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_WORDS_LANE);
+    known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_WORDS_LANE - LINK_DATA_LANE);
+    if (data && known)
+        links_plan_words(link);
+    link->life.unplanned = !known;
+    lanes_choose_usable(link);
+}
+
+/* Of those that carry messages, or, with `data`, of those that carry data alone. */
+static int links_best(const struct link_domain *domain, const struct wire_process *peer, bool data, int *cost)
+{
+    int best = -1;
+    for (int i = 0; i < domain->transports; i++) {
+        int here = domain->ops[i]->reach(domain->transport[i], peer);
+        if (here < 0 || !(domain->ops[i]->caps & TRANSPORT_DATA) == data || (best >= 0 && here >= *cost))
+            continue;
+        best = i;
+        *cost = here;
+    }
+    return best;
+}
+
+/* What carries the data of a link whose messages transport `messages` carries, at `cost`; -1: the same. */
+static int links_data(const struct link_domain *domain, const struct wire_process *peer, int cost)
+{
+    int here = 0, best = links_best(domain, peer, true, &here);
+    return best >= 0 && here < cost ? best : -1;
+}
+
+const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer)
+{
+    int cost = 0, index = links_best(domain, peer, false, &cost);
+    int data = index < 0 ? -1 : links_data(domain, peer, cost);
+    return index < 0 ? NULL : domain->ops[data < 0 ? index : data];
+}
+
+static void links_init_lists(struct link *link)
+{
+    list_init(&link->out.kept);
+    list_init(&link->words.telling);
+    list_init(&link->puts.queue);
+    link->out.unsent = &link->out.kept;
+    tags_of(&link->match.posted, struct link_recv, node, tag);
+    tags_of(&link->early.arrived, struct unexpected, node, head.tag);
+    tags_of(&link->match.waiting, struct link_send, node, tag);
+}
+
+/* What lanes of both transports take, for either may carry the next message. */
+static size_t links_eager(const struct transport_ops *ops, const struct transport_ops *data)
+{
+    bool both = data && data->caps & TRANSPORT_MESSAGES && data->max_msg < ops->max_msg;
+    size_t most = (both ? data : ops)->max_msg - sizeof(struct wire_message) - sizeof(struct wire_sequence);
+    size_t wanted = (size_t)param_int(PARAM_EAGER);
+    return wanted && wanted < most ? wanted : most;
+}
+
+static void links_choose(struct link *link, int index, int cost)
+{
+    struct link_domain *domain = link->domain;
+    int data = links_data(domain, &link->peer, cost);
+    link->messages = domain->ops[index];
+    link->lossless = link->messages->caps & TRANSPORT_LOSSLESS;
+    link->eager = links_eager(link->messages, data < 0 ? NULL : domain->ops[data]);
+    link->early.most = (size_t)param_int(PARAM_EARLY);
+    link->planned[0] = index;
+    link->planned[1] = data;
+    links_plan(link);
+}
+
+tutti_result_t links_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                          struct link **out)
+{
+    bool self = wire_same_process(peer->uuid, domain->self.uuid);
+    int cost = 0, index = self ? -1 : links_best(domain, peer, false, &cost);
+    if (!self && index < 0)
+        return error_set(
+            TUTTI_SYSTEM_ERROR,
+            "process %u cannot be reached: it is not on this host, or may not share memory (a seccomp profile "
+            "refuses memfd_create to one of the two), and TCP is off or has no address "
+            "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
+            peer->pid);
+    struct link *link = calloc(1, sizeof *link);
+    void *state = calloc(1, domain->policy.state_bytes + 1);
+    if (!link || !state) {
+        free(link);
+        free(state);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a link");
+    }
+    link->policy_state = state;
+    link->domain = domain;
+    link->peer = *peer;
+    link->session = session;
+    link->control = -1;
+    link->life.patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
+    links_init_lists(link);
+    for (int i = 0; i < LINK_MAX_LANES; i++) {
+        struct path_lane view = {.index = (uint16_t)i, .distance = wire_distance(&domain->self, peer)};
+        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view = view};
+    }
+    if (!self)
+        links_choose(link, index, cost);
+    list_push(&domain->links, &link->node);
+    *out = link;
+    return TUTTI_SUCCESS;
+}

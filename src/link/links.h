@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which links there are, and which lanes each is to have. */
+#ifndef TUTTI_LINK_LINKS_H
+#define TUTTI_LINK_LINKS_H
+
+#include "link/domain.h"
+
+/* Made, and not started. */
+tutti_result_t links_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                          struct link **out);
+/* Asks the policy which lanes there are to be. */
+void links_plan(struct link *link);
+/* Upcall of transports. */
+uint16_t links_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered memory of payloads, for lanes whose hardware stores puts by itself. */
+#ifndef TUTTI_LINK_MEMORY_H
+#define TUTTI_LINK_MEMORY_H
+
+#include "link/registration.h"
+
+struct link_memory {
+    struct link_registration *source;
+    struct wire_remote remote; /* no devices: it was revoked */
+};
+/* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. */
+struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out);
+/* The source of a send, if the credit came with memory. NULL: as above. */
+struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote);
+void memory_part(struct link *link, struct link_memory *memory);
+
+#endif

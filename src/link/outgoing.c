@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large payloads at the sender's end: with the receiver's credit the payload is cut into segments, and each is put on a
+ * lane that the path policy picks. When a lane goes down, what the receiver does not have is put again on other lanes.
+ */
+#include "link/outgoing.h"
+
+#include "base/param.h"
+#include "base/reach.h"
+#include "link/flight.h"
+#include "link/memory.h"
+#include "link/message.h"
+#include "link/refuse.h"
+#include "link/segments.h"
+#include "link/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void outgoing_release(struct link *link, struct link_send *send)
+{
+    if (send->credited) {
+        link->puts.reading[send->id] = NULL;
+        if (link->puts.sending[send->slot] == send)
+            link->puts.sending[send->slot] = NULL;
+    }
+    send->credited = false;
+    memory_part(link, send->memory);
+    send->memory = NULL;
+    if (send->lane_of != send->lane_of_few)
+        free(send->lane_of);
+    send->lane_of = NULL;
+}
+
+static void outgoing_finish(struct link *link, struct link_send *send, tutti_result_t result)
+{
+    list_remove(&send->node);
+    outgoing_release(link, send);
+    send->done(send, result);
+}
+
+static bool outgoing_enter(struct link *link, struct link_send *send)
+{
+    if (!slots_grow((void ***)&link->puts.sending, &link->puts.sending_size, send->slot) ||
+        link->puts.sending[send->slot])
+        return false;
+    uint32_t id = slots_free((void ***)&link->puts.reading, &link->puts.reading_size, MAX_IDS);
+    send->lane_of = send->segments <= sizeof send->lane_of_few ? send->lane_of_few : malloc(send->segments);
+    if (!send->lane_of || id == MAX_IDS)
+        return false;
+    memset(send->lane_of, SEGMENT_WAITS, send->segments);
+    send->id = (uint16_t)id;
+    link->puts.reading[id] = link->puts.sending[send->slot] = send;
+    send->credited = true;
+    return true;
+}
+
+void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
+                    const struct early_credit *early)
+{
+    const struct wire_credit *credit = &early->credit;
+    list_init(&send->node);
+    if (credit->length != send->length || head->call.signature != send->call.signature) {
+        message_announce(link, send); /* the receiver waits for it, and must find out too */
+        tutti_result_t result =
+            refuse_call(&send->tag, &send->call, send->length, &head->call, credit->length, send->tag.to);
+        send->done(send, result);
+        return;
+    }
+    send->segment = credit->segment;
+    send->wanted = (uint32_t)credit->lanes;
+    send->credit_since = early->since;
+    send->slot = head->slot;
+    send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
+    send->next = 0;
+    if (send->slot >= MAX_SLOTS || send->segments == 0 || send->segments > MAX_SEGMENTS ||
+        !outgoing_enter(link, send)) {
+        outgoing_release(link, send);
+        send->done(send,
+                   error_note(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
+                              send->length, send->tag.to));
+        return;
+    }
+    if (!reach_ends_readable(send->data, send->length)) {
+        outgoing_finish(link, send, refuse_source(send));
+        return;
+    }
+    send->memory = memory_meet(link, send, &early->memory);
+    list_push(&link->puts.queue, &send->node);
+    outgoing_pump(link);
+}
+
+/* Puts whose source may be read still. Where a lane needs it until the peer has it, as adapters do, these are what is
+ * under way, which is the policy's to say. */
+static uint32_t outgoing_queue(const struct link_lane *lane, const struct path_window *window)
+{
+    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
+    bool needed = lane->confirms || lane->ops->caps & TRANSPORT_DIRECT;
+    bool decided = needed && (window->segments || window->bytes);
+    return asked ? asked : decided ? LINK_FLIGHTS : lane->ops->window;
+}
+
+/* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
+static bool outgoing_has_room(const struct link *link, const struct link_lane *lane, size_t length)
+{
+    const struct path_lane *view = &lane->view;
+    struct path_window window = link->domain->policy.window(link->policy_state, view);
+    bool full = (window.segments && view->segments >= window.segments) ||
+                (window.bytes && view->segments && view->outstanding + length > window.bytes);
+    return !full && lane->puts < outgoing_queue(lane, &window) && lane->flight.next - lane->flight.first < LINK_FLIGHTS;
+}
+
+/* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the
+ * time to ask again. */
+static struct link_lane *outgoing_pick(struct link *link, const struct link_send *send, size_t length, uint64_t now)
+{
+    uint64_t left = send->length - send->segment * send->next;
+    const struct path_lane *lanes[LINK_MAX_LANES];
+    uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
+    uint32_t under_way = 0;
+    int count = 0, spare = -1;
+    for (; set; set &= set - 1) {
+        struct link_lane *lane = &link->lane[__builtin_ctz(set)];
+        lane->view.room = outgoing_has_room(link, lane, length);
+        under_way += lane->view.segments + lane->puts;
+        if (lane->view.room)
+            spare = count;
+        lanes[count++] = &lane->view;
+    }
+    if (spare < 0)
+        return NULL;
+    int position = link->domain->policy.pick(link->policy_state, lanes, count, length, left, now);
+    if (position < 0 || !lanes[position]->room)
+        position = under_way ? -1 : spare; /* nothing would end the wait */
+    return position < 0 ? NULL : &link->lane[lanes[position]->index];
+}
+
+static void outgoing_skip(struct link_send *send)
+{
+    while (send->next < send->segments && send->lane_of[send->next] != SEGMENT_WAITS)
+        send->next++;
+}
+
+/* A lane needs this segment's source no longer. */
+static void outgoing_read(struct link_send *send, uint32_t index)
+{
+    if (index >= send->segments || !segment_is_read(send->lane_of[index]))
+        return;
+    send->lane_of[index] &= (uint8_t)~SEGMENT_READ;
+    send->in_flight--;
+}
+
+void outgoing_give_up(struct link *link, struct link_send *send)
+{
+    for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
+        if (!segment_is_read(send->lane_of[i]))
+            continue;
+        struct link_lane *lane = &link->lane[segment_lane(send->lane_of[i])];
+        if (lane->carrier) /* else it was cut */
+            lane->ops->give_up(lane->carrier, token_of(send->id, i));
+        lane->puts -= lane->puts > 0;
+        flight_give_up(lane, token_of(send->id, i));
+        outgoing_read(send, i);
+    }
+}
+
+/* Puts the next segment of `send`. False: no lane has room. */
+static bool outgoing_put_next(struct link *link, struct link_send *send)
+{
+    uint32_t index = send->next;
+    uint64_t length = segment_length(send->length, send->segment, index);
+    uint64_t now = clock_ns();
+    struct link_lane *lane = outgoing_pick(link, send, length, now);
+    if (!lane)
+        return false;
+    struct put put = {.source = (const char *)send->data + send->segment * index,
+                      .length = length,
+                      .imm = imm_of(send->slot, index),
+                      .offset = send->segment * index,
+                      .whole = send->length,
+                      .token = token_of(send->id, index)};
+    bool direct = lane->ops->caps & TRANSPORT_DIRECT && lane->index != LINK_WORDS_LANE;
+    if (send->memory && send->memory->remote.devices && direct) {
+        put.remote = &send->memory->remote;
+        put.memory = send->memory->source->memory;
+    }
+    if (!flight_begin(lane, send, &put, now)) {
+        link_lose(link, "no memory for what is under way");
+        return false;
+    }
+    send->lane_of[index] = segment_put(lane->index, true);
+    send->in_flight++;
+    lane->puts++;
+    const struct transport_ops *ops = lane->ops;
+    tutti_result_t result = ops->put(lane->carrier, &put);
+    if (result == TUTTI_SUCCESS) {
+        link_count_sent(link, ops, WIRE_COUNTER_SEGMENTS_SENT, length);
+        return true;
+    }
+    /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its
+     * puts. */
+    if (result != TUTTI_REMOTE_ERROR && lane->puts) {
+        lane->puts--;
+        flight_give_up(lane, put.token);
+        outgoing_read(send, index);
+        send->lane_of[index] = SEGMENT_WAITS;
+    }
+    return false;
+}
+
+void outgoing_pump(struct link *link)
+{
+    if (link->puts.pumping) /* put() said from inside that it has read: the loop below goes on */
+        return;
+    link->puts.pumping = true;
+    while (!list_empty(&link->puts.queue)) {
+        struct link_send *send = list_entry(link->puts.queue.next, struct link_send, node);
+        outgoing_skip(send);
+        if (send->next == send->segments)
+            list_remove(&send->node); /* all on their way: kept in link->puts.sending until DONE */
+        else if (!outgoing_put_next(link, send))
+            break;
+    }
+    link->puts.pumping = false;
+}
+
+void outgoing_sent(struct lane *carrier, uint64_t token)
+{
+    struct link_lane *lane = carrier->user;
+    struct link *link = lane->link;
+    uint64_t id = token_id(token);
+    struct link_send *send = id < link->puts.reading_size ? link->puts.reading[id] : NULL;
+    uint64_t now = clock_ns();
+    if (lane->puts)
+        lane->puts--;
+    flight_sent(lane, token, now);
+    lane->signs.heard = now;
+    if (send)
+        outgoing_read(send, token_segment(token));
+    if (send && send->finished && !send->in_flight)
+        outgoing_finish(link, send, TUTTI_SUCCESS);
+    outgoing_pump(link);
+}
+
+void outgoing_unreadable(struct lane *carrier, uint64_t token)
+{
+    struct link_lane *lane = carrier->user;
+    struct link *link = lane->link;
+    uint64_t id = token_id(token);
+    struct link_send *send = id < link->puts.reading_size ? link->puts.reading[id] : NULL;
+    lane->puts -= lane->puts > 0;
+    flight_give_up(lane, token);
+    if (send) {
+        outgoing_read(send, token_segment(token));
+        outgoing_give_up(link, send);
+        outgoing_finish(link, send, send->finished ? TUTTI_SUCCESS : refuse_source(send));
+    }
+    outgoing_pump(link);
+}
+
+void outgoing_done(struct link *link, uint32_t slot, const void *words, size_t length)
+{
+    struct link_send *send = slot < link->puts.sending_size ? link->puts.sending[slot] : NULL;
+    flight_hear(link, words, length);
+    if (!send)
+        return;
+    flight_all_landed(link, slot);
+    link->puts.sending[slot] = NULL; /* a credit for another payload may follow while lanes still read this one */
+    list_remove(&send->node);
+    send->finished = true;
+    if (!send->in_flight)
+        outgoing_finish(link, send, TUTTI_SUCCESS);
+    outgoing_pump(link);
+}
+
+/* Puts that are under way with it fail, and so do their lanes; the rest asks. */
+void outgoing_revoked(struct link *link, uint32_t slot)
+{
+    struct link_send *send = slot < link->puts.sending_size ? link->puts.sending[slot] : NULL;
+    if (!send)
+        early_revoke(link, slot);
+    else if (send->memory)
+        send->memory->remote.devices = 0;
+}
+
+void outgoing_have(struct link *link, uint32_t slot, const void *bitmap, size_t length)
+{
+    struct link_send *send = slot < link->puts.sending_size ? link->puts.sending[slot] : NULL;
+    if (!send || length < (send->segments + 63) / 64 * sizeof(uint64_t))
+        return;
+    const unsigned char *bytes = bitmap;
+    for (uint32_t index = 0; index < send->segments; index++) {
+        uint64_t word;
+        memcpy(&word, bytes + index / 64 * sizeof word, sizeof word);
+        if (word >> (index % 64) & 1 && !segment_is_read(send->lane_of[index]))
+            send->lane_of[index] = SEGMENT_ARRIVED;
+    }
+}
+
+void outgoing_lane_gone(struct link *link, unsigned lane_index)
+{
+    link->lane[lane_index].puts = 0;
+    flight_drop_all(&link->lane[lane_index]);
+    for (uint32_t id = 0; id < link->puts.reading_size; id++) {
+        struct link_send *send = link->puts.reading[id];
+        if (!send)
+            continue;
+        for (uint32_t i = 0; i < send->segments; i++)
+            if (send->lane_of[i] == segment_put(lane_index, true))
+                outgoing_read(send, i);
+        if (send->finished && !send->in_flight)
+            outgoing_finish(link, send, TUTTI_SUCCESS);
+    }
+}
+
+void outgoing_put_again(struct link *link, unsigned lane_index)
+{
+    uint64_t segments = 0, bytes = 0;
+    for (uint32_t slot = 0; slot < link->puts.sending_size; slot++) {
+        struct link_send *send = link->puts.sending[slot];
+        if (!send)
+            continue;
+        bool any = false;
+        for (uint32_t i = 0; i < send->segments; i++)
+            if (send->lane_of[i] == segment_put(lane_index, false)) {
+                send->lane_of[i] = SEGMENT_WAITS;
+                segments++;
+                bytes += segment_length(send->length, send->segment, i);
+                any = true;
+            }
+        if (!any)
+            continue;
+        send->next = 0;
+        if (list_empty(&send->node))
+            list_push(&link->puts.queue, &send->node);
+    }
+    if (segments) {
+        trace_count(link->domain->trace, WIRE_COUNTER_SEGMENTS_REPEATED, segments);
+        lane_event(&link->lane[lane_index], WIRE_EVENT_REPEAT, segments, bytes);
+    }
+    outgoing_pump(link);
+}
+
+void outgoing_fail_all(struct link *link, tutti_result_t result)
+{
+    while (!list_empty(&link->puts.queue))
+        outgoing_finish(link, list_entry(link->puts.queue.next, struct link_send, node), result);
+    for (uint32_t id = 0; id < link->puts.reading_size; id++)
+        if (link->puts.reading[id])
+            outgoing_finish(link, link->puts.reading[id], result);
+}

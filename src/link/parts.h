@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link. Each part of it is of the file that its comment names; others ask that file. */
+#ifndef TUTTI_LINK_PARTS_H
+#define TUTTI_LINK_PARTS_H
+
+#include "link/lane.h"
+#include "link/tags.h"
+
+#define LINK_LANDED 32 /* words about landed segments that each message about them has, at most */
+
+/* message.c's. */
+struct link_messages {
+    uint64_t next_sequence, received, acked_to_peer;
+    struct list kept; /* sent but not acknowledged, then unsent ones */
+    size_t bytes;
+    struct list *unsent; /* first unsent one in kept, or &kept */
+    bool flushing;       /* message_flush() is at work */
+    uint32_t resends;    /* how often `unsent` was set back */
+};
+
+/* match.c's and strays.c's. */
+struct link_match {
+    struct tags posted, waiting; /* link_recv; link_send without a credit */
+    struct link_recv *expected;  /* by link_expect(); not posted */
+    uint64_t looked;             /* when strays were last looked for */
+};
+
+/* early.c's: what came before it was asked for. */
+struct link_early {
+    struct tags arrived; /* struct unexpected */
+    size_t bytes, most;
+    size_t of_operations; /* how many of arrived are of collectives */
+    bool held, holding;   /* small payloads too wait until they are asked for: here, at the peer */
+};
+
+/* outgoing.c's. */
+struct link_puts {
+    struct list queue;          /* link_send with segments to put */
+    struct link_send **sending; /* by the peer's slot, until DONE */
+    struct link_send **reading; /* by our id, until no lane reads the source */
+    uint32_t sending_size, reading_size;
+    bool pumping; /* outgoing_pump() is at work */
+};
+
+/* incoming.c's. */
+struct link_takes {
+    struct link_recv **receiving; /* by slot */
+    uint32_t size, count;
+};
+
+/* How the peer's clock differs from ours, from its words: see flight.c. */
+struct peer_clock {
+    int64_t least, before; /* ns: of this span, of the one before */
+    uint64_t since;        /* when this span began; 0: nothing was heard */
+};
+
+/* flight.c's: what the peer is told of what has landed. */
+struct link_words {
+    struct peer_clock clock;
+    struct list telling;                    /* in domain->telling, if any is unsaid */
+    struct wire_landed landed[LINK_LANDED]; /* the latest, the latest about each lane among them; the next one at
+                                               next % LINK_LANDED */
+    uint64_t next;
+    uint32_t unsaid;
+    uint64_t said; /* when a word was said last */
+};
+
+/* silence.c's. */
+struct link_signs {
+    uint64_t heard;
+    uint64_t asked;       /* since when link_silence() has asked in vain; 0: it has not */
+    uint64_t moves_asked; /* when lanes were last asked whether anything moves */
+    uint64_t asked_on;    /* the lane and epoch on which the question went; 0: none yet */
+};
+
+/* lanes.c's. */
+struct link_life {
+    bool bye;            /* the peer said goodbye */
+    bool cut;            /* lanes were closed by lanes_close_direct() since the last tick */
+    bool unplanned;      /* started, and the policy has not said yet which lanes to open */
+    char obstacle[200];  /* to the lane that failed to come up last */
+    uint64_t down_since; /* since when no lane for messages is up; 0: one is */
+    int refusals;        /* connections for messages refused since a lane was up */
+    uint64_t patience;   /* ns without a lane for messages after which it is lost */
+};
+
+struct link {
+    struct list node; /* in domain->links */
+    struct link_domain *domain;
+    struct wire_process peer;
+    uint64_t session;                     /* wire_session() */
+    const struct transport_ops *messages; /* of the lanes that carry messages, or stand in for those that carry data and
+                                             messages (TRANSPORT_MESSAGES); NULL: the peer is this process itself */
+    int lanes;                            /* indexes in use are below; not all need be in use */
+    struct link_lane lane[LINK_MAX_LANES];
+    int planned[2]; /* the domain's transports for messages and, or -1, for data alone */
+    void *policy_state;
+    uint32_t usable; /* lanes that take segments, with or without room, as bits */
+    int control;     /* index of the lane that carries messages, -1: none of those that can is up */
+    bool lossless, started, lost;
+    char reason[480]; /* why it is lost */
+    size_t eager;
+    struct link_messages out;
+    struct link_match match;
+    struct link_early early;
+    struct link_puts puts;
+    struct link_takes takes;
+    struct link_words words;
+    struct link_signs signs;
+    struct link_life life;
+};
+
+#endif

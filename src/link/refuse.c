@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The errors of payloads that are refused, for the two ends do not fit or memory is not what the call says. */
+#include "link/refuse.h"
+
+#include "base/error.h"
+#include "base/reach.h"
+
+#include <stdio.h>
+
+tutti_result_t refuse_call(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
+                           const struct wire_call *theirs, size_t their_length, uint32_t their_rank)
+{
+    char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
+    if (mine->signature == theirs->signature)
+        snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
+    return error_note(TUTTI_INVALID_USAGE,
+                      "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
+                      tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
+                      their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
+                      tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
+}
+
+/* The caller's memory is not what the call says: neither the peer's fault nor the lane's. */
+static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wire_call *call, bool sends,
+                                    const void *data, size_t length)
+{
+    char text[WIRE_CALL_TEXT];
+    const void *at = sends ? reach_unreadable(data, length) : reach_unwritable(data, length);
+    return error_note(TUTTI_INVALID_ARGUMENT,
+                      "rank %u gave memory that cannot be %s for %s: address %p, in %zu bytes from %p %s rank %u; the "
+                      "page is protected or not mapped, or its file is too short",
+                      sends ? tag->from : tag->to, sends ? "read" : "written", wire_call_text(*call, text, sizeof text),
+                      at ? at : data, length, data, sends ? "to" : "for what comes from", sends ? tag->to : tag->from);
+}
+
+tutti_result_t refuse_source(const struct link_send *send)
+{
+    return refuse_memory(&send->tag, &send->call, true, send->data, send->length);
+}
+
+tutti_result_t refuse_target(const struct link_recv *recv)
+{
+    return refuse_memory(&recv->tag, &recv->call, false, recv->data, recv->length);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signs of life. */
+#ifndef TUTTI_LINK_SILENCE_H
+#define TUTTI_LINK_SILENCE_H
+
+#include "link/domain.h"
+
+/* Asks a lane that has been silent for long for an answer. False: none came, and nothing moves, so it is given up;
+ * error_last() says so. */
+bool silence_probe(struct link_lane *lane, uint64_t now);
+
+#endif
