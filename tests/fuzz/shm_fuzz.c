@@ -5,7 +5,7 @@
  */
 #include "base/random.h"
 #include "transport/shm/region.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/packet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +157,7 @@ static size_t command(const uint8_t *data, size_t size)
         take = take < sizeof notice - 4 ? take : sizeof notice - 4;
         memcpy((char *)&notice + 4, data + 1, take);
         notice.type %= 6;
-        shm_control_send(lane->source.fd, &notice, sizeof notice, NULL, 0);
+        shm_packet_send(lane->source.fd, &notice, sizeof notice, NULL, 0);
         return 1 + take;
     case 4: /* the good side sends meanwhile */
         if (data[0] & 64)

@@ -5,7 +5,7 @@
  * difference.
  */
 #include "base/random.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/lane.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets on a lane's socket: the welcome, descriptors, and the news that the peer has gone. */
+/* Packets that come on the socket of a lane: the welcome, descriptors, news of regions. */
 #include "base/error.h"
 #include "base/log.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/control.h"
+#include "transport/shm/packet.h"
+#include "transport/shm/peer.h"
+#include "transport/shm/share.h"
+#include "transport/shm/watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,26 +14,6 @@
 #include <unistd.h>
 
 #define TURN 256 /* packets of one lane before others have their turn */
-
-bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, int count)
-{
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * ACCEPTOR_FDS)];
-    } control;
-    struct iovec part = {(void *)bytes, size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    size_t length = sizeof(int) * (size_t)count;
-    if (count) {
-        memset(&control, 0, sizeof control);
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(length);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(length)};
-        memcpy(CMSG_DATA(header), fds, length);
-    }
-    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
-}
 
 static void close_fds(int fds[ACCEPTOR_FDS])
 {
@@ -104,34 +88,25 @@ static void shm_control_handle(struct shm_lane *lane, const struct shm_notice *n
     }
 }
 
-/* The peer has closed its end: what it had sent before still counts. */
-static void shm_control_end(struct shm_lane *lane, int error)
-{
-    unsigned turns = lane->shape.slots;
-    while (lane->base.up && turns-- && !carrier_dead(&lane->base) && shm_receive(lane))
-        ;
-    shm_fail(lane, lane->base.up ? "the peer has closed the lane or died" : "the peer did not take our greeting",
-             error);
-}
-
-void shm_control_drain(struct shm_lane *lane, bool inside)
+bool shm_control_drain(struct shm_lane *lane)
 {
     for (int i = 0; i < TURN && !carrier_dead(&lane->base); i++) {
         struct shm_notice notice;
         int fds[ACCEPTOR_FDS] = {-1, -1, -1};
         ssize_t got = acceptor_receive(lane->source.fd, &notice, sizeof notice, fds);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
+        int error = got < 0 ? errno : 0;
+        if (error == EAGAIN || error == EINTR)
+            return true;
         if (got == (ssize_t)sizeof notice)
             shm_control_handle(lane, &notice, fds);
         else if (got > 0)
             shm_fail(lane, "the peer sent a packet that is none", 0);
-        else if (!inside)
-            shm_control_end(lane, got < 0 ? errno : 0);
         close_fds(fds);
+        errno = error;
         if (got <= 0)
-            return;
+            return false;
     }
+    return true;
 }
 
 void shm_fetch_shared(struct shm_lane *lane)
@@ -140,7 +115,7 @@ void shm_fetch_shared(struct shm_lane *lane)
     for (struct list *node = head->next; node != head && !carrier_dead(&lane->base);) {
         struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
         node = node->next;
-        shm_control_drain(sibling, true);
+        shm_control_drain(sibling);
     }
 }
 
@@ -158,7 +133,7 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
     struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_SHARE, .key = key};
     if (carrier_dead(&lane->base) || !lane->base.up)
         return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is not up", lane->index);
-    if (lane->welcome_due || !shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
+    if (lane->welcome_due || !shm_packet_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
         if (!lane->welcome_due && !passes(errno))
             return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
         lane->wants_room = 1;

@@ -5,7 +5,14 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/param.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/control.h"
+#include "transport/shm/lane.h"
+#include "transport/shm/packet.h"
+#include "transport/shm/peer.h"
+#include "transport/shm/receive.h"
+#include "transport/shm/share.h"
+#include "transport/shm/watch.h"
+#include "transport/shm/window.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,32 +21,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void shm_lane_silence(struct shm_lane *lane)
-{
-    struct shm_transport *shm = shm_of(lane);
-    transport_timer_clear(&shm->base, &lane->deadline);
-    shm_watch_remove(lane);
-    list_remove(&lane->active);
-    if (lane->source.fd >= 0)
-        poller_remove(shm->base.inner, &lane->source);
-}
-
-tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
-{
-    shm_lane_silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index,
-                        what, error ? ": " : "", error ? strerror(error) : "");
-}
-
 static void shm_lane_deadline_passed(struct transport_timer *timer)
 {
     shm_fail(container_of(timer, struct shm_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
+/* The peer has closed its end: what it had sent before still counts. */
+static void shm_lane_end(struct shm_lane *lane, int error)
+{
+    unsigned turns = lane->shape.slots;
+    while (lane->base.up && turns-- && !carrier_dead(&lane->base) && shm_receive(lane))
+        ;
+    shm_fail(lane, lane->base.up ? "the peer has closed the lane or died" : "the peer did not take our greeting",
+             error);
+}
+
 static void shm_lane_lane_ready(struct poll_source *source, uint32_t events)
 {
+    struct shm_lane *lane = container_of(source, struct shm_lane, source);
     (void)events;
-    shm_control_drain(container_of(source, struct shm_lane, source), false);
+    if (!shm_control_drain(lane))
+        shm_lane_end(lane, errno);
 }
 
 static struct shm_lane *shm_lane_lane_new(struct transport *transport, void *user, uint16_t index)
@@ -128,7 +130,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         shm_fail(lane, "cannot connect", errno);
     else if (!same_user(lane->source.fd))
         shm_fail(lane, "another user listens at the peer's address", 0);
-    else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, ACCEPTOR_FDS))
+    else if (!shm_packet_send(lane->source.fd, &hello, sizeof hello, fds, ACCEPTOR_FDS))
         shm_fail(lane, "cannot send the greeting", errno);
     else if (poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
         shm_fail(lane, "cannot watch the socket", ENOSPC);
@@ -172,7 +174,12 @@ void shm_lane_close(struct lane *base)
 void shm_lane_reap(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
-    shm_peer_leave(lane);
+    const struct shm_transport *shm = shm_of(lane);
+    struct shm_peer *last = shm_peer_leave(lane);
+    if (last) {
+        shm_peer_forget_regions(last, shm);
+        shm_peer_end(last);
+    }
     shm_window_close(lane);
     memory_unmap(lane->memory, ring_pair_size(&lane->shape));
     if (lane->source.fd >= 0)
@@ -192,7 +199,7 @@ static bool send_welcome(struct shm_transport *shm, int fd)
     struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_WELCOME, .key = word.address, .size = word.value};
     int fds[2] = {shm->page_fd, shm->bell.fd};
     memcpy(notice.uuid, shm->base.self->uuid, sizeof notice.uuid);
-    return shm_control_send(fd, &notice, sizeof notice, fds, 2);
+    return shm_packet_send(fd, &notice, sizeof notice, fds, 2);
 }
 
 /* The page and bell become the peer's; the rest is the caller's. */
@@ -231,7 +238,7 @@ static void shm_lane_introduce(struct shm_lane *lane, const struct wire_hello *h
         return;
     lane->welcome_due = false;
     if (!taken) {
-        shm_control_send(lane->source.fd, &decline, sizeof decline, NULL, 0);
+        shm_packet_send(lane->source.fd, &decline, sizeof decline, NULL, 0);
         shm_lane_close(&lane->base.lane);
     } else if (!send_welcome(shm, lane->source.fd)) {
         shm_fail(lane, "cannot send the welcome", errno);

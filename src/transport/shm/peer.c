@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/param.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,16 +70,18 @@ struct shm_peer *shm_peer_join(struct shm_lane *lane, const uint8_t *uuid, pid_t
     return peer;
 }
 
-void shm_peer_leave(struct shm_lane *lane)
+struct shm_peer *shm_peer_leave(struct shm_lane *lane)
 {
     struct shm_peer *peer = lane->peer;
     if (!peer)
-        return;
+        return NULL;
     list_remove(&lane->of_peer);
     lane->peer = NULL;
-    if (!list_empty(&peer->lanes))
-        return;
-    shm_peer_forget_regions(peer, shm_of(lane));
+    return list_empty(&peer->lanes) ? peer : NULL;
+}
+
+void shm_peer_end(struct shm_peer *peer)
+{
     list_remove(&peer->node);
     memory_unmap(peer->page, SHM_PAGE);
     close(peer->bell);
@@ -103,6 +105,11 @@ void shm_peer_try_attach(struct shm_peer *peer, struct attach_word word)
     peer->attaches = attach_works(&peer->attach);
     if (!peer->attaches)
         log_info("no cross-memory attach to process %d: %s", (int)peer->attach.pid, strerror(errno));
+}
+
+void shm_tell_attach(struct shm_lane *lane)
+{
+    atomic_store_explicit(&lane->in.control->attaches, lane->peer->attaches, memory_order_relaxed);
 }
 
 int shm_peer_socket(const struct shm_peer *peer)

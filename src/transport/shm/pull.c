@@ -9,7 +9,10 @@
 #include "base/param.h"
 #include "base/reach.h"
 #include "transport/shm/region.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/pull.h"
+#include "transport/shm/peer.h"
+#include "transport/shm/share.h"
+#include "transport/shm/watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,11 +32,6 @@ void shm_choose(struct shm_lane *lane, struct shm_put *put)
     put->address = (uintptr_t)what->source;
     put->pull = !lane->shuns_attach && what->length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN) &&
                 param_int(PARAM_SHM_CMA) && atomic_load_explicit(&lane->out.control->attaches, memory_order_relaxed);
-}
-
-void shm_tell_attach(struct shm_lane *lane)
-{
-    atomic_store_explicit(&lane->in.control->attaches, lane->peer->attaches, memory_order_relaxed);
 }
 
 /* The system cannot read there, or write here. If it is here the owner is told, and what it does not want any more is

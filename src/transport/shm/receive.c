@@ -2,7 +2,10 @@
 /* Receiving on a shared-memory lane. What a slot says is copied once, then checked; a message is its owner's to copy.
  */
 #include "base/copy.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/control.h"
+#include "transport/shm/pull.h"
+#include "transport/shm/receive.h"
+#include "transport/shm/watch.h"
 
 #include <string.h>
 

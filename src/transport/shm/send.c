@@ -2,7 +2,10 @@
 /* Sending on a shared-memory lane: messages at once or not at all; puts piece by piece, in the order they came. */
 #include "base/error.h"
 #include "base/reach.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/pull.h"
+#include "transport/shm/send.h"
+#include "transport/shm/watch.h"
+#include "transport/shm/window.h"
 
 #include <string.h>
 
@@ -18,14 +21,6 @@ static unsigned waiting(const struct shm_lane *lane)
 static struct shm_put *entry_at(struct shm_lane *lane, unsigned position)
 {
     return &lane->queue[(lane->first + position) % SHM_QUEUE];
-}
-
-void shm_activate(struct shm_lane *lane)
-{
-    if (list_empty(&lane->active))
-        list_push(&shm_of(lane)->active, &lane->active);
-    if (shm_of(lane)->base.armed)
-        poller_wake(shm_of(lane)->base.inner); /* someone else sleeps: it goes on with this lane */
 }
 
 static tutti_result_t shm_send_refuse(struct shm_lane *lane, size_t size)

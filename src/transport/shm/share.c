@@ -4,7 +4,9 @@
  * says when it has mapped one. What a full socket does not take is said again.
  */
 #include "transport/shm/region.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/packet.h"
+#include "transport/shm/peer.h"
+#include "transport/shm/share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 
 static bool shm_share_say(struct shm_transport *shm, int socket, const struct shm_notice *notice, int fd)
 {
-    bool said = shm_control_send(socket, notice, sizeof *notice, &fd, fd >= 0);
+    bool said = shm_packet_send(socket, notice, sizeof *notice, &fd, fd >= 0);
     if (!said && list_empty(&shm->again.node))
         transport_timer_set(&shm->base, &shm->again, AGAIN_MS);
     return said;

@@ -6,7 +6,14 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/param.h"
+#include "transport/shm/control.h"
+#include "transport/shm/lane.h"
+#include "transport/shm/packet.h"
 #include "transport/shm/region.h"
+#include "transport/shm/send.h"
+#include "transport/shm/share.h"
+#include "transport/shm/turn.h"
+#include "transport/shm/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,19 +29,6 @@
 #define BACKLOG    4096
 #define LOOK_EVERY 256          /* polls */
 #define LEAST_ROOM (1ull << 30) /* bytes of /dev/shm, where memory comes from there: lanes and collectives take it */
-
-socklen_t shm_name(const uint8_t *uuid, bool abstract, struct sockaddr_un *out)
-{
-    char hex[2 * WIRE_UUID_BYTES + 1];
-    for (int i = 0; i < WIRE_UUID_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
-    memset(out, 0, sizeof *out);
-    out->sun_family = AF_UNIX;
-    int length = snprintf(out->sun_path, sizeof out->sun_path, abstract ? "@tutti-%s" : "/dev/shm/tutti-%s", hex);
-    if (abstract)
-        out->sun_path[0] = 0;
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length + !abstract);
-}
 
 static bool bind_name(struct shm_transport *shm, int fd, const uint8_t *uuid)
 {
@@ -193,7 +187,7 @@ static int shm_poll(struct transport *transport)
     if (transport->depth)
         return 0;
     transport_enter(transport);
-    int done = shm_watch_poll(shm) + progress_active(shm);
+    int done = shm_turn_poll(shm) + progress_active(shm);
     if (++transport->idle_polls >= LOOK_EVERY) {
         shm_tell_frees(shm);
         done += transport_look(transport);

@@ -9,9 +9,8 @@
 
 #include "transport/common.h"
 #include "transport/acceptor.h"
-#include "transport/shm/attach.h"
 #include "transport/shm/import.h"
-#include "transport/shm/ring.h"
+#include "transport/shm/protocol.h"
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -20,34 +19,6 @@
 #define SHM_MAX_MSG (131072 + 64) /* a payload of 128 KiB and what the link puts before it */
 #define SHM_QUEUE   32            /* unfinished puts of one lane */
 #define SHM_TURN    (1 << 20)     /* bytes put before others have their turn */
-
-/* The first packet of whoever connects; with it the lane's memory, its page and its bell. */
-struct shm_hello {
-    struct wire_hello hello;
-    struct ring_shape shape;
-    struct attach_word word; /* of the sender */
-};
-_Static_assert(sizeof(struct shm_hello) == 440, "shm_hello is part of the protocol");
-
-enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE, SHM_MAPPED };
-
-/* Any later packet. A welcome answers a hello, or a decline does: not now. A welcome brings page and bell, a share or
- * region its descriptor. */
-struct shm_notice {
-    uint32_t magic;                /* SHM_MAGIC */
-    uint32_t type;                 /* enum shm_notice_type */
-    uint64_t key;                  /* of a share; id of a region; address of a welcome's attach_word */
-    uint64_t size;                 /* of a region; value of a welcome's attach_word */
-    uint8_t uuid[WIRE_UUID_BYTES]; /* of the sender of a welcome */
-};
-#define SHM_MAGIC 0x53545455u /* "UTTS" */
-_Static_assert(sizeof(struct shm_notice) == 40, "shm_notice is part of the protocol");
-
-/* The page that a process shows to all its peers. */
-struct shm_page {
-    _Alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* ring the bell after a store */
-};
-#define SHM_PAGE 4096
 
 /* A process that we have lanes to. */
 struct shm_peer {
@@ -141,87 +112,7 @@ struct shm_lane {
 };
 #define NO_WATCH (~0u)
 
-/* lane.c */
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
-                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
-void shm_lane_close(struct lane *lane);
-void shm_lane_reap(struct lane *lane);
-void shm_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
-tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error);
-
-/* watch.c */
-bool shm_watch_add(struct shm_lane *lane);
-void shm_watch_remove(struct shm_lane *lane);
-/* Receives on the lanes whose slot has come. */
-int shm_watch_poll(struct shm_transport *shm);
-bool shm_watch_news(const struct shm_transport *shm);
-
-/* control.c: packets on the socket */
-/* Reads what came on all sockets of the peer, from inside a slot's handling. */
-void shm_fetch_shared(struct shm_lane *lane);
-bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, int count);
-/* Reads packets until there is none. `inside` a slot's handling, the end of the socket is left for later. */
-void shm_control_drain(struct shm_lane *lane, bool inside);
-tutti_result_t shm_share(struct lane *lane, uint64_t key, int fd);
-
-/* peer.c */
-struct shm_peer *shm_peer_join(struct shm_lane *lane, const uint8_t *uuid, pid_t pid, int page_fd, int bell);
-void shm_peer_leave(struct shm_lane *lane);
-void shm_peer_try_attach(struct shm_peer *peer, struct attach_word word);
-/* The lane whose socket carries what concerns the peer as a whole; -1: none. */
-int shm_peer_socket(const struct shm_peer *peer);
-
-/* share.c: regions of this process and of peers */
-/* Tells the peer of regions that it does not know, and of those of its own that are mapped here. */
-void shm_announce(struct shm_transport *shm, struct shm_peer *peer);
-/* Tells peers which regions are freed. */
-void shm_tell_frees(struct shm_transport *shm);
-/* What a full socket did not take is said again. */
-void shm_say_again(struct transport_timer *again);
-void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd);
-void shm_peer_drop(struct shm_peer *peer, uint32_t id);
-void shm_peer_maps(struct shm_peer *peer, uint32_t id);
-/* The peer's end: nothing of it is mapped any more, nor of ours there. */
-void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *shm);
-/* In the peer's region; NULL if it is not mapped here or does not hold [from, from + length). */
-const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length);
-/* Has the peer our region mapped? Else it is told of it. */
-bool shm_peer_has(struct shm_lane *lane, uint32_t region);
-void shm_announce_region(struct transport *transport, const void *address);
-
-/* send.c */
-tutti_result_t shm_msg(struct lane *lane, const struct iovec *parts, int count);
-tutti_result_t shm_put(struct lane *lane, const struct put *put);
-void shm_give_up(struct lane *lane, uint64_t token);
-/* Goes on with puts, and tells the owner of room. Returns how much was done. */
-int shm_progress(struct shm_lane *lane);
-/* Could shm_progress do something? */
-bool shm_can_progress(struct shm_lane *lane);
-void shm_activate(struct shm_lane *lane);
-
-/* window.c: how much memory a direction of a lane uses */
-/* What ring_reserve() gives; if that is nothing, asks for what will do later. */
-void *shm_reserve(struct shm_lane *lane, size_t size);
-/* Bulk comes: as wide a window as can be had, for a ring that is small bounces between two caches. */
-void shm_widen(struct shm_lane *lane);
-/* A message of this size can never go in the window as it is, and nothing has been done about that yet. */
-bool shm_window_short(const struct shm_lane *lane, size_t size);
-/* The lane's memory is mapped; it is about to be unmapped. */
-void shm_window_open(struct shm_lane *lane);
-void shm_window_close(struct shm_lane *lane);
-
-/* pull.c */
-/* Decides how a put is done. */
-void shm_choose(struct shm_lane *lane, struct shm_put *put);
-/* Tells the peer whether we can read its memory. */
-void shm_tell_attach(struct shm_lane *lane);
-/* Reads the next bytes of a put where they lie. True: it is done with. */
-bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull);
-
-/* receive.c */
-int shm_receive(struct shm_lane *lane);
-
-/* Stores before this are seen by a peer that sleeps after: wake it if it does. */
+/* peer.c. Stores before this are seen by a peer that sleeps after: wake it if it does. */
 void shm_ring_bell_slowly(struct shm_peer *peer);
 static inline void shm_ring_bell(struct shm_peer *peer)
 {
@@ -239,8 +130,5 @@ static inline struct shm_transport *shm_of(struct shm_lane *lane)
 {
     return (struct shm_transport *)lane->base.lane.transport;
 }
-
-/* The name of the socket of process `uuid`; abstract, or in /dev/shm. Returns the length of the address. */
-socklen_t shm_name(const uint8_t *uuid, bool abstract, struct sockaddr_un *out);
 
 #endif

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lanes poll() looks at: recently active ones in every poll, all others in turn, so that many lanes stay cheap.
- */
-#include "transport/shm/shm.h"
+/* Which lanes polls look at, and the end of one that fails. */
+#include "transport/shm/watch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define HOT  16 /* lanes looked at in every poll */
-#define TURN 16 /* others */
-
-static void shm_watch_place(struct shm_transport *shm, unsigned index, struct shm_watch watch)
+void shm_watch_place(struct shm_transport *shm, unsigned index, struct shm_watch watch)
 {
     shm->watches[index] = watch;
     watch.lane->watch = index;
@@ -42,48 +39,9 @@ void shm_watch_remove(struct shm_lane *lane)
     lane->watch = NO_WATCH;
 }
 
-static bool shm_watch_has_news(const struct shm_watch *watch)
+bool shm_watch_has_news(const struct shm_watch *watch)
 {
     return (uint32_t)atomic_load_explicit(&watch->slot->head, memory_order_acquire) == watch->number;
-}
-
-static void promote(struct shm_transport *shm, unsigned index)
-{
-    struct shm_watch other, watch = shm->watches[index];
-    unsigned to = shm->watch_turn % HOT;
-    other = shm->watches[to];
-    shm_watch_place(shm, to, watch);
-    shm_watch_place(shm, index, other);
-}
-
-static int shm_watch_look_at(struct shm_transport *shm, unsigned index)
-{
-    struct shm_lane *lane = shm->watches[index].lane;
-    if (!shm_watch_has_news(&shm->watches[index]))
-        return 0;
-    if (index >= HOT)
-        promote(shm, index);
-    int done = shm_receive(lane);
-    if (lane->watch != NO_WATCH) {
-        struct shm_watch *watch = &shm->watches[lane->watch];
-        watch->slot = ring_expected(&lane->in, &watch->number);
-    }
-    return done;
-}
-
-int shm_watch_poll(struct shm_transport *shm)
-{
-    int done = 0;
-    for (unsigned i = 0; i < HOT && i < shm->watch_count; i++)
-        done += shm_watch_look_at(shm, i);
-    if (shm->watch_count <= HOT)
-        return done;
-    for (unsigned i = 0; i < TURN && HOT < shm->watch_count; i++) {
-        if (++shm->watch_turn >= shm->watch_count || shm->watch_turn < HOT)
-            shm->watch_turn = HOT;
-        done += shm_watch_look_at(shm, shm->watch_turn);
-    }
-    return done;
 }
 
 bool shm_watch_news(const struct shm_transport *shm)
@@ -92,4 +50,29 @@ bool shm_watch_news(const struct shm_transport *shm)
         if (shm_watch_has_news(&shm->watches[i]))
             return true;
     return false;
+}
+
+void shm_activate(struct shm_lane *lane)
+{
+    if (list_empty(&lane->active))
+        list_push(&shm_of(lane)->active, &lane->active);
+    if (shm_of(lane)->base.armed)
+        poller_wake(shm_of(lane)->base.inner); /* someone else sleeps: it goes on with this lane */
+}
+
+void shm_lane_silence(struct shm_lane *lane)
+{
+    struct shm_transport *shm = shm_of(lane);
+    transport_timer_clear(&shm->base, &lane->deadline);
+    shm_watch_remove(lane);
+    list_remove(&lane->active);
+    if (lane->source.fd >= 0)
+        poller_remove(shm->base.inner, &lane->source);
+}
+
+tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
+{
+    shm_lane_silence(lane);
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index,
+                        what, error ? ": " : "", error ? strerror(error) : "");
 }

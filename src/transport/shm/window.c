@@ -6,7 +6,7 @@
  * while are narrowed, and their pages given back.
  */
 #include "base/memory.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/window.h"
 
 #include "base/clock.h"
 #include "base/param.h"

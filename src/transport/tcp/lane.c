@@ -4,7 +4,10 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "transport/socket.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/lane.h"
+#include "transport/tcp/receive.h"
+#include "transport/tcp/send.h"
+#include "transport/tcp/watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,44 +15,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-void tcp_lane_touch(struct tcp_lane *lane)
+int tcp_addresses(const struct wire_process *process)
 {
-    struct tcp_transport *tcp = tcp_of(lane);
-    lane->silent_polls = 0;
-    if (list_empty(&lane->hot)) {
-        list_push(&tcp->hot, &lane->hot);
-        tcp->hot_count++;
-    }
-}
-
-void tcp_lane_watch(struct tcp_lane *lane, uint32_t events)
-{
-    if (lane->events == events)
-        return;
-    lane->events = events;
-    poller_change(lane->base.lane.transport->inner, &lane->source, events);
-}
-
-/* No more events, polls or deadlines for this lane. */
-static void tcp_lane_silence(struct tcp_lane *lane)
-{
-    struct tcp_transport *tcp = tcp_of(lane);
-    connector_close(&lane->connector);
-    if (!list_empty(&lane->hot)) {
-        list_remove(&lane->hot);
-        tcp->hot_count--;
-    }
-    list_remove(&lane->blocked);
-    if (lane->events)
-        poller_remove(tcp->base.inner, &lane->source);
-    lane->events = 0;
-}
-
-tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
-{
-    tcp_lane_silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what,
-                        error ? ": " : "", error ? strerror(error) : "");
+    return socket_addresses(process->tcp, WIRE_ADDRESSES);
 }
 
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */

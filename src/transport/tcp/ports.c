@@ -6,7 +6,8 @@
  */
 #include "base/fork.h"
 #include "base/log.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/ports.h"
+#include "transport/tcp/watch.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receiving on a TCP lane: frames are cut from a small buffer; the payload of a put is read straight to its target. */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/receive.h"
+#include "transport/tcp/watch.h"
 
 #include <errno.h>
 #include <string.h>

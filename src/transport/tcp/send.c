@@ -2,7 +2,8 @@
 /* Sending on a TCP lane: frames go to the socket at once; what it does not take waits in a queue. */
 #include "base/error.h"
 #include "base/reach.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/send.h"
+#include "transport/tcp/watch.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

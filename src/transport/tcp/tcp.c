@@ -4,6 +4,11 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "transport/socket.h"
+#include "transport/tcp/lane.h"
+#include "transport/tcp/ports.h"
+#include "transport/tcp/receive.h"
+#include "transport/tcp/send.h"
+#include "transport/tcp/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +18,6 @@
 #define COOL_AFTER  2000 /* polls without traffic */
 #define LOOK_EVERY  32   /* polls */
 #define AGE_EVERY   256  /* polls */
-
-int tcp_addresses(const struct wire_process *process)
-{
-    return socket_addresses(process->tcp, WIRE_ADDRESSES);
-}
 
 static void tcp_close(struct transport *transport)
 {

@@ -86,40 +86,6 @@ struct tcp_lane {
     bool bulk; /* the last frame is a big put: read little ahead, so that the next goes to its target directly */
 };
 
-/* lane.c */
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
-                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
-void tcp_lane_close(struct lane *lane);
-void tcp_lane_reap(struct lane *lane);
-void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
-void tcp_lane_touch(struct tcp_lane *lane);
-void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
-/* How many the process listens on. */
-int tcp_addresses(const struct wire_process *process);
-/* The lane fails: nothing more is sent or received, and down() follows. */
-tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
-
-/* ports.c */
-/* From now on a lane whose network interface goes down does so, too. It may not be possible: that is said in the log.
- */
-void tcp_ports_open(struct tcp_transport *tcp);
-void tcp_ports_close(struct tcp_transport *tcp);
-
-/* send.c */
-tutti_result_t tcp_msg(struct lane *lane, const struct iovec *parts, int count);
-tutti_result_t tcp_put(struct lane *lane, const struct put *put);
-void tcp_give_up(struct lane *lane, uint64_t token);
-uint64_t tcp_moved(struct lane *lane);
-/* Sends what the socket takes. From poll and handlers only. Returns how many frames were done. */
-int tcp_flush(struct tcp_lane *lane);
-void tcp_forget_queue(struct tcp_lane *lane);
-
-/* receive.c */
-/* Reads and handles what has come. Returns how much was done. */
-int tcp_receive(struct tcp_lane *lane);
-/* Handles the bytes in lane->in. */
-int tcp_handle_input(struct tcp_lane *lane);
-
 static inline struct tcp_lane *tcp_lane_of(struct lane *lane)
 {
     return (struct tcp_lane *)lane;
