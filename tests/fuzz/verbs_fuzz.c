@@ -5,7 +5,7 @@
  * pair, and the rest follows in pieces. Needs the software RDMA device (TUTTI_IBVERBS_LIBRARY), and root; without it
  * there is nothing to do.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/lane.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

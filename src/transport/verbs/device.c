@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports of adapters: which are used, by which address, and what they tell of themselves. */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/device.h"
 #include "base/affinity.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/near.h"
 #include "base/param.h"
 #include "transport/verbs/choose.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/revive.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,37 +202,8 @@ static tutti_result_t verbs_device_watch(struct verbs_device *device, struct pol
     return result;
 }
 
-tutti_result_t verbs_make_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
-{
-    const char *what = NULL;
-    if (!(parts->pd = library->alloc_pd(parts->context)))
-        what = "protection domain";
-    else if (!(parts->channel = library->create_comp_channel(parts->context)))
-        what = "completion channel";
-    else if (!(parts->cq = library->create_cq(parts->context, VERBS_ROOM_FIRST, NULL, parts->channel, 0)))
-        what = "completion queue";
-    if (what)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a %s of RDMA device %s: %s", what, name, strerror(errno));
-    return TUTTI_SUCCESS;
-}
-
-void verbs_close_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
-{
-    int error = 0;
-    if (parts->cq)
-        error |= library->destroy_cq(parts->cq);
-    if (parts->channel)
-        error |= library->destroy_comp_channel(parts->channel);
-    if (parts->pd)
-        error |= library->dealloc_pd(parts->pd);
-    if (parts->context)
-        error |= library->close_device(parts->context);
-    if (error)
-        log_warn("RDMA device %s was not closed in good order", name);
-    *parts = (struct verbs_parts){0};
-}
-
-tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_parts *parts)
+/* From here on the device has these. If they cannot be watched they are the caller's again. */
+static tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_parts *parts)
 {
     device->open = *parts;
     device->room = VERBS_ROOM_FIRST;
@@ -242,6 +215,21 @@ tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_p
     unwatch(device);
     device->open = (struct verbs_parts){0};
     return result;
+}
+
+bool verbs_device_revived(struct verbs_device *device)
+{
+    struct verbs_revival *revival = &device->owner->revival[device->index];
+    struct verbs_parts fresh;
+    if (!verbs_revival_take(revival, &fresh))
+        return false;
+    if (verbs_use_parts(device, &fresh) != TUTTI_SUCCESS) {
+        verbs_revive(revival, &fresh);
+        return false;
+    }
+    device->opened = (uint8_t)((device->opened + 1) % WIRE_OPENED);
+    log_info("RDMA device %s is open again", device->name);
+    return true;
 }
 
 /* On failure verbs_device_close_device() takes back what there is. */

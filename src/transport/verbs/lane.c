@@ -5,7 +5,11 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "transport/verbs/choose.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/lane.h"
+#include "transport/verbs/pair.h"
+#include "transport/verbs/receive.h"
+#include "transport/verbs/send.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,43 +18,6 @@
 #include <unistd.h>
 
 #define LAST_WORDS 64 /* batches of completions that are looked through when the connection has ended */
-
-/* No more events or deadlines for this lane, and nothing that its adapter reads or writes. */
-static void verbs_lane_silence(struct verbs_lane *lane)
-{
-    struct transport *transport = lane->base.lane.transport;
-    transport_timer_clear(transport, &lane->deadline);
-    connector_close(&lane->connector);
-    if (lane->watched)
-        poller_remove(transport->inner, &lane->source);
-    lane->watched = false;
-    verbs_pair_close(lane);
-}
-
-/* Of each port once: its data goes another way, which nobody asked for. */
-static void verbs_lane_complain(const struct verbs_lane *lane, const char *what, int error)
-{
-    if (!lane->device || lane->device->complained || lane->state == VERBS_OPEN || error == EALREADY)
-        return;
-    lane->device->complained = true;
-    log_warn("RDMA device %s: verbs lane %u does not come up: %s%s%s; its data goes another way until it does",
-             lane->device->name, lane->index, what, error ? ": " : "", error ? strerror(error) : "");
-}
-
-tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
-{
-    if (carrier_dead(&lane->base))
-        return lane->base.why;
-    if (lane->state == VERBS_GREETED && !lane->base.up) {
-        log_info("verbs lane %u, which a peer began, does not come up: %s", lane->index, what);
-        verbs_lane_close(&lane->base.lane);
-        return TUTTI_REMOTE_ERROR;
-    }
-    verbs_lane_complain(lane, what, error);
-    verbs_lane_silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u: %s%s%s", lane->index, what,
-                        error ? ": " : "", error ? strerror(error) : "");
-}
 
 static bool verbs_lane_watch(struct verbs_lane *lane, int fd)
 {
@@ -136,22 +103,6 @@ static void verbs_lane_answered(struct connector *connector)
     }
 }
 
-void verbs_proven(struct verbs_lane *lane)
-{
-    static const uint32_t ready = VERBS_READY;
-    lane->state = VERBS_ASKING;
-    if (!socket_send_whole(lane->source.fd, &ready, sizeof ready))
-        verbs_fail(lane, "cannot say that we are ready", errno);
-}
-
-void verbs_taken(struct verbs_lane *lane)
-{
-    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
-    lane->state = VERBS_OPEN;
-    lane->base.up = true;
-    lane->base.lane.transport->owner.up(&lane->base.lane);
-}
-
 static struct verbs_lane *verbs_lane_lane_new(struct transport *transport, void *user, uint16_t index)
 {
     struct verbs_lane *lane = calloc(1, sizeof *lane);
@@ -214,12 +165,6 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
     }
     *out = &lane->base.lane;
     return TUTTI_SUCCESS;
-}
-
-void verbs_lane_close(struct lane *lane)
-{
-    verbs_lane_silence(verbs_lane_of(lane));
-    carrier_close(&verbs_lane_of(lane)->base);
 }
 
 void verbs_lane_reap(struct lane *base)

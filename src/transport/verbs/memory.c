@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that adapters read and write by themselves: known to each port that is used, or to those that take it. */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/memory.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue pair of a lane, and its buffers. */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/pair.h"
+#include "transport/verbs/receive.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -24,48 +27,15 @@ static tutti_result_t pair_complain(const struct verbs_lane *lane, const char *w
                      strerror(error > 0 ? error : errno));
 }
 
-/* ---- Places ---- */
-
-static bool pair_take_place(struct verbs_lane *lane)
-{
-    struct verbs_transport *verbs = verbs_of(lane);
-    unsigned place = 0;
-    while (place < verbs->places && verbs->lanes[place])
-        place++;
-    if (place == verbs->places) {
-        unsigned more = verbs->places ? 2 * verbs->places : 16;
-        struct verbs_lane **grown = more <= 65536 ? realloc(verbs->lanes, more * sizeof *grown) : NULL;
-        if (!grown)
-            return false;
-        memset(grown + verbs->places, 0, (more - verbs->places) * sizeof *grown);
-        verbs->lanes = grown;
-        verbs->places = more;
-    }
-    verbs->lanes[place] = lane;
-    lane->place = place;
-    lane->serial = ++verbs->serial;
-    return true;
-}
-
-struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uint64_t number)
-{
-    unsigned place = (unsigned)(number >> 16) & 0xffff;
-    struct verbs_lane *lane = place < verbs->places ? verbs->lanes[place] : NULL;
-    return lane && lane->serial == number >> 32 ? lane : NULL;
-}
-
-/* ---- The pair ---- */
-
-#define BUFFERS ((size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK)
-
 /* Not of the heap: what a lane gives back there stays with the process once lanes have come and gone. */
 static tutti_result_t make_buffers(struct verbs_lane *lane)
 {
-    void *memory = mmap(NULL, BUFFERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, VERBS_BUFFERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
     lane->memory = memory;
-    lane->registered = verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, BUFFERS, IBV_ACCESS_LOCAL_WRITE);
+    lane->registered =
+        verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, VERBS_BUFFERS, IBV_ACCESS_LOCAL_WRITE);
     return lane->registered ? TUTTI_SUCCESS : pair_complain(lane, "cannot register the buffers of a lane", 0);
 }
 
@@ -109,7 +79,7 @@ tutti_result_t verbs_pair_open(struct verbs_lane *lane)
         return result;
     lane->device->lanes++;
     lane->base.lane.device = lane->device->index;
-    if (!pair_take_place(lane))
+    if (!verbs_take_place(lane))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", lane->index);
     result = make_buffers(lane);
     if (result == TUTTI_SUCCESS)
@@ -195,41 +165,4 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
     lane->theirs = *theirs;
     lane->room = theirs->receives;
     return TUTTI_SUCCESS;
-}
-
-/* It would go on reading and writing what is the owner's again. */
-static void stop_pair(struct verbs_lane *lane)
-{
-    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
-    int error = verbs_calls(lane)->modify_qp(lane->qp, &to, IBV_QP_STATE);
-    if (error)
-        log_warn("RDMA device %s: cannot stop a queue pair: %s", lane->device->name, strerror(error));
-}
-
-void verbs_pair_close(struct verbs_lane *lane)
-{
-    struct verbs_transport *verbs = verbs_of(lane);
-    if (lane->serial && verbs->lanes[lane->place] == lane)
-        verbs->lanes[lane->place] = NULL;
-    int error = lane->qp ? verbs->library->destroy_qp(lane->qp) : 0;
-    if (error) {
-        stop_pair(lane);
-        log_warn("RDMA device %s: cannot end a queue pair: %s; its buffers are not used again", lane->device->name,
-                 strerror(error));
-        lane->memory = NULL; /* the adapter may be writing there */
-        lane->device->stuck = true;
-    } else if (lane->registered && verbs->library->dereg_mr(lane->registered) != 0) {
-        lane->memory = NULL; /* still known to the adapter: never used again */
-    }
-    lane->registered = NULL;
-    lane->qp = NULL;
-    if (lane->device)
-        lane->device->lanes--;
-    lane->device = NULL;
-}
-
-void verbs_pair_free(struct verbs_lane *lane)
-{
-    if (lane->memory)
-        munmap(lane->memory, BUFFERS);
 }

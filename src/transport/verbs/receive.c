@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completions: what has arrived on verbs lanes, and what was sent. */
 #include "base/error.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/receive.h"
+#include "transport/verbs/send.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,6 +19,24 @@ bool verbs_post_receive(struct verbs_lane *lane, uint32_t index)
     if (error)
         verbs_fail(lane, "cannot post a receive", error > 0 ? error : -error);
     return !error;
+}
+
+/* The peer's adapter has acknowledged a packet. */
+static void receive_proven(struct verbs_lane *lane)
+{
+    static const uint32_t ready = VERBS_READY;
+    lane->state = VERBS_ASKING;
+    if (!socket_send_whole(lane->source.fd, &ready, sizeof ready))
+        verbs_fail(lane, "cannot say that we are ready", errno);
+}
+
+/* The peer has taken the lane. */
+static void receive_taken(struct verbs_lane *lane)
+{
+    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
+    lane->state = VERBS_OPEN;
+    lane->base.up = true;
+    lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
 static void finish_put(struct verbs_lane *lane)
@@ -81,7 +102,7 @@ static void verbs_receive_take_send(struct verbs_lane *lane, uint32_t index, siz
     lane->room += head.room;
     length -= sizeof head;
     if (head.type == VERBS_TAKEN && lane->state == VERBS_ASKING)
-        verbs_taken(lane);
+        receive_taken(lane);
     else if (lane->state != VERBS_OPEN && head.type != VERBS_ROOM)
         verbs_fail(lane, "the peer uses the lane before it was taken", 0);
     else if (head.type == VERBS_MSG)
@@ -130,7 +151,7 @@ static void verbs_receive_handle(struct verbs_transport *verbs, const struct ibv
     else
         verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
     if (lane->state == VERBS_PROVING && !(wc->wr_id & VERBS_IS_RECEIVE) && !carrier_dead(&lane->base))
-        verbs_proven(lane);
+        receive_proven(lane);
     if (!carrier_dead(&lane->base))
         verbs_move(lane);
 }

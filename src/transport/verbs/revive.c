@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/memory.h"
+#include "transport/verbs/revive.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -104,21 +105,14 @@ void verbs_revive(struct verbs_revival *revival, const struct verbs_parts *old)
     revive_start(&revival->start);
 }
 
-bool verbs_revived(struct verbs_revival *revival)
+bool verbs_revival_take(struct verbs_revival *revival, struct verbs_parts *out)
 {
     if (!atomic_load_explicit(&revival->done, memory_order_acquire))
         return false;
-    struct verbs_device *device = revival->device;
-    struct verbs_parts fresh = revival->fresh;
     thread_end(&revival->thread);
     atomic_store(&revival->done, false);
+    *out = revival->fresh;
     revival->fresh = (struct verbs_parts){0};
-    if (verbs_use_parts(device, &fresh) != TUTTI_SUCCESS) {
-        verbs_revive(revival, &fresh);
-        return false;
-    }
-    device->opened = (uint8_t)((device->opened + 1) % WIRE_OPENED);
-    log_info("RDMA device %s is open again", device->name);
     return true;
 }
 

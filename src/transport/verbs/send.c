@@ -6,7 +6,9 @@
  * other's data still can.
  */
 #include "base/error.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/memory.h"
+#include "transport/verbs/send.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

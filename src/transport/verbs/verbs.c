@@ -5,6 +5,12 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "transport/verbs/choose.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/end.h"
+#include "transport/verbs/lane.h"
+#include "transport/verbs/memory.h"
+#include "transport/verbs/receive.h"
+#include "transport/verbs/send.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +127,7 @@ static int verbs_poll(struct transport *transport)
         return 0;
     transport_enter(transport);
     for (int i = 0; i < verbs->devices; i++)
-        done += verbs_revived(&verbs->revival[i]);
+        done += verbs_device_revived(&verbs->device[i]);
     for (int i = 0; i < verbs->devices; i++)
         for (int turn = 0, taken = VERBS_BATCH; verbs->device[i].lanes && turn < TURN && taken == VERBS_BATCH; turn++)
             done += taken = verbs_complete(&verbs->device[i]);
