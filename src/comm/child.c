@@ -95,26 +95,13 @@ static tutti_result_t child_open_team(struct making *making, uint64_t id, const 
 {
     struct tutti_comm *child = making->child;
     const struct team *of = making->parent->team;
-    struct wire_process *processes = malloc((size_t)count * sizeof *processes);
-    struct rank_fact *facts = malloc((size_t)count * sizeof *facts);
-    if (!processes || !facts) {
-        free(processes);
-        free(facts);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", count);
-    }
-    for (int i = 0; i < count; i++) {
-        processes[i] = of->process[members[i]];
-        facts[i] = of->fact[members[i]];
+    for (int i = 0; i < count; i++)
         child->settings.rank = members[i] == of->rank ? i : child->settings.rank;
-    }
     child->settings.nranks = count;
     if (!child->settings.name[0])
         snprintf(child->settings.name, sizeof child->settings.name, "%.32s/%04x", making->parent->settings.name,
                  (unsigned)(id & 0xffff));
-    tutti_result_t result = comm_open_team(child, id, processes, facts);
-    free(processes);
-    free(facts);
-    return result;
+    return comm_open_team(child, id, &(struct team_members){.of = of, .rank = members});
 }
 
 /* What all ranks of the parent report is the child's cause, too. */

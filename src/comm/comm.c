@@ -125,16 +125,14 @@ void comm_free(struct tutti_comm *comm)
     error_restore(&saved);
 }
 
-tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes,
-                              const struct rank_fact *facts)
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct team_members *members)
 {
     comm->id = id;
     const struct team_config config = {.id = id,
                                        .name = comm->settings.name,
                                        .rank = comm->settings.rank,
                                        .nranks = comm->settings.nranks,
-                                       .processes = processes,
-                                       .facts = facts,
+                                       .members = *members,
                                        .choices = comm->choices,
                                        .timeout_ms = comm->settings.timeout_ms};
     tutti_result_t result = team_open(comm->engine, &config, &comm->team);

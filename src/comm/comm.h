@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "comm/meet.h"
 #include "engine/p2p.h"
+#include "engine/team_open.h"
 
 #include <pthread.h>
 
@@ -90,8 +91,7 @@ tutti_result_t comm_join(struct tutti_comm *comm);
 tutti_result_t comm_join_later(struct tutti_comm *comm);
 tutti_result_t comm_join_wait(struct tutti_comm *comm);
 /* The team of settings.nranks ranks: what each is, and which process it lives in. */
-tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes,
-                              const struct rank_fact *facts);
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct team_members *members);
 
 /* roots.c: meeting points that this process serves */
 tutti_result_t roots_open(tutti_unique_id_t *id);

@@ -4,6 +4,8 @@
 #include "engine/team_open.h"
 
 #include "base/error.h"
+#include "base/intern.h"
+#include "engine/engine_life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,6 +104,8 @@ static void levels(void **state)
 {
     static struct wire_process process[RANKS];
     static struct rank_fact fact[RANKS];
+    const struct wire_process *processes[RANKS];
+    const struct rank_fact *facts[RANKS];
     const uint64_t host[RANKS] = {8, 9, 4, 4, 8, 4}, island[RANKS] = {1, 0, 2, 1, 1, 2};
     struct levels *found;
     for (int rank = 0; rank < RANKS; rank++) {
@@ -109,8 +113,10 @@ static void levels(void **state)
         process[rank].place[0] = rank == 1 ? 0 : 70; /* not told */
         process[rank].place[1] = 50;
         fact[rank].island = island[rank];
+        processes[rank] = &process[rank];
+        facts[rank] = &fact[rank];
     }
-    assert_int_equal(team_levels(process, fact, RANKS, &found), TUTTI_SUCCESS);
+    assert_int_equal(team_levels(processes, facts, RANKS, &found), TUTTI_SUCCESS);
     assert_memory_equal(found->order, ((int32_t[]){0, 4, 2, 5, 3, 1}), 24);
     assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 4);
     assert_int_equal(levels_hosts(found)->groups, 3);
@@ -118,9 +124,51 @@ static void levels(void **state)
     assert_int_equal(found->level[TEAM_LEVEL_PLACES].groups, 2);
     assert_int_equal(found->level[TEAM_LEVEL_PLACES + 1].groups, 1);
     free(found);
-    assert_int_equal(team_levels(process, NULL, RANKS, &found), TUTTI_SUCCESS);
+    memset(fact, 0, sizeof fact);
+    assert_int_equal(team_levels(processes, facts, RANKS, &found), TUTTI_SUCCESS);
     assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 3); /* hosts */
     free(found);
+}
+
+#define MANY 4096
+
+/* Of a second communicator of the same ranks, and of a child of half of them: what members are takes no room again. */
+static void memory_of_many_ranks(void **state)
+{
+    static struct wire_process process[MANY];
+    static struct rank_fact fact[MANY];
+    static int half[MANY / 2];
+    struct engine *engine;
+    struct team *team[3];
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    for (int rank = 0; rank < MANY; rank++) {
+        process[rank] = *link_domain_self(engine->links);
+        memcpy(process[rank].uuid, &(uint64_t){(uint64_t)rank + 1}, 8);
+        process[rank].host = (uint64_t)rank / 8 + 1;
+        memset(fact[rank].gpu, 1 + rank % 8, sizeof fact[rank].gpu);
+        half[rank / 2] = rank;
+    }
+    struct team_config config = {
+        .id = 1, .name = "many", .nranks = MANY, .members = {.processes = process, .facts = fact}};
+    assert_int_equal(team_open(engine, &config, &team[0]), TUTTI_SUCCESS);
+    size_t alone = team_memory(team[0]), known = intern_memory();
+    config.id = 2;
+    assert_int_equal(team_open(engine, &config, &team[1]), TUTTI_SUCCESS);
+    assert_int_equal(intern_memory(), known);
+    size_t each = team_memory(team[1]), further = 2 * each - alone;
+    config =
+        (struct team_config){.id = 3, .name = "half", .nranks = MANY / 2, .members = {.of = team[0], .rank = half}};
+    assert_int_equal(team_open(engine, &config, &team[2]), TUTTI_SUCCESS);
+    assert_int_equal(intern_memory(), known);
+    assert_ptr_equal(team[2]->process[7], team[1]->process[half[7]]);
+    size_t copied = further + MANY * (sizeof *process + sizeof *fact - 2 * sizeof(void *));
+    print_message("%d ranks: the first communicator takes %zu bytes, a further one %zu; with copies %zu\n", MANY, alone,
+                  further, copied);
+    assert_true(further / MANY < 80); /* a copy alone would be 416 */
+    for (int i = 0; i < 3; i++)
+        team_close(team[i]);
+    assert_int_equal(intern_memory(), 0);
+    engine_release(engine);
 }
 
 int main(void)
@@ -128,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(alike, begin),   cmocka_unit_test_setup(unlike, begin),
         cmocka_unit_test_setup(hostile, begin), cmocka_unit_test_setup(settings, begin),
-        cmocka_unit_test_setup(levels, begin),
+        cmocka_unit_test_setup(levels, begin),  cmocka_unit_test(memory_of_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
     comm->id = mix64(all[0].random);
     if (!comm->settings.name[0])
         snprintf(comm->settings.name, sizeof comm->settings.name, "world-%04x", (unsigned)(comm->id & 0xffff));
-    tutti_result_t result = comm_open_team(comm, comm->id, processes, facts);
+    tutti_result_t result =
+        comm_open_team(comm, comm->id, &(struct team_members){.processes = processes, .facts = facts});
     free(processes);
     free(facts);
     return result;

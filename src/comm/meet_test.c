@@ -46,7 +46,8 @@ static int open_all(void **state)
         all[i] = *link_domain_self(engine->links);
     for (int i = 0; i < RANKS; i++) {
         ranks[i] = (struct rank){.patience_ms = 60000};
-        const struct team_config config = {.id = ID, .name = "met", .rank = i, .nranks = RANKS, .processes = all};
+        const struct team_config config = {
+            .id = ID, .name = "met", .rank = i, .nranks = RANKS, .members.processes = all};
         if (team_open(engine, &config, &ranks[i].team) != TUTTI_SUCCESS)
             return -1;
         meeting_open(&ranks[i].meeting, ranks[i].team);

@@ -58,7 +58,7 @@ static uint64_t comm_share_key_of(const struct tutti_comm *comm, int what, int r
 static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char *did)
 {
     char why[100];
-    snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team->process[rank].pid, did);
+    snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team->process[rank]->pid, did);
     return team_lose(team, rank, why);
 }
 
@@ -66,7 +66,7 @@ static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char
 static tutti_result_t comm_share_give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
-    const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
+    const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
     struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
     if (team_is_here(team, rank))
         return keep_here(comm->engine, comm_share_key_of(comm, what, rank), *fd);
@@ -94,7 +94,7 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
 static void comm_share_ask(const struct tutti_comm *comm, int rank, uint64_t *at)
 {
     const struct team *team = comm->team;
-    const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
+    const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
     struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
     struct wire_message head = {.kind = WIRE_ASK,
                                 .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};

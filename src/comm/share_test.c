@@ -26,7 +26,7 @@ static struct tutti_comm *half_made(int rank)
     comm->id = ID;
     for (int i = 0; i < 3; i++)
         all[i] = *link_domain_self(comm->engine->links);
-    const struct team_config config = {.id = ID, .name = "half", .rank = rank, .nranks = 3, .processes = all};
+    const struct team_config config = {.id = ID, .name = "half", .rank = rank, .nranks = 3, .members.processes = all};
     assert_int_equal(team_open(comm->engine, &config, &comm->team), TUTTI_SUCCESS);
     return comm;
 }
@@ -87,11 +87,12 @@ static void one_rank_of_a_number_is_in_a_process_once(void **state)
     struct wire_process self = *link_domain_self(first->engine->links), all[3] = {self, self, self};
     struct team *again;
     (void)state;
-    struct team_config config = {.id = ID, .name = "again", .rank = 2, .nranks = 3, .processes = all};
+    struct team_config config = {.id = ID, .name = "again", .rank = 2, .nranks = 3, .members.processes = all};
     assert_int_equal(team_open(first->engine, &config, &again), TUTTI_INTERNAL_ERROR);
     config.rank = 0, config.nranks = 2;
     assert_int_equal(team_open(first->engine, &config, &again), TUTTI_INTERNAL_ERROR);
-    config = (struct team_config){.id = ID + (1ull << 32), .name = "other", .rank = 2, .nranks = 3, .processes = all};
+    config = (struct team_config){
+        .id = ID + (1ull << 32), .name = "other", .rank = 2, .nranks = 3, .members.processes = all};
     assert_int_equal(team_open(first->engine, &config, &again), TUTTI_SUCCESS);
     team_close(again);
     comm_free(first);

@@ -42,7 +42,7 @@ write_text(const struct team *team, struct wire_abort *cause, const char *format
 static int rank_of(const struct team *team, const uint8_t *uuid)
 {
     for (int rank = 0; rank < team->nranks; rank++)
-        if (rank != team->rank && wire_same_process(team->process[rank].uuid, uuid))
+        if (rank != team->rank && wire_same_process(team->process[rank]->uuid, uuid))
             return rank;
     return -1;
 }
@@ -51,14 +51,14 @@ static void blame_gone(const struct team *team, int rank, const char *why, struc
 {
     cause->cause = atomic_load(&team->gone[rank]) == WIRE_CAUSE_LEFT ? WIRE_CAUSE_LEFT : WIRE_CAUSE_LOST;
     cause->culprit = rank;
-    memcpy(cause->lost, team->process[rank].uuid, sizeof cause->lost);
+    memcpy(cause->lost, team->process[rank]->uuid, sizeof cause->lost);
     write_text(team, cause, "lost rank %d: %s", rank, why);
 }
 
 static void blame_gone_before(const struct team *team, int rank, int peer, struct wire_abort *cause)
 {
     char why[100];
-    snprintf(why, sizeof why, "process %u is gone, and rank %d has left after that", team->process[rank].pid, peer);
+    snprintf(why, sizeof why, "process %u is gone, and rank %d has left after that", team->process[rank]->pid, peer);
     blame_gone(team, rank, why, cause);
 }
 
@@ -94,7 +94,7 @@ static int reported_dead(const struct team *team, const uint8_t *from)
  * tells it from the first. */
 static bool knew(const struct team *team, int rank)
 {
-    return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank].uuid) >= 0;
+    return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank]->uuid) >= 0;
 }
 
 static int seen_dead(const struct team *team)
@@ -108,7 +108,7 @@ static int seen_dead(const struct team *team)
 /* The rank because of which `peer` left, as far as is known; -1: none. */
 static int first_dead(const struct team *team, int peer)
 {
-    int dead = peer >= 0 ? reported_dead(team, team->process[peer].uuid) : -1;
+    int dead = peer >= 0 ? reported_dead(team, team->process[peer]->uuid) : -1;
     bool left = peer < 0 || atomic_load(&team->gone[peer]) != WIRE_CAUSE_LOST;
     if (dead < 0 && left)
         dead = seen_dead(team);
@@ -174,7 +174,7 @@ struct wire_abort team_cause(const struct team *team, tutti_result_t result, int
 {
     struct wire_abort cause = {.culprit = culprit, .result = (int32_t)result, .cause = WIRE_CAUSE_ERROR};
     write_text(team, &cause, "%s", sentence);
-    memcpy(cause.from, team->process[team->rank].uuid, sizeof cause.from);
+    memcpy(cause.from, team->process[team->rank]->uuid, sizeof cause.from);
     return cause;
 }
 
@@ -195,7 +195,7 @@ struct wire_abort team_blame(const struct team *team, int peer, const char *why)
         blame_gone_before(team, dead, peer, &cause);
     else
         blame_gone(team, peer, why, &cause);
-    memcpy(cause.from, team->process[team->rank].uuid, sizeof cause.from);
+    memcpy(cause.from, team->process[team->rank]->uuid, sizeof cause.from);
     return cause;
 }
 
@@ -223,7 +223,7 @@ static tutti_result_t heard(const struct wire_abort *news)
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
 {
     struct wire_abort cause = *news;
-    bool own = wire_same_process(news->from, team->process[team->rank].uuid);
+    bool own = wire_same_process(news->from, team->process[team->rank]->uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
     cause.result = (int32_t)heard(news);
@@ -303,7 +303,7 @@ struct wire_abort team_news(const struct team *team)
 {
     struct wire_abort news = team->cause;
     news.finished = atomic_load(&team->limit);
-    memcpy(news.from, team->process[team->rank].uuid, sizeof news.from);
+    memcpy(news.from, team->process[team->rank]->uuid, sizeof news.from);
     return news;
 }
 

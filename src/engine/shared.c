@@ -245,7 +245,7 @@ static void *copy_place(const struct shared_context *c, const struct action *act
 static tutti_result_t unreadable(struct shared_context *c, int peer)
 {
     char sentence[TEAM_SENTENCE];
-    uint32_t pid = c->team->process[peer].pid;
+    uint32_t pid = c->team->process[peer]->pid;
     if (atomic_load(&c->team->gone[peer]))
         snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);
     else if (errno == ENOENT)

@@ -19,7 +19,8 @@
 #define BYTES 4096
 
 static struct wire_process process[RANKS + 1]; /* the last is this process */
-static struct team team = {.rank = RANKS, .nranks = RANKS + 1, .process = process};
+static const struct wire_process *members[RANKS + 1];
+static struct team team = {.rank = RANKS, .nranks = RANKS + 1, .process = members};
 static struct import *import[RANKS];
 
 static struct region_pair pair_of(int rank)
@@ -33,8 +34,10 @@ static struct region_pair pair_of(int rank)
 /* Each rank has one region, and 5 is its id: ids are the owner's own. */
 static void import_all(void)
 {
-    for (int rank = 0; rank <= RANKS; rank++)
+    for (int rank = 0; rank <= RANKS; rank++) {
+        members[rank] = &process[rank];
         memset(process[rank].uuid, rank + 1, sizeof process[rank].uuid);
+    }
     for (int rank = 0; rank < RANKS; rank++) {
         struct region_pair who = pair_of(rank);
         unsigned char first = (unsigned char)(rank + 1);

@@ -98,8 +98,8 @@ static tutti_result_t learn_reads(struct shared_context *c)
 static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
 {
     struct region_pair who;
-    memcpy(who.owner, team->process[team->rank].uuid, sizeof who.owner);
-    memcpy(who.mapper, team->process[rank].uuid, sizeof who.mapper);
+    memcpy(who.owner, team->process[team->rank]->uuid, sizeof who.owner);
+    memcpy(who.mapper, team->process[rank]->uuid, sizeof who.mapper);
     return team_is_here(team, rank) || region_is_mapped(region, &who);
 }
 

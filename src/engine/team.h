@@ -33,16 +33,16 @@ struct team {
     int rank, nranks;
     int local_rank, local_ranks;
     uint64_t id;
-    uint64_t timeout_ms;          /* silence of a peer after which operations fail */
-    struct watch watch;           /* under the lock */
-    struct calls calls;           /* likewise */
-    _Atomic bool ending;          /* this rank makes no more calls: it waits for those that it has made */
-    bool one_process;             /* all ranks live in it */
-    bool crowded;                 /* more ranks than processors here: yield, do not spin */
-    struct wire_process *process; /* by rank */
-    struct rank_fact *fact;       /* likewise */
-    struct link **link;           /* by rank, NULL until used */
-    _Atomic uint8_t *gone;        /* by rank: enum wire_cause of how its process left; 0: it has not */
+    uint64_t timeout_ms;                 /* silence of a peer after which operations fail */
+    struct watch watch;                  /* under the lock */
+    struct calls calls;                  /* likewise */
+    _Atomic bool ending;                 /* this rank makes no more calls: it waits for those that it has made */
+    bool one_process;                    /* all ranks live in it */
+    bool crowded;                        /* more ranks than processors here: yield, do not spin */
+    const struct wire_process **process; /* by rank: interned, so that teams of the same members share them */
+    const struct rank_fact **fact;       /* likewise */
+    struct link **link;                  /* by rank, NULL until used */
+    _Atomic uint8_t *gone;               /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
     struct levels *levels; /* who is near whom */
@@ -155,7 +155,7 @@ static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, 
 /* Does the rank live in this process? */
 static inline bool team_is_here(const struct team *team, int rank)
 {
-    return team->one_process || wire_same_process(team->process[rank].uuid, team->process[team->rank].uuid);
+    return team->one_process || wire_same_process(team->process[rank]->uuid, team->process[team->rank]->uuid);
 }
 /* Bytes of the whole vector of a call: what algorithms are chosen by. */
 static inline size_t team_vector_bytes(const struct team *team, const struct call *call)

@@ -4,6 +4,7 @@
 
 #include "base/backoff.h"
 #include "base/error.h"
+#include "base/intern.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/calls.h"
@@ -18,15 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int team_crowd(const struct wire_process *processes, int nranks, int rank, long online)
+int team_crowd(const struct wire_process *const *processes, int nranks, int rank, long online)
 {
-    const struct wire_process *own = &processes[rank];
+    const struct wire_process *own = processes[rank];
     long local = 0, beside = 0;
     for (int i = 0; i < nranks; i++) {
-        bool here = processes[i].host == own->host;
+        bool here = processes[i]->host == own->host;
         local += here;
         beside +=
-            here && processes[i].processors == own->processors && processes[i].processor_set == own->processor_set;
+            here && processes[i]->processors == own->processors && processes[i]->processor_set == own->processor_set;
     }
     long machine = online > 0 ? 100 * local / online : 0, set = own->processors ? 100 * beside / own->processors : 0;
     return (int)(machine > set ? machine : set);
@@ -34,11 +35,11 @@ int team_crowd(const struct wire_process *processes, int nranks, int rank, long 
 
 static void count_local(struct team *team)
 {
-    uint64_t host = team->process[team->rank].host;
+    uint64_t host = team->process[team->rank]->host;
     team->one_process = true;
     for (int rank = 0; rank < team->nranks; rank++) {
-        team->one_process &= wire_same_process(team->process[rank].uuid, team->process[team->rank].uuid);
-        if (team->process[rank].host != host)
+        team->one_process &= wire_same_process(team->process[rank]->uuid, team->process[team->rank]->uuid);
+        if (team->process[rank]->host != host)
             continue;
         team->local_rank += rank < team->rank;
         team->local_ranks++;
@@ -56,12 +57,12 @@ static uint64_t team_level_key(const struct wire_process *process, const struct 
     if (level == TEAM_LEVEL_HOST)
         return process->host;
     if (level == TEAM_LEVEL_ISLAND)
-        return mix64(process->host ^ mix64(fact ? fact->island : 0)) | 1;
+        return mix64(process->host ^ mix64(fact->island)) | 1;
     return process->place[level - TEAM_LEVEL_PLACES];
 }
 
-tutti_result_t team_levels(const struct wire_process *processes, const struct rank_fact *facts, int nranks,
-                           struct levels **out)
+tutti_result_t team_levels(const struct wire_process *const *processes, const struct rank_fact *const *facts,
+                           int nranks, struct levels **out)
 {
     uint64_t *keys = malloc((size_t)nranks * TEAM_LEVELS * sizeof *keys);
     struct levels_of of = {.nranks = nranks, .depth = TEAM_LEVELS, .host = TEAM_LEVEL_HOST};
@@ -70,7 +71,7 @@ tutti_result_t team_levels(const struct wire_process *processes, const struct ra
     for (int level = 0; level < TEAM_LEVELS; level++) {
         uint64_t *key = keys + (size_t)level * (size_t)nranks;
         for (int rank = 0; rank < nranks; rank++)
-            key[rank] = team_level_key(&processes[rank], facts ? &facts[rank] : NULL, level);
+            key[rank] = team_level_key(processes[rank], facts[rank], level);
         of.key[level] = key;
     }
     tutti_result_t result = levels_make(&of, out);
@@ -78,10 +79,31 @@ tutti_result_t team_levels(const struct wire_process *processes, const struct ra
     return result;
 }
 
+static bool team_open_member(struct team *team, const struct team_members *from, int rank)
+{
+    static const struct rank_fact unknown = {.nic = {[0 ... WIRE_DEVICES - 1] = WIRE_NO_NIC}};
+    if (from->of) {
+        team->process[rank] = intern_again(from->of->process[from->rank[rank]]);
+        team->fact[rank] = intern_again(from->of->fact[from->rank[rank]]);
+        return true;
+    }
+    team->process[rank] = intern(&from->processes[rank], sizeof *from->processes);
+    team->fact[rank] = intern(from->facts ? &from->facts[rank] : &unknown, sizeof unknown);
+    return team->process[rank] && team->fact[rank];
+}
+
+static tutti_result_t team_open_members(struct team *team, const struct team_members *from)
+{
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (!team_open_member(team, from, rank))
+            return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t team_open_allocate(struct team *team, const struct team_config *config)
 {
     size_t n = (size_t)team->nranks;
-    team->process = malloc(n * sizeof *team->process);
+    team->process = calloc(n, sizeof *team->process);
     team->fact = calloc(n, sizeof *team->fact);
     team->link = calloc(n, sizeof *team->link);
     team->gone = calloc(n, sizeof *team->gone);
@@ -94,11 +116,9 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     if (!team->process || !team->fact || !team->link || !team->gone || !team->sent || !team->received ||
         !team->calls.sent || !team->calls.received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
-    memcpy(team->process, config->processes, n * sizeof *team->process);
-    if (config->facts)
-        memcpy(team->fact, config->facts, n * sizeof *team->fact);
     team->queue.limit = 2 * QUEUE_BLOCK;
-    return queue_open(&team->queue);
+    tutti_result_t result = team_open_members(team, &config->members);
+    return result == TUTTI_SUCCESS ? queue_open(&team->queue) : result;
 }
 
 static void team_open_release(struct team *team)
@@ -110,6 +130,10 @@ static void team_open_release(struct team *team)
     trace_comm_close(team->trace);
     pthread_mutex_destroy(&team->news_lock);
     free(team->levels);
+    for (int rank = 0; rank < team->nranks; rank++) {
+        intern_release(team->process ? team->process[rank] : NULL);
+        intern_release(team->fact ? team->fact[rank] : NULL);
+    }
     free(team->process);
     free(team->fact);
     free(team->link);
@@ -125,7 +149,7 @@ static enum choice_class class_of(struct team *team)
 {
     for (int rank = 0; rank < team->nranks; rank++) {
         const struct transport_ops *ops =
-            team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, &team->process[rank]);
+            team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, team->process[rank]);
         if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
             return CHOICE_TCP;
     }
@@ -182,7 +206,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
-        result = team_levels(config->processes, config->facts, team->nranks, &team->levels);
+        result = team_levels(team->process, team->fact, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
         team->trace =
@@ -201,7 +225,10 @@ size_t team_memory(const struct team *team)
 {
     size_t a_rank = sizeof *team->process + sizeof *team->fact + sizeof *team->link + sizeof *team->gone +
                     2 * (sizeof *team->sent + sizeof *team->received);
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank +
+    size_t members = 0;
+    for (int rank = 0; rank < team->nranks; rank++)
+        members += intern_share(team->process[rank]) + intern_share(team->fact[rank]);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + members +
            team->levels->bytes + shared_memory(team);
 }
 

@@ -8,24 +8,31 @@
 /* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those
  * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
  * that overlap in part are taken for apart. */
-int team_crowd(const struct wire_process *processes, int nranks, int rank, long online);
+int team_crowd(const struct wire_process *const *processes, int nranks, int rank, long online);
 /* The levels of `near` in a team, nearest first: GPUs that NVLink joins, hosts, and what TUTTI_PLACE tells. */
 enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM_LEVEL_PLACES + WIRE_PLACES };
-/* Of ranks of which these things are known. `facts` may be NULL. */
-tutti_result_t team_levels(const struct wire_process *processes, const struct rank_fact *facts, int nranks,
-                           struct levels **out);
+/* Of ranks of which these things are known. */
+tutti_result_t team_levels(const struct wire_process *const *processes, const struct rank_fact *const *facts,
+                           int nranks, struct levels **out);
+/* Who they are, by rank: as they have introduced themselves, or ranks of another team. */
+struct team_members {
+    const struct wire_process *processes;
+    const struct rank_fact *facts; /* NULL: nothing is known of their GPUs */
+    const struct team *of;         /* or NULL; then `rank` says which of its ranks */
+    const int *rank;
+};
 /* What a team is to be. The engine's thread may use a team as soon as it is in the list: nothing of this is changed
  * later. */
 struct team_config {
     uint64_t id;
     const char *name;
     int rank, nranks;
-    const struct wire_process *processes; /* by rank */
-    const struct rank_fact *facts;        /* by rank; NULL: nothing is known of their GPUs */
-    const struct choice_table *choices;   /* or NULL */
-    uint64_t timeout_ms;                  /* 0: TUTTI_TIMEOUT */
+    struct team_members members;
+    const struct choice_table *choices; /* or NULL */
+    uint64_t timeout_ms;                /* 0: TUTTI_TIMEOUT */
 };
-/* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
+/* The team of `rank` among the processes; takes over nothing: what is said of members is copied. Joins the engine's
+ * list. */
 tutti_result_t team_open(struct engine *engine, const struct team_config *config, struct team **out);
 /* No operation is running or queued. Waits for visitors, who leave since none is. */
 void team_close(struct team *team);

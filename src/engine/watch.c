@@ -33,10 +33,10 @@ void team_give_up(struct team *team, int rank, uint64_t waited, const char *what
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it "
              "(TUTTI_TIMEOUT, config.timeout_ms)",
-             rank, team->process[rank].pid, (double)waited / NS_PER_S, what);
+             rank, team->process[rank]->pid, (double)waited / NS_PER_S, what);
     const struct trace_about about = {.lane = -1,
                                       .peer_rank = rank,
-                                      .peer_pid = team->process[rank].pid,
+                                      .peer_pid = team->process[rank]->pid,
                                       .comm = team->id,
                                       .value1 = waited / NS_PER_MS};
     trace_event(team->engine->trace, WIRE_EVENT_TIMEOUT, &about);
@@ -59,7 +59,7 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
     watch->warn = now + (now - watch->since);
     log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what "
              "each rank is in",
-             team->rank, (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting].pid,
+             team->rank, (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting]->pid,
              blackbox_collective_name(op->wire_kind), op->seq);
 }
 

@@ -82,7 +82,7 @@ void words_heard(void *context, struct link *link, const struct wire_tag *tag, c
         if (word->kind == WIRE_WORD_COME)
             link_word(link, &back, &answer);
     } else if (tag->from < (uint32_t)team->nranks &&
-               wire_same_process(team->process[tag->from].uuid, link_peer(link)->uuid)) {
+               wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid)) {
         team->hear(team->hear_context, (int)tag->from, word);
     }
 }

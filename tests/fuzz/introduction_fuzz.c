@@ -28,13 +28,13 @@ static void check_fact(const struct rank_fact *fact)
 
 static void check_levels(const struct introduction *all)
 {
-    struct wire_process process[RANKS];
-    struct rank_fact fact[RANKS];
+    const struct wire_process *process[RANKS];
+    const struct rank_fact *fact[RANKS];
     struct levels *levels;
     for (int rank = 0; rank < RANKS; rank++) {
-        process[rank] = all[rank].process;
-        fact[rank] = all[rank].fact;
-        check_fact(&fact[rank]);
+        process[rank] = &all[rank].process;
+        fact[rank] = &all[rank].fact;
+        check_fact(fact[rank]);
     }
     must(team_levels(process, fact, RANKS, &levels) == TUTTI_SUCCESS);
     for (int rank = 0; rank < RANKS; rank++)

@@ -57,7 +57,7 @@ static void depart_describe(const struct gpu *gpu, struct departure who, char *o
 {
     if (who.cause == MAILBOX_LOST)
         snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
-                 gpu->base.team->process[who.culprit].pid);
+                 gpu->base.team->process[who.culprit]->pid);
     else if (who.cause == MAILBOX_ABORTED)
         snprintf(out, size, "the communicator was aborted by rank %d", who.culprit);
     else

@@ -305,7 +305,7 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     struct team *team = gpu->base.team;
     struct peer_info *mine = &opening->mine, *all = opening->all;
     memcpy(mine->gpu, gpu->base.device->uuid, sizeof mine->gpu);
-    memcpy(mine->process, team->process[gpu->rank].uuid, sizeof mine->process);
+    memcpy(mine->process, team->process[gpu->rank]->uuid, sizeof mine->process);
     memcpy(mine->bus_id, gpu->base.device->bus_id, sizeof mine->bus_id);
     mine->descriptors = gpu->base.device->vmm;
     mine->blocks = gpu->plan.facts.room.most;

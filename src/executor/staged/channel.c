@@ -177,7 +177,7 @@ static tutti_result_t channel_open_team(struct channel *channel, const struct wi
                                        .name = name,
                                        .rank = whole->rank,
                                        .nranks = whole->nranks,
-                                       .processes = mates,
+                                       .members.processes = mates,
                                        .choices = whole->choices,
                                        .timeout_ms = whole->timeout_ms};
     return team_open(channel->engine, &config, &channel->team);
