@@ -33,7 +33,7 @@ class Rules:
     """The table, read."""
 
     def __init__(self, text):
-        self.limits, self.patterns, self.files = {}, [], []
+        self.limits, self.patterns, self.files, self.openings = {}, [], [], []
         for number, line in enumerate(text.splitlines(), 1):
             line = line.strip()
             if not line or line.startswith("#"):
@@ -44,6 +44,9 @@ class Rules:
                 self.limits[name] = int(most)
             elif kind == "file":
                 self.files.append(rest)
+            elif kind == "opening":
+                folder, pattern = rest.split(None, 1)
+                self.openings.append((folder, re.compile(pattern, re.S)))
             elif kind == "unit":
                 self.patterns.append((kind, re.compile(rest, re.I), "a unit is missing", rest))
             elif kind in ("first", "never", "term") and ": " in rest:
@@ -117,8 +120,17 @@ def wrong_with(rules, sentence):
             yield f"\"{found.group(0).strip()[:SHOWN]}\": {advice}"
 
 
+def check_opening(rules, path, text):
+    """The first paragraph says for whom the page is, and what it answers."""
+    paragraph = next((block for _, block, _ in list(blocks(text))[1:]), "")
+    for folder, pattern in rules.openings:
+        if path.startswith(folder) and not pattern.match(paragraph):
+            yield f"{path}:1: the first paragraph is not \"For ... answers ...\": {paragraph[:SHOWN]}"
+
+
 def check_page(rules, path, text):
     lines = text.splitlines()
+    yield from check_opening(rules, path, text)
     for first, block, table in blocks(text):
         if not table:
             for number in range(first, first + block.count("\n") + 1):
@@ -192,6 +204,9 @@ def self_test(root):
             failed.append(f"planted {text!r}, wanted {wanted!r}, found {found}")
         used |= {advice for _, _, advice, _ in rules.patterns if any(advice in line for line in found)}
     failed += [f"nothing planted for: {source}" for _, _, advice, source in rules.patterns if advice not in used]
+    for text, good in (("# A\n\nFor a reader. It answers all.\n", True), ("# A\n\nThe page.\n", False)):
+        if bool(list(check_page(rules, "docs/page.md", text))) == good:
+            failed.append(f"an opening was judged wrongly: {text!r}")
     with tempfile.TemporaryDirectory() as lone:
         os.makedirs(os.path.join(lone, "docs/style"))
         with open(os.path.join(lone, RULES), "w", encoding="utf-8") as file:
