@@ -208,7 +208,7 @@ bench: bench-deps build
 	@$(NINJA)
 	@python3 benchmarks/compare.py $(BENCH)
 
-## bench-diagnosis: faults that make themselves, and how they are named: docs/diagnosis.md
+## bench-diagnosis: faults that make themselves, and how they are named: docs/operate/diagnosis.md
 bench-diagnosis: build
 	@$(NINJA)
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)

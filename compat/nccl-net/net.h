@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tables of all versions call. A connection of NCCL's, which goes one way, is a communicator of two ranks:
- * rank 0 receives, rank 1 sends. docs/nccl-net.md.
+ * rank 0 receives, rank 1 sends. docs/operate/nccl-net.md.
  *
  * Threads: any, for every call; a connection has a lock of its own. No call waits for the peer, but that a close of a
  * connection with requests under way may last until the peer has heard of it, half a second at most.

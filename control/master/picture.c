@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the page of browsers draws, as one JSON text: who waits for whom, what each rank is in, how long messages take.
- * Rows are arrays, as there may be ten thousands; docs/diagnosis.md names their places. Whoever looks within a moment
- * sees the same text.
+ * Rows are arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look within a
+ * moment see the same text.
  */
 #include "master/state.h"
 

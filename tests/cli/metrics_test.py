@@ -172,7 +172,7 @@ class Once(Job):
             names = set(re.findall(r"tutti_\w+", query))
             self.assertTrue(names)
             self.assertLessEqual(names, series, query)
-        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "operate", "metrics.md"), encoding="utf-8") as file:
             explained = set(re.findall(r"`(tutti_\w+)`", file.read()))
         explained = {name for name in explained if not name.endswith("_total")}
         self.assertEqual(explained, {name for name in exported if not name.endswith("_total")})

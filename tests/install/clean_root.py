@@ -20,7 +20,7 @@ import tempfile
 
 TREE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 PAGES = ["README.md", "docs/use/cpus.md", "docs/use/gpus.md", "docs/use/hangs.md", "docs/python.md",
-         "examples/ddp/README.md", "docs/packages.md", "docs/metrics.md"]
+         "examples/ddp/README.md", "docs/packages.md", "docs/operate/metrics.md"]
 # An indented block, or a command in the text.
 PART = re.compile(r"(?P<block>(?:^    .*\n|^\n)+)|"
                   r"`(?P<inline>(?:apt-get install|pip install|build/bin/tutti run) [^`]+)`", re.M)
