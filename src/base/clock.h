@@ -28,6 +28,13 @@ static inline bool clock_passed(uint64_t deadline)
     return clock_ns() >= deadline;
 }
 
+/* 0 when passed. */
+static inline uint64_t clock_left_ns(uint64_t deadline)
+{
+    uint64_t now = clock_ns();
+    return now >= deadline ? 0 : deadline - now;
+}
+
 /* Milliseconds until `deadline` for poll(2) and its like: rounded up, 0 when passed. */
 static inline int clock_left_ms(uint64_t deadline)
 {

@@ -6,8 +6,10 @@
 #include "gpu_piece.h"
 #include "gpu_rank.h"
 
+#include "base/futex.h"
 #include "device/cuda/driver.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +187,42 @@ static void gone(void)
     tutti_comm_abort(comm);
 }
 
+/* That the library has started. */
+static int threads(void)
+{
+    DIR *all = opendir("/proc/self/task");
+    int count = 0;
+    require(all != NULL, "the list of threads");
+    for (struct dirent *entry; (entry = readdir(all));) {
+        char path[300], name[16] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fgets(name, sizeof name, file))
+            count += strncmp(name, "tutti-", 6) == 0;
+        if (file)
+            fclose(file);
+    }
+    closedir(all);
+    return count;
+}
+
+/* Threads attend to all communicators of a process. They still do when the first of these is gone. */
+static void one_more(void)
+{
+    int32_t *a = memory(WORDS);
+    tutti_comm_t first = comm;
+    allreduce(a, a, WORDS, 0);
+    int before = threads();
+    require(before >= 3, "helper, importer and watcher");
+    OK(tutti_comm_split(first, 0, rank, &comm, NULL));
+    allreduce(a, a, WORDS, 1);
+    require(!futex_waits_for_many() || threads() == before, "a second communicator starts no thread");
+    tutti_comm_destroy(first);
+    not_everywhere();
+    require(threads() == before, "and needs those that there are");
+    drop(a, WORDS);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *local_rank = getenv("TUTTI_LOCAL_RANK");
@@ -200,6 +238,11 @@ int main(int argc, char **argv)
     gpu_join(&comm, &rank, &nranks);
     if (strcmp(name, "gone") == 0) {
         gone();
+        return 0;
+    }
+    if (strcmp(name, "threads") == 0) {
+        one_more();
+        tutti_comm_destroy(comm);
         return 0;
     }
     where_it_lies();

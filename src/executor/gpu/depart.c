@@ -258,7 +258,7 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
 
 bool gpu_leave(struct gpu *gpu)
 {
-    if (!gpu->helper.runs || atomic_load(&gpu->base.team->failed))
+    if (!attend_is_on(&gpu->helper.attended) || atomic_load(&gpu->base.team->failed))
         return false;
     atomic_store(&gpu->departs.leaving, true);
     mailbox_ring(gpu->mailbox, gpu->rank);

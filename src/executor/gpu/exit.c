@@ -17,7 +17,8 @@ static pid_t owner;
 static bool still_busy(struct gpu *gpu, const void *unused)
 {
     (void)unused;
-    return gpu->helper.runs && !atomic_load(&gpu->base.team->failed) && !depart_is_through(gpu, &gpu->departs.at_exit);
+    return attend_is_on(&gpu->helper.attended) && !atomic_load(&gpu->base.team->failed) &&
+           !depart_is_through(gpu, &gpu->departs.at_exit);
 }
 
 /* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is

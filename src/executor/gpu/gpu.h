@@ -7,9 +7,10 @@
 #ifndef TUTTI_EXECUTOR_GPU_GPU_H
 #define TUTTI_EXECUTOR_GPU_GPU_H
 
-#include "base/thread.h"
 #include "engine/team.h"
 #include "executor/gpu/depart.h"
+#include "executor/gpu/helper.h"
+#include "executor/gpu/import.h"
 #include "executor/gpu/imported.h"
 #include "executor/gpu/mixing.h"
 #include "executor/gpu/offer.h"
@@ -122,8 +123,8 @@ struct gpu {
     struct list near; /* in the process's list of GPU executors: here.c */
     int visitors;     /* others that act on this executor; guarded by that list's lock */
 
-    struct thread helper, importer;
-    _Atomic bool stop, importer_stops;
+    struct gpu_helper helper;
+    struct gpu_importer importer;
 };
 
 static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)

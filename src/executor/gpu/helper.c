@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps until there is news: a peer's process was lost, the team has failed, a descriptor is to go to a
- * peer. Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the
- * driver, in which it could be held up behind a call that waits for those very kernels.
+ * A thread of the process that sleeps until there is news for one of its executors: a peer's process was lost, the team
+ * has failed, a descriptor is to go to a peer. Kernels and streams that wait for a peer know nothing of its death: they
+ * are told here. It never calls the driver, in which it could be held up behind a call that waits for those very
+ * kernels.
  */
 #include "executor/gpu/helper.h"
 
 #include "base/clock.h"
-#include "base/futex.h"
 #include "engine/news.h"
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
@@ -25,6 +25,8 @@
 #define COPIES_MS                                                                                                      \
     5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
 
+static const char helper_name[] = "tutti-helper"; /* the thread: one a process */
+
 /*
  * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so.
  * `deadline`: of copies that are under way; 0: there is none yet.
@@ -39,33 +41,30 @@ static void helper_give_up(struct gpu *gpu, uint64_t *deadline)
     undone_let_go(gpu, clock_passed(*deadline));
 }
 
-static void *helper(void *argument)
+/* The microseconds until the next look, as far as a team that has not failed needs one. */
+static uint64_t look_for_trouble(struct gpu *gpu)
 {
-    struct gpu *gpu = argument;
-    _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
-    struct depart_watch watch = {0};
-    struct mixing_watch mixing = {0};
-    struct patience_watch patience = {0};
-    uint64_t pause = LOOK_US, deadline = 0;
-    for (;;) {
-        uint32_t news = atomic_load(bell);
-        if (atomic_load(&gpu->stop)) /* looked at behind the bell, so that no sleep misses it */
-            return NULL;
-        patience_answer(gpu);
-        gpu_hear_failure(gpu);
-        uint64_t soon = depart_look(gpu, &watch),
-                 then = atomic_load(&gpu->base.team->failed) ? 0 : mixing_look(gpu, &mixing),
-                 later = atomic_load(&gpu->base.team->failed) ? 0 : patience_look(gpu, &patience);
-        bool failed = atomic_load(&gpu->base.team->failed);
-        if (failed)
-            helper_give_up(gpu, &deadline);
-        bool left = !failed && offer_deliver(gpu);
-        pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
-        uint64_t nap = failed ? AGAIN_US : left ? pause : IDLE_US;
-        nap = then && then < nap ? then : nap;
-        nap = later && later < nap ? later : nap;
-        futex_wait(bell, news, soon && soon < nap ? soon : nap);
-    }
+    struct gpu_helper *helper = &gpu->helper;
+    uint64_t then = atomic_load(&gpu->base.team->failed) ? 0 : mixing_look(gpu, &helper->mixing);
+    uint64_t later = atomic_load(&gpu->base.team->failed) ? 0 : patience_look(gpu, &helper->patience);
+    return then && (!later || then < later) ? then : later;
+}
+
+static uint64_t helper_look(void *context)
+{
+    struct gpu *gpu = context;
+    struct gpu_helper *helper = &gpu->helper;
+    patience_answer(gpu);
+    gpu_hear_failure(gpu);
+    uint64_t soon = depart_look(gpu, &helper->departs), then = look_for_trouble(gpu);
+    bool failed = atomic_load(&gpu->base.team->failed);
+    if (failed)
+        helper_give_up(gpu, &helper->deadline);
+    bool left = !failed && offer_deliver(gpu);
+    helper->pause = !left ? LOOK_US : helper->pause < 50 * LOOK_US ? helper->pause * 2 : helper->pause;
+    uint64_t nap = failed ? AGAIN_US : left ? helper->pause : IDLE_US;
+    nap = then && then < nap ? then : nap;
+    return soon && soon < nap ? soon : nap;
 }
 
 /* Called by whoever learns of it, under any lock. */
@@ -77,19 +76,19 @@ static void ring(void *argument)
 
 tutti_result_t helper_start(struct gpu *gpu)
 {
-    tutti_result_t result = thread_start(&gpu->helper, "tutti-helper", helper, gpu);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    team_on_news(gpu->base.team, ring, depart_excuses, gpu);
-    return TUTTI_SUCCESS;
+    gpu->helper.pause = LOOK_US;
+    gpu->helper.attended =
+        (struct attended){.bell = &gpu->mailbox->rank[gpu->rank].bell, .look = helper_look, .context = gpu};
+    tutti_result_t result = attend_begin(&gpu->helper.attended, helper_name, 0);
+    if (result == TUTTI_SUCCESS)
+        team_on_news(gpu->base.team, ring, depart_excuses, gpu);
+    return result;
 }
 
 void helper_stop(struct gpu *gpu)
 {
-    if (!gpu->helper.runs)
+    if (!attend_is_on(&gpu->helper.attended))
         return;
     team_on_news(gpu->base.team, NULL, NULL, NULL);
-    atomic_store(&gpu->stop, true);
-    mailbox_ring(gpu->mailbox, gpu->rank);
-    thread_end(&gpu->helper);
+    attend_end(&gpu->helper.attended);
 }

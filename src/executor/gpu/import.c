@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers' buffers that are mapped here, by a thread that does nothing else: the driver may hold it up behind some other
- * thread's call that waits for all work, and nothing may wait for it then. Mapping waits for no work and is done at any
- * time. Closing an IPC handle does, and what is under way may need a peer's host, which may be held up in the same way:
- * it is put off until no call of this process is under way.
+ * Peers' buffers that are mapped here, by a thread for each GPU that does nothing else: the driver may hold it up
+ * behind some other thread's call that waits for all work, and nothing may wait for it then. Mapping waits for no work
+ * and is done at any time. Closing an IPC handle does, and what is under way may need a peer's host, which may be held
+ * up in the same way: it is put off until no call of this process is under way.
  */
 #include "executor/gpu/import.h"
 
@@ -32,6 +32,9 @@
 #define ANSWER_MS 10000 /* a descriptor may never come */
 #define ANSWER_US 50
 #define LOOK_US   1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
+#define IDLE_US   (60u * 1000 * 1000)
+
+static const char importer_name[] = "tutti-importer"; /* the thread: one a GPU of the process */
 
 /* ---- Closing ---- */
 
@@ -237,27 +240,21 @@ tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdevicept
 
 /* ---- The thread ---- */
 
-static void *gpu_import_work(void *argument)
+static uint64_t import_look(void *context)
 {
-    struct gpu *gpu = argument;
-    _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
+    struct gpu *gpu = context;
+    struct gpu_importer *importer = &gpu->importer;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
-    uint64_t pause = LOOK_US;
     cuda_enter(gpu->base.device);
     gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
-    for (;;) {
-        uint32_t news = atomic_load(bell);
-        if (atomic_load(&gpu->importer_stops)) /* looked at behind the bell, so that no sleep misses it */
-            break;
-        scratch_answer(gpu);
-        bool failed = atomic_load(&gpu->base.team->failed), unanswered = !failed && answer_all(gpu);
-        bool left = !failed && (import_close_old(gpu) || unanswered);
-        pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
-        bool offers = !failed && offer_withdraw_freed(gpu);
-        futex_wait(bell, news, left ? pause : offers ? FREED_US : 60u * 1000 * 1000);
-    }
+    scratch_answer(gpu);
+    bool failed = atomic_load(&gpu->base.team->failed), unanswered = !failed && answer_all(gpu);
+    bool left = !failed && (import_close_old(gpu) || unanswered);
+    importer->pause = !left ? LOOK_US : importer->pause < 50 * LOOK_US ? importer->pause * 2 : importer->pause;
+    bool offers = !failed && offer_withdraw_freed(gpu);
+    gpu->base.cu->ThreadExchangeStreamCaptureMode(&mode);
     cuda_leave();
-    return NULL;
+    return left ? importer->pause : offers ? FREED_US : IDLE_US;
 }
 
 static bool is_needed(const struct gpu *gpu)
@@ -270,14 +267,15 @@ static bool is_needed(const struct gpu *gpu)
 
 tutti_result_t import_start(struct gpu *gpu)
 {
-    return is_needed(gpu) ? thread_start(&gpu->importer, "tutti-importer", gpu_import_work, gpu) : TUTTI_SUCCESS;
+    if (!is_needed(gpu))
+        return TUTTI_SUCCESS;
+    gpu->importer.pause = LOOK_US;
+    gpu->importer.attended =
+        (struct attended){.bell = &gpu->mailbox->rank[gpu->rank].bell, .look = import_look, .context = gpu};
+    return attend_begin(&gpu->importer.attended, importer_name, (uint64_t)gpu->base.device->ordinal);
 }
 
 void import_stop(struct gpu *gpu)
 {
-    if (!gpu->importer.runs)
-        return;
-    atomic_store(&gpu->importer_stops, true);
-    mailbox_ring(gpu->mailbox, gpu->rank);
-    thread_end(&gpu->importer);
+    attend_end(&gpu->importer.attended);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapping peers' buffers, by a thread of its own. */
+/* Mapping peers' buffers, by one thread for each GPU of the process. */
 #ifndef TUTTI_EXECUTOR_GPU_IMPORT_H
 #define TUTTI_EXECUTOR_GPU_IMPORT_H
 
+#include "base/attend.h"
 #include "device/cuda/driver.h"
 #include "tutti/tutti.h"
 
@@ -10,6 +11,12 @@
 #include <stdint.h>
 
 struct gpu;
+
+/* What it knows of one executor. */
+struct gpu_importer {
+    struct attended attended;
+    uint64_t pause; /* between looks for what is under way; us */
+};
 
 tutti_result_t import_start(struct gpu *gpu);
 void import_stop(struct gpu *gpu);

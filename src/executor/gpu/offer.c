@@ -247,7 +247,7 @@ uint64_t offer_invite(struct gpu *gpu, int peer, const void *memory, uint64_t by
     if (known && gpu->here[peer]) {
         if (!param_int(PARAM_P2P_DIRECT_DISABLE) && memory_is_reached(gpu, memory))
             invitation = KERNEL_INVITE_ADDRESS | address;
-    } else if (known && gpu->importer.runs) {
+    } else if (known && attend_is_on(&gpu->importer.attended)) {
         pthread_mutex_lock(&gpu->offers.offering);
         invitation = gpu_offer_invite(gpu, peer, &range, address - range.base);
         pthread_mutex_unlock(&gpu->offers.offering);

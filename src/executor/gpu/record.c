@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread
- * looks now and then which tickets are over, as long as something is unfinished. It never calls the driver. Where an
- * operation stays unfinished, it asks the kernel that may be spinning in it: who answers has come to it and waits for
- * peers.
+ * of the process looks now and then which tickets are over, as long as something is unfinished. It never calls the
+ * driver. Where an operation stays unfinished, it asks the kernel that may be spinning in it: who answers has come to
+ * it and waits for peers.
  */
 #include "executor/gpu/record.h"
 
@@ -24,7 +24,10 @@
 #define SLOW_US  100000 /* while nothing ends */
 #define PATIENCE 5      /* looks in vain until the kernel is asked */
 /* Looks until it goes to sleep when nothing is left: waking it costs the next caller a microsecond. */
-#define IDLE 50
+#define IDLE    50
+#define LONG_US (3600ull * 1000 * 1000)
+
+static const char watcher_name[] = "tutti-watcher"; /* the thread: one a process */
 
 struct record {
     struct trace_comm *trace;
@@ -43,9 +46,9 @@ struct record {
     _Atomic uint64_t head, tail;
     pthread_mutex_t lock;
 
-    struct thread thread;
-    _Atomic bool watching; /* the thread looks again by itself */
-    _Atomic bool stop;
+    struct attended attended;
+    unsigned in_vain;      /* looks of the thread, in a row */
+    _Atomic bool watching; /* it looks again by itself */
     _Atomic uint32_t news; /* what it sleeps on */
     uint64_t asked;        /* 1 + head of when the kernel was asked; 0: it was not */
 };
@@ -143,15 +146,6 @@ static bool unfinished(struct record *record)
     return atomic_load_explicit(&record->head, memory_order_relaxed) != atomic_load(&record->tail);
 }
 
-/* Nothing was issued for a while. Whoever issues from now on wakes it. */
-static void sleep_long(struct record *record, uint32_t news, uint64_t tail)
-{
-    atomic_store(&record->watching, false);
-    if (atomic_load(&record->tail) == tail)
-        futex_wait(&record->news, news, 3600u * 1000 * 1000);
-    atomic_store(&record->watching, true);
-}
-
 /* How often in a row it has looked in vain, this time included. */
 static unsigned watch(const struct gpu *gpu, unsigned in_vain)
 {
@@ -166,23 +160,27 @@ static unsigned watch(const struct gpu *gpu, unsigned in_vain)
     return in_vain;
 }
 
-static void *watcher(void *argument)
+/* Where nothing was issued for a while, whoever issues from now on wakes the thread. */
+static uint64_t sleep_long(struct record *record, uint64_t tail)
 {
-    const struct gpu *gpu = argument;
+    atomic_store(&record->watching, false);
+    if (atomic_load(&record->tail) == tail)
+        return LONG_US;
+    atomic_store(&record->watching, true);
+    return 0;
+}
+
+static uint64_t record_watch(void *context)
+{
+    const struct gpu *gpu = context;
     struct record *record = gpu->record;
-    unsigned in_vain = 0;
-    for (;;) {
-        uint32_t news = atomic_load(&record->news);
-        if (atomic_load(&record->stop)) /* looked at behind the news, so that no sleep misses it */
-            return NULL;
-        uint64_t tail = atomic_load(&record->tail);
-        in_vain = watch(gpu, in_vain);
-        bool left = unfinished(record);
-        if (left || in_vain < IDLE)
-            futex_wait(&record->news, news, left && in_vain >= PATIENCE ? SLOW_US : LOOK_US);
-        else
-            sleep_long(record, news, tail);
-    }
+    atomic_store(&record->watching, true);
+    uint64_t tail = atomic_load(&record->tail);
+    record->in_vain = watch(gpu, record->in_vain);
+    bool left = unfinished(record);
+    if (left || record->in_vain < IDLE)
+        return left && record->in_vain >= PATIENCE ? SLOW_US : LOOK_US;
+    return sleep_long(record, tail);
 }
 
 /* ---- Calls ---- */
@@ -310,7 +308,8 @@ void record_open(struct gpu *gpu)
         pthread_mutex_init(&record->lock, NULL);
         gpu->record = record;
         gpu->observer = &record_observer;
-        if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
+        record->attended = (struct attended){.bell = &record->news, .look = record_watch, .context = gpu};
+        if (attend_begin(&record->attended, watcher_name, 0) != TUTTI_SUCCESS) {
             log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
             record_release(gpu);
         }
@@ -322,9 +321,7 @@ void record_close(struct gpu *gpu)
     struct record *record = gpu->record;
     if (!record)
         return;
-    atomic_store(&record->stop, true);
-    wake(record);
-    thread_end(&record->thread);
+    attend_end(&record->attended);
     gpu_record_look(gpu);
     end_until(gpu, atomic_load(&record->tail)); /* the team has failed, or nothing is left */
     record_release(gpu);

@@ -63,8 +63,8 @@ static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scr
 static void deliver_now(struct gpu *gpu)
 {
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
-    while (!gpu->helper.runs && !atomic_load(&gpu->base.team->failed) && !gone_any(gpu) && !clock_passed(deadline) &&
-           offer_deliver(gpu))
+    while (!attend_is_on(&gpu->helper.attended) && !atomic_load(&gpu->base.team->failed) && !gone_any(gpu) &&
+           !clock_passed(deadline) && offer_deliver(gpu))
         usleep(LOOK_US);
 }
 
