@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/parse.h"
+#include "device/cuda/numbers.h"
 #include "plan/duel.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ static int64_t multiple(const struct plan_duel *duel, const char *collective, in
     bool parts = strcmp(collective, "sendrecv") != 0;
     if (duel->unit == PLAN_VECTOR || !parts)
         return 1;
-    return duel->unit == PLAN_PART ? ranks : PLAN_COLLECTIVE_TIMES * (int64_t)ranks;
+    return duel->unit == PLAN_PART ? ranks : NUMBER_COLLECTIVE_TIMES * (int64_t)ranks;
 }
 
 /* Whether each word of --only is a parameter that is measured here; if not, `word` is the first that is none. */

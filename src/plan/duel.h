@@ -16,7 +16,7 @@ enum plan_duel_where { PLAN_APART = 1, PLAN_TOGETHER = 2 }; /* each rank a proce
 enum plan_duel_unit {
     PLAN_VECTOR,
     PLAN_PART,      /* to each peer */
-    PLAN_SHORT_PART /* the same, divided by PLAN_COLLECTIVE_TIMES */
+    PLAN_SHORT_PART /* the same, divided by NUMBER_COLLECTIVE_TIMES */
 };
 
 struct plan_duel {

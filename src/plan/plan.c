@@ -4,24 +4,11 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "device/cuda/numbers.h"
 #include "plan/row.h"
 
 #include <string.h>
 #include <strings.h>
-
-#define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
-#define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
-#define CHAIN_ALIGN      4096
-#define LONG             (2u << 20) /* from here on there is work for all blocks, and these are as fast, or faster: */
-#define LINES_BLOCKS     24         /* of allreduces in lines */
-#define ROOTED_LONG      (4u << 20)
-#define ROOTED_BLOCKS    16 /* of rooted reduces in lines from there on, of three ranks or more */
-#define SYMMETRIC_BLOCKS 32 /* of those in symmetric memory */
-#define SCATTER_BLOCKS   48 /* and of reduce-scatters there: 64 are 6 % faster */
-#define MANY_BLOCKS      64 /* of plain data, of three ranks or more */
-#define RING_BLOCKS      32 /* of what goes round in long chunks: 24 are as fast, but in long reduce-scatters */
-#define RING_LINES       24 /* in lines: 16 are 5 % slower, 32 as fast */
-#define READ_BLOCKS      24 /* of what is read: 16 are as fast, but not where it is pushed for once, or divided */
 
 enum { ANYWHERE = 0 };
 
@@ -115,7 +102,7 @@ static uint64_t copied_from(const struct plan_rules *rules, const struct plan_fa
 {
     if (!facts->copies)
         return UINT64_MAX;
-    return rules->copy_from * (collective && rules->copy_from > 1 ? PLAN_COLLECTIVE_TIMES : 1);
+    return rules->copy_from * (collective && rules->copy_from > 1 ? NUMBER_COLLECTIVE_TIMES : 1);
 }
 
 /* A form that is not allowed leaves its messages to the next one that is. */
@@ -138,8 +125,9 @@ struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_f
     /* slots are behind lines for longer */
     uint64_t lines_to = nobody_invites ? rules->lines_to / 2 * 3 : rules->lines_to;
     struct plan_forms forms = {.copy_from = {copied_from(rules, facts, false), copied_from(rules, facts, true)},
-                               .plain_from = facts->in_host ? (rules->plain_from + HOST_TIMES - 1) / HOST_TIMES
-                                                            : rules->plain_from,
+                               .plain_from = facts->in_host
+                                                 ? (rules->plain_from + NUMBER_HOST_TIMES - 1) / NUMBER_HOST_TIMES
+                                                 : rules->plain_from,
                                .lines_from = rules->lines_from,
                                .lines_to = facts->lines ? lines_to : 0,
                                .invite_from = nobody_invites ? 0 : rules->invite_from};
@@ -235,18 +223,19 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
     switch (plan->launch.kernel) {
     case KERNEL_REDUCE_LINES:
         if (plan_goes_round(plan->way))
-            return RING_LINES;
+            return NUMBER_RING_LINES_BLOCKS;
         if (allreduce)
-            return LINES_BLOCKS;
-        return many && plan->mode == KERNEL_REDUCE && plan->given >= ROOTED_LONG ? ROOTED_BLOCKS : 0;
+            return NUMBER_LINES_BLOCKS;
+        return many && plan->mode == KERNEL_REDUCE && plan->given >= NUMBER_ROOTED_LONG_FROM ? NUMBER_ROOTED_LONG_BLOCKS
+                                                                                             : 0;
     case KERNEL_REDUCE_PEER:
-        return !facts->symmetric ? 0 : allreduce ? SYMMETRIC_BLOCKS : SCATTER_BLOCKS;
+        return !facts->symmetric ? 0 : allreduce ? NUMBER_SYMMETRIC_BLOCKS : NUMBER_SYMMETRIC_SCATTER_BLOCKS;
     case KERNEL_REDUCE_BULK:
         if (plan->reads)
-            return READ_BLOCKS;
-        return many && !facts->in_host ? MANY_BLOCKS : 0;
+            return NUMBER_READ_BLOCKS;
+        return many && !facts->in_host ? NUMBER_MANY_BLOCKS : 0;
     case KERNEL_REDUCE_RING:
-        return RING_BLOCKS;
+        return NUMBER_RING_BLOCKS;
     default:
         return 0;
     }
@@ -279,16 +268,17 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
     else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
         kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
-    unsigned blocks = plan->given < LONG ? 0 : long_blocks(facts, plan);
+    unsigned blocks = plan->given < NUMBER_LONG_FROM ? 0 : long_blocks(facts, plan);
     if (blocks)
         take_blocks(facts, blocks, plan);
 }
 
 static uint64_t chunk_of(const struct plan_rules *rules, const struct plan *plan)
 {
-    uint64_t piece = (plan->bytes / CHAIN_PIECES + CHAIN_ALIGN - 1) / CHAIN_ALIGN * CHAIN_ALIGN;
+    uint64_t piece =
+        (plan->bytes / NUMBER_CHAIN_PIECES + NUMBER_CHAIN_ALIGN - 1) / NUMBER_CHAIN_ALIGN * NUMBER_CHAIN_ALIGN;
     if (plan->way == WAY_COPY_CHAIN)
-        return plan->bytes / CHAIN_PIECES < rules->chain_piece ? rules->chain_piece : piece;
+        return plan->bytes / NUMBER_CHAIN_PIECES < rules->chain_piece ? rules->chain_piece : piece;
     if (plan->launch.kernel == KERNEL_CHAIN)
         return rules->chain_chunk;
     return rules->bulk_chunk ? rules->bulk_chunk : plan->launch.chunk;

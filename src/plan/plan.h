@@ -27,10 +27,6 @@ enum plan_fact {
     PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
 };
 
-/* A collective's messages are copied if they are so many times longer than lone ones: nothing is computed beside most
- * of them, and copy engines must take turns there. */
-#define PLAN_COLLECTIVE_TIMES 6
-
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */
 struct plan_facts {
     int nranks;

@@ -212,7 +212,7 @@ def check_cycles(root, sources):
 
 # A row of the table, and what produces it, or reads it, in src.
 TABLES = {"counters.tbl": ("COUNTER", "WIRE_COUNTER_"), "events.tbl": ("EVENT", "WIRE_EVENT_"),
-          "memory.tbl": ("MEMORY", "WIRE_MEMORY_"), "params.tbl": ("PARAM", "PARAM_")}
+          "memory.tbl": ("MEMORY", "WIRE_MEMORY_"), "params.tbl": ("PARAM", "PARAM_"), "gpu.tbl": ("NUMBER", "NUMBER_")}
 
 
 def check_tables(root, code):
@@ -220,11 +220,12 @@ def check_tables(root, code):
     used = set()
     for path, text in code:
         if path.startswith(("src/", "cli/", "compat/", "control/")) and "_test" not in path:
-            used.update(re.findall(r"\b(?:WIRE_COUNTER|WIRE_EVENT|WIRE_MEMORY|PARAM)_\w+", text))
+            used.update(re.findall(r"\b(?:WIRE_COUNTER|WIRE_EVENT|WIRE_MEMORY|PARAM|NUMBER)_\w+", text))
             used.update("PARAM_" + name for name in re.findall(r'"TUTTI_(\w+)"', text))  # what others set, too
     if os.path.exists(os.path.join(root, "src/tables/ways.tbl")):  # limits of rows
         limits = re.findall(r"\b(?:AT|PAST)\((\w+)\)", re.sub(r"(?s)/\*.*?\*/", "", read(root, "src/tables/ways.tbl")))
         used.update("PARAM_" + name for name in limits)
+        used.update(re.findall(r"\bNUMBER_\w+", read(root, "src/tables/ways.tbl")))
     for name, (macro, prefix) in TABLES.items():
         path = f"src/tables/{name}"
         if not os.path.exists(os.path.join(root, path)):
@@ -232,6 +233,24 @@ def check_tables(root, code):
         for row in re.findall(rf"^{macro}\((\w+),", read(root, path), re.MULTILINE):
             if prefix + row not in used:
                 yield f"{path}: nothing in the code uses the row {row}"
+
+
+def check_measured(root):
+    """The numbers of GPUs' ways: each has a unit, the place where it was measured is there, and no limit of a row of
+    ways.tbl is left out."""
+    path, notebook, ways = "src/tables/gpu.tbl", "docs/notebook/gpu.md", "src/tables/ways.tbl"
+    if not os.path.exists(os.path.join(root, path)):
+        return
+    headings = set(re.findall(r"^## (.*)$", read(root, notebook), re.MULTILINE)) | {""}
+    rows = re.findall(r'^(?:NUMBER|OF_PARAMETER)\((\w+),[^"\n]*"([^"]*)", "([^"]*)"', read(root, path), re.MULTILINE)
+    for name, unit, measured in rows:
+        if not unit:
+            yield f"{path}: {name} has no unit"
+        if measured not in headings:
+            yield f"{path}: {name} was measured below \"{measured}\", which is no heading of {notebook}"
+    for limit in re.findall(r"\b(?:AT|PAST|BYTES)\((\w+)", re.sub(r"(?s)/\*.*?\*/", "", read(root, ways))):
+        if limit.replace("NUMBER_", "") not in {name for name, _, _ in rows}:
+            yield f"{ways}: {limit} has no row in {path}"
 
 
 # ---- names of files ----
@@ -330,6 +349,7 @@ def check(root):
     yield from order.check_headers(root)
     yield from order.check_names(root)
     yield from check_tables(root, code)
+    yield from check_measured(root)
     yield from check_documents(root)
 
 
@@ -381,6 +401,10 @@ PLANTED = [
     ({"src/low/i.c": HEAD + "int f(void)\n{\n#ifdef A\n    return 1;\n#endif\n    return 0;\n}\n"}, "#if inside"),
     ({"src/tables/events.tbl": "EVENT(UP, \"up\")\n", "docs/tables.md": "# tables\n"},
      "nothing in the code uses the row UP"),
+    ({"src/tables/gpu.tbl": 'OF_PARAMETER(X, "bytes", "Nowhere")\n', "src/tables/ways.tbl": "",
+      "docs/notebook/gpu.md": "## Somewhere\n", "docs/tables.md": "# tables\n"}, "no heading of"),
+    ({"src/tables/gpu.tbl": "", "src/tables/ways.tbl": "AT(X)\n", "docs/notebook/gpu.md": "",
+      "docs/tables.md": "# tables\n"}, "X has no row in"),
     ({"docs/low.md": None}, "no page about src/low"),
     ({"docs/low.md": "[x](nowhere.md)\n"}, "leads nowhere"),
     ({"src/low/w.c": HEAD + "/* " + "x" * COLUMNS + " */\n"}, "w.c:2: more than 120 columns"),

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids of kernels. The limits were measured on four H200 of one host; see docs/device-cuda.md. */
+/* Grids of kernels. The numbers, and where they were measured, stand in tables/gpu.tbl; see docs/device-cuda.md. */
 #include "device/cuda/launch.h"
 
-#define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
-#define TWO_SHOT_EACH ((size_t)4 << 10)
-#define LINES_EACH    ((size_t)16 << 10)  /* of a block */
-#define BULK_EACH     ((size_t)32 << 10)  /* of a block */
-#define HOST_EACH     ((size_t)128 << 10) /* the same, through host memory */
-#define HOST_LEAST    4
-#define HOST_SHORT    ((size_t)1 << 20) /* up to which chunks are as short as: */
-#define HOST_CHUNK    ((size_t)16 << 10)
-#define PEER_EACH     ((size_t)16 << 10)
+#include "device/cuda/numbers.h"
 
-/* The library's own numbers of blocks: from so many bytes on so many. A block of these kernels sends or reduces 10 to
- * 15 GB/s. */
+#define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
+
+/* The library's own numbers of blocks: from so many bytes on so many. */
 struct usual {
     uint64_t from;
     unsigned blocks;
 };
-static const struct usual reductions[] = {{0, 16},
-                                          {256 << 10, 64},
-                                          {(16 << 20) + 1, 32},
-                                          {UINT64_MAX, 0}}; /* of the longest 32 are as fast, with two ranks */
-static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}}; /* of exchanges, and broadcasts */
-static const struct usual through_host[] = {{0, 16}, {UINT64_MAX, 0}}; /* more of them that look hold up the data */
+static const struct usual reductions[] = {{0, NUMBER_REDUCE_SHORT_BLOCKS},
+                                          {NUMBER_REDUCE_MIDDLE_FROM, NUMBER_REDUCE_MIDDLE_BLOCKS},
+                                          {NUMBER_REDUCE_LONG_FROM, NUMBER_REDUCE_LONG_BLOCKS},
+                                          {UINT64_MAX, 0}};
+static const struct usual messages[] = {
+    {0, NUMBER_MESSAGE_SHORT_BLOCKS}, {NUMBER_MESSAGE_LONG_FROM, NUMBER_MESSAGE_LONG_BLOCKS}, {UINT64_MAX, 0}};
+static const struct usual through_host[] = {{0, NUMBER_HOST_BLOCKS}, {UINT64_MAX, 0}};
 
 static unsigned launch_larger(unsigned x, unsigned y)
 {
@@ -115,9 +109,9 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
 /* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */
 static void shape_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
-    unsigned blocks = parts(bytes, HOST_EACH, most_for(through_host, bytes, room));
-    out->blocks = smaller(launch_larger(blocks, HOST_LEAST), room.most);
-    out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
+    unsigned blocks = parts(bytes, NUMBER_HOST_EACH, most_for(through_host, bytes, room));
+    out->blocks = smaller(launch_larger(blocks, NUMBER_HOST_LEAST_BLOCKS), room.most);
+    out->chunk = bytes <= NUMBER_HOST_SHORT_TO ? NUMBER_HOST_CHUNK : 2 * NUMBER_HOST_CHUNK;
 }
 
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,
@@ -126,15 +120,15 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
     const unsigned most = most_for(reductions, bytes, room);
     *out = (struct kernel_launch){.kernel = kernel};
     if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO) {
-        shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : TWO_SHOT_EACH, most, out);
+        shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : NUMBER_TWO_SHOT_EACH, most, out);
         return;
     }
     if (kernel == KERNEL_REDUCE_LINES) {
-        out->blocks = parts(bytes, LINES_EACH, smaller(most, kernel_most_blocks(kernel, room)));
+        out->blocks = parts(bytes, NUMBER_LINES_EACH, smaller(most, kernel_most_blocks(kernel, room)));
         out->threads = KERNEL_LINES_THREADS;
         return;
     }
-    out->blocks = parts(bytes, kernel == KERNEL_REDUCE_PEER ? PEER_EACH : BULK_EACH, most);
+    out->blocks = parts(bytes, kernel == KERNEL_REDUCE_PEER ? NUMBER_PEER_EACH : NUMBER_BULK_EACH, most);
     out->threads = kernel == KERNEL_REDUCE_PEER ? KERNEL_PEER_THREADS : KERNEL_BULK_THREADS;
     if (in_host)
         shape_in_host(bytes, room, out);

@@ -2,6 +2,7 @@
 /* Messages between ranks, one to and one from each at most: small ones by kernel, large ones by copy engine. */
 #include "executor/gpu/exchange.h"
 
+#include "device/cuda/numbers.h"
 #include "executor/gpu/copy.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
@@ -9,8 +10,6 @@
 #include "executor/gpu/layout.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
-
-#define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
 static uint64_t larger(uint64_t x, uint64_t y)
 {
@@ -31,7 +30,7 @@ static uint64_t longest_other(const struct gpu *gpu, const struct kernel_exchang
 static bool own_by_kernel(const struct gpu *gpu, const struct kernel_exchange *what)
 {
     uint64_t own = what->send_bytes[gpu->rank], longest = longest_other(gpu, what);
-    return longest && (own < SELF_FROM || own <= longest);
+    return longest && (own < NUMBER_SELF_COPY_FROM || own <= longest);
 }
 
 /* Both ends of a message decide alike: by its size alone. */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
+#include "device/cuda/numbers.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/here.h"
@@ -26,9 +27,6 @@
 #include "executor/gpu/side.h"
 #include "executor/stream/beside.h"
 #include "executor/stream/ticket.h"
-
-#define BYTES_PER_NS 390        /* of copies */
-#define LONG         (1u << 30) /* a sender waits no longer than for copies of so many bytes */
 
 static struct mailbox_pair *transfer_pair_of(const struct gpu *gpu, const struct transfer *transfer)
 {
@@ -345,7 +343,8 @@ static tutti_result_t let_come_first(const struct gpu *gpu, const struct mailbox
         return TUTTI_SUCCESS;
     tutti_result_t result = side_issue(gpu, words, stream);
     uint64_t sent = transfer->sent > transfer->bytes ? transfer->sent : transfer->bytes;
-    uint64_t deadline = clock_ns() + (sent < LONG ? sent : LONG) / BYTES_PER_NS * gpu->messages.wait / 100;
+    uint64_t deadline = clock_ns() + (sent < NUMBER_COPY_WAIT_TO ? sent : NUMBER_COPY_WAIT_TO) / NUMBER_COPY_RATE *
+                                         gpu->messages.wait / 100;
     while (!transfer_is_taken(pair, transfer->number) && !clock_passed(deadline))
         cpu_relax();
     return result;
