@@ -15,6 +15,9 @@
  * a pair. */
 #define AHEAD   2
 #define PORTION 32 /* messages of a pair in one operation; the executor's mailbox has places for more */
+#define RUN     32 /* collectives that are handed to an executor at once */
+
+#define ALL_BATCHES UINT32_MAX /* also where the entries are not divided */
 
 /* All calls for one GPU, in their order. */
 struct batch {
@@ -125,35 +128,57 @@ static tutti_result_t issue_p2p(struct entry *first, struct entry *last)
     return result;
 }
 
-static tutti_result_t issue_call(struct entry *entry, struct entry *end)
+/* Of the batches of a set, or of all where there are none. */
+static bool is_in(const struct entry *entry, uint32_t set)
+{
+    return set == ALL_BATCHES || (entry->batch >= 0 && set >> entry->batch & 1);
+}
+
+/*
+ * Collectives of one communicator on one stream, with nothing of the set's in between: the executor gets them at once.
+ */
+static tutti_result_t issue_run(struct entry *first, struct entry *end, uint32_t set)
+{
+    struct executor_call run[RUN];
+    int count = 0;
+    for (struct entry *entry = first; entry != end && count < RUN; entry++) {
+        if (!is_in(entry, set))
+            continue;
+        if (entry->comm != first->comm || entry->kind != ENTRY_COLLECTIVE || stream_of(entry) != stream_of(first))
+            break;
+        run[count++] = (struct executor_call){&entry->call, entry->counts};
+        entry->kind = ENTRY_DONE;
+    }
+    return comm_collectives(first->comm, run, count, stream_of(first));
+}
+
+static tutti_result_t issue_call(struct entry *entry, struct entry *end, uint32_t set)
 {
     if (entry->kind == ENTRY_P2P)
         return issue_p2p(entry, end);
-    if (entry->kind != ENTRY_COLLECTIVE)
-        return TUTTI_SUCCESS;
-    entry->kind = ENTRY_DONE;
-    return comm_collective(entry->comm, &entry->call, entry->counts, stream_of(entry));
+    return entry->kind == ENTRY_COLLECTIVE ? issue_run(entry, end, set) : TUTTI_SUCCESS;
 }
 
-static tutti_result_t batch_issue(struct entry *entry, struct entry *end)
+/* With what goes with it: the other entries of a run, or of one operation, are done then. */
+static tutti_result_t batch_issue(struct entry *entry, struct entry *end, uint32_t set)
 {
     const struct entry *leader = entry->leader;
     bool joins = leader && leader->joins;
     tutti_result_t result = joins && entry == leader ? order_streams(leader, false) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
-        result = issue_call(entry, end);
+        result = issue_call(entry, end, set);
     if (result == TUTTI_SUCCESS && joins && entry == leader->last)
         result = order_streams(leader, true);
     return result;
 }
 
 /* A batch ends with the first call that fails. */
-static void issue_entry(struct batches *batches, struct entry *entry)
+static void issue_entry(struct batches *batches, struct entry *entry, uint32_t set)
 {
     struct batch *batch = &batches->batch[entry->batch];
     if (!group_goes_on(batch->result))
         return;
-    batch->result = group_worse(batch->result, batch_issue(entry, batches->entry + batches->entries));
+    batch->result = group_worse(batch->result, batch_issue(entry, batches->entry + batches->entries, set));
     if (batch->result != TUTTI_SUCCESS)
         snprintf(batch->sentence, sizeof batch->sentence, "%s", error_last());
 }
@@ -162,9 +187,8 @@ static void issue_entry(struct batches *batches, struct entry *entry)
 static void issue_set(struct batches *batches, uint32_t set)
 {
     for (size_t i = 0; i < batches->entries; i++) {
-        int batch = batches->entry[i].batch;
-        if (batch >= 0 && set >> batch & 1)
-            issue_entry(batches, &batches->entry[i]);
+        if (is_in(&batches->entry[i], set))
+            issue_entry(batches, &batches->entry[i], set);
     }
 }
 
@@ -323,7 +347,7 @@ static tutti_result_t issue_in_order(struct entry *entry, struct entry *end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (; entry != end && group_goes_on(result); entry++)
-        result = group_worse(result, batch_issue(entry, end));
+        result = group_worse(result, batch_issue(entry, end, ALL_BATCHES));
     return result;
 }
 
@@ -353,7 +377,7 @@ tutti_result_t batch_issue_all(struct entry *entry, size_t count)
     if (!any_thread || batches.count < 2)
         return issue_in_order(entry, entry + count);
     uint32_t handed = workers_hand(issue_batch, &batches, batches.count);
-    issue_set(&batches, ~handed);
+    issue_set(&batches, ~handed & ((1u << batches.count) - 1));
     workers_await(handed);
     const struct batch *batch = find_cause(&batches);
     return batch ? error_note(batch->result, "%s", batch->sentence) : TUTTI_SUCCESS;

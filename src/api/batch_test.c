@@ -52,6 +52,20 @@ static tutti_result_t issue(struct executor *executor, const struct call *call, 
     return outcome(scripted_of(executor));
 }
 
+/* Of one that takes several at once: how many, and what the first one is. */
+static tutti_result_t issue_many(struct executor *executor, const struct executor_call *calls, int count,
+                                 tutti_stream_t stream)
+{
+    say(scripted_of(executor), "n", count, stream);
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count; i++)
+        if (result == TUTTI_SUCCESS)
+            result = issue(executor, calls[i].call, calls[i].owned, stream);
+        else
+            free(calls[i].owned);
+    return result;
+}
+
 static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
                                tutti_stream_t stream)
 {
@@ -75,6 +89,15 @@ static void script(struct scripted *who, char name, int device, uint64_t id)
     who->comm.executor = &who->executor;
     who->comm.id = id;
     *text = 0;
+}
+
+static void script_many(struct scripted *who, char name, int device, uint64_t id)
+{
+    static const struct executor_ops ops = {
+        .name = "scripted", .issue = issue, .issue_many = issue_many, .messages = messages, .follow = follow};
+    script(who, name, device, id);
+    executor_init(&who->executor, &ops, device);
+    who->executor.on_streams = device != TUTTI_HOST;
 }
 
 static struct entry collective(struct scripted *who, size_t count, long stream)
@@ -163,6 +186,38 @@ static void the_first_failure_ends_a_group(void **state)
     assert_string_equal(text, "a.c1@5 a.c2@5 ");
 }
 
+static void runs_are_handed_over_at_once(void **state)
+{
+    struct scripted a, b;
+    (void)state;
+    script_many(&a, 'a', 0, 2);
+    struct entry joined[] = {collective(&a, 1, 5), collective(&a, 2, 6), collective(&a, 3, 5), send(&a, 1, 5)};
+    assert_int_equal(batch_issue_all(joined, 4), TUTTI_SUCCESS);
+    assert_string_equal(text, "a.f6@5 a.n3@5 a.c1@5 a.c2@5 a.c3@5 a.m1@5 a.f5@6 ");
+    script_many(&a, 'a', TUTTI_HOST, 2);
+    script_many(&b, 'b', TUTTI_HOST, 4);
+    struct entry apart[] = {collective(&a, 1, 5), collective(&a, 2, 6), collective(&b, 3, 6), collective(&b, 4, 6),
+                            collective(&a, 5, 6)};
+    assert_int_equal(batch_issue_all(apart, 5), TUTTI_SUCCESS);
+    assert_string_equal(text, "a.n1@5 a.c1@5 a.n1@6 a.c2@6 b.n2@6 b.c3@6 b.c4@6 a.n1@6 a.c5@6 ");
+}
+
+/* Nothing behind a call that fails is issued, and what the others own is given back. */
+static void a_run_ends_with_its_first_failure(void **state)
+{
+    struct scripted a;
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        (many ? script_many : script)(&a, 'a', 0, 2);
+        a.fail_at = 2;
+        struct entry entries[] = {collective(&a, 1, 5), collective(&a, 2, 5), collective(&a, 3, 5)};
+        for (int i = 0; i < 3; i++)
+            entries[i].counts = malloc(1); /* a leak, if it is not */
+        assert_int_equal(batch_issue_all(entries, 3), TUTTI_DEVICE_ERROR);
+        assert_string_equal(text, many ? "a.n3@5 a.c1@5 a.c2@5 " : "a.c1@5 a.c2@5 ");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +227,8 @@ int main(void)
         cmocka_unit_test(host_streams_are_never_joined),
         cmocka_unit_test(ranks_of_one_thread_take_turns),
         cmocka_unit_test(the_first_failure_ends_a_group),
+        cmocka_unit_test(runs_are_handed_over_at_once),
+        cmocka_unit_test(a_run_ends_with_its_first_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,11 @@ static inline tutti_result_t comm_collective(struct tutti_comm *comm, const stru
 {
     return comm->executor->ops.issue(comm->executor, call, owned, stream);
 }
+static inline tutti_result_t comm_collectives(struct tutti_comm *comm, const struct executor_call *calls, int count,
+                                              tutti_stream_t stream)
+{
+    return comm->executor->ops.issue_many(comm->executor, calls, count, stream);
+}
 static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count,
                                       tutti_stream_t stream)
 {

@@ -26,6 +26,21 @@ static tutti_result_t no_issue(struct executor *executor, const struct call *cal
     return engine_executor_refuse(executor, "carry out collectives");
 }
 
+/* What follows a call that fails is not issued. One may still be in progress when the next one is. */
+static tutti_result_t one_by_one(struct executor *executor, const struct executor_call *calls, int count,
+                                 tutti_stream_t stream)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count; i++) {
+        bool goes_on = result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS;
+        tutti_result_t next = goes_on ? executor->ops.issue(executor, calls[i].call, calls[i].owned, stream) : result;
+        if (!goes_on)
+            free(calls[i].owned);
+        result = next == TUTTI_SUCCESS ? result : next;
+    }
+    return result;
+}
+
 static tutti_result_t no_messages(struct executor *executor, const struct p2p_item *items, int count,
                                   tutti_stream_t stream)
 {
@@ -99,6 +114,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
         .ops = {.name = ops->name,
                 .prepare = ops->prepare ? ops->prepare : no_prepare,
                 .issue = ops->issue ? ops->issue : no_issue,
+                .issue_many = ops->issue_many ? ops->issue_many : one_by_one,
                 .messages = ops->messages ? ops->messages : no_messages,
                 .register_symmetric = ops->register_symmetric ? ops->register_symmetric : no_register,
                 .unregister = ops->unregister ? ops->unregister : no_unregister,

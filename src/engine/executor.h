@@ -19,6 +19,12 @@ struct p2p_item;
 struct rank_fact;
 struct team;
 
+/* A collective of several that are issued at once, and what the executor takes over for it. */
+struct executor_call {
+    const struct call *call;
+    void *owned; /* malloc'ed, or NULL */
+};
+
 struct executor_ops {
     const char *name;
 
@@ -35,6 +41,13 @@ struct executor_ops {
      * an error.
      */
     tutti_result_t (*issue)(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream);
+
+    /*
+     * Issues collectives on the stream, one behind another, up to the first
+     * that fails. Takes over all that they own. Default: issue() of each.
+     */
+    tutti_result_t (*issue_many)(struct executor *executor, const struct executor_call *calls, int count,
+                                 tutti_stream_t stream);
 
     /* Issues sends and receives that go on at the same time. Default: an error. */
     tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count,
