@@ -38,7 +38,7 @@ static bool is_departure(struct gpu *gpu, const struct wire_abort *news, struct 
         gone_note(gpu, news->culprit);
     gone_is(gpu, news->culprit, who);
     for (int rank = 0; rank < gpu->nranks && !is; rank++) {
-        const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+        const struct mailbox_rank *theirs = &gpu->ranks[rank];
         is = atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == news->culprit;
         if (is)
             gone_is(gpu, rank, who);
@@ -69,12 +69,12 @@ static void depart_describe(const struct gpu *gpu, struct departure who, char *o
 /* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
 static void depart_tell(struct gpu *gpu, struct departure who)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     mine->limit = atomic_load(gpu->base.tickets.over);
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
     atomic_store(&mine->left, 1);
-    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
 }
 
 bool depart_follow(struct gpu *gpu)
@@ -107,7 +107,7 @@ tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
     if (!atomic_load_explicit(&gpu->departs.refused_call, memory_order_relaxed)) {
         gpu->departs.refusal = who;
         atomic_store_explicit(&gpu->departs.refused_call, true, memory_order_release);
-        mailbox_ring(gpu->mailbox, gpu->rank);
+        mailbox_ring(&gpu->ranks[gpu->rank]);
     }
     depart_describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
     return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", gpu->rank, sentence);
@@ -151,7 +151,7 @@ static bool is_hollow(const struct gpu *gpu, const struct mailbox_step *step, st
 
 void depart_notice(struct gpu *gpu)
 {
-    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     struct departure who;
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
     if (atomic_load(&gpu->base.team->failed) || atomic_load(&gpu->departs.leaving) || !gone_any(gpu))
@@ -171,7 +171,7 @@ void depart_notice(struct gpu *gpu)
  */
 static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint32_t waits = mailbox_answer(mine);
     *gone = false;
     for (int rank = 0; rank < gpu->nranks && !*gone; rank++)
@@ -187,7 +187,7 @@ static void depart_look_at_waiting(struct gpu *gpu, struct depart_watch *watch, 
     struct departure missing, awaited;
     uint32_t ticket = step ? step->ticket : 0;
     int rank = step ? find_missing(gpu, step, &missing) : -1;
-    bool counts = !atomic_load(&gpu->mailbox->captured); /* else some may have replayed what this rank has called */
+    bool counts = !atomic_load(gpu->captured); /* else some may have replayed what this rank has called */
     bool never =
         rank >= 0 && (!step->whole || (counts && (step->expects >> rank & 1) && !step_is_met(gpu, step, rank)));
     bool gone, waits = kernel_waits(gpu, &gone, &awaited);
@@ -261,7 +261,7 @@ bool gpu_leave(struct gpu *gpu)
     if (!attend_is_on(&gpu->helper.attended) || atomic_load(&gpu->base.team->failed))
         return false;
     atomic_store(&gpu->departs.leaving, true);
-    mailbox_ring(gpu->mailbox, gpu->rank);
+    mailbox_ring(&gpu->ranks[gpu->rank]);
     return true;
 }
 

@@ -16,7 +16,7 @@
 
 tutti_result_t gpu_hear_failure(struct gpu *gpu)
 {
-    const struct mailbox_failure *failure = &gpu->mailbox->failure;
+    const struct mailbox_failure *failure = gpu->failure;
     depart_notice(gpu);
     if (!atomic_load_explicit(&failure->state, memory_order_acquire))
         return team_failure(gpu->base.team);
@@ -29,14 +29,13 @@ tutti_result_t gpu_hear_failure(struct gpu *gpu)
 
 void gpu_tell_failure(struct gpu *gpu)
 {
-    struct mailbox *mailbox = gpu->mailbox;
     uint32_t none = 0;
     if (atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->base.team->failed) || depart_follow(gpu) ||
-        !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
+        !atomic_compare_exchange_strong(&gpu->failure->state, &none, 1))
         return;
-    mailbox->failure.news = team_news(gpu->base.team);
-    atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
-    mailbox_ring_others(mailbox, gpu->nranks, gpu->rank);
+    gpu->failure->news = team_news(gpu->base.team);
+    atomic_store_explicit(&gpu->failure->state, 2, memory_order_release);
+    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
 }
 
 tutti_result_t gpu_failure(struct gpu *gpu)

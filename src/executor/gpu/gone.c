@@ -5,11 +5,17 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
 
+bool gone_is_lost(const struct gpu *gpu, int rank)
+{
+    return atomic_load(&gpu->ranks[rank].gone) ||
+           atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire);
+}
+
 bool gone_is(const struct gpu *gpu, int rank, struct departure *out)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    const struct mailbox_rank *theirs = &gpu->ranks[rank];
     bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
-    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire);
+    bool gone = gone_is_lost(gpu, rank);
     *out = left ? (struct departure){theirs->culprit, (enum mailbox_cause)theirs->cause}
                 : (struct departure){rank, closed ? MAILBOX_CLOSED : MAILBOX_LOST};
     return rank != gpu->rank && (left || closed || gone);
@@ -26,6 +32,6 @@ bool gone_any(const struct gpu *gpu)
 
 void gone_note(struct gpu *gpu, int rank)
 {
-    if (!atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
-        mailbox_ring_others(gpu->mailbox, gpu->nranks, -1); /* but nobody */
+    if (!atomic_exchange(&gpu->ranks[rank].gone, 1))
+        mailbox_ring_others(gpu->ranks, gpu->nranks, -1); /* but nobody */
 }

@@ -13,6 +13,9 @@ struct departure {
     enum mailbox_cause cause;
 };
 
+/* Is its process lost? */
+bool gone_is_lost(const struct gpu *gpu, int rank);
+/* Does it take part no more, for whatever cause? */
 bool gone_is(const struct gpu *gpu, int rank, struct departure *out);
 bool gone_any(const struct gpu *gpu);
 /* That rank's process is lost: peers hear of it. */

@@ -56,6 +56,7 @@ struct gpu_scratch {
 /* transfer.c, copy.c: messages and pieces by copy engine, by peer; the helper reads their numbers when the team has
  * failed. */
 struct gpu_messages {
+    struct mailbox_pair (*pair)[KERNEL_RANKS]; /* in the mailbox: [from][to] */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS],
         received_pieces[KERNEL_RANKS];
     /* of the operations in which the latest were called, [0] of those sent, the first ticket; by number */
@@ -68,6 +69,8 @@ struct gpu_messages {
 
 /* offer.c, import.c: users' buffers that peers map, and peers' that are mapped here. */
 struct gpu_offers {
+    struct mailbox_offer (*place)[KERNEL_RANKS][MAILBOX_OFFERS]; /* in the mailbox: [owner][who may map it] */
+    _Atomic uint32_t (*places)[KERNEL_RANKS];                    /* that were ever used; as well */
     struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
     uint64_t used;
     pthread_mutex_t offering;                                    /* guards `offered`, for calls and the importer */
@@ -105,8 +108,11 @@ struct gpu_symmetric {
 struct gpu {
     struct stream_base base;
     int rank, nranks;
-    bool here[KERNEL_RANKS]; /* the rank lives in this process */
-    struct mailbox *mailbox;
+    bool here[KERNEL_RANKS];         /* the rank lives in this process */
+    struct mailbox *mailbox;         /* whole: who makes it and who leaves it; the others know parts: */
+    struct mailbox_rank *ranks;      /* what each says of itself */
+    struct mailbox_failure *failure; /* of the team, as some rank has told */
+    _Atomic uint32_t *captured;      /* some rank has captured an operation */
     bool mailbox_registered;
     CUdeviceptr mailbox_device;
     struct kernel_team kernels;      /* what every launch takes */

@@ -37,7 +37,7 @@ static void helper_give_up(struct gpu *gpu, uint64_t *deadline)
         *deadline = clock_deadline_ms(COPIES_MS);
     gpu_tell_failure(gpu);
     settle_reached(gpu);
-    atomic_fetch_or(&gpu->mailbox->rank[gpu->rank].abort, KERNEL_GIVE_UP);
+    atomic_fetch_or(&gpu->ranks[gpu->rank].abort, KERNEL_GIVE_UP);
     undone_let_go(gpu, clock_passed(*deadline));
 }
 
@@ -71,14 +71,13 @@ static uint64_t helper_look(void *context)
 static void ring(void *argument)
 {
     struct gpu *gpu = argument;
-    mailbox_ring(gpu->mailbox, gpu->rank);
+    mailbox_ring(&gpu->ranks[gpu->rank]);
 }
 
 tutti_result_t helper_start(struct gpu *gpu)
 {
     gpu->helper.pause = LOOK_US;
-    gpu->helper.attended =
-        (struct attended){.bell = &gpu->mailbox->rank[gpu->rank].bell, .look = helper_look, .context = gpu};
+    gpu->helper.attended = (struct attended){.bell = &gpu->ranks[gpu->rank].bell, .look = helper_look, .context = gpu};
     tutti_result_t result = attend_begin(&gpu->helper.attended, helper_name, 0);
     if (result == TUTTI_SUCCESS)
         team_on_news(gpu->base.team, ring, depart_excuses, gpu);

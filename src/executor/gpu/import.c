@@ -78,12 +78,12 @@ bool import_close_old(struct gpu *gpu)
 
 static struct mailbox_offer *gpu_import_place_of(const struct gpu *gpu, int peer, int offer)
 {
-    return &gpu->mailbox->offer[peer][gpu->rank][offer];
+    return &gpu->offers.place[peer][gpu->rank][offer];
 }
 
 static int gpu_import_places_used(const struct gpu *gpu, int peer)
 {
-    return (int)atomic_load_explicit(&gpu->mailbox->offers[peer][gpu->rank], memory_order_acquire);
+    return (int)atomic_load_explicit(&gpu->offers.places[peer][gpu->rank], memory_order_acquire);
 }
 
 static bool gpu_import_is_answered(const struct mailbox_offer *place)
@@ -164,7 +164,7 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
             any = true;
         }
     if (any)
-        mailbox_ring(gpu->mailbox, gpu->rank); /* its importer looks for a time to close it */
+        mailbox_ring(&gpu->ranks[gpu->rank]); /* its importer looks for a time to close it */
     any = atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed);
     pthread_mutex_unlock(&gpu->offers.lock);
     return any;
@@ -271,7 +271,7 @@ tutti_result_t import_start(struct gpu *gpu)
         return TUTTI_SUCCESS;
     gpu->importer.pause = LOOK_US;
     gpu->importer.attended =
-        (struct attended){.bell = &gpu->mailbox->rank[gpu->rank].bell, .look = import_look, .context = gpu};
+        (struct attended){.bell = &gpu->ranks[gpu->rank].bell, .look = import_look, .context = gpu};
     return attend_begin(&gpu->importer.attended, importer_name, (uint64_t)gpu->base.device->ordinal);
 }
 

@@ -6,6 +6,7 @@
 #include "executor/gpu/leave.h"
 
 #include "device/cuda/memory.h"
+#include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/imported.h"
 #include "executor/gpu/mailbox.h"
@@ -100,12 +101,12 @@ void leave_give_back_windows(struct gpu *gpu)
 static void leave_say_closed(struct gpu *gpu)
 {
     uint32_t open = 0;
-    atomic_store(&gpu->mailbox->rank[gpu->rank].closed, 1);
-    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+    atomic_store(&gpu->ranks[gpu->rank].closed, 1);
+    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
     for (int rank = 0; rank < gpu->nranks; rank++, open = 0)
-        if (atomic_load(&gpu->base.team->gone[rank]) || atomic_load(&gpu->mailbox->rank[rank].gone)) {
-            atomic_compare_exchange_strong(&gpu->mailbox->rank[rank].closed, &open, MAILBOX_REAPED);
-            atomic_store(&gpu->mailbox->rank[rank].unmapped, 1);
+        if (gone_is_lost(gpu, rank)) {
+            atomic_compare_exchange_strong(&gpu->ranks[rank].closed, &open, MAILBOX_REAPED);
+            atomic_store(&gpu->ranks[rank].unmapped, 1);
         }
 }
 

@@ -60,17 +60,17 @@ void mailbox_unmap(struct mailbox *mailbox, int nranks)
         munmap(mailbox, mailbox_size(nranks));
 }
 
-void mailbox_ring(struct mailbox *mailbox, int rank)
+void mailbox_ring(struct mailbox_rank *rank)
 {
-    atomic_fetch_add(&mailbox->rank[rank].bell, 1);
-    futex_wake_all(&mailbox->rank[rank].bell);
+    atomic_fetch_add(&rank->bell, 1);
+    futex_wake_all(&rank->bell);
 }
 
-void mailbox_ring_others(struct mailbox *mailbox, int nranks, int rank)
+void mailbox_ring_others(struct mailbox_rank *ranks, int nranks, int rank)
 {
     for (int other = 0; other < nranks; other++)
         if (other != rank)
-            mailbox_ring(mailbox, other);
+            mailbox_ring(&ranks[other]);
 }
 
 void mailbox_ask(struct mailbox_rank *mine)
@@ -86,4 +86,19 @@ uint32_t mailbox_answer(const struct mailbox_rank *mine)
     for (int rank = 0; rank < KERNEL_RANKS; rank++)
         ranks |= atomic_load_explicit(&mine->waits[rank], memory_order_relaxed) ? 1u << rank : 0;
     return ranks;
+}
+
+void mailbox_ask_no_more(struct mailbox_rank *mine)
+{
+    atomic_fetch_and(&mine->abort, ~(uint32_t)KERNEL_ASKED);
+}
+
+bool mailbox_has_begun(const struct mailbox_rank *rank, uint32_t ticket)
+{
+    return atomic_load_explicit(&rank->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
+}
+
+uint32_t mailbox_over(const struct mailbox_rank *rank)
+{
+    return atomic_load_explicit(&rank->over, memory_order_acquire);
 }

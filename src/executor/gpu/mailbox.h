@@ -163,10 +163,14 @@ size_t mailbox_bulk(int nranks, int rank);
 tutti_result_t mailbox_create(int nranks, int *fd);
 tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out);
 void mailbox_unmap(struct mailbox *mailbox, int nranks);
-void mailbox_ring(struct mailbox *mailbox, int rank);
-void mailbox_ring_others(struct mailbox *mailbox, int nranks, int rank);
+void mailbox_ring(struct mailbox_rank *rank);
+void mailbox_ring_others(struct mailbox_rank *ranks, int nranks, int rank);
 /* Asks this rank's kernels for whom they wait, anew. The answer so far: bits of ranks. */
 void mailbox_ask(struct mailbox_rank *mine);
 uint32_t mailbox_answer(const struct mailbox_rank *mine);
+void mailbox_ask_no_more(struct mailbox_rank *mine);
+/* Of a rank's GPU: has the launch with that ticket begun? The ticket of the last operation that is over. */
+bool mailbox_has_begun(const struct mailbox_rank *rank, uint32_t ticket);
+uint32_t mailbox_over(const struct mailbox_rank *rank);
 
 #endif

@@ -63,7 +63,7 @@ static bool mixing_has_come(const struct gpu *gpu, const struct mailbox_pair *pa
 /* Does a rank's stream wait for another one's? */
 static bool stream_waits(const struct gpu *gpu, int rank, int other)
 {
-    const struct mailbox_pair *to = &gpu->mailbox->pair[rank][other], *from = &gpu->mailbox->pair[other][rank];
+    const struct mailbox_pair *to = &gpu->messages.pair[rank][other], *from = &gpu->messages.pair[other][rank];
     return mixing_is_undone(to, 0) || mixing_is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
 }
 
@@ -71,7 +71,7 @@ static bool stream_waits(const struct gpu *gpu, int rank, int other)
  * begun, at a graph's. */
 static bool is_held(const struct gpu *gpu, int rank, uint32_t at, bool graph)
 {
-    const struct mailbox_pair *in = &gpu->mailbox->pair[rank][gpu->rank], *out = &gpu->mailbox->pair[gpu->rank][rank];
+    const struct mailbox_pair *in = &gpu->messages.pair[rank][gpu->rank], *out = &gpu->messages.pair[gpu->rank][rank];
     return (mixing_is_undone(in, 0) && !mixing_has_come(gpu, in, rank, 1, at)) ||
            (mixing_is_undone(out, 1) && !mixing_has_come(gpu, out, rank, 0, at)) ||
            (graph && (is_staged(in, 0) || is_staged(out, 1)));
@@ -91,22 +91,17 @@ static uint32_t all_behind(const struct gpu *gpu, uint32_t ranks)
     return ranks;
 }
 
-static bool has_begun(const struct mailbox_rank *rank, uint32_t ticket)
-{
-    return atomic_load_explicit(&rank->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
-}
-
 /* Is the launch that it is at, of a call, such a reduction? Its kernel alone knows whom it waits for. */
 static bool kernel_reads(const struct mailbox_rank *theirs)
 {
     uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);
-    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    uint32_t over = mailbox_over(theirs);
     bool reads = false;
     for (uint64_t back = 1; back <= issued && back <= MAILBOX_STEPS; back++) {
         const struct mailbox_step *step = &theirs->step[(issued - back) % MAILBOX_STEPS];
         if ((int32_t)(over - step->ticket) >= 0)
             break;
-        reads = reads || (step->reads && (int32_t)(step->reads - over) > 0 && has_begun(theirs, step->reads));
+        reads = reads || (step->reads && (int32_t)(step->reads - over) > 0 && mailbox_has_begun(theirs, step->reads));
     }
     return reads;
 }
@@ -115,14 +110,14 @@ static bool kernel_reads(const struct mailbox_rank *theirs)
  * that is over. Where its times have been written over the GPU may be at any. */
 static uint32_t launch_at(const struct gpu *gpu, bool *graph)
 {
-    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint32_t over = atomic_load_explicit(gpu->base.tickets.over, memory_order_acquire),
              last = atomic_load(&gpu->base.tickets.ticket);
     *graph = false;
     if ((int32_t)(last - over) > KERNEL_TIMES)
         return last;
     for (uint32_t ticket = over + 1; (int32_t)(last - ticket) >= 0; ticket++)
-        if (has_begun(mine, ticket))
+        if (mailbox_has_begun(mine, ticket))
             return ticket;
     *graph = true;
     return over;
@@ -138,7 +133,7 @@ static void find_suspects(const struct gpu *gpu, uint32_t suspects[2])
         if (rank == gpu->rank)
             continue;
         suspects[0] |= is_held(gpu, rank, at, graph) ? 1u << rank : 0;
-        suspects[1] |= graph && kernel_reads(&gpu->mailbox->rank[rank]) ? 1u << rank : 0;
+        suspects[1] |= graph && kernel_reads(&gpu->ranks[rank]) ? 1u << rank : 0;
     }
 }
 
@@ -147,7 +142,7 @@ static bool stand_still(const struct gpu *gpu, const struct mixing_watch *watch,
 {
     bool still = true;
     for (int rank = 0; rank < gpu->nranks; rank++)
-        still = still && (!(ranks >> rank & 1) || watch->over[rank] == atomic_load(&gpu->mailbox->rank[rank].over));
+        still = still && (!(ranks >> rank & 1) || watch->over[rank] == atomic_load(&gpu->ranks[rank].over));
     return still;
 }
 
@@ -156,7 +151,7 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
                         const uint32_t suspects[2])
 {
     uint32_t it = 1u << rank, behind = suspects[0] & it ? all_behind(gpu, it) : 0;
-    bool reads = (suspects[1] & it) && (mailbox_answer(&gpu->mailbox->rank[rank]) >> gpu->rank & 1);
+    bool reads = (suspects[1] & it) && (mailbox_answer(&gpu->ranks[rank]) >> gpu->rank & 1);
     bool direct = (waits & it) && ((suspects[0] & it) || reads);
     if (!(watch->suspects & it) || !stand_still(gpu, watch, 1u << gpu->rank | it | behind))
         return 0;
@@ -180,15 +175,15 @@ static void mixing_ask(struct gpu *gpu, struct mixing_watch *watch, const uint32
 {
     watch->suspects = suspects[0] | suspects[1];
     for (int rank = 0; rank < gpu->nranks; rank++) {
-        watch->over[rank] = atomic_load(&gpu->mailbox->rank[rank].over);
+        watch->over[rank] = atomic_load(&gpu->ranks[rank].over);
         if ((suspects[1] >> rank & 1) || (watch->suspects && rank == gpu->rank))
-            mailbox_ask(&gpu->mailbox->rank[rank]);
+            mailbox_ask(&gpu->ranks[rank]);
     }
 }
 
 uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
 {
-    uint32_t suspects[2], waits = mailbox_answer(&gpu->mailbox->rank[gpu->rank]);
+    uint32_t suspects[2], waits = mailbox_answer(&gpu->ranks[gpu->rank]);
     if (!atomic_load_explicit(&gpu->base.tickets.captured, memory_order_relaxed) || !param_int(PARAM_GRAPH_MIXING))
         return 0;
     if (!clock_passed(watch->due))
@@ -221,9 +216,9 @@ static bool is_carried(const struct gpu *gpu, int peer, int end, uint32_t number
 
 void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number)
 {
-    const struct mailbox_pair *pair = end ? &gpu->mailbox->pair[peer][gpu->rank] : &gpu->mailbox->pair[gpu->rank][peer];
+    const struct mailbox_pair *pair = end ? &gpu->messages.pair[peer][gpu->rank] : &gpu->messages.pair[gpu->rank][peer];
     struct departure who;
-    if (atomic_load_explicit(&gpu->mailbox->captured, memory_order_relaxed) && is_carried(gpu, peer, end, number) &&
+    if (atomic_load_explicit(gpu->captured, memory_order_relaxed) && is_carried(gpu, peer, end, number) &&
         is_behind(&pair->called[!end], number) && !gone_is(gpu, peer, &who))
         mixing_refuse(gpu, peer, gpu->rank);
 }

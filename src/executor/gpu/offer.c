@@ -32,7 +32,7 @@ struct passed_fd {
 
 static struct mailbox_offer *offer_place_of(const struct gpu *gpu, int peer, int offer)
 {
-    return &gpu->mailbox->offer[gpu->rank][peer][offer];
+    return &gpu->offers.place[gpu->rank][peer][offer];
 }
 
 static bool offer_is_answered(const struct gpu *gpu, int peer, int offer)
@@ -51,8 +51,8 @@ static bool is_mapped(const struct gpu *gpu, int peer, int offer)
 static bool may_change(const struct gpu *gpu, int peer, int offer)
 {
     const struct offered *mine = &gpu->offers.offered[peer][offer];
-    uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
-    uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
+    uint32_t pushed = atomic_load(&gpu->messages.pair[peer][gpu->rank].pushed);
+    uint32_t pulled = atomic_load(&gpu->messages.pair[gpu->rank][peer].pulled);
     return !mine->number || (!mine->kept && offer_is_answered(gpu, peer, offer) &&
                              (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
 }
@@ -69,17 +69,17 @@ static void offer_publish(struct gpu *gpu, int peer, int offer, const struct cud
                              .base = range->base,
                              .size = range->size,
                              .used = ++gpu->offers.used,
-                             .pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed),
-                             .pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled)};
+                             .pushed = atomic_load(&gpu->messages.pair[peer][gpu->rank].pushed),
+                             .pulled = atomic_load(&gpu->messages.pair[gpu->rank][peer].pulled)};
     place->buffer = (struct mailbox_buffer){.handle = *handle, .address = range->base, .base = range->base};
     place->key = key;
     atomic_store_explicit(&place->number, mine->number, memory_order_release);
-    mailbox_ring(gpu->mailbox, peer);
+    mailbox_ring(&gpu->ranks[peer]);
 }
 
 static uint32_t offer_places_used(const struct gpu *gpu, int peer)
 {
-    return atomic_load_explicit(&gpu->mailbox->offers[gpu->rank][peer], memory_order_relaxed);
+    return atomic_load_explicit(&gpu->offers.places[gpu->rank][peer], memory_order_relaxed);
 }
 
 /* The peer keeps memory alive that this process has given back: it shall let go. The driver is asked without the lock:
@@ -130,7 +130,7 @@ static int offer_find_room(struct gpu *gpu, int peer)
             oldest = i;
     if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offers.offered[peer][oldest].size))
         return oldest;
-    atomic_store_explicit(&gpu->mailbox->offers[gpu->rank][peer], (uint32_t)used + 1, memory_order_release);
+    atomic_store_explicit(&gpu->offers.places[gpu->rank][peer], (uint32_t)used + 1, memory_order_release);
     return used;
 }
 
@@ -143,7 +143,7 @@ static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
     pthread_mutex_lock(&gpu->offers.lock);
     list_push(&gpu->offers.passed_fds, &passed_fd->node);
     pthread_mutex_unlock(&gpu->offers.lock);
-    mailbox_ring(gpu->mailbox, gpu->rank);
+    mailbox_ring(&gpu->ranks[gpu->rank]);
     return true;
 }
 
@@ -231,7 +231,7 @@ static uint64_t gpu_offer_invite(struct gpu *gpu, int peer, const struct cuda_ra
         gpu->offers.invited[peer]++;
         mine->invited = true;
         atomic_store_explicit(&offer_place_of(gpu, peer, offer)->invited, mine->number, memory_order_release);
-        mailbox_ring(gpu->mailbox, peer);
+        mailbox_ring(&gpu->ranks[peer]);
     }
     return kernel_invite((uint32_t)offer, mine->number, offset);
 }

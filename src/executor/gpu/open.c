@@ -367,19 +367,33 @@ static tutti_result_t register_mailbox(struct gpu *gpu)
                       "finding the mailbox's device address");
 }
 
+/* Which part of the mailbox is whose. */
+static void share_out_mailbox(struct gpu *gpu)
+{
+    struct mailbox *mailbox = gpu->mailbox;
+    gpu->ranks = mailbox->rank;
+    gpu->failure = &mailbox->failure;
+    gpu->captured = &mailbox->captured;
+    gpu->messages.pair = mailbox->pair;
+    gpu->offers.place = mailbox->offer;
+    gpu->offers.places = mailbox->offers;
+}
+
 static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *opening)
 {
     tutti_result_t result = mailbox_map(mailbox, gpu->nranks, &gpu->mailbox);
-    if (result == TUTTI_SUCCESS)
-        result = register_mailbox(gpu);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    share_out_mailbox(gpu);
+    result = register_mailbox(gpu);
     spend(opening, PART_MAILBOX);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->base.tickets.over = &gpu->mailbox->rank[gpu->rank].over;
+    gpu->base.tickets.over = &gpu->ranks[gpu->rank].over;
     gpu->base.tickets.over_device = mailbox_address(gpu, gpu->base.tickets.over);
-    gpu->base.tickets.times = gpu->mailbox->rank[gpu->rank].times;
-    gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
-    gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->mailbox->rank[gpu->rank].times);
+    gpu->base.tickets.times = gpu->ranks[gpu->rank].times;
+    gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->ranks[gpu->rank].abort);
+    gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->ranks[gpu->rank].times);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
     gpu->messages.wait = (uint64_t)param_int(PARAM_COPY_WAIT);
     gpu->plan.facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->plan.facts.zero;

@@ -25,7 +25,7 @@ static void operation_tidy(struct stream_base *base)
 /* Before it looks at who has departed: so either it sees one that has, or that one sees this. */
 static void say_issuing(struct gpu *gpu, uint32_t it_is)
 {
-    atomic_store(&gpu->mailbox->rank[gpu->rank].issuing, it_is);
+    atomic_store(&gpu->ranks[gpu->rank].issuing, it_is);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -40,7 +40,7 @@ static void operation_ends(struct stream_base *base, bool issued)
     struct gpu *gpu = operation_gpu(base);
     say_issuing(gpu, 0);
     if (issued && (atomic_load(&base->team->failed) || gone_any(gpu)))
-        mailbox_ring(gpu->mailbox, gpu->rank);
+        mailbox_ring(&gpu->ranks[gpu->rank]);
 }
 
 static tutti_result_t operation_refuses(struct stream_base *base, bool collective)
@@ -58,8 +58,8 @@ static void operation_issued(struct stream_base *base, bool kernel, bool whole)
 static void operation_captured(struct stream_base *base)
 {
     struct gpu *gpu = operation_gpu(base);
-    atomic_store(&gpu->mailbox->captured, 1);
-    mailbox_ring(gpu->mailbox, gpu->rank);
+    atomic_store(gpu->captured, 1);
+    mailbox_ring(&gpu->ranks[gpu->rank]);
 }
 
 static bool operation_fails_later(struct stream_base *base)

@@ -20,14 +20,14 @@
 
 void patience_answer(struct gpu *gpu)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     atomic_store(&mine->answered, atomic_load(&mine->asked));
 }
 
 void patience_begin(struct gpu *gpu, int rank)
 {
     atomic_fetch_or(&gpu->departs.awaited, 1u << rank);
-    mailbox_ring(gpu->mailbox, gpu->rank);
+    mailbox_ring(&gpu->ranks[gpu->rank]);
 }
 
 void patience_end(struct gpu *gpu, int rank)
@@ -37,24 +37,24 @@ void patience_end(struct gpu *gpu, int rank)
 
 static uint32_t patience_ask(const struct gpu *gpu, int rank)
 {
-    uint32_t number = atomic_fetch_add(&gpu->mailbox->rank[rank].asked, 1) + 1;
-    mailbox_ring(gpu->mailbox, rank);
+    uint32_t number = atomic_fetch_add(&gpu->ranks[rank].asked, 1) + 1;
+    mailbox_ring(&gpu->ranks[rank]);
     return number ? number : patience_ask(gpu, rank);
 }
 
 static bool has_answered(const struct gpu *gpu, int rank, uint32_t number)
 {
-    return (int32_t)(atomic_load(&gpu->mailbox->rank[rank].answered) - number) >= 0;
+    return (int32_t)(atomic_load(&gpu->ranks[rank].answered) - number) >= 0;
 }
 
 /* Has the GPU come to the step, as far as can be seen? Of what copy engines carry it cannot. */
 static bool patience_has_come(const struct gpu *gpu, const struct mailbox_step *step)
 {
-    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint32_t over = atomic_load_explicit(gpu->base.tickets.over, memory_order_acquire);
     bool come = !step->kernel || step->ticket - over > KERNEL_TIMES;
     for (uint32_t ticket = over + 1; !come && (int32_t)(step->ticket - ticket) >= 0; ticket++)
-        come = atomic_load_explicit(&mine->times[ticket % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
+        come = mailbox_has_begun(mine, ticket);
     return come;
 }
 
@@ -76,7 +76,7 @@ static uint32_t find_awaited(const struct gpu *gpu, struct patience_watch *watch
 /* Whether kernels of graphs wait for the rank only they know: they answer until the next look. */
 static bool kernels_wait(struct gpu *gpu, struct patience_watch *watch, int rank)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     bool wait = watch->kernels && (mailbox_answer(mine) >> rank & 1);
     if (!wait)
         mailbox_ask(mine);

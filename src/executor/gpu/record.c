@@ -72,7 +72,7 @@ static uint64_t find_unfinished(const struct gpu *gpu, uint64_t head, uint64_t t
  * of launches so long ago that others have their places. */
 static void take_times(const struct gpu *gpu, const struct pending *pending)
 {
-    struct ticket_times *times = gpu->mailbox->rank[gpu->rank].times;
+    struct ticket_times *times = gpu->ranks[gpu->rank].times;
     if (atomic_load(&gpu->base.tickets.ticket) - pending->first >= KERNEL_TIMES)
         return;
     uint64_t begin = atomic_load_explicit(&times[pending->first % KERNEL_TIMES].begin, memory_order_relaxed);
@@ -116,14 +116,14 @@ static void record_waited(const struct gpu *gpu)
 static void record_ask(const struct gpu *gpu)
 {
     struct record *record = gpu->record;
-    mailbox_ask(&gpu->mailbox->rank[gpu->rank]);
+    mailbox_ask(&gpu->ranks[gpu->rank]);
     record->asked = atomic_load(&record->head) + 1;
 }
 
 static void stop_asking(const struct gpu *gpu)
 {
     if (gpu->record->asked)
-        atomic_fetch_and(&gpu->mailbox->rank[gpu->rank].abort, ~(uint32_t)KERNEL_ASKED);
+        mailbox_ask_no_more(&gpu->ranks[gpu->rank]);
     gpu->record->asked = 0;
 }
 
@@ -135,7 +135,7 @@ static void record_look_at_waiting(const struct gpu *gpu)
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed);
     if (record->asked != head + 1)
         record_ask(gpu);
-    else if (mailbox_answer(&gpu->mailbox->rank[gpu->rank]))
+    else if (mailbox_answer(&gpu->ranks[gpu->rank]))
         trace_op_seen_waiting(pending_at(record, head)->op);
 }
 

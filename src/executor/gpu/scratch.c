@@ -148,7 +148,7 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
 
 static tutti_result_t post_bulk(struct gpu *gpu)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     tutti_result_t result = TUTTI_SUCCESS;
     if (!gpu->scratch.bulk)
         result = scratch_allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->scratch.bulk);
@@ -159,7 +159,7 @@ static tutti_result_t post_bulk(struct gpu *gpu)
     gpu->scratch.bulk_posted = true;
     atomic_store(&mine->has_bulk, 1);
     futex_wake_all(&mine->has_bulk);
-    mailbox_ring_others(gpu->mailbox, gpu->nranks, gpu->rank);
+    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
     return TUTTI_SUCCESS;
 }
 
@@ -188,7 +188,7 @@ static bool is_waited_for(const struct gpu *gpu, const void *unused)
     (void)unused;
     bool any = false;
     for (int rank = 0; rank < gpu->nranks; rank++)
-        any |= rank != gpu->rank && atomic_load(&gpu->mailbox->rank[rank].has_bulk);
+        any |= rank != gpu->rank && atomic_load(&gpu->ranks[rank].has_bulk);
     return any && !gpu->scratch.bulk_posted && !atomic_load(&gpu->base.team->failed);
 }
 
@@ -221,7 +221,7 @@ static void post_for_others(void)
 /* A process that lives posts it soon, wherever its program is: scratch_answer(), and here for all its ranks. */
 static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
 {
-    _Atomic uint32_t *has = &gpu->mailbox->rank[rank].has_bulk;
+    _Atomic uint32_t *has = &gpu->ranks[rank].has_bulk;
     tutti_result_t result = TUTTI_SUCCESS;
     patience_begin(gpu, rank);
     while (result == TUTTI_SUCCESS && !atomic_load(has)) {
@@ -241,7 +241,7 @@ static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
     CUdeviceptr address = gpu->scratch.bulk;
     tutti_result_t result = rank == gpu->rank ? TUTTI_SUCCESS : wait_for_bulk(gpu, rank);
     if (result == TUTTI_SUCCESS && rank != gpu->rank) {
-        gpu->scratch.bulks[rank] = gpu->mailbox->rank[rank].bulk;
+        gpu->scratch.bulks[rank] = gpu->ranks[rank].bulk;
         result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
                                                 &gpu->scratch.bulk_imported[rank]));
     }

@@ -9,7 +9,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
 #include "executor/gpu/step.h"
 
 #include <unistd.h>
@@ -31,25 +33,23 @@ void settle_reached(struct gpu *gpu)
 
 static bool is_gone(const struct gpu *gpu, int rank)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
-    return atomic_load(&theirs->closed) || atomic_load(&theirs->gone) ||
-           atomic_load_explicit(&gpu->base.team->gone[rank], memory_order_acquire);
+    return atomic_load(&gpu->ranks[rank].closed) || gone_is_lost(gpu, rank);
 }
 
 /* A kernel that comes later finds the invitation taken back. */
 static bool kernel_has_begun(const struct mailbox_rank *theirs)
 {
-    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    uint32_t over = mailbox_over(theirs);
     bool begun = false;
     for (uint32_t ahead = 1; ahead < KERNEL_TIMES && !begun; ahead++)
-        begun = atomic_load_explicit(&theirs->times[(over + ahead) % KERNEL_TIMES].begin, memory_order_relaxed) != 0;
+        begun = mailbox_has_begun(theirs, over + ahead);
     return begun;
 }
 
 /* A copy to this rank that lies in a stream, and of which nothing has told that it is over. */
 static bool copies(const struct gpu *gpu, int rank)
 {
-    const struct mailbox_pair *pair = &gpu->mailbox->pair[rank][gpu->rank];
+    const struct mailbox_pair *pair = &gpu->messages.pair[rank][gpu->rank];
     uint64_t let_go = atomic_load(&pair->let_go[0]);
     uint32_t done = let_go ? (uint32_t)let_go : atomic_load(&pair->pushed);
     return (int32_t)(atomic_load(&pair->pushing) - done) > 0;
@@ -57,7 +57,7 @@ static bool copies(const struct gpu *gpu, int rank)
 
 static bool is_under_way(const struct gpu *gpu, const struct mailbox_step *step, const struct opened *opened, int rank)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    const struct mailbox_rank *theirs = &gpu->ranks[rank];
     bool given = opened->given >> rank & 1, invited = opened->invited >> rank & 1;
     if (!(given || invited) || !step_is_under_way(gpu, step, rank))
         return false;
@@ -68,7 +68,7 @@ static bool is_under_way(const struct gpu *gpu, const struct mailbox_step *step,
  * there is none. */
 static int find_unsettled(const struct gpu *gpu, const struct opened **memory)
 {
-    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
     static const struct opened unknown;
     for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {

@@ -8,6 +8,7 @@
 
 #include "engine/p2p.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/mailbox.h"
 #include "executor/gpu/opened.h"
 #include "executor/stream/ticket.h"
 
@@ -84,7 +85,7 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
 {
-    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_relaxed);
     gpu->step.ticket = ticket;
     gpu->step.kernel = kernel;
@@ -96,7 +97,7 @@ void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
 
 const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from)
 {
-    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
     if (*from + MAILBOX_STEPS < issued)
         *from = issued - MAILBOX_STEPS;
@@ -133,22 +134,21 @@ static const struct mailbox_step *last_whole(const struct mailbox_rank *rank, co
 
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
-    uint32_t over =
-        atomic_load(&theirs->left) ? theirs->limit : atomic_load_explicit(&theirs->over, memory_order_acquire);
+    const struct mailbox_rank *theirs = &gpu->ranks[peer];
+    uint32_t over = atomic_load(&theirs->left) ? theirs->limit : mailbox_over(theirs);
     return covers(gpu, last_whole(theirs, &over), step, peer);
 }
 
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
+    const struct mailbox_rank *theirs = &gpu->ranks[peer];
     return covers(gpu, last_whole(theirs, NULL), step, peer);
 }
 
 bool step_is_under_way(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
-    uint32_t over = atomic_load_explicit(&theirs->over, memory_order_acquire);
+    const struct mailbox_rank *theirs = &gpu->ranks[peer];
+    uint32_t over = mailbox_over(theirs);
     return atomic_load(&theirs->issuing) ||
            (step_is_met(gpu, step, peer) && !covers(gpu, last_whole(theirs, &over), step, peer));
 }

@@ -32,7 +32,7 @@ static tutti_result_t write_word(struct gpu *gpu, int peer, int offer, uint64_t 
 
 void tell_mapping(struct gpu *gpu, int peer, int offer)
 {
-    const struct mailbox_offer *place = &gpu->mailbox->offer[peer][gpu->rank][offer];
+    const struct mailbox_offer *place = &gpu->offers.place[peer][gpu->rank][offer];
     uint32_t wanted = atomic_load_explicit(&place->invited, memory_order_acquire);
     _Atomic uint32_t *told = &gpu->offers.told[peer][offer];
     if (!wanted || *told == wanted || !gpu->base.cu->StreamWriteValue64 || !layout_mappings(gpu))

@@ -30,8 +30,8 @@
 
 static struct mailbox_pair *transfer_pair_of(const struct gpu *gpu, const struct transfer *transfer)
 {
-    struct mailbox *mailbox = gpu->mailbox;
-    return transfer->sends ? &mailbox->pair[gpu->rank][transfer->peer] : &mailbox->pair[transfer->peer][gpu->rank];
+    return transfer->sends ? &gpu->messages.pair[gpu->rank][transfer->peer]
+                           : &gpu->messages.pair[transfer->peer][gpu->rank];
 }
 
 static int end_of(const struct transfer *transfer)
@@ -59,7 +59,7 @@ static struct mailbox_turn transfer_turn_of(const struct gpu *gpu, const struct 
 static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUstream side, int from,
                                 const struct mailbox_turn *turn)
 {
-    struct mailbox_pair *pair = &owner->mailbox->pair[from][turn->to];
+    struct mailbox_pair *pair = &owner->messages.pair[from][turn->to];
     return turn->number ? side_add_wait(owner, words, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number)
                         : TUTTI_SUCCESS;
 }
@@ -70,7 +70,7 @@ static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUs
  */
 static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 {
-    bool failed = atomic_load(&gpu->base.team->failed) || atomic_load(&gpu->mailbox->failure.state);
+    bool failed = atomic_load(&gpu->base.team->failed) || atomic_load(&gpu->failure->state);
     return failed ? gpu_hear_failure(gpu) : gpu_needs(gpu, 1u << peer);
 }
 
@@ -102,7 +102,7 @@ static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const st
 static tutti_result_t tell_coming(const struct gpu *owner, struct side_words *words, CUstream stream,
                                   const _Atomic uint32_t *word, uint32_t number)
 {
-    bool mixing = atomic_load_explicit(&owner->mailbox->captured, memory_order_relaxed);
+    bool mixing = atomic_load_explicit(owner->captured, memory_order_relaxed);
     return mixing ? side_add_write(owner, words, stream, word, number) : TUTTI_SUCCESS;
 }
 
@@ -112,7 +112,7 @@ static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstr
                                        const struct mailbox_turn *turn)
 {
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
-    struct mailbox_pair *pair = &owner->mailbox->pair[from][to];
+    struct mailbox_pair *pair = &owner->messages.pair[from][to];
     _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
     uint32_t before = atomic_exchange(copying, transfer->number);
     struct side_words words = {.count = 0};

@@ -46,10 +46,10 @@ static void release_copies(struct mailbox_pair *to, uint32_t messages, uint32_t 
 void undone_let_go(struct gpu *gpu, bool at_once)
 {
     struct departure who;
-    bool all_fail = atomic_load(&gpu->mailbox->failure.state) != 0;
+    bool all_fail = atomic_load(&gpu->failure->state) != 0;
     for (int peer = 0; peer < gpu->nranks; peer++) {
-        struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
-        bool lost = at_once || atomic_load(&gpu->base.team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
+        struct mailbox_pair *to = &gpu->messages.pair[gpu->rank][peer], *from = &gpu->messages.pair[peer][gpu->rank];
+        bool lost = at_once || gone_is_lost(gpu, peer);
         uint32_t messages = atomic_load(&gpu->messages.sent[peer]),
                  pieces = atomic_load(&gpu->messages.sent_pieces[peer]);
         release_ends(to, messages, pieces, lost);
@@ -72,8 +72,8 @@ static bool undone_in_pair(const struct mailbox_pair *pair, uint32_t messages, u
 
 bool undone_with(const struct gpu *gpu, int peer)
 {
-    return undone_in_pair(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
+    return undone_in_pair(&gpu->messages.pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
                           atomic_load(&gpu->messages.sent_pieces[peer])) ||
-           undone_in_pair(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
+           undone_in_pair(&gpu->messages.pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
                           atomic_load(&gpu->messages.received_pieces[peer]));
 }
