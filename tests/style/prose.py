@@ -25,6 +25,7 @@ RULES = "docs/style/rules"
 END = re.compile(r"(?<=[.?!:])[\"')*_]*\s+")
 WORD = re.compile(r"[^\W_][\w'./%+-]*")
 ROW = re.compile(r"\d[\d.,]*(?: / \d[\d.,]*)+")
+CAPITALS = re.compile(r"(?<![\w/.=*-])[A-Z][A-Z0-9]{1,7}(?=(?:'?s)?(?![\w/.*=-]*\w))")
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
 SHOWN = 60  # characters of a sentence in a message
 
@@ -34,6 +35,7 @@ class Rules:
 
     def __init__(self, text):
         self.limits, self.patterns, self.files, self.openings = {}, [], [], []
+        self.names, self.explained = set(), None
         for number, line in enumerate(text.splitlines(), 1):
             line = line.strip()
             if not line or line.startswith("#"):
@@ -44,6 +46,10 @@ class Rules:
                 self.limits[name] = int(most)
             elif kind == "file":
                 self.files.append(rest)
+            elif kind == "names":
+                self.names.update(rest.split())
+            elif kind == "abbreviations":
+                self.explained = rest
             elif kind == "opening":
                 folder, pattern = rest.split(None, 1)
                 self.openings.append((folder, re.compile(pattern, re.S)))
@@ -55,6 +61,12 @@ class Rules:
                 self.patterns.append((kind, re.compile(begin + pattern, re.I), advice, pattern))
             else:
                 raise ValueError(f"{RULES}:{number}: no rule: {line}")
+
+    def learn(self, root):
+        """The abbreviations of the page that explains them: the first cell of each row."""
+        if self.explained:
+            for row in re.findall(r"^\| ([A-Z0-9, ]+) \|", read(root, self.explained), re.M):
+                self.names.update(row.split(", "))
 
     def paths(self, root):
         """The pages, and complaints of those that are not there."""
@@ -120,6 +132,15 @@ def wrong_with(rules, sentence):
             yield f"\"{found.group(0).strip()[:SHOWN]}\": {advice}"
 
 
+def check_abbreviations(rules, path, text):
+    seen = set(rules.names)
+    for first, block, _ in blocks(text):
+        for word in CAPITALS.findall(block.replace("CODE", "")):
+            if word not in seen:
+                seen.add(word)
+                yield f"{path}:{first}: {word} is explained nowhere: {rules.explained}"
+
+
 def check_opening(rules, path, text):
     """The first paragraph says for whom the page is, and what it answers."""
     paragraph = next((block for _, block, _ in list(blocks(text))[1:]), "")
@@ -131,6 +152,8 @@ def check_opening(rules, path, text):
 def check_page(rules, path, text):
     lines = text.splitlines()
     yield from check_opening(rules, path, text)
+    if rules.explained:
+        yield from check_abbreviations(rules, path, text)
     for first, block, table in blocks(text):
         if not table:
             for number in range(first, first + block.count("\n") + 1):
@@ -148,6 +171,7 @@ def read(root, path):
 
 def check(root):
     rules = Rules(read(root, RULES))
+    rules.learn(root)
     for path in rules.paths(root):
         yield from check_page(rules, path, read(root, path))
 
@@ -189,6 +213,7 @@ PLANTED = [
     ("The lobby waits.", "acceptor"), ("A parcel waits.", "passed descriptor"), ("A herald waits.", "signaller"),
     ("Set TUTTI_DIRECT_SLOT to one.", "TUTTI_SHARED_"), ("Set TUTTI_DIRECT_FROM to one.", "TUTTI_PEER_"),
     ("A blackbox waits.", "black box"), ("A fall-back fabric waits.", "staging"),
+    ("The QZXW waits.", "QZXW is explained nowhere"),
     ("x" * 121, "page.md:1: more than 120 columns"),
     ("| a |\n|---|\n| as long as it is |", "page.md:3: \"as long as\""),
 ]
@@ -196,6 +221,7 @@ PLANTED = [
 
 def self_test(root):
     rules = Rules(read(root, RULES))
+    rules.learn(root)
     failed = [f"clean, but: {wrong}" for wrong in check_page(rules, "page.md", CLEAN.format(long="x " * 20 + "x" * 99))]
     used = set()
     for text, wanted in PLANTED:
