@@ -330,10 +330,11 @@ static void several_hosts(void **state)
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 64 << 10, CHOICE_HOSTS), "halving");
     assert_string_equal(pick_with("^two-level", NULL, COLL_ALLREDUCE, 8, 1 << 20, CHOICE_HOSTS), "ring");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 32 << 10, CHOICE_HOSTS), "two-level");
-    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 16 << 10, CHOICE_HOSTS), "bruck");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 16 << 10, CHOICE_HOSTS), "doubling");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 100, 64 << 10, CHOICE_HOSTS), "bruck");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 100, 1 << 20, CHOICE_HOSTS), "two-level");
-    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 32 << 10, 0), "bruck");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 32 << 10, 0), "doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 7, 32 << 10, 0), "bruck");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 1 << 20, 0), "ring");
 }
 

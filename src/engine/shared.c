@@ -4,6 +4,7 @@
 #include "engine/shared_internal.h"
 
 #include "base/error.h"
+#include "base/reach.h"
 #include "engine/failure.h"
 #include "engine/op.h"
 
@@ -242,20 +243,35 @@ static void *copy_place(const struct shared_context *c, const struct action *act
     return action->kind == ACTION_RECV ? write_place(c, action->dst_block) : c->shared->bounce;
 }
 
-static tutti_result_t unreadable(struct shared_context *c, int peer)
+/* `to`: where it was to be copied. */
+static tutti_result_t unreadable(struct shared_context *c, int peer, const void *to, size_t bytes)
 {
     char sentence[TEAM_SENTENCE];
     uint32_t pid = c->team->process[peer]->pid;
+    int error = errno;
+    const void *at = error == EFAULT ? reach_unwritable(to, bytes) : NULL;
+    if (at) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %d gave memory that cannot be written for %s: address %p, in %zu bytes from %p; the page is "
+                 "protected or not mapped, or its file is too short",
+                 c->team->rank, schedule_coll_name(c->op->call.coll), at, bytes, to);
+        return team_fail(c->team, TUTTI_INVALID_ARGUMENT, c->team->rank, sentence);
+    }
     if (atomic_load(&c->team->gone[peer]))
         snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);
-    else if (errno == ENOENT)
+    else if (error == EFAULT)
+        snprintf(sentence, sizeof sentence,
+                 "rank %d gave memory that cannot be read for %s, by %zu bytes; a page is protected or not mapped, or "
+                 "its file is too short",
+                 peer, schedule_coll_name(c->op->call.coll), bytes);
+    else if (error == ENOENT)
         snprintf(sentence, sizeof sentence,
                  "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
                  peer, pid, schedule_coll_name(c->op->call.coll));
     else
         snprintf(sentence, sizeof sentence,
                  "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", peer, pid,
-                 strerror(errno));
+                 strerror(error));
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }
 
@@ -263,9 +279,10 @@ static tutti_result_t shared_take(struct shared_context *c, const struct shared_
 {
     const struct action *action = &recv->action;
     size_t count = shared_span(c, action->block, action->nblocks);
-    const void *data = peer_data(c, recv, slot, count * c->size, copy_place(c, action));
+    void *copy = copy_place(c, action);
+    const void *data = peer_data(c, recv, slot, count * c->size, copy);
     if (!data && count)
-        return unreadable(c, action->peer);
+        return unreadable(c, action->peer, copy, count * c->size);
     if (action->dst_buffer == BUFFER_SCRATCH) {
         c->shared->pointer[action->dst_block] = data;
     } else if (action->kind == ACTION_RECV) {

@@ -13,6 +13,7 @@
 
 #define SHARED_RANKS   1024 /* most ranks that share an arena */
 #define SHARED_REGIONS 8
+#define SHARED_SOUND   8
 
 /* A receive, with the place of its data in the peer's slot found beforehand. */
 struct shared_recv {
@@ -69,6 +70,11 @@ struct shared {
     size_t prepared_size;
     _Atomic bool unread; /* the last operation read nothing of its peers: they may have been in another one */
     bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
+    struct shared_sound {
+        const void *buffer;
+        size_t bytes;
+    } sound[SHARED_SOUND]; /* buffers that can be read by attach */
+    unsigned sound_next;
     struct shared_plan *plan[COLL_COUNT];
     struct shared_exchange *exchange[COLL_COUNT]; /* NULL, or the last call's */
 };

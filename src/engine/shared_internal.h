@@ -150,7 +150,7 @@ void shared_sleep(struct team *team, int peer, uint64_t timeout_us);
 void shared_exchange_learn(const struct shared_context *c);
 tutti_result_t shared_exchange_step(struct shared_context *c);
 
-/* Cuts the operation into slices, decides what peers read in place. May have to wait for peers. */
+/* Cuts the operation into slices, decides what peers read in place. */
 tutti_result_t shared_settle(struct shared_context *c);
 
 #endif

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ATTACH_ALONE   (64 << 10) /* bytes of a vector: measured, docs/notebook/host.md */
+#define ATTACH_CROWDED (128 << 10)
+
 /* ---- Setting out ---- */
 
 /* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes.
@@ -50,49 +53,67 @@ static bool told(struct shared_context *c, int peer)
     return atomic_load_explicit(&c->shared->arena.ranks[peer].reads, memory_order_acquire) != 0;
 }
 
-static tutti_result_t wait_for_all(struct shared_context *c, shared_ready_fn *ready)
+static bool all_are(struct shared_context *c, shared_ready_fn *ready)
 {
-    for (int peer = 0; peer < c->shared->arena.nranks; peer++) {
-        tutti_result_t result = ready(c, peer) ? TUTTI_SUCCESS : shared_blocked(c, peer, ready);
-        if (result != TUTTI_SUCCESS)
-            return result;
-    }
-    return TUTTI_SUCCESS;
+    bool all = true;
+    for (int peer = 0; peer < c->shared->arena.nranks && all; peer++)
+        all = ready(c, peer);
+    return all;
 }
 
 /* Tries to attach to every other rank, and says whether that works. */
-static tutti_result_t try_attach(struct shared_context *c)
+static void try_attach(struct shared_context *c)
 {
     struct shared *d = c->shared;
     bool works = true;
-    tutti_result_t result = wait_for_all(c, introduced);
-    if (result != TUTTI_SUCCESS)
-        return result;
     for (int peer = 0; peer < d->arena.nranks; peer++)
         if (!team_is_here(c->team, peer))
             works &= peer_try_attach(&d->peers, peer, &d->arena.ranks[peer]);
     atomic_store_explicit(&d->arena.ranks[c->team->rank].reads, works ? 1 : 2, memory_order_release);
-    arena_wake(&d->arena, c->team->rank);
     d->attach_tried = true;
-    return TUTTI_SUCCESS;
 }
 
-/* Can all ranks attach to each other? All ask at the same operation: what makes them ask is the same on all. */
-static tutti_result_t learn_reads(struct shared_context *c)
+/* Can all ranks attach to each other? Nobody waits for who has not said: until all have, blocks are staged. */
+static bool all_attach(struct shared_context *c)
 {
     struct shared *d = c->shared;
     if (d->reads_known)
-        return TUTTI_SUCCESS;
-    tutti_result_t result = d->attach_tried ? TUTTI_SUCCESS : try_attach(c);
-    if (result == TUTTI_SUCCESS)
-        result = wait_for_all(c, told);
-    if (result != TUTTI_SUCCESS)
-        return result;
+        return d->reads;
+    if (!d->attach_tried && all_are(c, introduced))
+        try_attach(c);
+    if (!d->attach_tried || !all_are(c, told))
+        return false;
     d->reads = true;
     for (int peer = 0; peer < d->arena.nranks; peer++)
         d->reads &= atomic_load_explicit(&d->arena.ranks[peer].reads, memory_order_relaxed) == 1;
     d->reads_known = true;
-    return TUTTI_SUCCESS;
+    return d->reads;
+}
+
+/* The smallest vector that is read by attach. A staged block is copied once more than it has readers: that is twice
+ * where there is one, and to read it by attach once. Where ranks share processors the switches cost more than copies of
+ * short vectors. */
+static int64_t attach_from(const struct shared_context *c)
+{
+    int64_t asked = param_int(PARAM_SHARED_ATTACH);
+    enum coll coll = c->op->call.coll;
+    bool one_reader = coll == COLL_ALLTOALL || (coll == COLL_ALLGATHER && c->team->nranks == 2);
+    if (asked)
+        return asked;
+    return !one_reader ? INT64_MAX : c->team->crowded ? ATTACH_CROWDED : ATTACH_ALONE;
+}
+
+/* May peers read this memory by attach? What devices have mapped the system copies, but reads for nobody else. Asked
+ * once for each of the latest buffers. */
+static bool attachable(struct shared *d, const void *buffer, size_t bytes)
+{
+    for (int i = 0; i < SHARED_SOUND; i++)
+        if (d->sound[i].buffer == buffer && d->sound[i].bytes == bytes)
+            return true;
+    if (!attach_shows(buffer, bytes))
+        return false;
+    d->sound[d->sound_next++ % SHARED_SOUND] = (struct shared_sound){buffer, bytes};
+    return true;
 }
 
 static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
@@ -153,15 +174,16 @@ static size_t buffer_bytes(const struct shared_context *c, bool in)
 }
 
 /* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this
- * process; by cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
-static bool shared_setup_show(struct shared_context *c, bool in, uint32_t *region, uint64_t *offset)
+ * process; else by cross-memory attach, where that pays. */
+static bool shared_setup_show(struct shared_context *c, bool in, bool attach, uint32_t *region, uint64_t *offset)
 {
     const void *buffer = in ? c->op->call.in : c->op->call.out;
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
-    if (!buffer || bytes < param_int(PARAM_SHARED_SHOW) || (in && c->prepares))
+    if (!buffer || (in && c->prepares))
         return false;
-    *region = shared_region(c, buffer, buffer_bytes(c, in), offset);
-    return c->team->one_process || *region || (bytes >= param_int(PARAM_SHARED_ATTACH) && c->shared->reads);
+    *region = bytes < param_int(PARAM_SHARED_SHOW) ? 0 : shared_region(c, buffer, buffer_bytes(c, in), offset);
+    return *region || (c->team->one_process && bytes >= param_int(PARAM_SHARED_SHOW)) ||
+           (attach && attachable(c->shared, buffer, buffer_bytes(c, in)));
 }
 
 /* Not by the one-shot algorithm: in place, its ranks write what others still read. */
@@ -189,35 +211,33 @@ static tutti_result_t reserve_slices(struct shared_context *c)
 {
     struct shared *d = c->shared;
     size_t block = c->op->shared.stride * c->size, scratch = (size_t)(c->plan->scratch > 0 ? c->plan->scratch : 1);
-    bool bounces = schedule_reduces(c->op->call.coll) &&
-                   (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_SHARED_ATTACH);
+    bool bounces =
+        schedule_reduces(c->op->call.coll) && (int64_t)team_vector_bytes(c->team, &c->op->call) >= attach_from(c);
     tutti_result_t result = reserve(c, &d->bounce, &d->bounce_size, bounces ? scratch * block : 0);
     if (result == TUTTI_SUCCESS)
         result = reserve(c, &d->prepared, &d->prepared_size, c->prepares ? (size_t)shared_input_blocks(c) * block : 0);
     return result;
 }
 
-/* How large slices are, and whether our buffers are read where they lie. Waits for peers that have not said what they
- * can. */
+/* How large slices are, and whether our buffers are read where they lie. */
 tutti_result_t shared_settle(struct shared_context *c)
 {
     struct shared_run *run = &c->op->shared;
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
-    bool attach = bytes >= param_int(PARAM_SHARED_ATTACH) && !c->team->one_process;
+    bool long_enough = bytes >= attach_from(c);
     set_slices(c);
     /* Nobody shows or reads anything, and nothing needs memory of its own. */
-    run->settled = !c->prepares && bytes < param_int(PARAM_SHARED_SHOW) && bytes < param_int(PARAM_SHARED_ATTACH);
+    run->settled = !c->prepares && bytes < param_int(PARAM_SHARED_SHOW) && !long_enough;
     if (run->settled) {
         shared_exchange_learn(c);
         return TUTTI_SUCCESS;
     }
-    tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
-    if (result == TUTTI_SUCCESS)
-        result = reserve_slices(c);
+    tutti_result_t result = reserve_slices(c);
     if (result != TUTTI_SUCCESS)
         return result;
-    run->in_shown = may_show(c) && shared_setup_show(c, true, &run->in_region, &run->in_offset);
-    run->out_shown = may_show(c) && shared_setup_show(c, false, &run->out_region, &run->out_offset);
+    bool attach = may_show(c) && long_enough && !c->team->one_process && all_attach(c);
+    run->in_shown = may_show(c) && shared_setup_show(c, true, attach, &run->in_region, &run->in_offset);
+    run->out_shown = may_show(c) && shared_setup_show(c, false, attach, &run->out_region, &run->out_offset);
     run->settled = true;
     return TUTTI_SUCCESS;
 }

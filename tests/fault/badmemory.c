@@ -19,23 +19,26 @@
 
 enum { INNOCENT, GUILTY, RANKS };
 enum harm { PROTECTED, HALF, HOLED, CUT };
-enum deed { SENDS, RECEIVES, BROADCASTS };
+enum where { EVERYWHERE, LINKS, SHARED };
+enum deed { SENDS, RECEIVES, BROADCASTS, TRADES, IS_FILLED };
 
 static const struct variant {
     const char *name;
     enum harm harm;
     enum deed deed;
-    bool links; /* where all goes over links */
+    enum where where;
 } variants[] = {
-    {"send of a protected buffer", PROTECTED, SENDS, false},
-    {"send of a buffer whose second half is not mapped", HALF, SENDS, false},
-    {"send of a buffer with a hole", HOLED, SENDS, false},
-    {"send of a file that was cut short", CUT, SENDS, false},
-    {"broadcast of a buffer with a hole", HOLED, BROADCASTS, true},
-    {"receive into a protected buffer", PROTECTED, RECEIVES, false},
-    {"receive into a buffer whose second half is not mapped", HALF, RECEIVES, false},
-    {"receive into a buffer with a hole", HOLED, RECEIVES, false},
-    {"receive into a file that was cut short", CUT, RECEIVES, false},
+    {"send of a protected buffer", PROTECTED, SENDS, EVERYWHERE},
+    {"send of a buffer whose second half is not mapped", HALF, SENDS, EVERYWHERE},
+    {"send of a buffer with a hole", HOLED, SENDS, EVERYWHERE},
+    {"send of a file that was cut short", CUT, SENDS, EVERYWHERE},
+    {"broadcast of a buffer with a hole", HOLED, BROADCASTS, LINKS},
+    {"alltoall of a buffer with a hole", HOLED, TRADES, SHARED},
+    {"alltoall into a buffer with a hole", HOLED, IS_FILLED, SHARED},
+    {"receive into a protected buffer", PROTECTED, RECEIVES, EVERYWHERE},
+    {"receive into a buffer whose second half is not mapped", HALF, RECEIVES, EVERYWHERE},
+    {"receive into a buffer with a hole", HOLED, RECEIVES, EVERYWHERE},
+    {"receive into a file that was cut short", CUT, RECEIVES, EVERYWHERE},
 };
 
 /* The memory that a call is given; `at`: the first byte that it cannot use. */
@@ -71,11 +74,33 @@ static tutti_result_t message(tutti_comm_t comm, bool sends, unsigned char *memo
                  : tutti_recv(memory, length, TUTTI_UINT8, peer, comm, NULL);
 }
 
-static tutti_result_t act(const struct variant *variant, int rank, tutti_comm_t comm, unsigned char *memory)
+/* Where a peer's process reads what it is given, that one finds out. */
+static bool peers_read;
+static unsigned char spare[LENGTH];
+
+static bool writes(const struct variant *variant)
 {
-    tutti_result_t result = variant->deed == BROADCASTS
-                                ? tutti_broadcast(memory, memory, LENGTH, TUTTI_UINT8, GUILTY, comm, NULL)
-                                : message(comm, (variant->deed == SENDS) == (rank == GUILTY), memory, LENGTH);
+    return variant->deed == RECEIVES || variant->deed == IS_FILLED;
+}
+
+/* `other`: good memory. The hole is in the half that the peer reads or fills. */
+static tutti_result_t act(const struct variant *variant, int rank, tutti_comm_t comm, unsigned char *memory,
+                          unsigned char *other)
+{
+    tutti_result_t result;
+    bool trades = variant->deed == TRADES || variant->deed == IS_FILLED;
+    for (int i = 0; i < 2 && trades; i++) /* by the end of the second one all know that they can read one another */
+        if (tutti_alltoall(other, spare, LENGTH / 2, TUTTI_UINT8, comm, NULL) != TUTTI_SUCCESS ||
+            tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
+            return TUTTI_INTERNAL_ERROR;
+    if (variant->deed == BROADCASTS)
+        result = tutti_broadcast(memory, memory, LENGTH, TUTTI_UINT8, GUILTY, comm, NULL);
+    else if (variant->deed == TRADES)
+        result = tutti_alltoall(memory, other, LENGTH / 2, TUTTI_UINT8, comm, NULL);
+    else if (variant->deed == IS_FILLED)
+        result = tutti_alltoall(other, memory, LENGTH / 2, TUTTI_UINT8, comm, NULL);
+    else
+        result = message(comm, (variant->deed == SENDS) == (rank == GUILTY), memory, LENGTH);
     tutti_result_t end = tutti_comm_synchronize(comm);
     return result == TUTTI_SUCCESS ? end : result;
 }
@@ -94,27 +119,28 @@ static bool says(const struct variant *variant, int rank, tutti_comm_t comm, tut
 {
     char address[64];
     const char *sentence = tutti_get_last_error(comm);
+    bool by_peer = peers_read && variant->deed == TRADES, own = rank == GUILTY && !by_peer;
+    const char *call = variant->deed == BROADCASTS ? "broadcast" : variant->deed >= TRADES ? "alltoall" : "message";
     snprintf(address, sizeof address, "address %p,", at);
-    return result == (rank == GUILTY ? TUTTI_INVALID_ARGUMENT : TUTTI_REMOTE_ERROR) &&
-           strstr(sentence, variant->deed == RECEIVES ? "rank 1 gave memory that cannot be written for"
-                                                      : "rank 1 gave memory that cannot be read for") &&
-           strstr(sentence, variant->deed == BROADCASTS ? "broadcast" : "message") &&
-           (rank != GUILTY || strstr(sentence, address));
+    return result == (own ? TUTTI_INVALID_ARGUMENT : TUTTI_REMOTE_ERROR) &&
+           strstr(sentence, writes(variant) ? "rank 1 gave memory that cannot be written for"
+                                            : "rank 1 gave memory that cannot be read for") &&
+           strstr(sentence, call) && (!own || strstr(sentence, address));
 }
 
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
     const struct variant *variant = &variants[family->variant];
     tutti_comm_t to, from;
-    unsigned char *at = NULL, *out = malloc(CLEAN), *in = calloc(1, CLEAN);
-    if (!out || !in || tutti_comm_split(comm, 0, rank, &to, NULL) != TUTTI_SUCCESS ||
+    unsigned char *at = NULL, *out = malloc(CLEAN), *in = calloc(1, CLEAN), *other = calloc(1, LENGTH);
+    if (!out || !in || !other || tutti_comm_split(comm, 0, rank, &to, NULL) != TUTTI_SUCCESS ||
         tutti_comm_split(comm, 0, rank, &from, NULL) != TUTTI_SUCCESS)
         exit(5);
     for (size_t i = 0; i < CLEAN; i++)
         out[i] = (unsigned char)(i * 7 + i / 4096);
-    unsigned char *memory = rank == GUILTY ? harmed(variant->harm, variant->deed == RECEIVES, &at) : calloc(1, LENGTH);
+    unsigned char *memory = rank == GUILTY ? harmed(variant->harm, writes(variant), &at) : calloc(1, LENGTH);
     bool right = clean(rank, to, from, out, in, true);
-    tutti_result_t result = act(variant, rank, comm, memory);
+    tutti_result_t result = act(variant, rank, comm, memory, other);
     family->report[rank].wrong = !says(variant, rank, comm, result, at);
     right = clean(rank, to, from, out, in, false) && right;
     memset(in, 0, CLEAN);
@@ -126,6 +152,7 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     tutti_comm_destroy(comm);
     free(out);
     free(in);
+    free(other);
     if (rank == INNOCENT)
         free(memory);
 }
@@ -170,6 +197,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     setenv("TUTTI_TRANSPORT", argv[1], 1);
+    peers_read = strcmp(argv[1], "shm") == 0;
     char log[64];
     snprintf(log, sizeof log, "/tmp/tutti-badmemory-%d", (int)getpid());
     setenv("TUTTI_DEBUG", "warn", 1);
@@ -177,7 +205,7 @@ int main(int argc, char **argv)
     setenv("TUTTI_TRACE", "0", 1);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     for (int i = 0; i < (int)(sizeof variants / sizeof *variants); i++)
-        if (!variants[i].links || strcmp(argv[1], "shm") != 0)
+        if (variants[i].where == EVERYWHERE || (variants[i].where == SHARED) == peers_read)
             right &= check(i, log);
     return !right;
 }

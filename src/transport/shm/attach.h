@@ -25,6 +25,8 @@ struct attach {
 /* The word of this process. */
 struct attach_word attach_mine(void);
 
+/* Can others read this memory of our own, as far as its two ends tell? A device's memory that is mapped cannot be. */
+bool attach_shows(const void *data, size_t length);
 /* Is it that process, and may its memory be read? */
 bool attach_works(const struct attach *attach);
 /* Copies all. False, with errno: it is not that process, or its memory cannot be read there; what `to` holds is then
