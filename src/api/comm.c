@@ -374,7 +374,7 @@ tutti_result_t tutti_stream_synchronize(tutti_stream_t stream)
                          "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
     while ((team = stream_visit(stream, true, &position))) {
         team_wait(team, position);
-        team_part(team);
+        team_leave(team);
     }
     return stream_error(stream);
 }
@@ -388,7 +388,7 @@ tutti_result_t tutti_stream_query(tutti_stream_t stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
     while (moved == TEAM_MOVED && (team = stream_visit(stream, false, &position))) {
         moved = team_progress(team);
-        team_part(team);
+        team_leave(team);
     }
     return moved == TEAM_MOVED ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }

@@ -113,7 +113,7 @@ void comm_free(struct tutti_comm *comm)
         comm->executor->ops.close(comm->executor);
     if (comm->team) {
         meeting_close(&comm->meeting);
-        share_forget(comm);
+        share_forget(comm->team);
         team_close(comm->team);
     }
     choice_close(comm->choices);

@@ -48,8 +48,6 @@ struct tutti_comm {
     struct meeting meeting;              /* of those who shrink it */
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
-    uint64_t share_until; /* ranks below us in the tree should have connected */
-    int shares_taken;     /* descriptors that came, see share.c */
     struct comm_settings settings;
     _Atomic int grouped; /* calls on it that open groups keep */
     _Atomic bool abort;  /* watched while joining */
@@ -107,9 +105,12 @@ void roots_settle(void);
 
 /* share.c: what the ranks of one host share: shared memory of the team, and an executor for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
+/* An arena for a part of the communicator, where all its ranks can share memory. Its members call this together, when
+ * all have it. */
+tutti_result_t share_part(struct tutti_comm *comm, struct team *part);
 /* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process
  * stays. */
-void share_forget(struct tutti_comm *comm);
+void share_forget(struct team *team);
 
 /* Users' calls, as engine/executor.h has them. */
 static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that ranks of one host share: rank 0 makes it, and the descriptor goes down a tree of ranks, over links or in
- * a process. So no rank has more links than the tree has branches, however many ranks there are.
+ * Memory that the ranks of a team on one host share, be it a communicator's or a part of one: rank 0 makes it, and the
+ * descriptor goes down a tree of ranks, over links or in a process. So no rank has more links than the tree has
+ * branches, however many ranks there are.
  */
 #include "comm/comm.h"
 
@@ -50,9 +51,9 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 enum { ARENA, MAILBOX, SHARES };
 
 /* Of what `rank` is to get: ranks of one process take out of one table. */
-static uint64_t comm_share_key_of(const struct tutti_comm *comm, int what, int rank)
+static uint64_t comm_share_key_of(const struct team *team, int what, int rank)
 {
-    return mix64(comm->id + (uint64_t)what) + (uint64_t)rank;
+    return mix64(team->id + (uint64_t)what) + (uint64_t)rank;
 }
 
 static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char *did)
@@ -62,40 +63,47 @@ static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char
     return team_lose(team, rank, why);
 }
 
+/* What is shared of which team: the communicator's, or a part of it. */
+struct sharing {
+    struct tutti_comm *comm;
+    struct team *team;
+    uint64_t until;    /* ranks below us in the tree should have connected */
+    uint64_t deadline; /* of all */
+};
+
 /* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
-static tutti_result_t comm_share_give(struct tutti_comm *comm, int what, int rank, int *fd)
+static tutti_result_t comm_share_give(struct sharing *sharing, int what, int rank, int *fd)
 {
-    struct team *team = comm->team;
+    struct team *team = sharing->team;
     const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
-    struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
+    struct link *link = link_find(team->engine->links, peer->uuid, wire_session(self, peer));
     if (team_is_here(team, rank))
-        return keep_here(comm->engine, comm_share_key_of(comm, what, rank), *fd);
-    if (!link && !clock_passed(comm->share_until))
+        return keep_here(team->engine, comm_share_key_of(team, what, rank), *fd);
+    if (!link && !clock_passed(sharing->until))
         return TUTTI_IN_PROGRESS;
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
         return comm_share_is_gone(team, rank, "got");
     if (result == TUTTI_SUCCESS)
-        result = link_share(link, comm_share_key_of(comm, what, rank), *fd);
+        result = link_share(link, comm_share_key_of(team, what, rank), *fd);
     return result == TUTTI_REMOTE_ERROR ? TUTTI_IN_PROGRESS
                                         : result; /* its lane has ended: the next look finds the link lost */
 }
 
-static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
+static tutti_result_t out_of_time(const struct sharing *sharing, int rank)
 {
-    if (atomic_load(&comm->abort))
+    if (atomic_load(&sharing->comm->abort))
         return error_set(TUTTI_REMOTE_ERROR, "the communicator was aborted while it was made");
-    if (clock_passed(comm->settings.deadline))
+    if (clock_passed(sharing->deadline))
         return error_set(TUTTI_REMOTE_ERROR, "no link to rank %d within TUTTI_INIT_TIMEOUT", rank);
     return TUTTI_SUCCESS;
 }
 
 /* It may have failed before there was a link to tell us on. */
-static void comm_share_ask(const struct tutti_comm *comm, int rank, uint64_t *at)
+static void comm_share_ask(const struct team *team, int rank, uint64_t *at)
 {
-    const struct team *team = comm->team;
     const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
-    struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
+    struct link *link = link_find(team->engine->links, peer->uuid, wire_session(self, peer));
     struct wire_message head = {.kind = WIRE_ASK,
                                 .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
     if (!link || !clock_passed(*at))
@@ -105,26 +113,27 @@ static void comm_share_ask(const struct tutti_comm *comm, int rank, uint64_t *at
 }
 
 /* Repeats `attempt` under the engine's lock, looking for news in between. */
-typedef tutti_result_t attempt_fn(struct tutti_comm *comm, int what, int rank, int *fd);
+typedef tutti_result_t attempt_fn(struct sharing *sharing, int what, int rank, int *fd);
 
-static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int what, int rank, int *fd)
+static tutti_result_t persist(struct sharing *sharing, attempt_fn *attempt, int what, int rank, int *fd)
 {
+    struct team *team = sharing->team;
     uint64_t ask_at = clock_deadline_ms(ASK_MS);
     for (;;) {
-        lock_take(&comm->engine->lock);
-        engine_poll(comm->engine);
+        lock_take(&team->engine->lock);
+        engine_poll(team->engine);
         /* What is there counts, also if the giver has given the communicator up since. Who is gone may have left
          * because of a failure. */
-        tutti_result_t result = attempt(comm, what, rank, fd);
-        if (result != TUTTI_SUCCESS && team_failure(comm->team) != TUTTI_SUCCESS)
-            result = team_failure(comm->team);
+        tutti_result_t result = attempt(sharing, what, rank, fd);
+        if (result != TUTTI_SUCCESS && team_failure(team) != TUTTI_SUCCESS)
+            result = team_failure(team);
         if (result == TUTTI_IN_PROGRESS)
-            comm_share_ask(comm, rank, &ask_at);
-        lock_release(&comm->engine->lock);
+            comm_share_ask(team, rank, &ask_at);
+        lock_release(&team->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
-            result = out_of_time(comm, rank);
+            result = out_of_time(sharing, rank);
             if (result == TUTTI_SUCCESS) {
-                engine_sleep(comm->engine, NULL, LOOK_MS);
+                engine_sleep(team->engine, NULL, LOOK_MS);
                 continue;
             }
         }
@@ -132,11 +141,11 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
     }
 }
 
-static tutti_result_t comm_share_take(struct tutti_comm *comm, int what, int rank, int *fd)
+static tutti_result_t comm_share_take(struct sharing *sharing, int what, int rank, int *fd)
 {
-    struct team *team = comm->team;
+    struct team *team = sharing->team;
     struct link *link = NULL;
-    *fd = engine_take_shared(comm->engine, comm_share_key_of(comm, what, team->rank));
+    *fd = engine_take_shared(team->engine, comm_share_key_of(team, what, team->rank));
     if (*fd == SHARED_NO_ROOM)
         return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for shared memory; raise ulimit -n");
     if (*fd >= 0)
@@ -148,57 +157,71 @@ static tutti_result_t comm_share_take(struct tutti_comm *comm, int what, int ran
 }
 
 /* To those below us in the tree, who connect to us: if both sides did, half of the lanes would be in vain. */
-static tutti_result_t comm_share_hand_down(struct tutti_comm *comm, int what, int *fd)
+static tutti_result_t comm_share_hand_down(struct sharing *sharing, int what, int *fd)
 {
-    int first = BRANCHES * comm->team->rank + 1, end = first + BRANCHES;
+    int first = BRANCHES * sharing->team->rank + 1, end = first + BRANCHES;
     tutti_result_t result = TUTTI_SUCCESS;
-    comm->share_until = clock_deadline_ms(COME_MS);
-    if (end > comm->team->nranks)
-        end = comm->team->nranks;
+    sharing->until = clock_deadline_ms(COME_MS);
+    if (end > sharing->team->nranks)
+        end = sharing->team->nranks;
     for (int rank = first; rank < end && result == TUTTI_SUCCESS; rank++)
-        result = persist(comm, comm_share_give, what, rank, fd);
+        result = persist(sharing, comm_share_give, what, rank, fd);
     return result;
 }
 
 /* *fd is the caller's to close, if it is not -1, whatever comes back. */
-static tutti_result_t comm_share_share(struct tutti_comm *comm, int what, tutti_result_t (*create)(int nranks, int *fd),
+static tutti_result_t comm_share_share(struct sharing *sharing, int what, tutti_result_t (*create)(int nranks, int *fd),
                                        int *fd)
 {
-    int rank = comm->team->rank;
+    int rank = sharing->team->rank;
     *fd = -1;
     tutti_result_t result =
-        rank ? persist(comm, comm_share_take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
-    comm->shares_taken += rank && result == TUTTI_SUCCESS;
-    return result == TUTTI_SUCCESS ? comm_share_hand_down(comm, what, fd) : result;
+        rank ? persist(sharing, comm_share_take, what, (rank - 1) / BRANCHES, fd) : create(sharing->team->nranks, fd);
+    sharing->team->shares_taken += rank && result == TUTTI_SUCCESS;
+    return result == TUTTI_SUCCESS ? comm_share_hand_down(sharing, what, fd) : result;
 }
 
-void share_forget(struct tutti_comm *comm)
+void share_forget(struct team *team)
 {
-    if (comm->team->rank == 0)
+    if (team->rank == 0)
         return;
-    lock_take(&comm->engine->lock);
-    for (int what = comm->shares_taken; what < SHARES; what++) {
-        int fd = engine_take_shared(comm->engine, comm_share_key_of(comm, what, comm->team->rank));
+    lock_take(&team->engine->lock);
+    for (int what = team->shares_taken; what < SHARES; what++) {
+        int fd = engine_take_shared(team->engine, comm_share_key_of(team, what, team->rank));
         if (fd >= 0)
             close(fd);
     }
-    lock_release(&comm->engine->lock);
+    lock_release(&team->engine->lock);
 }
 
-static tutti_result_t share_arena(struct tutti_comm *comm)
+static tutti_result_t share_arena(struct sharing *sharing)
 {
     int fd;
-    tutti_result_t result = comm_share_share(comm, ARENA, arena_create, &fd);
+    struct team *team = sharing->team;
+    tutti_result_t result = comm_share_share(sharing, ARENA, arena_create, &fd);
     if (result == TUTTI_SUCCESS)
-        result = shared_open(comm->team, fd);
+        result = shared_open(team, fd);
     if (fd >= 0)
         close(fd);
     return result;
 }
 
-/* By the first kind that takes these ranks. */
-static tutti_result_t open_on_device(struct tutti_comm *comm, bool shared)
+tutti_result_t share_part(struct tutti_comm *comm, struct team *part)
 {
+    struct sharing sharing = {
+        .comm = comm, .team = part, .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
+    if (!possible(part))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = share_arena(&sharing);
+    if (result != TUTTI_SUCCESS)
+        return team_fail(part, result, -1, error_last()); /* others wait for this rank */
+    return comm_agree(part, TUTTI_SUCCESS);
+}
+
+/* By the first kind that takes these ranks. */
+static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
+{
+    struct tutti_comm *comm = sharing->comm;
     const struct executor_kind *const *kind = executor_kinds;
     tutti_result_t result = TUTTI_SUCCESS;
     int fd = -1;
@@ -207,7 +230,7 @@ static tutti_result_t open_on_device(struct tutti_comm *comm, bool shared)
     if (!*kind)
         return error_set(TUTTI_INTERNAL_ERROR, "no kind of executor takes %d ranks", comm->team->nranks);
     if ((*kind)->create_shared)
-        result = comm_share_share(comm, MAILBOX, (*kind)->create_shared, &fd);
+        result = comm_share_share(sharing, MAILBOX, (*kind)->create_shared, &fd);
     if (result == TUTTI_SUCCESS)
         result = (*kind)->open(comm->team, &comm->settings.executor, fd, &comm->executor);
     if (fd >= 0)
@@ -218,13 +241,14 @@ static tutti_result_t open_on_device(struct tutti_comm *comm, bool shared)
 tutti_result_t share_all(struct tutti_comm *comm)
 {
     bool shared = possible(comm->team), on_device = comm->settings.executor.device != TUTTI_HOST;
-    tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
+    struct sharing sharing = {.comm = comm, .team = comm->team, .deadline = comm->settings.deadline};
+    tutti_result_t result = shared ? share_arena(&sharing) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = comm_publish_team(comm);
     if (!on_device)
         comm->executor = &comm->team->host;
     if (result == TUTTI_SUCCESS && on_device)
-        result = open_on_device(comm, shared);
+        result = open_on_device(&sharing, shared);
     /* Who cannot fails the team instead of coming here. */
     return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

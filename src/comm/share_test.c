@@ -72,7 +72,7 @@ static void each_rank_takes_its_own_away(void **state)
     comm_free(comm[1]);
     assert_false(is_open(arena[1]) || is_open(mailbox[1]));
     assert_true(is_open(arena[2]) && is_open(mailbox[2]));
-    comm[2]->shares_taken = 1; /* the arena that lies there is not its own */
+    comm[2]->team->shares_taken = 1; /* the arena that lies there is not its own */
     struct tutti_comm *last = half_made(0);
     comm_free(comm[2]);
     assert_true(is_open(arena[2]) && is_open(other));

@@ -59,7 +59,7 @@ static bool engine_thread_serve(struct team *const visited[VISITS], int count)
     for (int i = 0; i < count; i++) {
         moved |= team_progress(visited[i]) != TEAM_STILL;
         team_note_wait(visited[i], clock_ns());
-        team_part(visited[i]);
+        team_leave(visited[i]);
     }
     return moved;
 }

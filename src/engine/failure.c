@@ -117,6 +117,12 @@ static int first_dead(const struct team *team, int peer)
     return dead >= 0 && knew(team, dead) ? -1 : dead;
 }
 
+/* As people know it: a part's ranks by their numbers in the whole. */
+static int told_rank(const struct team *team)
+{
+    return team->whole ? team->in_whole[team->rank] : team->rank;
+}
+
 /* ---- Failing ---- */
 
 /* Collectives above `finished` fail from now on. Returns whether that is news. */
@@ -133,11 +139,15 @@ static void failure_tell(struct team *team, bool first)
 {
     if (team->shared)
         shared_tell_failure(team, first);
+    if (team->whole) /* which tells the others, and their parts fail with theirs */
+        return;
     atomic_store(&team->telling, true);
     atomic_store(&team->flood, true);
     atomic_store(&team->engine->floods, true);
     poller_wake(team->engine->poller);
 }
+
+static void parts_fail(struct team *whole);
 
 /* `tells`: not where a rank of this process has told the peers. */
 static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool tells)
@@ -154,7 +164,38 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
         failure_tell(team, true);
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
-    return error_set((tutti_result_t)cause->result, "rank %d: %s", team->rank, cause->text);
+    parts_fail(team);
+    return error_set((tutti_result_t)cause->result, "rank %d: %s", told_rank(team), cause->text);
+}
+
+/* ---- Parts: what fails is the whole, and all its parts with it, by its numbers of ranks ---- */
+
+static tutti_result_t part_fail(struct team *part)
+{
+    return failure_fail(part, &part->whole->cause, true);
+}
+
+static void parts_fail(struct team *whole)
+{
+    pthread_mutex_lock(&whole->parts_lock);
+    list_each(node, &whole->parts) part_fail(list_entry(node, struct team, part));
+    pthread_mutex_unlock(&whole->parts_lock);
+}
+
+void failure_join_whole(struct team *part)
+{
+    pthread_mutex_lock(&part->whole->parts_lock);
+    list_push(&part->whole->parts, &part->part);
+    pthread_mutex_unlock(&part->whole->parts_lock);
+    if (atomic_load_explicit(&part->whole->failed, memory_order_acquire))
+        part_fail(part);
+}
+
+void failure_leave_whole(struct team *part)
+{
+    pthread_mutex_lock(&part->whole->parts_lock);
+    list_remove(&part->part);
+    pthread_mutex_unlock(&part->whole->parts_lock);
 }
 
 static void stop_behind(struct team *team, uint32_t finished)
@@ -178,8 +219,25 @@ struct wire_abort team_cause(const struct team *team, tutti_result_t result, int
     return cause;
 }
 
+/* The sentence may name ranks by their numbers in the part. */
+static tutti_result_t part_fails_whole(struct team *part, tutti_result_t result, int culprit, const char *sentence)
+{
+    char text[TEAM_SENTENCE];
+    int known = culprit < 0 ? culprit : part->in_whole[culprit];
+    if (known == culprit)
+        snprintf(text, sizeof text, "%s", sentence);
+    else
+        snprintf(text, sizeof text, "%.*s (in a part of the communicator: its rank %d is rank %d)",
+                 (int)sizeof text - 80, sentence, culprit, known);
+    team_stop(part);
+    team_fail(part->whole, result, known, text);
+    return part_fail(part);
+}
+
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
 {
+    if (team->whole)
+        return part_fails_whole(team, result, culprit, sentence);
     struct wire_abort cause = team_cause(team, result, culprit, sentence);
     stop_behind(team, result == TUTTI_INVALID_USAGE
                           ? 0
@@ -201,6 +259,11 @@ struct wire_abort team_blame(const struct team *team, int peer, const char *why)
 
 tutti_result_t team_lose(struct team *team, int peer, const char *why)
 {
+    if (team->whole) {
+        team_stop(team);
+        team_lose(team->whole, team->in_whole[peer], why);
+        return part_fail(team);
+    }
     struct wire_abort cause = team_blame(team, peer, why);
     team_stop(team);
     return failure_fail(team, &cause, true);
@@ -220,8 +283,22 @@ static tutti_result_t heard(const struct wire_abort *news)
     return of_a_call ? TUTTI_REMOTE_ERROR : failure_here((tutti_result_t)news->result);
 }
 
+/* From a part's peer: the whole's cause, but with what the part has finished. How far the whole goes on its own news
+ * say. */
+static tutti_result_t part_hears(struct team *part, const struct wire_abort *news)
+{
+    struct wire_abort cause = *news;
+    if (lower_limit(part, news->finished) && atomic_load(&part->failed))
+        failure_tell(part, false);
+    cause.finished = UINT32_MAX;
+    team_hear(part->whole, &cause);
+    return part_fail(part);
+}
+
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
 {
+    if (team->whole)
+        return part_hears(team, news);
     struct wire_abort cause = *news;
     bool own = wire_same_process(news->from, team->process[team->rank]->uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
@@ -251,14 +328,22 @@ tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, s
     return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
 }
 
+/* Does the whole go on with its collective of that number? What belongs to none ends: who has it may never come. */
+static bool whole_allows(const struct team *whole, uint32_t seq)
+{
+    return !whole || (!atomic_load(&whole->stopped) && seq != TEAM_NO_SEQ && seq <= atomic_load(&whole->limit));
+}
+
 bool team_allows(struct team *team, const struct op *op)
 {
-    return !atomic_load(&team->stopped) && (!op->kind->counted || op->seq <= atomic_load(&team->limit));
+    return !atomic_load(&team->stopped) && (!op->kind->counted || op->seq <= atomic_load(&team->limit)) &&
+           whole_allows(team->whole, op->whole_seq);
 }
 
 bool team_takes_collective(const struct team *team)
 {
-    return !atomic_load(&team->stopped) && atomic_load(&team->seq) < atomic_load(&team->limit);
+    return !atomic_load(&team->stopped) && atomic_load(&team->seq) < atomic_load(&team->limit) &&
+           whole_allows(team->whole, team_whole_seq(team));
 }
 
 void team_end_calls(struct team *team)
@@ -270,7 +355,7 @@ void team_end_calls(struct team *team)
 tutti_result_t team_failure(const struct team *team)
 {
     tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
-    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", team->rank, team->cause.text);
+    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", told_rank(team), team->cause.text);
 }
 
 /* ---- News ---- */

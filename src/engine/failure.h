@@ -38,6 +38,13 @@ void failure_heard_early(struct team *team);
  * it. Under the engine's lock. */
 void failure_flood(struct engine *engine);
 
+/*
+ * A part fails with its whole, whoever notices, and has no news of its own: from its joining on what fails the one
+ * fails the other. Its cause is that of the whole, by whose numbers of ranks.
+ */
+void failure_join_whole(struct team *part);
+void failure_leave_whole(struct team *part);
+
 /* The cause of a failure that this rank notices, to be told to others. team_blame: as team_lose finds it. */
 struct wire_abort team_cause(const struct team *team, tutti_result_t result, int culprit, const char *sentence);
 struct wire_abort team_blame(const struct team *team, int peer, const char *why);

@@ -81,8 +81,9 @@ struct op {
     struct tutti_stream *stream; /* NULL: in order with its team's operations alone */
     struct list turn;            /* in stream->ops */
     enum wire_collective wire_kind;
-    size_t bytes; /* of the vector that this rank holds */
-    void *owned;  /* freed at the end: counts of alltoallv */
+    size_t bytes;       /* of the vector that this rank holds */
+    void *owned;        /* freed at the end: counts of alltoallv */
+    uint32_t whole_seq; /* of a part's: the whole's collective that it belongs to; TEAM_NO_SEQ: to none */
     uint32_t seq; /* of collectives the same on all ranks; sends and receives, which not all issue, are counted apart */
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */

@@ -320,6 +320,7 @@ static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, 
     op->wire_kind = (enum wire_collective)call->coll;
     op->bytes = e->bytes;
     op->seq = seq;
+    op->whole_seq = team_whole_seq(team);
     op->trace =
         trace_op_begin(team->trace, seq, op->wire_kind, (int)call->type, call->op, call->root, call->count, e->bytes);
     op->shared.exchange = e;

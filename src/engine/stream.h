@@ -29,7 +29,7 @@ bool stream_turn(struct tutti_stream *stream, const struct op *op);
 void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t result);
 
 /* The team whose operation is the first, or the last, and how many operations that team has completed when it has
- * ended. The team stays, even if another thread closes it, until team_part(). NULL: the stream is idle. */
+ * ended. The team stays, even if another thread closes it, until team_leave(). NULL: the stream is idle. */
 struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *position);
 /* The error, which is forgotten. */
 tutti_result_t stream_error(struct tutti_stream *stream);

@@ -48,6 +48,7 @@ struct team {
     struct levels *levels; /* who is near whom */
     struct trace_comm *trace;
     struct shared *shared;      /* NULL: ranks do not all share memory */
+    int shares_taken;           /* descriptors that came for this rank: comm/share.c */
     struct rounds *rounds_idle; /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
     uint32_t *sent, *received; /* p2p sequence by peer, at issue */
@@ -99,10 +100,17 @@ struct team {
     /* words.c, likewise */
     word_fn *hear;
     void *hear_context;
+
+    /* part.h */
+    struct team *whole;         /* that this one is a part of, and fails with; NULL: it is none */
+    int *in_whole;              /* by rank: its rank there */
+    pthread_mutex_t parts_lock; /* of */
+    struct list parts;          /* those of this one, */
+    struct list part;           /* where a part is */
 };
 
 /* Who came by stream_visit() leaves. */
-static inline void team_part(struct team *team)
+static inline void team_leave(struct team *team)
 {
     atomic_fetch_sub(&team->visitors, 1);
 }
@@ -129,6 +137,15 @@ static inline uint32_t team_next_seq(struct team *team)
     uint32_t seq = atomic_load_explicit(&team->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&team->seq, seq, memory_order_relaxed);
     return seq;
+}
+#define TEAM_NO_SEQ UINT32_MAX
+/* The collective of the whole that an operation of a part belongs to: the one that is under way. For who issues. */
+static inline uint32_t team_whole_seq(const struct team *team)
+{
+    if (!team->whole)
+        return TEAM_NO_SEQ;
+    uint32_t seq = atomic_load_explicit(&team->whole->seq, memory_order_relaxed);
+    return seq == atomic_load_explicit(&team->whole->finished, memory_order_relaxed) ? TEAM_NO_SEQ : seq;
 }
 /* Has so much been copied in this turn that others should have theirs? Under the team's lock. */
 static inline bool team_should_pause(const struct team *team)

@@ -116,6 +116,10 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     if (!team->process || !team->fact || !team->link || !team->gone || !team->sent || !team->received ||
         !team->calls.sent || !team->calls.received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    if (team->whole && !(team->in_whole = malloc(n * sizeof *team->in_whole)))
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a part of %d ranks", team->nranks);
+    if (team->whole)
+        memcpy(team->in_whole, config->members.rank, n * sizeof *team->in_whole);
     team->queue.limit = 2 * QUEUE_BLOCK;
     tutti_result_t result = team_open_members(team, &config->members);
     return result == TUTTI_SUCCESS ? queue_open(&team->queue) : result;
@@ -129,6 +133,8 @@ static void team_open_release(struct team *team)
     p2p_free(atomic_load(&team->p2p_idle));
     trace_comm_close(team->trace);
     pthread_mutex_destroy(&team->news_lock);
+    pthread_mutex_destroy(&team->parts_lock);
+    free(team->in_whole);
     free(team->levels);
     for (int rank = 0; rank < team->nranks; rank++) {
         intern_release(team->process ? team->process[rank] : NULL);
@@ -203,20 +209,26 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     team->failed_from = UINT64_MAX;
     team->timeout_ms = config->timeout_ms ? config->timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
+    pthread_mutex_init(&team->parts_lock, NULL);
+    list_init(&team->parts);
+    team->whole = config->whole;
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
         result = team_levels(team->process, team->fact, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
-        team->trace =
-            trace_comm_open(engine->trace, team->id, config->name, team->rank, team->nranks, team->local_ranks);
+        if (!team->whole) /* a part takes no place in the black box */
+            team->trace =
+                trace_comm_open(engine->trace, team->id, config->name, team->rank, team->nranks, team->local_ranks);
         result = team_open_enlist(team);
     }
     if (result != TUTTI_SUCCESS) {
         team_open_release(team);
         return result;
     }
+    if (team->whole)
+        failure_join_whole(team);
     *out = team;
     return TUTTI_SUCCESS;
 }
@@ -242,6 +254,8 @@ static bool has_sibling(const struct team *team)
 void team_close(struct team *team)
 {
     unsigned turn = 0;
+    if (team->whole)
+        failure_leave_whole(team);
     lock_take(&team->engine->lock);
     while (atomic_load(&team->visitors)) { /* under the lock nobody comes */
         lock_release(&team->engine->lock);
@@ -254,7 +268,8 @@ void team_close(struct team *team)
     atomic_fetch_sub(&team->engine->team_count, 1);
     if (!has_sibling(team)) /* another rank of this process may still ask for what has come */
         link_forget_comm(team->engine->links, team->id);
-    calls_keep(team);
+    if (!team->whole) /* its members end it together */
+        calls_keep(team);
     lock_release(&team->engine->lock);
     team_open_release(team);
 }

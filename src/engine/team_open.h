@@ -28,6 +28,7 @@ struct team_config {
     const char *name;
     int rank, nranks;
     struct team_members members;
+    struct team *whole; /* or NULL. Else the new team is a part of it (part.h), and the members are ranks of it */
     const struct choice_table *choices; /* or NULL */
     uint64_t timeout_ms;                /* 0: TUTTI_TIMEOUT */
 };
