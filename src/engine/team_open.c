@@ -46,6 +46,10 @@ static void count_local(struct team *team)
     }
     int crowd = team_crowd(team->process, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
     team->crowded = crowd > 100;
+    lock_take(&team->engine->lock);
+    if (team->crowded)
+        link_crowd(team->engine->links);
+    lock_release(&team->engine->lock);
     unsigned nap = ENGINE_NAP_US * (unsigned)(crowd / 100);
     if (nap > team->engine->nap_us)
         team->engine->nap_us = nap;

@@ -38,6 +38,7 @@ struct link_domain {
     struct poll_source known_bell;      /* rings when known memory comes or goes; fd -1: nobody asks */
     struct known_watcher known_watcher; /* its number */
     _Atomic int kept;                   /* payloads and the like that came before they were asked for, on all links */
+    size_t lend_from;                   /* payloads of this size on are lent, where the lane can */
     bool met;                           /* a send and a receive of this process, since link_met() */
     bool closing;
 };

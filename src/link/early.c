@@ -44,28 +44,42 @@ static void lose(struct link *link)
     link_lose(link, why);
 }
 
-void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
+struct unexpected *early_make(struct link *link, const struct wire_message *head, size_t length)
 {
     size_t size = sizeof(struct unexpected) + length;
     if (size > link->early.most - link->early.bytes) {
         lose(link);
-        return;
+        return NULL;
     }
     struct unexpected *item = malloc(size);
     if (!item) {
         link_lose(link, "no memory to keep an early message");
-        return;
+        return NULL;
     }
     item->head = *head;
     item->length = length;
-    if (length)
-        memcpy(item->body, body, length);
+    return item;
+}
+
+void early_add(struct link *link, struct unexpected *item)
+{
+    const struct wire_message *head = &item->head;
     tags_add(&link->early.arrived, &head->tag, &item->node);
-    link->early.bytes += size;
+    link->early.bytes += sizeof *item + item->length;
     link->early.of_operations += head->tag.slice != WIRE_TAG_P2P;
     link->domain->kept++;
     if (!link->early.holding && head->kind == WIRE_EAGER && link->early.bytes > link->early.most / 2)
         early_tell(link, WIRE_HOLD);
+}
+
+void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct unexpected *item = early_make(link, head, length);
+    if (!item)
+        return;
+    if (length)
+        memcpy(item->body, body, length);
+    early_add(link, item);
 }
 
 static void unlist(struct link *link, struct unexpected *item)

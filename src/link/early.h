@@ -23,6 +23,9 @@ struct unexpected {
 /* NULL: nothing of this kind. */
 struct unexpected *early_find(struct link *link, const struct wire_tag *tag, unsigned kind);
 void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length);
+/* Room for one, which early_add() lists. NULL: there is none, and the link is lost. */
+struct unexpected *early_make(struct link *link, const struct wire_message *head, size_t length);
+void early_add(struct link *link, struct unexpected *item);
 /* Out of the list; the caller frees it. */
 void early_take(struct link *link, struct unexpected *item);
 /* The key in a credit for `slot` that waits has ended. */
@@ -31,7 +34,7 @@ void early_drop_all(struct link *link);
 /* Must small payloads wait for a credit now? */
 static inline bool early_is_held(const struct link *link)
 {
-    return link->early.held || link->out.bytes > link->early.most / 4;
+    return link->early.held || link->out.bytes + link->loans.bytes > link->early.most / 4;
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "link/accept.h"
+#include "link/borrow.h"
 #include "link/early.h"
 #include "link/flight.h"
 #include "link/hear.h"
@@ -26,7 +27,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GOODBYE_MS 2000
+/* Who lends waits for the peer's turn: where ranks share processors that pays for payloads so many times as long. */
+#define CROWDED_LENDS 4
+#define GOODBYE_MS    2000
 
 /* The user by the name that the host has for him: user namespaces call anybody root. */
 static uint32_t user_identity(void)
@@ -92,13 +95,15 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .message = hear_carrier,
                                           .target = incoming_target,
                                           .arrived = incoming_arrived,
-                                          .sent = outgoing_sent,
+                                          .sent = borrow_sent,
                                           .writable = link_carrier_writable,
                                           .shared = link_carrier_shared,
                                           .memory = count_memory,
                                           .source = links_source,
-                                          .unreadable = outgoing_unreadable,
-                                          .unwritable = incoming_unwritable};
+                                          .unreadable = borrow_unreadable,
+                                          .unwritable = incoming_unwritable,
+                                          .lent = borrow_target,
+                                          .copied = borrow_copied};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))
@@ -138,6 +143,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->poller = poller;
     domain->trace = trace;
     domain->policy = path_complete(policy);
+    domain->lend_from = param_int(PARAM_SHM_CMA) ? (size_t)param_int(PARAM_SHM_CMA_MIN) : SIZE_MAX;
     domain->self.uid = user_identity();
     domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
@@ -320,6 +326,12 @@ bool link_has_left(const struct link *link)
     for (int i = 0; i < link->lanes; i++)
         met |= link->lane[i].life.was_up;
     return link->life.bye || !met;
+}
+
+void link_crowd(struct link_domain *domain)
+{
+    if (param_int(PARAM_SHM_CMA))
+        domain->lend_from = CROWDED_LENDS * (size_t)param_int(PARAM_SHM_CMA_MIN);
 }
 
 bool link_met(struct link_domain *domain)

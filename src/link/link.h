@@ -46,6 +46,7 @@ struct link_send {
     uint16_t id;        /* ours, until no lane reads the source */
     uint32_t wanted;    /* lanes on which the peer wants it, as bits; 0: any */
     bool credited, finished, announced;
+    bool lent;                  /* the peer copies it from where it lies */
     struct link_recv *partner;  /* in this process: where it is being copied to, */
     size_t copied;              /* and how much is */
     struct link_memory *memory; /* registered here and there; NULL: not */
@@ -167,6 +168,8 @@ bool link_is_lost(const struct link *link);
 /* Of a lost link: its peer said goodbye, or was never met. */
 bool link_has_left(const struct link *link);
 
+/* Ranks of this process and of its peers share processors. */
+void link_crowd(struct link_domain *domain);
 /* Has a payload gone from one rank of this process to another since the last call? The other may be asleep. */
 bool link_met(struct link_domain *domain);
 /* Is a long payload being copied from one rank of this process to another, piece by piece in polls? */

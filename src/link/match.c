@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "link/early.h"
 #include "link/incoming.h"
+#include "link/lend.h"
 #include "link/message.h"
 #include "link/outgoing.h"
 #include "link/refuse.h"
@@ -82,7 +83,7 @@ void match_announced(struct link *link, const struct wire_message *head, const v
     memcpy(&bytes, body, sizeof bytes);
     if (recv)
         meet_announced(link, recv, &head->call, bytes);
-    else if (bytes && bytes <= link->eager)
+    else if (bytes && bytes <= link->unasked)
         early_keep(link, head, body, length);
 }
 
@@ -99,6 +100,31 @@ void match_credited(struct link *link, const struct wire_message *head, const vo
     }
     list_remove(&send->node);
     outgoing_start(link, send, head, &early);
+}
+
+static void unexpect(struct link *link, const struct link_recv *recv)
+{
+    if (link->match.expected == recv)
+        link->match.expected = NULL;
+}
+
+struct link_recv *match_find(struct link *link, const struct wire_message *head, size_t length, bool *refused)
+{
+    struct link_recv *expected = link->match.expected;
+    struct link_recv *recv =
+        expected && tags_equal(&expected->tag, &head->tag) ? expected : find_posted(link, &head->tag);
+    *refused = recv && (head->call.signature != recv->call.signature || length != recv->length);
+    if (!*refused)
+        return recv;
+    unexpect(link, recv);
+    match_deliver(link, recv, &head->call, NULL, length);
+    return NULL;
+}
+
+void match_take(struct link *link, struct link_recv *recv, tutti_result_t result)
+{
+    unexpect(link, recv);
+    incoming_finish(link, recv, result);
 }
 
 void match_eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -119,10 +145,10 @@ static tutti_result_t say_lost(const struct link *link)
     return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
-/* Does a payload ride in a message, without waiting for a credit? */
-static bool is_eager(const struct link *link, size_t length)
+/* Does a payload up to `most` go without waiting for a credit? */
+static bool goes_unasked(const struct link *link, size_t length, size_t most)
 {
-    return length <= link->eager && (!early_is_held(link) || !length);
+    return length <= most && (!early_is_held(link) || !length);
 }
 
 static tutti_result_t send_eager(struct link *link, struct wire_message *head, const void *data, size_t length)
@@ -137,7 +163,7 @@ static tutti_result_t send_eager(struct link *link, struct wire_message *head, c
 bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
                    tutti_result_t *result)
 {
-    if (!link->messages || link->lost || !is_eager(link, length))
+    if (!link->messages || link->lost || length >= link->domain->lend_from || !goes_unasked(link, length, link->eager))
         return false;
     *result = send_eager(link, head, data, length);
     return true;
@@ -198,7 +224,7 @@ static void send_to_self(struct link *link, struct link_send *send)
 void link_send(struct link *link, struct link_send *send)
 {
     list_init(&send->node);
-    send->credited = send->finished = send->announced = false;
+    send->credited = send->finished = send->announced = send->lent = false;
     send->lane_of = NULL;
     send->memory = NULL;
     send->partner = NULL;
@@ -207,7 +233,10 @@ void link_send(struct link *link, struct link_send *send)
         send->done(send, say_lost(link));
     } else if (!link->messages) {
         send_to_self(link, send);
-    } else if (is_eager(link, send->length)) {
+    } else if (send->length >= link->domain->lend_from && goes_unasked(link, send->length, link->unasked) &&
+               lend_begin(link, send)) {
+        return;
+    } else if (goes_unasked(link, send->length, link->eager)) {
         struct wire_message head = {.tag = send->tag, .call = send->call};
         send->done(send, send_eager(link, &head, send->data, send->length));
     } else {
@@ -216,7 +245,7 @@ void link_send(struct link *link, struct link_send *send)
         if (!item) {
             tags_add(&link->match.waiting, &send->tag, &send->node);
             trace_count(link->domain->trace, WIRE_COUNTER_CREDITS_WAITED, 1);
-            send->announced = send->length <= link->eager;
+            send->announced = send->length <= link->unasked;
             if (send->announced)
                 message_announce(link, send);
             return;
@@ -261,7 +290,7 @@ void link_recv(struct link *link, struct link_recv *recv)
         return;
     }
     tags_add(&link->match.posted, &recv->tag, &recv->node);
-    if (link->messages && recv->length > link->eager)
+    if (link->messages && recv->length > link->unasked)
         incoming_credit(link, recv);
     else
         meet_kept(link, recv);

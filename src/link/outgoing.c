@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "base/reach.h"
 #include "link/flight.h"
+#include "link/lend.h"
 #include "link/memory.h"
 #include "link/message.h"
 #include "link/refuse.h"
@@ -19,6 +20,7 @@
 
 void outgoing_release(struct link *link, struct link_send *send)
 {
+    lend_release(link, send);
     if (send->credited) {
         link->puts.reading[send->id] = NULL;
         if (link->puts.sending[send->slot] == send)
@@ -152,6 +154,7 @@ static void outgoing_read(struct link_send *send, uint32_t index)
 
 void outgoing_give_up(struct link *link, struct link_send *send)
 {
+    lend_give_up(link, send);
     for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
         if (!segment_is_read(send->lane_of[i]))
             continue;

@@ -33,6 +33,16 @@ struct link_early {
     bool held, holding;   /* small payloads too wait until they are asked for: here, at the peer */
 };
 
+struct unexpected;
+
+/* lend.c's and borrow.c's: payloads that are copied from where they lie. */
+struct link_loans {
+    size_t bytes;            /* lent */
+    bool never;              /* the peer could not copy from our memory */
+    struct link_recv *recv;  /* where the peer's payload at hand is copied to: one of these, */
+    struct unexpected *item; /* NULL: none is at hand */
+};
+
 /* outgoing.c's. */
 struct link_puts {
     struct list queue;          /* link_send with segments to put */
@@ -99,10 +109,12 @@ struct link {
     int control;     /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost;
     char reason[480]; /* why it is lost */
-    size_t eager;
+    size_t eager;     /* payloads up to this size ride in messages */
+    size_t unasked;   /* and up to this size need no credit: they ride in messages, or are lent */
     struct link_messages out;
     struct link_match match;
     struct link_early early;
+    struct link_loans loans;
     struct link_puts puts;
     struct link_takes takes;
     struct link_words words;

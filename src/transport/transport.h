@@ -87,6 +87,11 @@ struct transport_owner {
     /* What target() said for these bytes cannot be written. They are dropped, and the next target() should say so.
      * NULL: the lane goes down instead. */
     void (*unwritable)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+    /* A message of lend(): its first part, as in message(), and where `length` bytes of the second go; NULL: nowhere.
+     * Else copied() follows before anything else, and says whether all was copied. What was not may come as a message.
+     */
+    void *(*lent)(struct lane *lane, const void *bytes, size_t size, size_t length);
+    void (*copied)(struct lane *lane, bool whole);
 };
 
 /* Embedded first in each transport's own lane. */
@@ -138,6 +143,7 @@ struct transport_ops {
     const char *name;
     uint32_t caps;                    /* enum transport_caps */
     size_t max_msg;                   /* longest message */
+    size_t max_lent;                  /* longest second part of lend(), also where that is NULL */
     enum wire_counter sent, received; /* where links count its bytes */
     uint32_t window; /* puts under way on a lane that keep it busy; more would only keep other lanes from their share */
 
@@ -166,10 +172,14 @@ struct transport_ops {
     /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now;
      * writable() follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
     tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
+    /* As msg(), of two parts, of which the second stays where it is until sent() or unreadable(): the peer copies it
+     * from there. TUTTI_IN_PROGRESS: not now, or not this one, and nothing follows. NULL: never. */
+    tutti_result_t (*lend)(struct lane *lane, const struct iovec parts[2], uint64_t token);
     /* Starts a put. TUTTI_IN_PROGRESS as above. sent() or unreadable() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
-    /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent()
-     * follows. The put arrives whole or not at all. If such a put is not under way nothing happens. */
+    /* When it returns the source of the put, or what was lent, with `token` is no longer needed, whatever the peer
+     * does, and no sent() follows. The put arrives whole or not at all. If such a put is not under way nothing happens.
+     */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TRANSPORT_DIRECT only. */
     tutti_result_t (*register_memory)(struct transport *transport, void *address, size_t length,

@@ -116,6 +116,19 @@ static void on_unwritable(struct lane *lane, uint32_t imm, uint64_t offset, size
     take_note(end, (struct note){.kind = NOTE_UNWRITABLE, .id = imm, .offset = offset, .length = length}, NULL);
 }
 
+static void *on_lent(struct lane *lane, const void *bytes, size_t size, size_t length)
+{
+    struct end *end = end_of(lane);
+    (void)bytes;
+    take_note(end, (struct note){.kind = NOTE_LENT, .id = size, .length = length}, NULL);
+    return end->drop || length > end->area_size ? NULL : end->area;
+}
+
+static void on_copied(struct lane *lane, bool whole)
+{
+    take_note(end_of(lane), (struct note){.kind = NOTE_COPIED, .id = whole}, NULL);
+}
+
 static void on_memory(void *context, int64_t bytes)
 {
     struct party *party = context;
@@ -144,7 +157,9 @@ bool party_try_open(struct party *party, const uint8_t *uuid)
                                     .shared = on_shared,
                                     .memory = on_memory,
                                     .unreadable = on_unreadable,
-                                    .unwritable = on_unwritable};
+                                    .unwritable = on_unwritable,
+                                    .lent = on_lent,
+                                    .copied = on_copied};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

@@ -26,6 +26,8 @@ enum note_kind {
     NOTE_WRITABLE,
     NOTE_UNREADABLE,
     NOTE_UNWRITABLE,
+    NOTE_LENT,
+    NOTE_COPIED,
     NOTE_SHARED
 };
 

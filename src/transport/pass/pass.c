@@ -466,6 +466,7 @@ static void pass_fill(struct pass_table *table, const struct transport_ops *unde
     table->ops.lane_close = pass_lane_close;
     table->ops.msg = msg;
     table->ops.put = pass_put;
+    table->ops.lend = NULL;
     table->ops.give_up = pass_give_up;
     table->ops.register_memory = pass_register;
     table->ops.deregister_memory = pass_deregister;

@@ -10,6 +10,7 @@
 #include "transport/shm/packet.h"
 #include "transport/shm/peer.h"
 #include "transport/shm/receive.h"
+#include "transport/shm/send.h"
 #include "transport/shm/share.h"
 #include "transport/shm/watch.h"
 #include "transport/shm/window.h"
@@ -175,6 +176,7 @@ void shm_lane_reap(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
     const struct shm_transport *shm = shm_of(lane);
+    shm_forget_lent(lane);
     struct shm_peer *last = shm_peer_leave(lane);
     if (last) {
         shm_peer_forget_regions(last, shm);

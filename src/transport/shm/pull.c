@@ -128,3 +128,34 @@ bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull)
     base->transport->owner.arrived(base, pull->imm, pull->offset, pull->total);
     return true;
 }
+
+/* False, with errno: it cannot be read, or not be written here. */
+static bool copy_lent(struct shm_lane *lane, const struct ring_pull *pull, void *target)
+{
+    struct shm_peer *peer = lane->peer;
+    errno = EPERM;
+    if (pull->region)
+        return pull_copy_mapped(lane, pull, target, pull->total);
+    return peer->attaches && attach_read(&peer->attach, pull->address, target, (size_t)pull->total);
+}
+
+void shm_borrow(struct shm_lane *lane, const struct ring_pull *pull, const void *head)
+{
+    struct lane *base = &lane->base.lane;
+    const struct transport_owner *owner = &base->transport->owner;
+    uint32_t number = lane->pulled + 1;
+    base->bytes_received += pull->imm + pull->total;
+    void *target =
+        owner->lent && !revoked(lane, number) ? owner->lent(base, head, pull->imm, (size_t)pull->total) : NULL;
+    if (carrier_dead(&lane->base))
+        return;
+    bool read = !target || copy_lent(lane, pull, target);
+    int error = read ? 0 : errno;
+    bool ours = error == EFAULT && reach_unwritable(target, (size_t)pull->total);
+    bool whole = read && !revoked(lane, number); /* before the number may be given out again */
+    pull_release(lane, number, read || ours);
+    if (target)
+        owner->copied(base, whole);
+    if (error == ESRCH && !carrier_dead(&lane->base))
+        shm_fail(lane, "the peer has closed the lane or died", 0);
+}

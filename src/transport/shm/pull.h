@@ -9,5 +9,7 @@
 void shm_choose(struct shm_lane *lane, struct shm_put *put);
 /* Reads the next bytes of a put where they lie. True: it is done with. */
 bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull);
+/* The second part of a message, whose first part is `head`. */
+void shm_borrow(struct shm_lane *lane, const struct ring_pull *pull, const void *head);
 
 #endif

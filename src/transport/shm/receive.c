@@ -23,6 +23,16 @@ static void arrived(struct shm_lane *lane, const struct ring_put *put)
     lane->base.lane.transport->owner.arrived(&lane->base.lane, put->imm, put->offset, put->total);
 }
 
+static const char *lent_message(struct shm_lane *lane, const unsigned char *said)
+{
+    struct ring_lent now;
+    memcpy(&now, said, sizeof now);
+    if (now.pull.imm > sizeof now.head || !now.pull.total || now.pull.total > SHM_MAX_LENT || lane->put.total)
+        return "the peer sent a message of impossible size";
+    shm_borrow(lane, &now.pull, now.head);
+    return NULL;
+}
+
 static bool put_ok(uint64_t total, uint64_t offset)
 {
     return total && total <= INT64_MAX && offset <= UINT64_MAX - total;
@@ -92,6 +102,8 @@ static const char *shm_receive_handle(struct shm_lane *lane, unsigned type, cons
         return piece(lane, &now.put);
     case RING_PULL:
         return pull(lane, &now.pull);
+    case RING_LENT:
+        return lent_message(lane, said);
     case RING_VOID:
         lane->put.total = lane->put_done = 0;
         return NULL;

@@ -28,7 +28,7 @@
 #define RING_FIRST  56    /* of which so many share a line with its number: what is said of puts fits */
 #define RING_LEAST  16384 /* the first window, unless all data is less */
 
-enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_PULL, RING_SHARE, RING_VOID, RING_WINDOW };
+enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_PULL, RING_SHARE, RING_VOID, RING_WINDOW, RING_LENT };
 
 struct ring_slot {
     _Alignas(2 * CACHE_LINE) _Atomic uint64_t head; /* number | type << 32 | length of payload << 40 */
@@ -53,6 +53,14 @@ struct ring_pull {
     uint32_t region;  /* 0: none */
     uint32_t reserved;
 };
+/* A message whose second part the receiver reads where it lies: a pull, of which imm is the length of the first part.
+ */
+#define RING_HEAD 72
+struct ring_lent {
+    struct ring_pull pull;
+    unsigned char head[RING_HEAD];
+};
+_Static_assert(sizeof(struct ring_lent) <= RING_INLINE, "it fits in a slot");
 _Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull) <= RING_FIRST,
                "they fit in a slot's first line");
 

@@ -102,6 +102,10 @@ static bool pulled(const struct shm_lane *lane, const struct shm_put *put)
 static void put_again(struct shm_lane *lane, const struct shm_put *put)
 {
     const struct transport_owner *owner = &lane->base.lane.transport->owner;
+    if (put->lent) {
+        owner->unreadable(&lane->base.lane, put->put.token);
+        return;
+    }
     if (!put->region && owner->unreadable && reach_unreadable(put->put.source, put->put.length)) {
         owner->unreadable(&lane->base.lane, put->put.token);
         return;
@@ -117,6 +121,7 @@ static void end_pull(struct shm_lane *lane, struct shm_put *put)
     uint64_t bit = RING_PULL_BIT(put->number);
     bool refused = atomic_load_explicit(&lane->out.control->refused, memory_order_relaxed) & bit;
     lane->revoked &= ~bit;
+    shm_of(lane)->lent -= put->lent;
     atomic_store_explicit(&lane->out.control->revoked, lane->revoked, memory_order_relaxed);
     if (put->given_up)
         return;
@@ -318,6 +323,38 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
     if (lane->count && !carrier_dead(&lane->base))
         shm_activate(lane);
     transport_leave(transport);
+    return TUTTI_SUCCESS;
+}
+
+void shm_forget_lent(struct shm_lane *lane)
+{
+    for (unsigned i = 0; i < lane->count; i++)
+        shm_of(lane)->lent -= entry_at(lane, i)->lent;
+}
+
+tutti_result_t shm_lend(struct lane *base, const struct iovec parts[2], uint64_t token)
+{
+    struct shm_lane *lane = shm_lane_of(base);
+    struct shm_put put = {.put = {.source = parts[1].iov_base, .length = parts[1].iov_len, .token = token},
+                          .lent = true};
+    struct ring_lent lent;
+    if (shm_send_check(lane) != TUTTI_SUCCESS || waiting(lane) || lane->share_due || lane->count == SHM_QUEUE ||
+        parts[0].iov_len > sizeof lent.head || parts[1].iov_len > SHM_MAX_LENT || !ring_has_slot(&lane->out))
+        return TUTTI_IN_PROGRESS;
+    shm_choose(lane, &put);
+    if (!put.pull)
+        return TUTTI_IN_PROGRESS;
+    lent.pull = (struct ring_pull){
+        .imm = (uint32_t)parts[0].iov_len, .total = put.put.length, .address = put.address, .region = put.region};
+    memcpy(lent.head, parts[0].iov_base, parts[0].iov_len);
+    put.number = ++lane->pulls;
+    *entry_at(lane, lane->count++) = put;
+    lane->posted++;
+    shm_of(lane)->lent++;
+    base->bytes_sent += parts[0].iov_len + put.put.length;
+    ring_post(&lane->out, RING_LENT, 0, &lent, offsetof(struct ring_lent, head) + parts[0].iov_len);
+    shm_ring_bell(lane->peer);
+    shm_activate(lane);
     return TUTTI_SUCCESS;
 }
 

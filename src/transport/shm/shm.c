@@ -187,7 +187,10 @@ static int shm_poll(struct transport *transport)
     if (transport->depth)
         return 0;
     transport_enter(transport);
-    int done = shm_turn_poll(shm) + progress_active(shm);
+    unsigned lent = shm->lent;
+    int done = lent ? progress_active(shm) : 0;
+    if (shm->lent >= lent) /* else the send has ended: who gets the answer is to say first where it belongs */
+        done += shm_turn_poll(shm) + progress_active(shm);
     if (++transport->idle_polls >= LOOK_EVERY) {
         shm_tell_frees(shm);
         done += transport_look(transport);
@@ -234,6 +237,7 @@ const struct transport_ops transport_shm = {
     .name = "shm",
     .caps = TRANSPORT_SAME_HOST | TRANSPORT_LOSSLESS | TRANSPORT_SHARES | TRANSPORT_CONFIRMS,
     .max_msg = SHM_MAX_MSG,
+    .max_lent = SHM_MAX_LENT,
     .sent = WIRE_COUNTER_SENT_SHM,
     .received = WIRE_COUNTER_RECEIVED_SHM,
     .window =
@@ -246,6 +250,7 @@ const struct transport_ops transport_shm = {
     .lane_open = shm_lane_open,
     .lane_close = shm_lane_close,
     .msg = shm_msg,
+    .lend = shm_lend,
     .put = shm_put,
     .give_up = shm_give_up,
     .register_memory = transport_no_register,

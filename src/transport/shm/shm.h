@@ -16,9 +16,10 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define SHM_MAX_MSG (131072 + 64) /* a payload of 128 KiB and what the link puts before it */
-#define SHM_QUEUE   32            /* unfinished puts of one lane */
-#define SHM_TURN    (1 << 20)     /* bytes put before others have their turn */
+#define SHM_MAX_MSG  (131072 + 64) /* a payload of 128 KiB and what the link puts before it */
+#define SHM_MAX_LENT (256u << 10)
+#define SHM_QUEUE    32        /* unfinished puts of one lane */
+#define SHM_TURN     (1 << 20) /* bytes put before others have their turn */
 
 /* A process that we have lanes to. */
 struct shm_peer {
@@ -62,6 +63,7 @@ struct shm_transport {
     uint32_t frees;                /* region_frees() when last told to the peers */
     struct transport_timer again;  /* for news of regions that a full socket did not take */
     uint64_t memory;               /* bytes of lanes that we fill */
+    unsigned lent;                 /* how much is: second parts of messages that the peers have not copied */
     struct list wide;              /* lanes with more than the first window */
     uint64_t looked;               /* when they were last looked at */
 };
@@ -73,6 +75,7 @@ struct shm_put {
     bool pull, stream; /* the peer is to read it where it lies; to store it around its cache */
     uint32_t region;   /* of a pull, and where in it; 0: by attach */
     uint64_t address;
+    bool lent;     /* not a put: the second part of a message */
     bool given_up; /* the source is not read any more */
 };
 
