@@ -40,9 +40,10 @@ int now(int wrong, struct request *r)
     return wrong ? wrong : request_wait(r, &s);
 }
 
-static int later(int wrong, struct request *r, int *request)
+/* A call ends when its work has; its twin with I gives the request away. Both have one body. */
+static int ended(int wrong, struct request *r, int *request)
 {
-    return wrong ? wrong : request_give(r, request);
+    return request && !wrong ? request_give(r, request) : now(wrong, r);
 }
 
 bool make_room(struct request *r, size_t bytes)
@@ -77,128 +78,120 @@ bool root_fits(struct comm *c, int root)
 
 /* ---- Movements ---- */
 
-static int barrier(int comm, struct request **r)
+static int barrier(int comm, int *request)
 {
     struct comm *c;
-    int wrong = begin_collective(comm, &c, r);
+    struct request *r = NULL;
+    int wrong = begin_collective(comm, &c, &r);
     if (wrong)
         return wrong;
     pthread_mutex_lock(&c->lock);
-    return issued(*r, "MPI_Barrier", tutti_barrier(c->tutti, (*r)->stream));
+    wrong = issued(r, "MPI_Barrier", tutti_barrier(c->tutti, r->stream));
+    return ended(wrong, r, request);
 }
 
 int shim_Barrier(int comm)
 {
-    struct request *r = NULL;
-    int wrong = barrier(comm, &r);
-    return now(wrong, r);
+    return barrier(comm, NULL);
 }
 
 int shim_Ibarrier(int comm, int *request)
 {
-    struct request *r = NULL;
-    int wrong = barrier(comm, &r);
-    return later(wrong, r, request);
+    return barrier(comm, request);
 }
 
-static int bcast(void *buffer, int count, int type, int root, int comm, struct request **r)
+static int bcast(void *buffer, int count, int type, int root, int comm, int *request)
 {
     struct comm *c;
+    struct request *r = NULL;
     size_t bytes = 0;
-    int wrong = begin_collective(comm, &c, r);
+    int wrong = begin_collective(comm, &c, &r);
     if (wrong)
         return wrong;
     if (!bytes_of(c, count, type, &bytes))
-        return refused(*r, ERR_COUNT);
+        return refused(r, ERR_COUNT);
     if (!root_fits(c, root))
-        return refused(*r, ERR_ROOT);
+        return refused(r, ERR_ROOT);
     pthread_mutex_lock(&c->lock);
-    return issued(*r, "MPI_Bcast", tutti_broadcast(buffer, buffer, bytes, TUTTI_UINT8, root, c->tutti, (*r)->stream));
+    wrong = issued(r, "MPI_Bcast", tutti_broadcast(buffer, buffer, bytes, TUTTI_UINT8, root, c->tutti, r->stream));
+    return ended(wrong, r, request);
 }
 
 int shim_Bcast(void *buffer, int count, int type, int root, int comm)
 {
-    struct request *r = NULL;
-    int wrong = bcast(buffer, count, type, root, comm, &r);
-    return now(wrong, r);
+    return bcast(buffer, count, type, root, comm, NULL);
 }
 
 int shim_Ibcast(void *buffer, int count, int type, int root, int comm, int *request)
 {
-    struct request *r = NULL;
-    int wrong = bcast(buffer, count, type, root, comm, &r);
-    return later(wrong, r, request);
+    return bcast(buffer, count, type, root, comm, request);
 }
 
 static int allgather(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm,
-                     struct request **r)
+                     int *request)
 {
     struct comm *c;
+    struct request *r = NULL;
     size_t bytes, sent = 0;
-    int wrong = begin_collective(comm, &c, r);
+    int wrong = begin_collective(comm, &c, &r);
     if (wrong)
         return wrong;
     if (!bytes_of(c, out_count, out_type, &bytes) || (in != IN_PLACE && !bytes_of(c, in_count, in_type, &sent)))
-        return refused(*r, ERR_COUNT);
+        return refused(r, ERR_COUNT);
     if (in == IN_PLACE)
         in = (char *)out + c->rank * bytes;
     else if (sent != bytes)
         return refused(
-            *r, shim_fail(c, ERR_COUNT, "MPI_Allgather: %zu bytes are sent, %zu received of each rank", sent, bytes));
+            r, shim_fail(c, ERR_COUNT, "MPI_Allgather: %zu bytes are sent, %zu received of each rank", sent, bytes));
     pthread_mutex_lock(&c->lock);
-    return issued(*r, "MPI_Allgather", tutti_allgather(in, out, bytes, TUTTI_UINT8, c->tutti, (*r)->stream));
+    wrong = issued(r, "MPI_Allgather", tutti_allgather(in, out, bytes, TUTTI_UINT8, c->tutti, r->stream));
+    return ended(wrong, r, request);
 }
 
 int shim_Allgather(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm)
 {
-    struct request *r = NULL;
-    int wrong = allgather(in, in_count, in_type, out, out_count, out_type, comm, &r);
-    return now(wrong, r);
+    return allgather(in, in_count, in_type, out, out_count, out_type, comm, NULL);
 }
 
 int shim_Iallgather(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm,
                     int *request)
 {
-    struct request *r = NULL;
-    int wrong = allgather(in, in_count, in_type, out, out_count, out_type, comm, &r);
-    return later(wrong, r, request);
+    return allgather(in, in_count, in_type, out, out_count, out_type, comm, request);
 }
 
 static int alltoall(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm,
-                    struct request **r)
+                    int *request)
 {
     struct comm *c;
+    struct request *r = NULL;
     size_t bytes, sent = 0;
-    int wrong = begin_collective(comm, &c, r);
+    int wrong = begin_collective(comm, &c, &r);
     if (wrong)
         return wrong;
     if (!bytes_of(c, out_count, out_type, &bytes) || (in != IN_PLACE && !bytes_of(c, in_count, in_type, &sent)))
-        return refused(*r, ERR_COUNT);
+        return refused(r, ERR_COUNT);
     if (in == IN_PLACE) {
-        if (!make_room(*r, c->size * bytes))
-            return refused(*r, ERR_NO_MEM);
-        in = memcpy((*r)->room, out, c->size * bytes);
+        if (!make_room(r, c->size * bytes))
+            return refused(r, ERR_NO_MEM);
+        in = memcpy(r->room, out, c->size * bytes);
     } else if (sent != bytes) {
         return refused(
-            *r, shim_fail(c, ERR_COUNT, "MPI_Alltoall: %zu bytes are sent to each rank, %zu received", sent, bytes));
+            r, shim_fail(c, ERR_COUNT, "MPI_Alltoall: %zu bytes are sent to each rank, %zu received", sent, bytes));
     }
     pthread_mutex_lock(&c->lock);
-    return issued(*r, "MPI_Alltoall", tutti_alltoall(in, out, bytes, TUTTI_UINT8, c->tutti, (*r)->stream));
+    wrong = issued(r, "MPI_Alltoall", tutti_alltoall(in, out, bytes, TUTTI_UINT8, c->tutti, r->stream));
+    return ended(wrong, r, request);
 }
 
 int shim_Alltoall(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm)
 {
-    struct request *r = NULL;
-    int wrong = alltoall(in, in_count, in_type, out, out_count, out_type, comm, &r);
-    return now(wrong, r);
+    return alltoall(in, in_count, in_type, out, out_count, out_type, comm, NULL);
 }
 
 int shim_Ialltoall(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int comm,
                    int *request)
 {
-    struct request *r = NULL;
-    int wrong = alltoall(in, in_count, in_type, out, out_count, out_type, comm, &r);
-    return later(wrong, r, request);
+    return alltoall(in, in_count, in_type, out, out_count, out_type, comm, request);
 }
 
 int shim_Gather(const void *in, int in_count, int in_type, void *out, int out_count, int out_type, int root, int comm)
@@ -285,38 +278,35 @@ static tutti_result_t by_gathering(struct request *r, const void *in, void *out,
     return tutti_allgather(in, r->room, bytes, TUTTI_UINT8, r->comm->tutti, r->stream);
 }
 
-static int allreduce(const void *in, void *out, int count, int type, int op, int comm, struct request **r)
+static int allreduce(const void *in, void *out, int count, int type, int op, int comm, int *request)
 {
     struct comm *c;
+    struct request *r = NULL;
     tutti_op_t number;
     tutti_type_t element;
-    int wrong = begin_collective(comm, &c, r);
-    if (!wrong && (wrong = check_reduction(*r, count, type, op)))
-        return refused(*r, wrong);
+    int wrong = begin_collective(comm, &c, &r);
+    if (!wrong && (wrong = check_reduction(r, count, type, op)))
+        return refused(r, wrong);
     if (wrong)
         return wrong;
     if (in == IN_PLACE)
         in = out;
     pthread_mutex_lock(&c->lock);
-    tutti_result_t result =
-        op_of_tutti(&(*r)->op, &(*r)->type, &number, &element)
-            ? tutti_allreduce(in, out, count * (*r)->type.items, element, number, c->tutti, (*r)->stream)
-            : by_gathering(*r, in, out, count, 0, c->size);
-    return issued(*r, "MPI_Allreduce", result);
+    tutti_result_t result = op_of_tutti(&r->op, &r->type, &number, &element)
+                                ? tutti_allreduce(in, out, count * r->type.items, element, number, c->tutti, r->stream)
+                                : by_gathering(r, in, out, count, 0, c->size);
+    wrong = issued(r, "MPI_Allreduce", result);
+    return ended(wrong, r, request);
 }
 
 int shim_Allreduce(const void *in, void *out, int count, int type, int op, int comm)
 {
-    struct request *r = NULL;
-    int wrong = allreduce(in, out, count, type, op, comm, &r);
-    return now(wrong, r);
+    return allreduce(in, out, count, type, op, comm, NULL);
 }
 
 int shim_Iallreduce(const void *in, void *out, int count, int type, int op, int comm, int *request)
 {
-    struct request *r = NULL;
-    int wrong = allreduce(in, out, count, type, op, comm, &r);
-    return later(wrong, r, request);
+    return allreduce(in, out, count, type, op, comm, request);
 }
 
 int shim_Reduce(const void *in, void *out, int count, int type, int op, int root, int comm)
