@@ -32,8 +32,7 @@ struct order {
 static const struct option_row rows[] = {
     {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
      TO_FLAG(O, view.dead)},
-    {0, "stuck", "TIME", "a rank that is in the same step for so long stands still (default 2s)",
-     TO_TIME(O, view.stuck, 0)},
+    {0, "stuck", "TIME", "a rank that stays in one step for TIME stands still (default 2s)", TO_TIME(O, view.stuck, 0)},
     {0, "apart", "TIME",
      "from the first look to the second (default 1s); 0: one look, which tells nothing of "
      "processors",

@@ -28,7 +28,7 @@ static const struct option_row rows[] = {
     {'1', "once", NULL, "print the metrics to standard output instead", TO_FLAG(W, once)},
     {0, "format", "NAME", "with --once; text is Prometheus' older form (default openmetrics)",
      .choices = "openmetrics text", TO_TEXT(W, format)},
-    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 10s)",
+    {0, "stuck", "TIME", "an operation that is unfinished for TIME is a hang (default 10s)",
      TO_TIME(W, exporter.view.stuck, 0)},
     {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(W, exporter.view.dir)},
 };

@@ -46,7 +46,7 @@ static const struct option_row rows[] = {
     {0, "client-ca", "FILE", "clients must show a certificate that one of these (PEM) has made, besides the token",
      TO_TEXT(W, door.client_ca)},
     {0, "plain", NULL, "serve HTTP, too, where others may listen", TO_FLAG(W, door.plain)},
-    {0, "stuck", "TIME", "a rank that is in the same step for so long stands still (default 5s)",
+    {0, "stuck", "TIME", "a rank that stays in one step for TIME stands still (default 5s)",
      TO_TIME(W, master.stuck, 0)},
     {0, "history", "FILE",
      "keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, "

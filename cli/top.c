@@ -47,7 +47,7 @@ static const struct option_row rows[] = {
     {'f', "filter", "TEXT", "only processes whose line or communicators contain TEXT", TO_CALL(take_filter, NULL)},
     {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
      TO_FLAG(O, options.dead)},
-    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 2s)",
+    {0, "stuck", "TIME", "an operation that is unfinished for TIME is a hang (default 2s)",
      TO_TIME(O, options.stuck, 0)},
     {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(O, options.dir)},
 };

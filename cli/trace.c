@@ -42,7 +42,7 @@ static const struct option_row rows[] = {
     {'c', "comm", "NAME|ID", "only this communicator", TO_TEXT(V, comm)},
     {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
      TO_FLAG(V, dead)},
-    {0, "stuck", "TIME", "an operation that is unfinished for so long is a hang (default 1s)", TO_TIME(V, stuck, 0)},
+    {0, "stuck", "TIME", "an operation that is unfinished for TIME is a hang (default 1s)", TO_TIME(V, stuck, 0)},
     {'s', "summary", NULL, "the verdict first, then one line for each communicator", TO_FLAG(V, summary)},
     {'f', "follow", NULL, "print operations and events as they happen, until the processes end", TO_FLAG(V, follow)},
     {'j', "json", NULL, "print JSON, for programs: everything, also of lanes", TO_FLAG(V, json)},

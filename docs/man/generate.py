@@ -9,6 +9,7 @@ one by hand, and of calls (man3) out of the comments of the public header.
 
 Pages of commands that were not built here (tutti agent needs libraries) stay as they are.
 """
+import argparse
 import os
 import sys
 
@@ -68,13 +69,17 @@ def write(made, folder):
 
 
 def main():
-    check = sys.argv[1] == "--check"
-    tutti, folder = (*sys.argv[1 + check:], HERE)[:2]
-    sections = {"man1": commands.pages(tutti), "man3": calls.pages(HEADER, commands.version(tutti))}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("tutti")
+    parser.add_argument("folder", nargs="?", default=HERE)
+    options = parser.parse_args()
+    folder = options.folder
+    sections = {"man1": commands.pages(options.tutti), "man3": calls.pages(HEADER, commands.version(options.tutti))}
     away = [name for made in sections.values() for name, page in made.items() if page is None]
     if away:
         print("not built here, and left as they are:", *away)
-    if not check:
+    if not options.check:
         for section, made in sections.items():
             write(made, os.path.join(folder, section))
         return 0

@@ -32,6 +32,15 @@ class Pages(unittest.TestCase):
         code, text = generate("--check", f"{ROOT}/docs/man")
         self.assertEqual(code, 0, text)
 
+    @unittest.skipIf(EMULATOR, "the generator asks the program, which cannot be started by itself")
+    def test_a_check_writes_nothing(self):
+        """Wherever the option stands."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = [sys.executable, f"{ROOT}/docs/man/generate.py", TUTTI]
+            for words in (["--check"], ["--chek"]):
+                subprocess.run(script + words, cwd=folder, capture_output=True, check=False)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_one_for_each_exported_call(self):
         listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True,
                                  text=True).stdout
