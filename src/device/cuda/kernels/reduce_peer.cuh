@@ -71,12 +71,22 @@ DEVICE bool peer_meet(const struct kernel_peer &peers, uint64_t scalar, uint64_t
     return !barrier_or(!good);
 }
 
+/* Takes back where this rank's memory is. A kernel that begins later finds no number that it waits for, and neither
+ * reads nor writes there. */
+DEVICE void peer_unsay(const struct kernel_team &team, uint32_t number)
+{
+    EACH_RANK(p, team.nranks)
+    if (p != team.rank)
+        ll_put(window_of(team, p)->peer_meet[blockIdx.x][team.rank], number - 1, 0);
+    fence_all();
+}
+
 /*
  * Behind a barrier. Tells the others that this block is done with their memory, and waits for the same of them. Who
  * gives up then takes the word back: others may still read what is not the contribution for long. They look at the word
- * behind all that they have read.
+ * behind all that they have read. False: given up.
  */
-template <stripe_words window::*DONE> DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
+template <stripe_words window::*DONE> DEVICE bool peer_part(const struct kernel_team &team, uint32_t number)
 {
     const int me = team.rank;
     bool good = true;
@@ -91,9 +101,10 @@ template <stripe_words window::*DONE> DEVICE void peer_part(const struct kernel_
     if (p != me)
         good = good && wait_flag(&(window_of(team, me)->*DONE)[blockIdx.x][p], number, team.abort, p);
     if (!barrier_or(!good))
-        return;
+        return true;
     EACH_RANK(p, team.nranks) if (p != me) store_flag(&(window_of(team, p)->*DONE)[blockIdx.x][me], number - 1);
     fence_all();
+    return false;
 }
 
 /*
@@ -214,15 +225,18 @@ template <class E> DEVICE void reduce_peer(const struct kernel_peer &peers)
                              : owner < 0 ? none
                                          : span_part(bytes, (uint32_t)owner, (uint32_t)what.parts);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
-    if (!peer_meet(peers, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
+    if (!peer_meet(peers, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at)) {
+        peer_unsay(what.team, number);
         return;
+    }
     mine.begin += part.begin;
     mine.end += part.begin;
     peer_span(r, mine);
     barrier();
     if (threadIdx.x == 0)
         window->peer_number[blockIdx.x] = number;
-    peer_part<&window::peer_done>(what.team, number);
+    if (!peer_part<&window::peer_done>(what.team, number))
+        peer_unsay(what.team, number);
 }
 
 #define PEER_KERNELS(type, name)                                                                                       \
