@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of the matrix of features: each is tried over tutti and over Gloo, and what arrives is checked.
 
-torch_matrix.py BACKEND [FEATURE...], by tutti run, 2 or more ranks. Prints one line a feature on rank 0: its name, a
-tab, and ok, "-" where this PyTorch has not got the feature, "refused: SENTENCE" where all ranks get that error at once,
-or "FAIL: SENTENCE". torch_versions.py runs it on several versions and makes the table.
+torch_matrix.py BACKEND RANKS [FEATURE...]: 2 or more ranks, which are copies of this process: PyTorch is imported once.
+Prints one line a feature on rank 0: its name, a tab, and ok, "-" where this PyTorch has not got the feature, "refused:
+SENTENCE" where all ranks get that error at once, or "FAIL: SENTENCE". torch_versions.py runs it on several versions and
+makes the table.
 """
+import contextlib
 import gc
-import os
+import importlib
 import pickle
 import shutil
 import sys
@@ -20,18 +22,10 @@ import torch.distributed as dist
 from torch import nn
 from torch._C import _distributed_c10d
 
+from torch_ranks import LIMIT, Absent, Outside, joined, outcome, run
 import tutti.torch  # noqa: F401
 
 BIG = 20 * 1024 * 1024 // 4
-LIMIT = timedelta(seconds=30)
-
-
-class Absent(Exception):
-    """This PyTorch has not got it."""
-
-
-class Outside(Exception):
-    """This rank has no part in it."""
 
 
 def has(thing, name):
@@ -208,6 +202,7 @@ def coalesced_by_start_and_end(rank, n):
     start(torch.device("cpu"))
     dist.all_reduce(x, async_op=True)
     dist.irecv(got, (rank - 1) % n)
+    time.sleep(0.3 * rank)  # what is sent comes after all else
     dist.isend(torch.full((BIG,), rank + 1.0), (rank + 1) % n)
     end(torch.device("cpu")).wait()
     assert bool((x == n).all()) and bool((got == (rank - 1) % n + 1).all())
@@ -551,39 +546,12 @@ SLOW = (ddp, fsdp1, fsdp2, checkpoint, checkpoint_async, pipelining, dtensor)
 LAST = (reconfigure, shrink_group)  # they change the group
 
 
-def outcome(feature, rank, n):
-    try:
-        feature(rank, n)
-    except Absent:
-        return "-"
-    except Outside:
-        return ""
-    except Exception as error:
-        sentence = " ".join(str(error).split("\n")[0].split())
-        plain = isinstance(error, (NotImplementedError, TypeError)) or "does not " in sentence or "not safe" in sentence
-        return f"{'refused' if plain else 'FAIL'}: {type(error).__name__}: {sentence}"[:300]
-    return "ok"
-
-
-def joined(store, name, mine, rank, n):
-    """What the ranks say together: the worst of it. By the store, which works when the group does not."""
-    store.set(f"{name}/{rank}", mine)
-    store.wait([f"{name}/{r}" for r in range(n)], LIMIT)
-    said = [text for r in range(n) if (text := store.get(f"{name}/{r}").decode())]
-    order = sorted(said, key=lambda one: ("FAIL" not in one, "refused" not in one, one))
-    if len({one.split(":")[0] for one in said}) > 1 and "FAIL" not in order[0]:
-        return "FAIL: ranks differ: " + " | ".join(said)
-    return order[0]
-
-
-def main():
+def one_rank(backend, asked):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    backend = sys.argv[1]
     dist.init_process_group(backend, timeout=LIMIT)
     rank, n = dist.get_rank(), dist.get_world_size()
     store = dist.PrefixStore("matrix", dist.distributed_c10d._get_default_store())
-    asked = sys.argv[2:]
     for feature in (*QUICK, *SLOW, *LAST):
         if asked and feature.__name__ not in asked:
             continue
@@ -592,9 +560,17 @@ def main():
         if rank == 0:
             print(f"{feature.__name__}\t{said}\t{time.monotonic() - start:.1f} s", flush=True)
     store.set(f"end/{rank}", "")
-    store.wait([f"end/{r}" for r in range(n)], LIMIT)
-    sys.stdout.flush()
-    os._exit(0)  # a group that failed may have nobody to end with
+    if rank == 0:  # has the store
+        store.wait([f"end/{r}" for r in range(n)], LIMIT)
 
 
-main()
+def main():
+    backend, n, asked = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    for name in ("fsdp", "checkpoint", "tensor", "pipelining"):
+        with contextlib.suppress(ImportError, ValueError):
+            importlib.import_module(f"torch.distributed.{name}")
+    sys.exit(run(n, lambda: one_rank(backend, asked)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every feature of torch.distributed on several versions of PyTorch: torch_matrix.py in the Python of each.
 
-torch_versions.py [--pythons PYTHON,...] [--all] [--gloo] [--markdown FILE] TUTTI
+torch_versions.py [--pythons PYTHON,...] [--all] [--gloo] [--markdown FILE]
 
 Without --pythons: those that `make torch-versions` fetched, the newest on PyPI and 2.11; with --all those of
 `make torch-versions ALL=1`, and Debian's. All features run on 2 ranks, and some on 4. Gloo is asked what tutti refuses
@@ -23,7 +23,6 @@ SECONDS = 240
 
 def options():
     parser = argparse.ArgumentParser()
-    parser.add_argument("tutti")
     parser.add_argument("--pythons", default="")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--gloo", action="store_true")
@@ -47,10 +46,9 @@ def version(python):
     return told.stdout.strip().split("+")[0] if told.returncode == 0 else None
 
 
-def run(arguments, python, backend, ranks, features=()):
+def run(python, backend, ranks, features=()):
     """What became of each feature."""
-    command = [arguments.tutti, "run", "-n", str(ranks), "--no-tag", "--", python,
-               os.path.join(HERE, "torch_matrix.py"), backend, *features]
+    command = [python, os.path.join(HERE, "torch_matrix.py"), backend, str(ranks), *features]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TUTTI_DEBUG": "none", "CUDA_VISIBLE_DEVICES": "",
                    "GLOO_SOCKET_IFNAME": "lo", "PYTHONPYCACHEPREFIX": os.path.join(os.path.dirname(python), "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -77,9 +75,9 @@ def kind(told):
 
 def one_version(arguments, python):
     """The outcomes with tutti, and those with Gloo that were asked for."""
-    tutti = join(run(arguments, python, "tutti", 2), run(arguments, python, "tutti", 4, MANY))
+    tutti = join(run(python, "tutti", 2), run(python, "tutti", 4, MANY))
     asked = [] if arguments.gloo else [name for name, told in tutti.items() if kind(told) in ("refused", "FAIL")]
-    gloo = run(arguments, python, "gloo", 2, asked) if asked or arguments.gloo else {}
+    gloo = run(python, "gloo", 2, asked) if asked or arguments.gloo else {}
     return tutti, gloo
 
 
