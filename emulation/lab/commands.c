@@ -73,7 +73,7 @@ static int run_up(const struct command_line *line)
         return fail(error_note(TUTTI_INVALID_ARGUMENT,
                                "\"%s\" is not a name for a lab: a letter, then letters, digits, - or _", line->name),
                     EXIT_USAGE);
-    tutti_result_t result = config_read_file(line->words[0], &data, &length);
+    tutti_result_t result = config_read_file(line->words[0], CONFIG_FILE_LIMIT, &data, &length);
     if (result != TUTTI_SUCCESS)
         return fail(result, EXIT_FAILURE);
     text_append(&yaml, data, length);

@@ -2,18 +2,11 @@
 /* The keys of a fabric's file, and what must hold between them. */
 #include "config.h"
 #include "base/error.h"
-#include "config_value.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define FILE_LIMIT (1 << 20)
 
 bool config_name_ok(const char *name)
 {
@@ -241,8 +234,9 @@ static tutti_result_t check_overrides(struct config_file *file, yaml_node_t *roo
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t build(struct config_file *file, struct lab_topology *out)
+static tutti_result_t build(struct config_file *file, void *topology)
 {
+    struct lab_topology *out = topology;
     struct lab_spec spec = {
         .hosts = 4, .nics = 2, .leaves = 2, .spines = 2, .uplinks = 1, .mtu = 4200, .queue = 512 << 10, .ipv6 = 1};
     yaml_node_t *root = yaml_document_get_root_node(&file->document);
@@ -261,70 +255,17 @@ static tutti_result_t build(struct config_file *file, struct lab_topology *out)
     return result;
 }
 
-static tutti_result_t syntax_error(const char *label, const yaml_parser_t *parser)
-{
-    if (parser->error == YAML_MEMORY_ERROR)
-        return error_note(TUTTI_SYSTEM_ERROR, "%s: out of memory", label);
-    return error_note(TUTTI_INVALID_ARGUMENT, "%s:%zu:%zu: not YAML: %s%s%s", label, parser->problem_mark.line + 1,
-                      parser->problem_mark.column + 1, parser->problem ? parser->problem : "bad bytes",
-                      parser->context ? " " : "", parser->context ? parser->context : "");
-}
-
 tutti_result_t config_parse(const char *label, const char *yaml, size_t length, struct lab_topology *out)
 {
-    struct config_file file = {.label = label};
-    yaml_parser_t parser;
     *out = (struct lab_topology){0};
-    if (!yaml_parser_initialize(&parser))
-        return error_note(TUTTI_SYSTEM_ERROR, "%s: out of memory", label);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)yaml, length);
-    tutti_result_t result;
-    if (!yaml_parser_load(&parser, &file.document)) {
-        result = syntax_error(label, &parser);
-    } else {
-        result = build(&file, out);
-        yaml_document_delete(&file.document);
-    }
-    yaml_parser_delete(&parser);
-    return result;
-}
-
-static tutti_result_t read_all(int fd, const char *path, char **data, size_t *length)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return error_note(TUTTI_INVALID_ARGUMENT, "%s is not a file", path);
-    if (info.st_size > FILE_LIMIT)
-        return error_note(TUTTI_INVALID_ARGUMENT, "%s has %lld bytes; a fabric's file has at most %d", path,
-                          (long long)info.st_size, FILE_LIMIT);
-    *data = malloc((size_t)info.st_size + 1);
-    if (!*data)
-        return error_note(TUTTI_SYSTEM_ERROR, "out of memory for %s", path);
-    ssize_t count = read(fd, *data, (size_t)info.st_size);
-    if (count < 0) {
-        free(*data);
-        return error_note(TUTTI_SYSTEM_ERROR, "reading %s: %s", path, strerror(errno));
-    }
-    (*data)[count] = 0;
-    *length = (size_t)count;
-    return TUTTI_SUCCESS;
-}
-
-tutti_result_t config_read_file(const char *path, char **data, size_t *length)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_note(TUTTI_INVALID_ARGUMENT, "opening %s: %s", path, strerror(errno));
-    tutti_result_t result = read_all(fd, path, data, length);
-    close(fd);
-    return result;
+    return config_document(label, yaml, length, build, out);
 }
 
 tutti_result_t config_load(const char *path, struct lab_topology *out)
 {
     char *data = NULL;
     size_t length = 0;
-    tutti_result_t result = config_read_file(path, &data, &length);
+    tutti_result_t result = config_read_file(path, CONFIG_FILE_LIMIT, &data, &length);
     if (result != TUTTI_SUCCESS)
         return result;
     result = config_parse(path, data, length, out);

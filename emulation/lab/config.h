@@ -4,8 +4,11 @@
 #define LAB_CONFIG_H
 
 #include "topology.h"
+#include "yaml/config_value.h"
 
 #include <stddef.h>
+
+#define CONFIG_FILE_LIMIT (1 << 20) /* bytes */
 
 /* `label` is what errors call the text, usually its path. */
 tutti_result_t config_parse(const char *label, const char *yaml, size_t length, struct lab_topology *out);
@@ -15,10 +18,10 @@ tutti_result_t config_load(const char *path, struct lab_topology *out);
 bool config_parse_rate(const char *text, uint64_t *out);
 void config_format_rate(uint64_t rate, char *out, size_t size);
 
+/* The parser of a key with a rate. */
+tutti_result_t config_rate(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
+
 /* Letters, digits, '-' and '_', starting with a letter, at most 32. */
 bool config_name_ok(const char *name);
-
-/* A whole file. The caller frees *data. */
-tutti_result_t config_read_file(const char *path, char **data, size_t *length);
 
 #endif

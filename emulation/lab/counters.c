@@ -76,7 +76,7 @@ static tutti_result_t subtract_zero(struct counters *counters, const char *path)
     const int count = counters->topology->link_count;
     char *data, *line;
     size_t length;
-    tutti_result_t result = config_read_file(path, &data, &length);
+    tutti_result_t result = config_read_file(path, CONFIG_FILE_LIMIT, &data, &length);
     if (result != TUTTI_SUCCESS)
         return result;
     line = data;

@@ -16,7 +16,7 @@ import order
 
 FUNCTION_LINES = 80
 FILE_LINES = 600
-CODE = ("src", "cli", "emulation", "compat", "control", "bindings", "examples")
+CODE = ("src", "fabric", "cli", "emulation", "compat", "control", "bindings", "examples")
 LICENSED = CODE + ("include", "tests", "benchmarks")
 C_ENDINGS = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".tbl")
 SCRIPT_ENDINGS = (".py", ".sh")

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* YAML scalars and mappings, checked against a table of keys. */
-#include "config_value.h"
+#include "yaml/config_value.h"
 #include "base/error.h"
 #include "base/parse.h"
-#include "config.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 tutti_result_t config_fail(const struct config_file *file, const yaml_node_t *node, const char *format, ...)
 {
@@ -32,7 +31,7 @@ const char *config_text(const yaml_node_t *node)
     return (const char *)node->data.scalar.value;
 }
 
-static const char *shown(const yaml_node_t *node)
+const char *config_shown(const yaml_node_t *node)
 {
     const char *text = config_text(node);
     return text ? text : "this";
@@ -56,7 +55,7 @@ static tutti_result_t unknown_key(struct config_file *file, yaml_node_t *name, c
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", key->name);
     }
-    return config_fail(file, name, "\"%s\" is no key of %s; the keys are: %s", shown(name), what, known);
+    return config_fail(file, name, "\"%s\" is no key of %s; the keys are: %s", config_shown(name), what, known);
 }
 
 static tutti_result_t map_pair(struct config_file *file, yaml_node_t *name, yaml_node_t *value, const char *what,
@@ -94,8 +93,8 @@ tutti_result_t config_int(struct config_file *file, yaml_node_t *node, const str
     const char *text = config_text(node);
     int64_t value;
     if (!text || !parse_int(text, &value) || value < key->min || value > key->max)
-        return config_fail(file, node, "%s: \"%s\" is not a whole number from %lld to %lld", key->name, shown(node),
-                           (long long)key->min, (long long)key->max);
+        return config_fail(file, node, "%s: \"%s\" is not a whole number from %lld to %lld", key->name,
+                           config_shown(node), (long long)key->min, (long long)key->max);
     *(int *)out = (int)value;
     return TUTTI_SUCCESS;
 }
@@ -106,7 +105,7 @@ tutti_result_t config_bytes(struct config_file *file, yaml_node_t *node, const s
     int64_t value;
     if (!text || !parse_size(text, &value) || value < key->min || value > key->max)
         return config_fail(file, node, "%s: \"%s\" is not a size from %lld to %lld bytes, such as 512K", key->name,
-                           shown(node), (long long)key->min, (long long)key->max);
+                           config_shown(node), (long long)key->min, (long long)key->max);
     *(int *)out = (int)value;
     return TUTTI_SUCCESS;
 }
@@ -116,52 +115,65 @@ tutti_result_t config_bool(struct config_file *file, yaml_node_t *node, const st
     const char *text = config_text(node);
     int64_t value;
     if (!text || !parse_bool(text, &value))
-        return config_fail(file, node, "%s: \"%s\" is neither true nor false", key->name, shown(node));
+        return config_fail(file, node, "%s: \"%s\" is neither true nor false", key->name, config_shown(node));
     *(int *)out = (int)value;
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t config_rate(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out)
+static tutti_result_t syntax_error(const char *label, const yaml_parser_t *parser)
 {
-    const char *text = config_text(node);
-    if (!text || !config_parse_rate(text, out))
-        return config_fail(file, node,
-                           "%s: \"%s\" is not a rate; write a number from 8kbit to 1000gbit with kbit, mbit or gbit, "
-                           "such as 200mbit, or none",
-                           key->name, shown(node));
+    if (parser->error == YAML_MEMORY_ERROR)
+        return error_note(TUTTI_SYSTEM_ERROR, "%s: out of memory", label);
+    return error_note(TUTTI_INVALID_ARGUMENT, "%s:%zu:%zu: not YAML: %s%s%s", label, parser->problem_mark.line + 1,
+                      parser->problem_mark.column + 1, parser->problem ? parser->problem : "bad bytes",
+                      parser->context ? " " : "", parser->context ? parser->context : "");
+}
+
+tutti_result_t config_document(const char *label, const char *yaml, size_t length, config_build_fn build, void *out)
+{
+    struct config_file file = {.label = label};
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        return error_note(TUTTI_SYSTEM_ERROR, "%s: out of memory", label);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)yaml, length);
+    tutti_result_t result;
+    if (!yaml_parser_load(&parser, &file.document)) {
+        result = syntax_error(label, &parser);
+    } else {
+        result = build(&file, out);
+        yaml_document_delete(&file.document);
+    }
+    yaml_parser_delete(&parser);
+    return result;
+}
+
+static tutti_result_t read_all(int fd, const char *path, int limit, char **data, size_t *length)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return error_note(TUTTI_INVALID_ARGUMENT, "%s is not a file", path);
+    if (info.st_size > limit)
+        return error_note(TUTTI_INVALID_ARGUMENT, "%s has %lld bytes; a fabric's file has at most %d", path,
+                          (long long)info.st_size, limit);
+    *data = malloc((size_t)info.st_size + 1);
+    if (!*data)
+        return error_note(TUTTI_SYSTEM_ERROR, "out of memory for %s", path);
+    ssize_t count = read(fd, *data, (size_t)info.st_size);
+    if (count < 0) {
+        free(*data);
+        return error_note(TUTTI_SYSTEM_ERROR, "reading %s: %s", path, strerror(errno));
+    }
+    (*data)[count] = 0;
+    *length = (size_t)count;
     return TUTTI_SUCCESS;
 }
 
-bool config_parse_rate(const char *text, uint64_t *out)
+tutti_result_t config_read_file(const char *path, int limit, char **data, size_t *length)
 {
-    static const struct {
-        const char *unit;
-        double factor;
-    } units[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
-    char *end;
-    if (strcasecmp(text, "none") == 0) {
-        *out = 0;
-        return true;
-    }
-    double value = strtod(text, &end);
-    if (end == text || !isfinite(value))
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcasecmp(end, units[i].unit) == 0 && value * units[i].factor >= 8e3 && value * units[i].factor <= 1e12) {
-            *out = (uint64_t)(value * units[i].factor + 0.5);
-            return true;
-        }
-    return false;
-}
-
-void config_format_rate(uint64_t rate, char *out, size_t size)
-{
-    if (rate == 0)
-        snprintf(out, size, "none");
-    else if (rate >= 1000000000)
-        snprintf(out, size, "%.4ggbit", (double)rate / 1e9);
-    else if (rate >= 1000000)
-        snprintf(out, size, "%.4gmbit", (double)rate / 1e6);
-    else
-        snprintf(out, size, "%.4gkbit", (double)rate / 1e3);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_note(TUTTI_INVALID_ARGUMENT, "opening %s: %s", path, strerror(errno));
+    tutti_result_t result = read_all(fd, path, limit, data, length);
+    close(fd);
+    return result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Typed values of a YAML mapping: a table names the keys, their kinds and ranges, and where the values go. */
-#ifndef LAB_CONFIG_VALUE_H
-#define LAB_CONFIG_VALUE_H
+#ifndef FABRIC_YAML_CONFIG_VALUE_H
+#define FABRIC_YAML_CONFIG_VALUE_H
 
 #include "tutti/tutti.h"
 
@@ -35,6 +35,9 @@ tutti_result_t config_map(struct config_file *file, yaml_node_t *node, const cha
 /* The node of a key in a mapping, or the mapping itself: the best place to point at. */
 yaml_node_t *config_place(struct config_file *file, yaml_node_t *map, const char *key);
 
+/* Its text, or "this": for errors. */
+const char *config_shown(const yaml_node_t *node);
+
 /* The text of a scalar, NULL for anything else. */
 const char *config_text(const yaml_node_t *node);
 
@@ -42,6 +45,12 @@ const char *config_text(const yaml_node_t *node);
 tutti_result_t config_int(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 tutti_result_t config_bytes(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 tutti_result_t config_bool(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
-tutti_result_t config_rate(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
+
+/* Parses a document and hands it to `build`. `label` is what errors call the text, usually its path. */
+typedef tutti_result_t (*config_build_fn)(struct config_file *file, void *out);
+tutti_result_t config_document(const char *label, const char *yaml, size_t length, config_build_fn build, void *out);
+
+/* A whole file of at most `limit` bytes. The caller frees *data. */
+tutti_result_t config_read_file(const char *path, int limit, char **data, size_t *length);
 
 #endif
