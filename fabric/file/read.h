@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a fabric's file (YAML). Every mistake is named with file, line, column and field. */
+#ifndef TUTTI_FABRIC_READ_H
+#define TUTTI_FABRIC_READ_H
+
+#include "model/fabric.h"
+
+#include <stddef.h>
+
+/* `label` is what errors call the text, usually its path. fabric_free(out) after success. */
+tutti_result_t fabric_parse(const char *label, const char *yaml, size_t length, struct fabric *out);
+tutti_result_t fabric_load(const char *path, struct fabric *out);
+
+#endif

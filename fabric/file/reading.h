@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fabric's file while it is read. */
+#ifndef TUTTI_FABRIC_READING_H
+#define TUTTI_FABRIC_READING_H
+
+#include "file/values.h"
+
+struct reading {
+    struct config_file *file;
+    struct fabric fabric;
+    double rate; /* of links that do not tell theirs; 0: not told */
+    yaml_node_t *clos;
+    struct {
+        yaml_node_t *buildings, *zones, *spines, *leaves, *hosts;
+    } lists;
+    struct name_index building, zone, spine, leaf;
+};
+
+tutti_result_t reading_name(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
+
+/* The lists. The fabric is complete after success. */
+tutti_result_t reading_lists(struct reading *r, yaml_node_t *root);
+
+/* All but the fabric. */
+void reading_free(struct reading *r);
+
+#endif
