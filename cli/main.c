@@ -30,6 +30,8 @@ static const struct command commands[] = {
     {"doctor", cmd_doctor, "Say what is wrong on this machine, and what mends it"},
     {"env", cmd_env, "Show the parameters: value, source, default, range"},
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
+    {"simulate", NULL, "Say how long a collective takes on a network that a file describes", "libyaml"},
+    {"hostfile", NULL, "Sort a list of hosts so that neighbours are near", "libyaml"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
     {"top", cmd_top, "Watch what all processes do, on a screen"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},

@@ -72,6 +72,19 @@ static void test_flows_begin_and_end(void **state)
     NEAR(finish[1], 3.5);
 }
 
+/* Ends within a step count as one, and are still at their own times. */
+static void test_near_ends_keep_their_times(void **state)
+{
+    const double capacity[] = {10, 10}, bytes[] = {10, 10.5};
+    const uint32_t first[] = {0, 1, 2};
+    const int32_t link[] = {0, 1};
+    struct maxmin p = {2, 2, capacity, first, link, NULL};
+    double finish[2];
+    assert_int_equal(maxmin_finish(&p, bytes, NULL, 0.2, finish), TUTTI_SUCCESS);
+    NEAR(finish[0], 1.0);
+    NEAR(finish[1], 1.05);
+}
+
 struct drawn {
     struct maxmin p;
     double capacity[12], bytes[40];
@@ -291,6 +304,8 @@ static void test_bonded_ports_keep_to_their_side(void **state)
             bool same = !strstr(from, "left") == !strstr(to, "left");
             crossed |= !same;
             assert_true(same || way == ROUTE_ECMP);
+            if (way != ROUTE_ECMP) /* lanes in turn */
+                assert_int_equal(strstr(from, "left") ? 0 : 1, lane % 2);
         }
         router_close(&router);
     }
@@ -324,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_a_weight_stands_for_equal_flows),
         cmocka_unit_test(test_links_without_limit_and_without_rate),
         cmocka_unit_test(test_flows_begin_and_end),
+        cmocka_unit_test(test_near_ends_keep_their_times),
         cmocka_unit_test(test_rates_are_fair),
         cmocka_unit_test(test_equal_flows_end_with_the_busiest_link),
         cmocka_unit_test(test_paths_lead_where_they_should),

@@ -147,7 +147,8 @@ class Generator(unittest.TestCase):
         for args in (["--check", self.pages], [self.pages], ["--check", self.pages]):
             code, text = generate(*args, tutti=alone, env=env)
             self.assertEqual(code, 0, text)
-            self.assertIn("not built here, and left as they are: tutti-agent.1 tutti-master.1", text)
+            self.assertIn("not built here, and left as they are: "
+                          "tutti-simulate.1 tutti-hostfile.1 tutti-agent.1 tutti-master.1", text)
 
 
 if __name__ == "__main__":

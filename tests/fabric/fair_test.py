@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fair_test.py CASE: rates and ends of drawn flows on drawn fabrics, computed in another way: by filling links in plain
 Python always; by SimGrid's flow model (Debian: libsimgrid-dev; CM02, without its correction factors) where
-TUTTI_TEST_SIMGRID=1 asks for it. TUTTI_TEST_CASES: how many, 200."""
+TUTTI_TEST_SIMGRID=1 asks for it, of 200 cases then. TUTTI_TEST_CASES: how many."""
 import os
 import random
 import shlex
@@ -15,7 +15,7 @@ import unittest
 CASE = ""
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 HERE = os.path.dirname(os.path.abspath(__file__))
-CASES = int(os.environ.get("TUTTI_TEST_CASES", "40" if os.environ.get("TUTTI_TEST_QUICK") else "200"))
+CASES = int(os.environ.get("TUTTI_TEST_CASES", "200" if os.environ.get("TUTTI_TEST_SIMGRID") else "40"))
 LATENCY = 1e-6  # seconds, of each flow in SimGrid
 WAYS = ("ecmp", "steered", "allocated")
 
