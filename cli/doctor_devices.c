@@ -204,7 +204,7 @@ void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
             ports++;
         }
     const char *library = param_string(PARAM_IBVERBS_LIBRARY);
-    bool asked = strcmp(param_text(PARAM_TRANSPORT), "verbs") == 0;
+    bool asked = strcmp(param_string(PARAM_TRANSPORT), "verbs") == 0;
     int devices = asked ? shown_devices(library) : -1;
     if (!ports)
         doctor_found(out, "no device; ");

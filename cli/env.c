@@ -43,7 +43,7 @@ static void print_row(enum param_id id)
     const struct param_row *row = param_row(id);
     char range[200];
     range_text(row, range, sizeof range);
-    printf("%s=%s\n    %s.\n    from %s; default \"%s\"; %s", row->name, param_text(id), row->help, param_source(id),
+    printf("%s=%s\n    %s.\n    from %s; default \"%s\"; %s", row->name, param_string(id), row->help, param_source(id),
            row->default_text, range);
     if (*row->alias)
         printf("; also %s", row->alias);
@@ -59,8 +59,31 @@ static void print_cell(const char *text)
     putchar(' ');
 }
 
+static void print_table(enum param_level level)
+{
+    printf("\n| Variable | Default | Range | Same on all ranks | NCCL's name | Meaning |\n|---|---|---|---|---|---|\n");
+    for (int id = 0; id < PARAM_COUNT; id++) {
+        const struct param_row *row = param_row((enum param_id)id);
+        char range[200];
+        range_text(row, range, sizeof range);
+        const char *cells[] = {row->name,  row->default_text, range, row->same_on_all_ranks ? "yes" : "",
+                               row->alias, row->help};
+        for (int i = 0; i < 6 && row->level == level; i++)
+            print_cell(cells[i]);
+        if (row->level == level)
+            printf("|\n");
+    }
+}
+
 static void print_markdown(void)
 {
+    static const char *const heads[PARAM_LEVELS] = {
+        [PARAM_LEVEL_USER] = "## For users\n\nMachines and jobs differ in these. `tutti env` shows them.\n",
+        [PARAM_LEVEL_TUNING] = "## For tuning\n\nThese are numbers that were measured on some machine. Who measures on "
+                               "another one may change them; `tutti tune --gpu`\nprints some. `tutti env` shows one "
+                               "that is set, `tutti env --all` shows all.\n",
+        [PARAM_LEVEL_TEST] = "## For tests\n\nTests and stand-ins of hardware set these.\n",
+    };
     printf("# Parameters\n\n"
            "<!-- Made by `tutti env --markdown` from src/tables/params.tbl. Do not edit. -->\n\n"
            "Parameters are environment variables. They are read once, at the first use of the library. A value that is "
@@ -68,17 +91,10 @@ static void print_markdown(void)
            "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s "
            "or m (a\n"
            "bare number is seconds). Where NCCL has a variable for the same thing, it is used when ours is not set.\n"
-           "`tutti env --all` shows the values in force.\n\n"
-           "| Variable | Default | Range | Same on all ranks | NCCL's name | Meaning |\n|---|---|---|---|---|---|\n");
-    for (int id = 0; id < PARAM_COUNT; id++) {
-        const struct param_row *row = param_row((enum param_id)id);
-        char range[200];
-        range_text(row, range, sizeof range);
-        const char *cells[] = {row->name,  row->default_text, range, row->same_on_all_ranks ? "yes" : "",
-                               row->alias, row->help};
-        for (int i = 0; i < 6; i++)
-            print_cell(cells[i]);
-        printf("|\n");
+           "`tutti env --all` shows the values in force.\n");
+    for (int level = 0; level < PARAM_LEVELS; level++) {
+        printf("\n%s", heads[level]);
+        print_table((enum param_level)level);
     }
 }
 
@@ -105,17 +121,18 @@ static int print_named(const char *name)
     return usage_error("env", "there is no parameter \"%s\"", name);
 }
 
+/* Those for users, and others that were set. */
 static int print_all(bool all)
 {
     int shown = 0;
     for (int id = 0; id < PARAM_COUNT; id++)
-        if (all || is_set((enum param_id)id)) {
+        if (all || param_row((enum param_id)id)->level == PARAM_LEVEL_USER || is_set((enum param_id)id)) {
             print_row((enum param_id)id);
             shown++;
         }
     if (shown < PARAM_COUNT)
-        printf("%d of %d parameters are at their default (tutti env --all shows them).\n", PARAM_COUNT - shown,
-               PARAM_COUNT);
+        printf("%d more parameters are for tuning and tests, and at their default (tutti env --all shows them).\n",
+               PARAM_COUNT - shown);
     if (fflush(stdout) == EOF) /* before warnings */
         return failure("env", "cannot write the output: %s", strerror(errno));
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
@@ -126,7 +143,7 @@ struct wishes {
 };
 
 static const struct option_row rows[] = {
-    {0, "all", NULL, "every parameter, also those at their default", TO_FLAG(struct wishes, all)},
+    {0, "all", NULL, "every parameter, also those for tuning and tests", TO_FLAG(struct wishes, all)},
     {0, "markdown", NULL, "the page docs/parameters.md; does not look at the environment",
      TO_FLAG(struct wishes, markdown)},
 };
@@ -141,8 +158,9 @@ static void offer_names(int place, char **words)
 static const struct options options_of_env = {
     .command = "env",
     .usage = "[OPTION...] [NAME...]",
-    .before = "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where it comes "
-              "from, default, range, NCCL's name for it, meaning. Parameters are environment variables: "
+    .before = "Shows the parameters that users need and any other one that is set, or those named (TUTTI_ may be left "
+              "out): value, where it comes from, default, range, NCCL's name for it, meaning. Parameters are "
+              "environment variables: "
               "TUTTI_SPIN=0 before a program's name sets one.",
     .after = "Exit status: 0 shown, 1 a parameter has a bad value (named on stderr) or the output cannot be written, "
              "2 wrong options or a name that no parameter has.",

@@ -235,12 +235,12 @@ static void settle(struct job *job, const struct plan_duel *duel)
     const char *name = param_row(duel->id)->name;
     int64_t now = begins_now(duel), from = tune_cross(job->points, job->count, now);
     if (from == now || job->failed) {
-        printf("    -> %s stays %s\n", name, param_text(duel->id));
+        printf("    -> %s stays %s\n", name, param_string(duel->id));
         return;
     }
     value_text(job, duel, from, value, sizeof value);
     snprintf(job->texts[job->settled], SETTING, "%s=%s", name, value);
-    printf("    -> %s (now %s)\n", job->texts[job->settled], param_text(duel->id));
+    printf("    -> %s (now %s)\n", job->texts[job->settled], param_string(duel->id));
     job->settings[job->settled] = job->texts[job->settled];
     job->settled++;
 }

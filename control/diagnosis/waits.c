@@ -7,7 +7,9 @@
  */
 #include "diagnosis/waits.h"
 
-#include <string.h>
+#include "wire/way.h"
+
+#include <stddef.h>
 
 /* ---- Whom a GPU waits for: nobody says it, the others' calls tell ---- */
 
@@ -20,7 +22,8 @@ static bool lags(const struct member *member, const struct blackbox_op *waiter)
         return false;
     if (op->collective >= WIRE_SEND || op->seq < waiter->seq)
         return true;
-    bool kernel = strcmp(op->algorithm, "copy") != 0 && strcmp(op->algorithm, "copy-chain") != 0;
+    const struct way_row *way = way_named(op->algorithm);
+    bool kernel = !way || way->means == WAY_BY_KERNEL;
     return op->seq == waiter->seq && op->state == WIRE_OP_ENQUEUED && waiter->state == WIRE_OP_RUNNING && kernel;
 }
 

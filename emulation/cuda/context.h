@@ -29,9 +29,8 @@ int device_number(CUdevice ordinal);         /* of the machine's devices; this p
 CUdevice device_of_number(int number);       /* -1: it does not see it */
 CUcontext context_current(void);             /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
-void context_drain(CUcontext context); /* waits for all its streams; lock held */
-void context_hold(CUcontext context);  /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */
-void context_drain_device(int ordinal);
+void context_drain(CUcontext context);   /* waits for all its streams; lock held */
+void context_hold(CUcontext context);    /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */
 CUcontext context_next(CUcontext after); /* walks all live contexts; lock held */
 bool context_is_live(CUcontext context);
 void context_start(CUcontext context, int device, unsigned flags);

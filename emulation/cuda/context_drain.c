@@ -29,10 +29,3 @@ void context_hold(CUcontext context)
     if (alone)
         state_changed();
 }
-
-void context_drain_device(int ordinal)
-{
-    for (CUcontext c = context_next(NULL); c; c = context_next(c))
-        if (c->device == ordinal)
-            context_drain(c);
-}

@@ -21,11 +21,6 @@
 #define ASK_MS   1000
 #define FORCE_MS 10000
 
-void netns_name(const char *lab, const char *node, char *out, size_t size)
-{
-    snprintf(out, size, "%s-%s", lab, node);
-}
-
 void netns_path(const char *lab, const char *node, char *out, size_t size)
 {
     snprintf(out, size, NETNS_FOLDER "/%s-%s", lab, node);

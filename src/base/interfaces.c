@@ -104,5 +104,5 @@ tutti_result_t net_interfaces(struct net_interface *out, int room, int *count)
         return TUTTI_SUCCESS;
     return error_set(TUTTI_INVALID_USAGE, "no interface fits %s=\"%s\" and %s=%s; this host has:%s",
                      param_row(PARAM_SOCKET_IFNAME)->name, param_string(PARAM_SOCKET_IFNAME),
-                     param_row(PARAM_SOCKET_FAMILY)->name, param_text(PARAM_SOCKET_FAMILY), *names ? names : " none");
+                     param_row(PARAM_SOCKET_FAMILY)->name, param_string(PARAM_SOCKET_FAMILY), *names ? names : " none");
 }

@@ -16,8 +16,8 @@
 extern char **environ;
 
 static const struct param_row rows[PARAM_COUNT] = {
-#define PARAM(id, kind, text, min, max, choices, same, alias, help)                                                    \
-    [PARAM_##id] = {"TUTTI_" #id, alias, PARAM_KIND_##kind, text, min, max, choices, help, same},
+#define PARAM(id, level, kind, text, min, max, choices, same, alias, help)                                             \
+    [PARAM_##id] = {"TUTTI_" #id, alias, PARAM_LEVEL_##level, PARAM_KIND_##kind, text, min, max, choices, help, same},
 #include "tables/params.tbl"
 #undef PARAM
 };
@@ -155,11 +155,6 @@ const char *param_string(enum param_id id)
 {
     pthread_once(&once, base_param_load);
     return param_values[id].text;
-}
-
-const char *param_text(enum param_id id)
-{
-    return param_string(id);
 }
 
 const char *param_source(enum param_id id)

@@ -21,6 +21,9 @@ enum param_kind {
     PARAM_KIND_CHOICE
 };
 
+/* Whom a parameter is for. */
+enum param_level { PARAM_LEVEL_USER, PARAM_LEVEL_TUNING, PARAM_LEVEL_TEST, PARAM_LEVELS };
+
 enum param_id {
 #define PARAM(id, ...) PARAM_##id,
 #include "tables/params.tbl"
@@ -29,7 +32,7 @@ enum param_id {
 };
 
 /* How many must be the same on all ranks. */
-#define PARAM(id, kind, text, min, max, choices, same, ...) +(same)
+#define PARAM(id, level, kind, text, min, max, choices, same, ...) +(same)
 enum {
     PARAM_SAME_COUNT = 0
 #include "tables/params.tbl"
@@ -39,6 +42,7 @@ enum {
 struct param_row {
     const char *name;  /* TUTTI_... */
     const char *alias; /* NCCL's name for it, "" if none */
+    enum param_level level;
     enum param_kind kind;
     const char *default_text;
     int64_t min, max;       /* of numbers */
@@ -68,10 +72,8 @@ static inline int64_t param_int(enum param_id id)
         param_load();
     return param_values[id].number;
 }
-const char *param_string(enum param_id id);
-
 /* The text in force, and where it came from: "default", or the variable's name. */
-const char *param_text(enum param_id id);
+const char *param_string(enum param_id id);
 const char *param_source(enum param_id id);
 
 /* TUTTI_INVALID_ARGUMENT naming the first variable with a bad value; warns about unknown variables once. */

@@ -299,13 +299,3 @@ void bootstrap_counters(const struct bootstrap *b, struct bootstrap_counters *ou
 {
     *out = b->counters;
 }
-
-int bootstrap_rank(const struct bootstrap *b)
-{
-    return b->rank;
-}
-
-int bootstrap_nranks(const struct bootstrap *b)
-{
-    return b->nranks;
-}

@@ -73,8 +73,6 @@ tutti_result_t bootstrap_allgather(struct bootstrap *bootstrap, const void *mine
 tutti_result_t bootstrap_barrier(struct bootstrap *bootstrap);
 
 void bootstrap_counters(const struct bootstrap *bootstrap, struct bootstrap_counters *out);
-int bootstrap_rank(const struct bootstrap *bootstrap);
-int bootstrap_nranks(const struct bootstrap *bootstrap);
 /* NULL is fine. Peers that are in an operation, or start one, fail with a remote error. */
 void bootstrap_close(struct bootstrap *bootstrap);
 

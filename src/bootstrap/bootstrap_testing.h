@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "base/poller.h"
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/state.h"
 #include "wire/bootstrap.h"
 
 #include <fcntl.h>
@@ -85,7 +86,7 @@ struct test_rank {
 
 static inline bool test_gather(struct bootstrap *b, size_t size, tutti_result_t *result)
 {
-    int rank = bootstrap_rank(b), n = bootstrap_nranks(b);
+    int rank = b->rank, n = b->nranks;
     unsigned char *all = calloc((size_t)n, size + 1), *mine = malloc(size + 1);
     bool right = true;
     *result = all && mine ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for the test's data");

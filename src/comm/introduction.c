@@ -20,7 +20,7 @@ static void settings_shared(enum param_id *out)
 /* Not the text, which may spell one value in several ways. */
 static uint64_t settings_value(enum param_id id)
 {
-    const char *text = param_text(id);
+    const char *text = param_string(id);
     return param_row(id)->kind == PARAM_KIND_STRING ? hash_bytes(0, text, strlen(text)) : (uint64_t)param_int(id);
 }
 
@@ -159,7 +159,7 @@ static tutti_result_t settings_differ(enum param_id id, int me, int rank, uint64
         snprintf(there, sizeof there, "%lld", (long long)theirs);
     return error_set(TUTTI_INVALID_USAGE,
                      "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks",
-                     param_row(id)->name, me, param_text(id), rank, there);
+                     param_row(id)->name, me, param_string(id), rank, there);
 }
 
 /* Two others that differ concern a rank as well: it has what one of them has, or neither. */

@@ -122,7 +122,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
     if (domain->transports)
         return TUTTI_SUCCESS;
     return error_set(TUTTI_SYSTEM_ERROR, "no transport can be used (TUTTI_TRANSPORT=%s): %s",
-                     param_text(PARAM_TRANSPORT), error_last());
+                     param_string(PARAM_TRANSPORT), error_last());
 }
 
 static void domain_free(struct link_domain *domain)

@@ -9,21 +9,9 @@
 const struct wire_name *way_name(enum way way)
 {
     static const struct wire_name names[WAY_COUNT] = {
-        [WAY_EXCHANGE] = {"exchange"},
-        [WAY_COPY] = {"copy"},
-        [WAY_ONE_SHOT] = {"one-shot"},
-        [WAY_TWO_SHOT] = {"two-shot"},
-        [WAY_BULK] = {"bulk"},
-        [WAY_BULK_COPY] = {"bulk-copy"},
-        [WAY_PEER_LOAD] = {"peer-load"},
-        [WAY_RING] = {"ring"},
-        [WAY_RING_LINES] = {"ring-lines"},
-        [WAY_RING_COPY] = {"ring-copy"},
-        [WAY_CHAIN] = {"chain"},
-        [WAY_COPY_CHAIN] = {"copy-chain"},
-        [WAY_FAN] = {"fan"},
-        [WAY_LINES] = {"lines"},
-        [WAY_ONE_SHOT_LINES] = {"one-shot-lines"},
+#define WAY_ROW(id, name, ...) [WAY_##id] = {name},
+#include "tables/way_rows.tbl"
+#undef WAY_ROW
     };
     return &names[way];
 }

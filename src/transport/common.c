@@ -221,7 +221,7 @@ bool transport_shm_is_off(void)
 /* What carries no messages has TCP beside it. */
 bool transport_is_wanted(const struct transport_ops *ops)
 {
-    const char *only = param_text(PARAM_TRANSPORT);
+    const char *only = param_string(PARAM_TRANSPORT);
     if (strcmp(only, "auto") == 0)
         return !(ops->caps & TRANSPORT_ON_REQUEST) && !((ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off());
     return strcmp(only, ops->name) == 0 || (strcmp(only, "verbs") == 0 && strcmp(ops->name, "tcp") == 0);

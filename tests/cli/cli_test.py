@@ -354,6 +354,19 @@ class Env(unittest.TestCase):
         for row in rows:
             self.assertIn(f"TUTTI_{row}=", out)
 
+    def test_levels(self):
+        """What users need is shown, of the others what is set."""
+        with open(os.path.join(ROOT, "src/tables/params.tbl"), encoding="utf-8") as file:
+            rows = re.findall(r"^PARAM\((\w+), (\w+),", file.read(), re.M)
+        _, out, _ = tutti("env", env={"TUTTI_SPIN": "7"})
+        shown = re.findall(r"^TUTTI_(\w+)=", out, re.M)
+        self.assertEqual(shown, [name for name, level in rows if level == "USER" or name == "SPIN"])
+        self.assertIn(f"\n{len(rows) - len(shown)} more parameters", out)
+        self.assertLess(len(shown), 40)
+        page = tutti("env", "--markdown")[1].split("\n## ")[1:]
+        for part, level in zip(page, ("USER", "TUNING", "TEST"), strict=True):
+            self.assertEqual(re.findall(r"^\| TUTTI_(\w+) ", part, re.M), [name for name, of in rows if of == level])
+
     def test_bad_value(self):
         code, _, err = tutti("env", env={"TUTTI_SPIN": "fast"})
         self.assertEqual(code, 1)

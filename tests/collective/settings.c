@@ -24,7 +24,8 @@ struct row {
     bool same;
 };
 
-#define PARAM(id, kind, text, min, max, choices, same, ...) {"TUTTI_" #id, KIND_##kind, text, min, max, choices, same},
+#define PARAM(id, level, kind, text, min, max, choices, same, ...)                                                     \
+    {"TUTTI_" #id, KIND_##kind, text, min, max, choices, same},
 static const struct row rows[] = {
 #include "tables/params.tbl"
 };

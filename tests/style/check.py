@@ -348,6 +348,7 @@ def check(root):
     yield from order.check_circles(root)
     yield from order.check_headers(root)
     yield from order.check_names(root)
+    yield from order.check_callers(root)
     yield from check_tables(root, code)
     yield from check_measured(root)
     yield from check_documents(root)
@@ -364,7 +365,7 @@ CLEAN = {
                           '    const char *t = "{ #if";\n'
                           "    /* } */\n    return t != 0;\n}\n",
     "src/high/b.c": HEAD + '#include "low/a.h"\nint b(void);\nint b(void)\n{\n    return a();\n}\n',
-    "cli/c.c": HEAD + '#include "low/a.h"\n#if 1\nint c(void)\n{\n    return a();\n}\n#endif\n',
+    "cli/c.c": HEAD + '#include "low/a.h"\n#if 1\nint main(void)\n{\n    return a();\n}\n#endif\n',
     "docs/low.md": "# low\nSee [high](high.md).\n",
     "docs/high.md": "# high\n",
     "tests/t.py": f"#!/usr/bin/env python3\n# {SPDX}\n",
@@ -387,6 +388,8 @@ PLANTED = [
     ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/a.h": HEAD + "\n" * 151}, "one header a file"),
     ({"src/low/d.c": HEAD + "static int t(void)\n{\n    return 0;\n}\n",
       "src/high/d.c": HEAD + "static int t(void)\n{\n    return 1;\n}\n"}, "t() is a function of"),
+    ({"src/low/d.c": HEAD + "int d(void)\n{\n    return 0;\n}\n", "src/low/d.h": HEAD + "int d(void);\n"},
+     "low/d.c: nobody calls d()"),
     ({"src/low/long.c": LONG}, "more than 80"),
     ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
     ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n"

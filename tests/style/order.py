@@ -147,6 +147,35 @@ def check_names(root):
             yield f"{name}() is a function of {', '.join(sorted(path for path, _ in places))}: one name, one function"
 
 
+# Where a function may be used; whose functions are looked at.
+CALLERS = ("src", "cli", "emulation", "compat", "control", "bindings", "examples", "benchmarks", "tests")
+LOOKED_AT = ("src", "cli", "control")
+PROTOTYPE = re.compile(r"^[A-Za-z_][\w \t\n*]*?[ \t\n*](\w+)\([^;{}]*\)[^;{}]*;", re.M)
+
+
+def check_callers(root):
+    """A function that is not static is used somewhere, a test included: else nobody needs it."""
+    used, found = collections.Counter(), []
+    for top in CALLERS:
+        for folder, below, names in os.walk(os.path.join(root, top)):
+            below[:] = [name for name in below if not name.startswith(("build", "."))]
+            for name in sorted(names):
+                if not name.endswith((".c", ".h", ".cc", ".cpp", ".cu", ".cuh", ".tbl")):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = OPAQUE.sub(" ", file.read())
+                own = [function for function in functions(text) if name.endswith(".c")]
+                used.update(re.findall(r"\b[A-Za-z_]\w*\b", text))
+                used.subtract(word for word, _ in own)
+                used.subtract(PROTOTYPE.findall(text) if name.endswith(".h") else ())
+                if top in LOOKED_AT and not APART.match(os.path.splitext(name)[0]):
+                    path = os.path.relpath(os.path.join(folder, name), root)
+                    found += [(word, path) for word, static in own if not static]
+    for word, path in found:
+        if used[word] <= 0 and word != "main" and not word.startswith("tutti_"):
+            yield f"{path}: nobody calls {word}()"
+
+
 def show(root, folder):
     _, used = calls(root, folder)
     for stem in sorted(used):
@@ -159,7 +188,8 @@ def main():
     if sys.argv[1:2] == ["--calls"]:
         return show(root, sys.argv[2])
     root = sys.argv[1] if len(sys.argv) > 1 else root
-    complaints = [*check_order(root), *check_circles(root), *check_headers(root), *check_names(root)]
+    complaints = [*check_order(root), *check_circles(root), *check_headers(root), *check_names(root),
+                  *check_callers(root)]
     print(*complaints, sep="\n", end="\n" if complaints else "")
     print(f"{len(complaints)} violations")
     return bool(complaints)

@@ -70,7 +70,7 @@ static void bell_rang(struct poll_source *source, uint32_t events)
 static tutti_result_t see_room(void)
 {
     uint64_t room = memory_is_sealed() ? LEAST_ROOM : memory_room();
-    if (room >= LEAST_ROOM || strcmp(param_text(PARAM_TRANSPORT), "auto") != 0)
+    if (room >= LEAST_ROOM || strcmp(param_string(PARAM_TRANSPORT), "auto") != 0)
         return TUTTI_SUCCESS;
     log_info("no shared memory: this process may not use memfd_create, and /dev/shm has %llu MiB free, of %llu that it "
              "takes; let it use memfd_create, or make /dev/shm larger",
