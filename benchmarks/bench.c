@@ -11,59 +11,60 @@
 
 enum { WARMUP = 5, LEAST = 7, MOST = 2000, LARGEST = 64 << 20, SIZES = 64 };
 
-struct point {
+struct bench_point {
     const struct bench_library *library;
     float *send, *recv;
     size_t count, part;
 };
 
-struct kind {
+struct bench_kind {
     const char *name;
     bool parts;   /* the vector is cut into a part for each rank */
     double share; /* of the measured time that is one operation */
-    void (*run)(const struct point *point);
-    float (*expected)(const struct point *point); /* of the first and last element, when all inputs are 1; NULL: 1 */
+    void (*run)(const struct bench_point *point);
+    float (*expected)(
+        const struct bench_point *point); /* of the first and last element, when all inputs are 1; NULL: 1 */
 };
 
-static void allreduce(const struct point *p)
+static void allreduce(const struct bench_point *p)
 {
     p->library->allreduce(p->send, p->recv, p->count);
 }
 
-static void allgather(const struct point *p)
+static void allgather(const struct bench_point *p)
 {
     p->library->allgather(p->send, p->recv, p->part);
 }
 
-static void reduce_scatter(const struct point *p)
+static void reduce_scatter(const struct bench_point *p)
 {
     p->library->reduce_scatter(p->send, p->recv, p->part);
 }
 
-static void alltoall(const struct point *p)
+static void alltoall(const struct bench_point *p)
 {
     p->library->alltoall(p->send, p->recv, p->part);
 }
 
-static void pingpong(const struct point *p)
+static void pingpong(const struct bench_point *p)
 {
     int peer = p->library->rank ^ 1;
     if (peer < p->library->size)
         p->library->pingpong(p->send, p->recv, p->count, peer);
 }
 
-static void exchange(const struct point *p)
+static void exchange(const struct bench_point *p)
 {
     int rank = p->library->rank, size = p->library->size;
     p->library->exchange(p->send, p->recv, p->count, (rank + 1) % size, (rank + size - 1) % size);
 }
 
-static float size_of(const struct point *point)
+static float size_of(const struct bench_point *point)
 {
     return (float)point->library->size;
 }
 
-static const struct kind kinds[] = {
+static const struct bench_kind kinds[] = {
     {"allreduce", false, 1, allreduce, size_of},
     {"allgather", true, 1, allgather, NULL},
     {"reduce_scatter", true, 1, reduce_scatter, size_of},
@@ -87,7 +88,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* As many iterations as the budget allows, the same number on all ranks. */
-static int warm_up(const struct point *point, const struct kind *kind, double budget)
+static int warm_up(const struct bench_point *point, const struct bench_kind *kind, double budget)
 {
     kind->run(point);
     point->library->barrier();
@@ -98,7 +99,7 @@ static int warm_up(const struct point *point, const struct kind *kind, double bu
     return fit < LEAST ? LEAST : fit > MOST ? MOST : (int)fit;
 }
 
-static bool result_is_right(const struct point *point, const struct kind *kind)
+static bool result_is_right(const struct bench_point *point, const struct bench_kind *kind)
 {
     size_t received = kind->run == reduce_scatter ? point->part : point->count;
     float want = kind->expected ? kind->expected(point) : 1;
@@ -107,8 +108,8 @@ static bool result_is_right(const struct point *point, const struct kind *kind)
     return point->recv[0] == want && point->recv[received - 1] == want;
 }
 
-static void print(const struct point *point, const struct kind *kind, int iterations, double median, double mean,
-                  double least)
+static void print(const struct bench_point *point, const struct bench_kind *kind, int iterations, double median,
+                  double mean, double least)
 {
     if (point->library->rank != 0)
         return;
@@ -121,7 +122,7 @@ static void print(const struct point *point, const struct kind *kind, int iterat
 }
 
 /* False: the result is wrong. */
-static bool measure(struct point *point, const struct kind *kind, double budget)
+static bool measure(struct bench_point *point, const struct bench_kind *kind, double budget)
 {
     static double times[MOST];
     const struct bench_library *library = point->library;
@@ -165,7 +166,7 @@ static int parse_sizes(const char *text, size_t sizes[SIZES])
     return count;
 }
 
-static int run(struct point *point, const char *names, const size_t *sizes, int count, double budget)
+static int run(struct bench_point *point, const char *names, const size_t *sizes, int count, double budget)
 {
     int wrong = 0;
     for (int k = 0; k < KINDS; k++)
@@ -195,7 +196,7 @@ int bench_main(int argc, char **argv, const struct bench_library *library)
         else if (strcmp(argv[i], "--budget") == 0)
             budget = strtod(argv[i + 1], NULL);
     int count = parse_sizes(list, sizes), code = 2;
-    struct point point = {.library = library, .send = malloc(LARGEST), .recv = malloc(LARGEST)};
+    struct bench_point point = {.library = library, .send = malloc(LARGEST), .recv = malloc(LARGEST)};
     if (!point.send || !point.recv || !count) {
         fprintf(stderr, "%s: out of memory, or sizes that are not numbers up to %d: %s\n", library->name, LARGEST,
                 list);

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-struct wishes {
+struct agent_wishes {
     const char *token;
     struct door_wishes door;
     struct agent_options agent;
 };
 
-#define W struct wishes
+#define W struct agent_wishes
 static const struct option_row rows[] = {
     {'m', "master", "URL", "https://HOST:PORT of the master, or of an agent that passes on what it is told",
      TO_TEXT(W, agent.sender.url)},
@@ -61,7 +61,7 @@ static const struct options options_of_agent = {
     .count = sizeof rows / sizeof *rows,
 };
 
-static int check(const struct wishes *wishes)
+static int check(const struct agent_wishes *wishes)
 {
     const struct agent_options *agent = &wishes->agent;
     if (!agent->sender.url || !wishes->token)
@@ -77,7 +77,7 @@ static int check(const struct wishes *wishes)
     return -1;
 }
 
-static int parse(int argc, char **argv, struct wishes *wishes)
+static int parse(int argc, char **argv, struct agent_wishes *wishes)
 {
     struct sender_options *sender = &wishes->agent.sender;
     int code = options_parse(&options_of_agent, argc, argv, wishes);
@@ -96,7 +96,8 @@ int main(int argc, char **argv)
     struct token token;
     standard_hold();
     gethostname(host, sizeof host - 1);
-    struct wishes wishes = {.agent = {.sender = {.token = &token}, .dir = param_string(PARAM_TRACE_DIR), .host = host}};
+    struct agent_wishes wishes = {
+        .agent = {.sender = {.token = &token}, .dir = param_string(PARAM_TRACE_DIR), .host = host}};
     int code = parse(argc, argv, &wishes);
     if (code >= 0)
         return code;

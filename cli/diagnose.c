@@ -22,13 +22,13 @@
 #define APART_NS      NS_PER_S
 #define CONFIRMATIONS 2 /* looks more, where something seems slow */
 
-struct order {
+struct diagnose_order {
     struct view_options view;
     uint64_t apart; /* ns */
     bool network;
 };
 
-#define O struct order
+#define O struct diagnose_order
 static const struct option_row rows[] = {
     {'d', "dead", NULL, "also dead processes; without, only those that share a communicator with a living one",
      TO_FLAG(O, view.dead)},
@@ -87,7 +87,7 @@ static int parse_subject(char **words, int count, struct view_options *view)
     return -1;
 }
 
-static int parse_options(int argc, char **argv, struct order *order)
+static int parse_options(int argc, char **argv, struct diagnose_order *order)
 {
     int status = options_parse(&options_of_diagnose, argc, argv, order);
     return status < 0 ? parse_subject(argv + optind, argc - optind, &order->view) : status;
@@ -122,7 +122,7 @@ static bool someone_lives(const struct view_set *set)
 static size_t count_comms(const struct view_set *set)
 {
     size_t count, found = 0;
-    struct view_member *members = view_members(set, &count);
+    struct trace_member *members = view_members(set, &count);
     for (size_t at = 0; at < count; at += view_group(members, count, at))
         found++;
     free(members);
@@ -195,7 +195,7 @@ static void say_nothing(const struct view_options *options, const struct view_se
     fputc('\n', stderr);
 }
 
-static struct findings find(const struct order *order, const struct seen *before, const struct seen *now)
+static struct findings find(const struct diagnose_order *order, const struct seen *before, const struct seen *now)
 {
     const struct snapshot snapshot = {.now = {now->set.boxes, now->facts, now->set.count},
                                       .before = {before->set.boxes, before->facts, before->set.count},
@@ -204,7 +204,7 @@ static struct findings find(const struct order *order, const struct seen *before
 }
 
 /* What was seen becomes what was seen before. False: nothing could be read. */
-static bool look_again(const struct order *order, struct seen *before, struct seen *now)
+static bool look_again(const struct diagnose_order *order, struct seen *before, struct seen *now)
 {
     forget(before);
     *before = *now;
@@ -219,7 +219,8 @@ static bool is_slow(const struct findings *findings)
 }
 
 /* What is slow must be so in all looks: a second without a processor, or ten calls, may be chance. */
-static bool confirm(const struct order *order, struct seen *before, struct seen *now, struct findings *findings)
+static bool confirm(const struct diagnose_order *order, struct seen *before, struct seen *now,
+                    struct findings *findings)
 {
     for (int more = 0; more < CONFIRMATIONS && is_slow(findings); more++) {
         if (!look_again(order, before, now))
@@ -232,7 +233,8 @@ static bool confirm(const struct order *order, struct seen *before, struct seen 
     return true;
 }
 
-static bool look_at_network(const struct order *order, const struct view_set *set, struct network_report *report)
+static bool look_at_network(const struct diagnose_order *order, const struct view_set *set,
+                            struct network_report *report)
 {
     const struct snapshot snapshot = {.now = {set->boxes, NULL, set->count}, .stuck = order->view.stuck};
     bool fine = network_look(&snapshot, report);
@@ -241,7 +243,8 @@ static bool look_at_network(const struct order *order, const struct view_set *se
     return fine;
 }
 
-static int tell(const struct order *order, const struct view_set *set, const struct findings *findings, bool twice)
+static int tell(const struct diagnose_order *order, const struct view_set *set, const struct findings *findings,
+                bool twice)
 {
     int status = status_of(&order->view, set, findings);
     struct network_report network = {0};
@@ -258,7 +261,7 @@ static int tell(const struct order *order, const struct view_set *set, const str
     return status;
 }
 
-static int diagnose(const struct order *order)
+static int diagnose(const struct diagnose_order *order)
 {
     struct seen before = {0}, now = {0};
     struct findings findings = {0};
@@ -278,8 +281,8 @@ static int diagnose(const struct order *order)
 
 int cmd_diagnose(int argc, char **argv)
 {
-    struct order order = {.view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS},
-                          .apart = APART_NS};
+    struct diagnose_order order = {
+        .view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS}, .apart = APART_NS};
     int status = parse_options(argc, argv, &order);
     status = status < 0 ? diagnose(&order) : status;
     view_free_files(&order.view);

@@ -37,7 +37,7 @@ static const struct doctor_row checks[] = {
 };
 enum { ROWS = sizeof checks / sizeof *checks };
 
-struct wishes {
+struct doctor_wishes {
     int ranks;
     bool json, wanted[ROWS];
 };
@@ -106,7 +106,7 @@ static void look_around(struct doctor *doctor)
     topology_read_devices(&doctor->devices, "");
 }
 
-static int examine(const struct wishes *wishes)
+static int examine(const struct doctor_wishes *wishes)
 {
     static const int codes[] = {EXIT_OK, VIEW_SLOW, VIEW_HANGS};
     struct doctor doctor = {.ranks = wishes->ranks};
@@ -144,8 +144,8 @@ static int default_ranks(void)
 
 static const struct option_row rows[] = {
     {'n', "ranks", "N", "ranks that shall run on this host (default: TUTTI_LOCAL_SIZE, else a rank for each processor)",
-     TO_INT(struct wishes, ranks, 1, 1 << 20)},
-    {'j', "json", NULL, "print JSON, for programs", TO_FLAG(struct wishes, json)},
+     TO_INT(struct doctor_wishes, ranks, 1, 1 << 20)},
+    {'j', "json", NULL, "print JSON, for programs", TO_FLAG(struct doctor_wishes, json)},
 };
 
 static void offer_checks(int place, char **words)
@@ -177,7 +177,7 @@ static const struct options options_of_doctor = {
     .more = list_checks,
 };
 
-static int choose(const char *word, struct wishes *wishes)
+static int choose(const char *word, struct doctor_wishes *wishes)
 {
     const char *names[ROWS];
     for (int i = 0; i < ROWS; i++) {
@@ -194,7 +194,7 @@ static int choose(const char *word, struct wishes *wishes)
 }
 
 /* An exit status, or -1: go on. */
-static int parse(int argc, char **argv, struct wishes *wishes)
+static int parse(int argc, char **argv, struct doctor_wishes *wishes)
 {
     int code = options_parse(&options_of_doctor, argc, argv, wishes);
     for (int i = 0; optind == argc && i < ROWS; i++)
@@ -206,7 +206,7 @@ static int parse(int argc, char **argv, struct wishes *wishes)
 
 int cmd_doctor(int argc, char **argv)
 {
-    struct wishes wishes = {0};
+    struct doctor_wishes wishes = {0};
     param_int(PARAM_DEBUG);
     param_values[PARAM_DEBUG].number = LOG_NONE; /* what checks find is told by them alone */
     int code = parse(argc, argv, &wishes);

@@ -89,7 +89,7 @@ void doctor_gpus(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- RDMA ---- */
 
-struct port {
+struct doctor_devices_port {
     char folder[160];
     bool ethernet;
     int gids, roce; /* addresses; the index of the first of RoCE version 2, -1: none */
@@ -102,7 +102,7 @@ static bool is_zero(const char *gid)
 }
 
 /* The GID of RoCE version 2 that holds an IPv4 address is the usual choice. */
-static void read_gids(struct port *port)
+static void read_gids(struct doctor_devices_port *port)
 {
     char path[256], line[64];
     for (int i = 0; i < 256; i++) {
@@ -124,9 +124,9 @@ static void read_gids(struct port *port)
     }
 }
 
-static struct port read_port(const struct topology_node *node)
+static struct doctor_devices_port read_port(const struct topology_node *node)
 {
-    struct port port = {.roce = -1};
+    struct doctor_devices_port port = {.roce = -1};
     char path[256], line[64] = "";
     snprintf(port.folder, sizeof port.folder, "/sys/class/infiniband/%.*s/ports/%d", (int)strcspn(node->name, ":"),
              node->name, node->index);
@@ -138,7 +138,7 @@ static struct port read_port(const struct topology_node *node)
 
 static void judge_port(struct doctor_result *out, const struct topology_node *node)
 {
-    struct port port = read_port(node);
+    struct doctor_devices_port port = read_port(node);
     doctor_found(out, "%s %s, %g Gb/s, %s, %d GIDs", node->name, node->up ? "up" : "down", (double)node->mbits / 1000,
                  port.ethernet ? "Ethernet" : "InfiniBand", port.gids);
     if (port.roce >= 0)

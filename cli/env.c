@@ -138,14 +138,14 @@ static int print_all(bool all)
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
 }
 
-struct wishes {
+struct env_wishes {
     bool all, markdown;
 };
 
 static const struct option_row rows[] = {
-    {0, "all", NULL, "every parameter, also those for tuning and tests", TO_FLAG(struct wishes, all)},
+    {0, "all", NULL, "every parameter, also those for tuning and tests", TO_FLAG(struct env_wishes, all)},
     {0, "markdown", NULL, "the page docs/parameters.md; does not look at the environment",
-     TO_FLAG(struct wishes, markdown)},
+     TO_FLAG(struct env_wishes, markdown)},
 };
 
 static void offer_names(int place, char **words)
@@ -171,7 +171,7 @@ static const struct options options_of_env = {
 
 int cmd_env(int argc, char **argv)
 {
-    struct wishes wishes = {0};
+    struct env_wishes wishes = {0};
     int code = options_parse(&options_of_env, argc, argv, &wishes);
     if (code >= 0)
         return code;

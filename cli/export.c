@@ -15,13 +15,13 @@
 #define EXPORT_ADDRESS "127.0.0.1:9797"
 #define EXPORT_STUCK   (10 * NS_PER_S)
 
-struct wishes {
+struct export_wishes {
     const char *address, *format;
     bool once;
     struct exporter exporter;
 };
 
-#define W struct wishes
+#define W struct export_wishes
 static const struct option_row rows[] = {
     {'l', "listen", "ADDRESS", "where to serve (default " EXPORT_ADDRESS "; port 0: any free one, which is printed)",
      TO_TEXT(W, address)},
@@ -46,7 +46,7 @@ static const struct options options_of_export = {
     .count = sizeof rows / sizeof *rows,
 };
 
-static int parse(int argc, char **argv, struct wishes *wishes)
+static int parse(int argc, char **argv, struct export_wishes *wishes)
 {
     int code = options_parse(&options_of_export, argc, argv, wishes);
     if (code >= 0)
@@ -72,7 +72,7 @@ static int print_once(struct exporter *exporter, const char *format)
 
 int cmd_export(int argc, char **argv)
 {
-    struct wishes wishes = {
+    struct export_wishes wishes = {
         .exporter = {
             .view = {.command = "export", .dir = param_string(PARAM_TRACE_DIR), .stuck = EXPORT_STUCK, .quiet = true}}};
     struct exporter *exporter = &wishes.exporter;

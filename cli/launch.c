@@ -179,7 +179,7 @@ static bool take_events(struct launcher *launcher, int wait_ms)
     if (poll(launcher->polls, count, wait_ms) < 0)
         return errno == EINTR;
     for (int i = 0; i < 2 * launcher->job->size; i++) {
-        struct stream *stream = &launcher->children[i / 2].streams[i % 2];
+        struct launch_stream *stream = &launcher->children[i / 2].streams[i % 2];
         if (stream->fd >= 0 && next++->revents && !stream_read(stream, &launcher->output, i / 2, i % 2))
             return false;
     }

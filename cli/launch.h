@@ -24,7 +24,7 @@
 #define MEETING_PORTS 8
 
 /* Where ranks meet; what every rank of the job is told. */
-struct meeting {
+struct launch_meeting {
     char id[NET_TEXT]; /* address:port of the first communicator that ranks make by it; the k-th has port + k - 1 */
     char nonce[33];
     char address[NET_TEXT]; /* and a port, for programs of torch.distributed */
@@ -37,7 +37,7 @@ struct meeting {
 struct part {
     char host[HOST_NAME]; /* as the job calls it */
     int first, total;     /* the first of our ranks, and the number of all hosts' */
-    struct meeting meeting;
+    struct launch_meeting meeting;
 };
 
 /* How a launcher reaches the others. */

@@ -100,7 +100,7 @@ static void tell_job(struct launcher *launcher, int which)
 /* A host may start when it knows where ranks meet. */
 static void tell_meeting(struct launcher *launcher, int which)
 {
-    const struct meeting *meeting = &launcher->meeting;
+    const struct launch_meeting *meeting = &launcher->meeting;
     struct child *child = &launcher->children[which];
     char text[2 * NET_TEXT + 80];
     if (child->state != ANSWERED || !launcher->met || launcher->stopping)
@@ -115,7 +115,7 @@ static void tell_meeting(struct launcher *launcher, int which)
 
 static void take_meeting(struct launcher *launcher, const char *text)
 {
-    struct meeting *meeting = &launcher->meeting;
+    struct launch_meeting *meeting = &launcher->meeting;
     if (launcher->met ||
         sscanf(text, "%63s %32s %63s %d", meeting->id, meeting->nonce, meeting->address, &meeting->port) != 4)
         return;
@@ -257,7 +257,7 @@ bool cluster_start(struct launcher *launcher)
 /* What a host said before it went may be the reason. */
 static void hear_out(struct launcher *launcher, int which, bool is_error)
 {
-    struct stream *stream = &launcher->children[which].streams[is_error];
+    struct launch_stream *stream = &launcher->children[which].streams[is_error];
     struct pollfd rest = {.fd = stream->fd, .events = POLLIN};
     while (stream->fd >= 0 && poll(&rest, 1, 0) > 0 && stream_read(stream, &launcher->output, which, is_error))
         ;

@@ -55,7 +55,7 @@ static size_t longest(const struct launch *job)
     return (size_t)LONGEST_LINE * (job->cluster ? 2 : 1);
 }
 
-static bool take_lines(struct stream *stream, const struct launch *job, int rank, bool is_error, bool all)
+static bool take_lines(struct launch_stream *stream, const struct launch *job, int rank, bool is_error, bool all)
 {
     size_t start = 0;
     char *end;
@@ -74,7 +74,7 @@ static bool take_lines(struct stream *stream, const struct launch *job, int rank
     return good;
 }
 
-static bool make_room(struct stream *stream)
+static bool make_room(struct launch_stream *stream)
 {
     if (stream->room - stream->used >= READ_AT_ONCE)
         return true;
@@ -86,7 +86,7 @@ static bool make_room(struct stream *stream)
     return true;
 }
 
-bool stream_read(struct stream *stream, const struct launch *job, int rank, bool is_error)
+bool stream_read(struct launch_stream *stream, const struct launch *job, int rank, bool is_error)
 {
     if (!make_room(stream))
         return false;
@@ -100,10 +100,10 @@ bool stream_read(struct stream *stream, const struct launch *job, int rank, bool
     return good;
 }
 
-void stream_close(struct stream *stream)
+void stream_close(struct launch_stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
     free(stream->text);
-    *stream = (struct stream){.fd = -1};
+    *stream = (struct launch_stream){.fd = -1};
 }

@@ -31,7 +31,7 @@ struct words {
 };
 
 /* What we are told before "go". */
-struct told {
+struct launch_part_told {
     struct launch job;
     struct part part;
     struct words argv, sets;
@@ -76,22 +76,22 @@ static bool add_word(struct words *words, const char *text)
     return word != NULL;
 }
 
-static bool take_ranks(struct told *told, const char *text)
+static bool take_ranks(struct launch_part_told *told, const char *text)
 {
     return sscanf(text, "%d %d %d", &told->part.first, &told->job.size, &told->part.total) == 3 &&
            told->part.first >= 0 && told->job.size > 0 && told->job.size <= MOST_SLOTS &&
            told->part.total >= told->job.size && told->part.first <= told->part.total - told->job.size;
 }
 
-static bool take_meeting(struct meeting *meeting, const char *text)
+static bool take_meeting(struct launch_meeting *meeting, const char *text)
 {
     return sscanf(text, "%63s %32s %63s %d", meeting->id, meeting->nonce, meeting->address, &meeting->port) == 4;
 }
 
 /* Ranks of other hosts cannot come to loopback, unless somebody says that they can. */
-static bool make_meeting(struct told *told)
+static bool make_meeting(struct launch_part_told *told)
 {
-    struct meeting *meeting = &told->part.meeting;
+    struct launch_meeting *meeting = &told->part.meeting;
     char text[3 * NET_TEXT + 64];
     if (!meeting_open(meeting, told->part.total == told->job.size)) {
         snprintf(text, sizeof text, "%.150s", error_last());
@@ -109,12 +109,12 @@ static bool make_meeting(struct told *told)
 }
 
 /* In our own environment, which ranks inherit: what interface to take is a setting, too. */
-static bool take_set(struct told *told, const char *text)
+static bool take_set(struct launch_part_told *told, const char *text)
 {
     return add_word(&told->sets, text) && putenv(told->sets.all[told->sets.count - 1]) == 0;
 }
 
-static bool take(struct told *told, const char *line)
+static bool take(struct launch_part_told *told, const char *line)
 {
     const char *rest = strchr(line, ' ');
     size_t length = rest ? (size_t)(rest++ - line) : strlen(line);
@@ -150,7 +150,7 @@ static bool take(struct told *told, const char *line)
     }
 }
 
-static bool take_job(struct told *told)
+static bool take_job(struct launch_part_told *told)
 {
     char *line;
     while ((line = read_line()) && strcmp(line, "go") != 0) {
@@ -164,7 +164,7 @@ static bool take_job(struct told *told)
     return whole;
 }
 
-static int run(struct told *told)
+static int run(struct launch_part_told *told)
 {
     char sentence[PATH_MAX + HOST_NAME + 128];
     if (told->folder && chdir(told->folder) != 0) {
@@ -188,7 +188,7 @@ static void forget(struct words *words)
 
 int cmd_run_part(void)
 {
-    struct told told = {
+    struct launch_part_told told = {
         .code = EXIT_FAILED, .job = {.command = "run", .tag = true, .line = part_line}, .part.meeting.held = {-1, -1}};
     char end[16];
     signal(SIGPIPE, SIG_IGN);

@@ -5,7 +5,7 @@
 
 #include "cli/launch.h"
 
-struct stream {
+struct launch_stream {
     int fd; /* -1: closed */
     char *text;
     size_t used, room;
@@ -13,15 +13,15 @@ struct stream {
 
 /* Reads what is there and hands on whole lines; at the end of file the rest, and closes. False: no
  * memory, or our own output is closed; errno says which. */
-bool stream_read(struct stream *stream, const struct launch *job, int rank, bool is_error);
-void stream_close(struct stream *stream);
+bool stream_read(struct launch_stream *stream, const struct launch *job, int rank, bool is_error);
+void stream_close(struct launch_stream *stream);
 
 /* A line with its tag, whole among others' lines. */
 bool output_line(const char *tag, bool is_error, const char *text, size_t length);
 
 /* near: all ranks are on this host. False: error_last() says why not. */
-bool meeting_open(struct meeting *meeting, bool near);
-void meeting_close(struct meeting *meeting);
+bool meeting_open(struct launch_meeting *meeting, bool near);
+void meeting_close(struct launch_meeting *meeting);
 
 struct keeper {
     pid_t pid;
@@ -35,7 +35,7 @@ void keeper_stop(struct keeper *keeper);
 
 /* Forks and executes one rank, whose group the keeper keeps then. out and err get the read ends of its output (-1 when
  * not tagged). Returns its pid, or -errno. */
-pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
-                   int stdin_fd, int *out, int *err);
+pid_t launch_spawn(const struct launch *job, const struct launch_meeting *meeting, const struct keeper *keeper,
+                   int rank, int stdin_fd, int *out, int *err);
 
 #endif

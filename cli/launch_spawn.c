@@ -30,7 +30,7 @@ static void put_address(const struct net_address *at, char out[NET_TEXT])
 }
 
 /* Where rank 0 of PyTorch listens on all addresses: nobody may have this port on any of them. */
-static bool hold_master_port(struct meeting *meeting)
+static bool hold_master_port(struct launch_meeting *meeting)
 {
     int *held = &meeting->held[MEETING_PORTS];
     struct net_address at = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
@@ -43,7 +43,7 @@ static bool hold_master_port(struct meeting *meeting)
     return true;
 }
 
-void meeting_close(struct meeting *meeting)
+void meeting_close(struct launch_meeting *meeting)
 {
     for (int i = 0; i <= MEETING_PORTS; i++) {
         if (meeting->held[i] >= 0)
@@ -66,7 +66,7 @@ static bool hold_port(const struct net_address *at, int *out)
     return true;
 }
 
-static bool hold_from(struct meeting *meeting, const struct net_address *first)
+static bool hold_from(struct launch_meeting *meeting, const struct net_address *first)
 {
     for (int i = 0; i < MEETING_PORTS; i++) {
         struct net_address at = *first;
@@ -81,7 +81,7 @@ static bool hold_from(struct meeting *meeting, const struct net_address *first)
 
 /* Ports next to one another that are free. A port that the system chose would have neighbours that it gives to clients.
  * Where there are none, any. */
-static bool hold_meeting_ports(struct meeting *meeting, struct net_address *first)
+static bool hold_meeting_ports(struct launch_meeting *meeting, struct net_address *first)
 {
     uint16_t drawn;
     for (int i = 0; i < PORT_TRIES; i++) {
@@ -97,7 +97,7 @@ static bool hold_meeting_ports(struct meeting *meeting, struct net_address *firs
 
 /* The ports are held by bound sockets that do not listen: no other process gets them by chance, and the rank that sets
  * SO_REUSEADDR can still listen there. */
-bool meeting_open(struct meeting *meeting, bool near)
+bool meeting_open(struct launch_meeting *meeting, bool near)
 {
     struct net_interface best = {.address.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     unsigned char secret[16];
@@ -128,7 +128,7 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static void set_environment(const struct launch *job, const struct meeting *meeting, int rank)
+static void set_environment(const struct launch *job, const struct launch_meeting *meeting, int rank)
 {
     static const char *const names[][2] = {{"TUTTI_RANK", "RANK"},
                                            {"TUTTI_SIZE", "WORLD_SIZE"},
@@ -183,8 +183,8 @@ static void default_signals(void)
 
 /* The keeper hears of the group before the program runs: it may start others at once, and the launcher may be killed
  * before it runs again. */
-static void become_rank(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
-                        const int fds[3], int report)
+static void become_rank(const struct launch *job, const struct launch_meeting *meeting, const struct keeper *keeper,
+                        int rank, const int fds[3], int report)
 {
     setpgid(0, 0);
     keeper_add(keeper, getpid());
@@ -214,8 +214,8 @@ static int exec_result(int report)
     return got == sizeof why ? why : 0;
 }
 
-static pid_t spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
-                   const int fds[3])
+static pid_t spawn(const struct launch *job, const struct launch_meeting *meeting, const struct keeper *keeper,
+                   int rank, const int fds[3])
 {
     int report[2];
     pid_t parent = getpid();
@@ -240,8 +240,8 @@ static pid_t spawn(const struct launch *job, const struct meeting *meeting, cons
     return why ? -why : pid;
 }
 
-pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
-                   int stdin_fd, int *out, int *err)
+pid_t launch_spawn(const struct launch *job, const struct launch_meeting *meeting, const struct keeper *keeper,
+                   int rank, int stdin_fd, int *out, int *err)
 {
     int o[2] = {-1, -1}, e[2] = {-1, -1};
     pid_t pid = -EMFILE;

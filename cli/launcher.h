@@ -10,7 +10,7 @@
 /* One of a launcher's processes: a rank, or the launcher of a host. */
 struct child {
     pid_t pid; /* 0: ended */
-    struct stream streams[2];
+    struct launch_stream streams[2];
     /* of a host's launcher: its standard input, and how far we came with it */
     int orders;
     enum { SILENT, ANSWERED, RUNNING, DONE } state;
@@ -22,17 +22,17 @@ struct launcher {
     struct launch output; /* the job, with the reader of its children's lines */
     struct child *children;
     struct pollfd *polls;
-    int alive, signals;   /* children that run; signalfd */
-    int relay_fd;         /* writes to rank 0's stdin what comes from our terminal; -1: none */
-    struct stream orders; /* from the launcher of the whole job, when we have a part of it */
-    int code;             /* of the first rank that failed */
+    int alive, signals;          /* children that run; signalfd */
+    int relay_fd;                /* writes to rank 0's stdin what comes from our terminal; -1: none */
+    struct launch_stream orders; /* from the launcher of the whole job, when we have a part of it */
+    int code;                    /* of the first rank that failed */
     bool stopping, broken;
     bool met;           /* a cluster's meeting is known */
     uint64_t kill_at;   /* when stopping turns into killing; UINT64_MAX: not set */
     uint64_t stop_at;   /* the job's time is over */
     uint64_t remind_at; /* a part says that it lives; a cluster's launcher says who has not answered */
     struct keeper keeper;
-    struct meeting meeting;
+    struct launch_meeting meeting;
 };
 
 /* ---- launch_end.c: how a job ends before its ranks do ---- */

@@ -15,14 +15,14 @@
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
 
-struct command {
+struct main_command {
     const char *name;
     int (*run)(int argc, char **argv); /* NULL: a program of its own, if it was built */
     const char *summary;
     const char *needs; /* what is needed to build that program; NULL: the command is in this one, or in none */
 };
 
-static const struct command commands[] = {
+static const struct main_command commands[] = {
     {"run", cmd_run, "Start N ranks of a program on this host"},
     {"perf", cmd_perf, "Measure and verify a collective"},
     {"tune", cmd_tune, "Measure this machine and write its choice table"},
@@ -44,12 +44,12 @@ static const struct command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static bool is_there(const struct command *command)
+static bool is_there(const struct main_command *command)
 {
     return command->run || command->needs;
 }
 
-static const struct command *find(const char *name)
+static const struct main_command *find(const char *name)
 {
     for (int i = 0; i < COMMANDS; i++)
         if (is_there(&commands[i]) && strcmp(commands[i].name, name) == 0)
@@ -98,7 +98,7 @@ static int unknown(const char *name)
 
 static int dispatch(int argc, char **argv)
 {
-    const struct command *command = find(argv[0]);
+    const struct main_command *command = find(argv[0]);
     if (command && command->run)
         return command->run(argc, argv);
     exec_external(argv[0], argv);
@@ -133,7 +133,7 @@ static int complete(int count, char **words)
                 printf("%s\t%s\n", commands[i].name, commands[i].summary);
         return EXIT_OK;
     }
-    const struct command *command = find(words[0]);
+    const struct main_command *command = find(words[0]);
     if (!command || command->run == cmd_help || command->run == cmd_version)
         return EXIT_OK; /* programs of others may not know the option */
     char **all = calloc((size_t)count + 2, sizeof *all);

@@ -18,7 +18,7 @@
 #define ADDRESS  "127.0.0.1:9798"
 #define STUCK_NS (5 * NS_PER_S)
 
-struct wishes {
+struct master_wishes {
     const char *token;
     struct door_wishes door;
     struct master_options master;
@@ -28,13 +28,13 @@ static int take_sure(void *request, const char *text)
 {
     for (int sure = POSSIBLE; sure <= CERTAIN; sure++)
         if (strcmp(text, confidence_name((enum confidence)sure)) == 0) {
-            ((struct wishes *)request)->master.sure = (enum confidence)sure;
+            ((struct master_wishes *)request)->master.sure = (enum confidence)sure;
             return OPTION_TAKEN;
         }
     return OPTION_REFUSED;
 }
 
-#define W struct wishes
+#define W struct master_wishes
 static const struct option_row rows[] = {
     {'t', "token", "FILE", "the secret of the job: the first line, 16 to 256 characters", TO_TEXT(W, token)},
     {'l', "listen", "ADDRESS", "where to listen (default " ADDRESS "; port 0: any free one, which is printed)",
@@ -77,7 +77,7 @@ static const struct options options_of_master = {
     .count = sizeof rows / sizeof *rows,
 };
 
-static int parse(int argc, char **argv, struct wishes *wishes)
+static int parse(int argc, char **argv, struct master_wishes *wishes)
 {
     int code = options_parse(&options_of_master, argc, argv, wishes);
     if (code >= 0)
@@ -95,7 +95,8 @@ static int parse(int argc, char **argv, struct wishes *wishes)
 
 int main(int argc, char **argv)
 {
-    struct wishes wishes = {.door = {.address = ADDRESS}, .master = {.stuck = STUCK_NS, .sure = LIKELY, .job = "job"}};
+    struct master_wishes wishes = {.door = {.address = ADDRESS},
+                                   .master = {.stuck = STUCK_NS, .sure = LIKELY, .job = "job"}};
     struct master_options *master = &wishes.master;
     standard_hold();
     int code = parse(argc, argv, &wishes);

@@ -108,7 +108,7 @@ static void *must_have(size_t count, size_t size)
 static void take_buffers(struct worker *worker)
 {
     const struct perf_options *options = &worker->perf->options;
-    const struct place *place = worker->perf->place;
+    const struct perf_place *place = worker->perf->place;
     size_t bytes = (size_t)options->max + CANARY_BYTES;
     tutti_result_t (*enter)(tutti_comm_t, void *, size_t, void **) =
         options->registered > 1 ? tutti_comm_register_symmetric : tutti_comm_register;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct report;
+struct perf_report;
 
 /* Seconds that one thread took for a call; nanoseconds of the clock when it came to a call, and when it went on. */
 enum { TIME_CALL, TIME_CAME, TIME_WENT, PERF_TIMES };
@@ -25,10 +25,10 @@ struct worker {
     tutti_comm_t *comms;
     tutti_op_t *ops;
     struct seat *seats;
-    char **sends, **recvs; /* max bytes and CANARY_BYTES each */
-    void **handles;        /* of registrations: two a rank */
-    size_t *vectors;       /* 4 * size entries a rank */
-    struct call *calls;    /* what each rank does in the row at hand */
+    char **sends, **recvs;   /* max bytes and CANARY_BYTES each */
+    void **handles;          /* of registrations: two a rank */
+    size_t *vectors;         /* 4 * size entries a rank */
+    struct perf_call *calls; /* what each rank does in the row at hand */
     void *table;
     double times[PERF_TIMES];
     int64_t wrong;
@@ -42,13 +42,13 @@ struct perf {
     int local, size;        /* ranks here, ranks in all */
     int first_on_host;      /* of the ranks of its host, which one its first is */
     bool one_host;          /* all processes have one clock */
-    const struct place *place;
+    const struct perf_place *place;
     tutti_comm_t world; /* one rank a process; NULL if there is one process */
     bool world_is_own;  /* world is not the communicator that is measured */
     tutti_unique_id_t id;
     pthread_barrier_t barrier;
     struct worker *workers;
-    struct report *report;
+    struct perf_report *report;
 };
 
 enum { CANARY_BYTES = 64, POISON = 0x5b };

@@ -24,98 +24,98 @@ static double factor_allreduce(int size)
     return 2 * factor_parts(size);
 }
 
-static size_t sends_count(const struct shape *shape, int rank)
+static size_t sends_count(const struct perf_shape *shape, int rank)
 {
     return shape->count;
 }
 
-static size_t sends_part(const struct shape *shape, int rank)
+static size_t sends_part(const struct perf_shape *shape, int rank)
 {
     return shape->part;
 }
 
-static size_t sends_from_root(const struct shape *shape, int rank)
+static size_t sends_from_root(const struct perf_shape *shape, int rank)
 {
     return rank == shape->root ? shape->count : 0;
 }
 
-static size_t sends_nothing(const struct shape *shape, int rank)
+static size_t sends_nothing(const struct perf_shape *shape, int rank)
 {
     return 0;
 }
 
-static size_t at_start(const struct shape *shape, int rank)
+static size_t at_start(const struct perf_shape *shape, int rank)
 {
     return 0;
 }
 
-static size_t at_own_part(const struct shape *shape, int rank)
+static size_t at_own_part(const struct perf_shape *shape, int rank)
 {
     return (size_t)rank * shape->part;
 }
 
 /* ---- what arrives ---- */
 
-static bool whole(const struct shape *shape, int rank, int index, struct piece *out)
+static bool whole(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){0, shape->count, shape->collective->reduces ? DATA_REDUCED : shape->root, 0};
     return index == 0;
 }
 
-static bool whole_so_far(const struct shape *shape, int rank, int index, struct piece *out)
+static bool whole_so_far(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){0, shape->count, data_first(rank), 0};
     return index == 0;
 }
 
-static bool whole_on_root(const struct shape *shape, int rank, int index, struct piece *out)
+static bool whole_on_root(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     return rank == shape->root && whole(shape, rank, index, out);
 }
 
-static bool own_part(const struct shape *shape, int rank, int index, struct piece *out)
+static bool own_part(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){0, shape->part, shape->collective->reduces ? DATA_REDUCED : shape->root,
                           at_own_part(shape, rank)};
     return index == 0;
 }
 
-static bool part_of_each(const struct shape *shape, int rank, int index, struct piece *out)
+static bool part_of_each(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){(size_t)index * shape->part, shape->part, index, 0};
     return index < shape->size;
 }
 
-static bool parts_on_root(const struct shape *shape, int rank, int index, struct piece *out)
+static bool parts_on_root(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     return rank == shape->root && part_of_each(shape, rank, index, out);
 }
 
-static bool exchanged_parts(const struct shape *shape, int rank, int index, struct piece *out)
+static bool exchanged_parts(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){(size_t)index * shape->part, shape->part, index, at_own_part(shape, rank)};
     return index < shape->size;
 }
 
-static bool from_left(const struct shape *shape, int rank, int index, struct piece *out)
+static bool from_left(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){0, shape->count, (rank + shape->size - 1) % shape->size, 0};
     return index == 0;
 }
 
-static bool nothing(const struct shape *shape, int rank, int index, struct piece *out)
+static bool nothing(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     return false;
 }
 
 /* What `from` sends to `to`: a Latin square, so every rank sends and receives the same total in parts of all sizes. */
-static size_t uneven(const struct shape *shape, int from, int to)
+static size_t uneven(const struct perf_shape *shape, int from, int to)
 {
     size_t size = (size_t)shape->size, weight = 1 + (size_t)(from + to) % size;
     return shape->part * 2 * weight / (size + 1);
 }
 
-static size_t uneven_before(const struct shape *shape, int rank, int peer)
+static size_t uneven_before(const struct perf_shape *shape, int rank, int peer)
 {
     size_t sum = 0;
     for (int r = 0; r < peer; r++)
@@ -123,14 +123,14 @@ static size_t uneven_before(const struct shape *shape, int rank, int peer)
     return sum;
 }
 
-static bool uneven_parts(const struct shape *shape, int rank, int index, struct piece *out)
+static bool uneven_parts(const struct perf_shape *shape, int rank, int index, struct piece *out)
 {
     *out = (struct piece){uneven_before(shape, rank, index), uneven(shape, index, rank), index,
                           uneven_before(shape, index, rank)};
     return index < shape->size;
 }
 
-void collective_vectors(const struct shape *shape, int rank, size_t *out)
+void collective_vectors(const struct perf_shape *shape, int rank, size_t *out)
 {
     int size = shape->size;
     for (int peer = 0; peer < size; peer++) {
@@ -141,58 +141,58 @@ void collective_vectors(const struct shape *shape, int rank, size_t *out)
 
 /* ---- calls ---- */
 
-static tutti_result_t allreduce(const struct call *c)
+static tutti_result_t allreduce(const struct perf_call *c)
 {
     return tutti_allreduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
-static tutti_result_t reduce(const struct call *c)
+static tutti_result_t reduce(const struct perf_call *c)
 {
     return tutti_reduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->shape->root, c->comm, c->stream);
 }
 
-static tutti_result_t broadcast(const struct call *c)
+static tutti_result_t broadcast(const struct perf_call *c)
 {
     return tutti_broadcast(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
-static tutti_result_t allgather(const struct call *c)
+static tutti_result_t allgather(const struct perf_call *c)
 {
     return tutti_allgather(c->send, c->recv, c->shape->part, c->shape->type, c->comm, c->stream);
 }
 
-static tutti_result_t reduce_scatter(const struct call *c)
+static tutti_result_t reduce_scatter(const struct perf_call *c)
 {
     return tutti_reduce_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
-static tutti_result_t scan(const struct call *c)
+static tutti_result_t scan(const struct perf_call *c)
 {
     return tutti_scan(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
-static tutti_result_t alltoall(const struct call *c)
+static tutti_result_t alltoall(const struct perf_call *c)
 {
     return tutti_alltoall(c->send, c->recv, c->shape->part, c->shape->type, c->comm, c->stream);
 }
 
-static tutti_result_t alltoallv(const struct call *c)
+static tutti_result_t alltoallv(const struct perf_call *c)
 {
     const size_t *v = c->vectors, n = (size_t)c->shape->size;
     return tutti_alltoallv(c->send, v, v + n, c->recv, v + 2 * n, v + 3 * n, c->shape->type, c->comm, c->stream);
 }
 
-static tutti_result_t gather(const struct call *c)
+static tutti_result_t gather(const struct perf_call *c)
 {
     return tutti_gather(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
-static tutti_result_t scatter(const struct call *c)
+static tutti_result_t scatter(const struct perf_call *c)
 {
     return tutti_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
-static tutti_result_t sendrecv(const struct call *c)
+static tutti_result_t sendrecv(const struct perf_call *c)
 {
     int size = c->shape->size, right = (c->rank + 1) % size, left = (c->rank + size - 1) % size;
     tutti_result_t result = tutti_group_start();
@@ -203,7 +203,7 @@ static tutti_result_t sendrecv(const struct call *c)
     return tutti_group_end();
 }
 
-static tutti_result_t barrier(const struct call *c)
+static tutti_result_t barrier(const struct perf_call *c)
 {
     return tutti_barrier(c->comm, c->stream);
 }

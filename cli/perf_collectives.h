@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* One row of measurement: what every rank is to do. */
-struct shape {
+struct perf_shape {
     const struct collective *collective;
     int size, root;
     size_t count; /* elements of the whole vector, as reported */
@@ -25,8 +25,8 @@ struct piece {
     size_t from_at;   /* first element in that input */
 };
 
-struct call {
-    const struct shape *shape;
+struct perf_call {
+    const struct perf_shape *shape;
     const void *send;
     void *recv;
     int rank;
@@ -44,19 +44,19 @@ struct collective {
     bool no_average;              /* each rank has its own number of inputs: scan, which is not built for GPUs either */
     bool meets;                   /* carries no data: what is verified is that nobody leaves before all have come */
     double (*bus_factor)(int size);
-    size_t (*sends)(const struct shape *shape, int rank);                             /* elements of the rank's input */
-    bool (*piece)(const struct shape *shape, int rank, int index, struct piece *out); /* false: no more */
-    size_t (*offset)(const struct shape *shape,
+    size_t (*sends)(const struct perf_shape *shape, int rank); /* elements of the rank's input */
+    bool (*piece)(const struct perf_shape *shape, int rank, int index, struct piece *out); /* false: no more */
+    size_t (*offset)(const struct perf_shape *shape,
                      int rank); /* in place: element where the smaller buffer is in the larger */
     bool recv_is_larger;
-    tutti_result_t (*issue)(const struct call *call);
+    tutti_result_t (*issue)(const struct perf_call *call);
 };
 
 const struct collective *collective_find(const char *name);
 /* Elements of the vector that are used: of `count`, what can be split into equal parts. */
 size_t collective_part(const struct collective *collective, size_t count, int size);
 /* Send counts, send offsets, receive counts, receive offsets of an alltoallv: shape->size entries each. */
-void collective_vectors(const struct shape *shape, int rank, size_t *out);
+void collective_vectors(const struct perf_shape *shape, int rank, size_t *out);
 extern const struct collective collectives[];
 extern const int collective_count;
 

@@ -141,7 +141,7 @@ static int scalar_of(int rank)
     return 1 + rank % 2;
 }
 
-static int64_t input(const struct shape *shape, int rank, size_t index)
+static int64_t input(const struct perf_shape *shape, int rank, size_t index)
 {
     const struct format *format = &formats[shape->type];
     switch ((int)shape->op) {
@@ -161,7 +161,7 @@ static int64_t input(const struct shape *shape, int rank, size_t index)
     }
 }
 
-static int64_t combine(const struct shape *shape, int64_t a, int64_t b, int rank)
+static int64_t combine(const struct perf_shape *shape, int64_t a, int64_t b, int rank)
 {
     switch ((int)shape->op) {
     case TUTTI_PROD:
@@ -178,7 +178,7 @@ static int64_t combine(const struct shape *shape, int64_t a, int64_t b, int rank
 }
 
 /* Over ranks 0 to `last`. An average is over all. */
-static int64_t reduced(const struct shape *shape, size_t index, int last)
+static int64_t reduced(const struct perf_shape *shape, size_t index, int last)
 {
     int64_t value = input(shape, 0, index); /* rank 0's scalar of MULSUM is 1 */
     if (shape->op == TUTTI_AVG && is_float(shape->type))
@@ -188,7 +188,7 @@ static int64_t reduced(const struct shape *shape, size_t index, int last)
     return shape->op == TUTTI_AVG ? value / shape->size : value;
 }
 
-void data_table(void *out, const struct shape *shape, int rank, size_t start, size_t count)
+void data_table(void *out, const struct perf_shape *shape, int rank, size_t start, size_t count)
 {
     size_t element = type_rows[shape->type].size, most = count < DATA_PERIOD ? count : DATA_PERIOD;
     for (size_t done = 0; done < most; done++) {

@@ -27,7 +27,7 @@ static inline int data_first(int rank)
  * reduction of all inputs (DATA_REDUCED) or of the first (data_first), such that any order of reducing gives the same
  * bits. For collectives that do not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer
  * than all else that a short measurement does. */
-void data_table(void *out, const struct shape *shape, int rank, size_t start, size_t count);
+void data_table(void *out, const struct perf_shape *shape, int rank, size_t start, size_t count);
 /* Element i of out is that of the period at start + i. */
 void data_fill(void *out, const void *table, size_t element, size_t start, size_t count);
 /* How many elements differ; *first is the index of the first that does. */

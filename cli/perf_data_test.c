@@ -59,9 +59,10 @@ static const double exact[TUTTI_TYPE_COUNT] = {127,  255,      2147483647.0, 429
 
 enum { MOST = 20 };
 
-static struct shape shape_of(tutti_type_t type, int op, int size)
+static struct perf_shape shape_of(tutti_type_t type, int op, int size)
 {
-    return (struct shape){.collective = collective_find("allreduce"), .size = size, .type = type, .op = (tutti_op_t)op};
+    return (struct perf_shape){
+        .collective = collective_find("allreduce"), .size = size, .type = type, .op = (tutti_op_t)op};
 }
 
 /* Sums of the positive and of the negative terms bound all partial sums. */
@@ -102,7 +103,7 @@ static void check_extreme(tutti_type_t type, int op, int size, char *const input
 
 static void check_case(tutti_type_t type, int op, int size, char *const inputs[MOST], char *result)
 {
-    struct shape shape = shape_of(type, op, size);
+    struct perf_shape shape = shape_of(type, op, size);
     for (int r = 0; r < size; r++)
         data_table(inputs[r], &shape, r, 0, DATA_PERIOD);
     data_table(result, &shape, DATA_REDUCED, 0, DATA_PERIOD);
@@ -134,7 +135,7 @@ static void most_ranks_contribute(void **state)
 {
     static char table[DATA_PERIOD * 8];
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++) {
-        struct shape shape = shape_of((tutti_type_t)type, TUTTI_SUM, 4);
+        struct perf_shape shape = shape_of((tutti_type_t)type, TUTTI_SUM, 4);
         int some = 0;
         data_table(table, &shape, 3, 0, DATA_PERIOD);
         for (size_t i = 0; i < DATA_PERIOD; i++)
@@ -168,7 +169,7 @@ static void known_bits(void **state)
 static void differences_are_found(void **state)
 {
     enum { COUNT = 3 * DATA_PERIOD + 100, START = 5000 };
-    struct shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 2);
+    struct perf_shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 2);
     int32_t *table = malloc(DATA_PERIOD * 4), *data = malloc(COUNT * 4);
     size_t first = 0;
     data_table(table, &shape, 0, 0, DATA_PERIOD);
@@ -189,7 +190,7 @@ static void differences_are_found(void **state)
 static void ranks_differ(void **state)
 {
     static char a[DATA_PERIOD * 8], b[DATA_PERIOD * 8];
-    struct shape shape = {.collective = collective_find("allgather"), .size = 4, .type = TUTTI_UINT8};
+    struct perf_shape shape = {.collective = collective_find("allgather"), .size = 4, .type = TUTTI_UINT8};
     size_t first;
     data_table(a, &shape, 0, 0, DATA_PERIOD);
     data_table(b, &shape, 1, 0, DATA_PERIOD);
@@ -200,7 +201,7 @@ static void ranks_differ(void **state)
 static void parts_of_the_period(void **state)
 {
     enum { START = 3 * DATA_PERIOD - 10, COUNT = 25 };
-    struct shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 3);
+    struct perf_shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 3);
     int32_t *whole = malloc(DATA_PERIOD * 4), *part = calloc(DATA_PERIOD, 4), data[COUNT];
     size_t first, set = 0;
     data_table(whole, &shape, DATA_REDUCED, 0, DATA_PERIOD);
@@ -232,7 +233,8 @@ static void names_of_collectives(void **state)
 static void uneven_parts_fit(void **state)
 {
     enum { SIZE = 5 };
-    struct shape shape = {.collective = collective_find("alltoallv"), .size = SIZE, .part = 77, .count = SIZE * 77};
+    struct perf_shape shape = {
+        .collective = collective_find("alltoallv"), .size = SIZE, .part = 77, .count = SIZE * 77};
     size_t plans[SIZE][4 * SIZE];
     struct piece piece;
     for (int r = 0; r < SIZE; r++)

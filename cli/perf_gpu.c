@@ -182,16 +182,16 @@ static void forget(struct seat *seat)
     seat->gpu->captured = NULL;
 }
 
-const struct place place_gpu = {.open = open_seat,
-                                .close = close_seat,
-                                .take = take,
-                                .drop = drop,
-                                .set = set,
-                                .write = write_stage,
-                                .written = written,
-                                .read = read_there,
-                                .synchronize = synchronize,
-                                .capture = capture,
-                                .captured = captured,
-                                .replay = replay,
-                                .forget = forget};
+const struct perf_place place_gpu = {.open = open_seat,
+                                     .close = close_seat,
+                                     .take = take,
+                                     .drop = drop,
+                                     .set = set,
+                                     .write = write_stage,
+                                     .written = written,
+                                     .read = read_there,
+                                     .synchronize = synchronize,
+                                     .capture = capture,
+                                     .captured = captured,
+                                     .replay = replay,
+                                     .forget = forget};

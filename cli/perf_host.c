@@ -60,12 +60,12 @@ static void synchronize(struct seat *seat, tutti_comm_t comm)
 }
 
 /* Nothing is captured on the host: see perf_options.c. */
-const struct place place_host = {.open = open_seat,
-                                 .close = close_seat,
-                                 .take = take,
-                                 .drop = drop,
-                                 .set = set,
-                                 .write = write_there,
-                                 .written = written,
-                                 .read = read_there,
-                                 .synchronize = synchronize};
+const struct perf_place place_host = {.open = open_seat,
+                                      .close = close_seat,
+                                      .take = take,
+                                      .drop = drop,
+                                      .set = set,
+                                      .write = write_there,
+                                      .written = written,
+                                      .read = read_there,
+                                      .synchronize = synchronize};

@@ -20,7 +20,7 @@ struct seat {
 };
 
 /* Failures end the process with a sentence. */
-struct place {
+struct perf_place {
     void (*open)(struct seat *seat, int local_rank);
     void (*close)(struct seat *seat);
     char *(*take)(struct seat *seat, size_t bytes, bool registered);
@@ -39,7 +39,7 @@ struct place {
     void (*forget)(struct seat *seat);
 };
 
-extern const struct place place_host, place_gpu;
+extern const struct perf_place place_host, place_gpu;
 
 /* The number of GPUs that this process sees; 0 if there is no driver or no GPU, of which error_last() tells. */
 int place_gpus(void);

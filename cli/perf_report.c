@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct report {
+struct perf_report {
     const struct perf *perf;
     bool writes;
     FILE *json;
@@ -48,7 +48,7 @@ static void describe(const struct perf *perf, struct who *mine)
     }
 }
 
-static void introduce(struct report *report)
+static void introduce(struct perf_report *report)
 {
     const struct perf *perf = report->perf;
     size_t local = (size_t)perf->local;
@@ -89,7 +89,7 @@ static void print_columns(void)
     text_flush();
 }
 
-static void open_json(struct report *report)
+static void open_json(struct perf_report *report)
 {
     const struct perf_options *o = &report->perf->options;
     report->json = fopen(o->json, "we");
@@ -113,9 +113,9 @@ static void tell_of_one_rank(const struct perf *perf)
                perf->options.collective->name);
 }
 
-struct report *report_open(const struct perf *perf)
+struct perf_report *report_open(const struct perf *perf)
 {
-    struct report *report = calloc(1, sizeof *report);
+    struct perf_report *report = calloc(1, sizeof *report);
     if (!report)
         perf_die("out of memory");
     report->perf = perf;
@@ -133,17 +133,17 @@ struct report *report_open(const struct perf *perf)
     return report;
 }
 
-static const char *op_column(const struct shape *shape)
+static const char *op_column(const struct perf_shape *shape)
 {
     return shape->collective->reduces ? op_names[shape->op] : "none";
 }
 
-static const char *type_column(const struct shape *shape)
+static const char *type_column(const struct perf_shape *shape)
 {
     return shape->collective->meets ? "none" : type_rows[shape->type].name;
 }
 
-static int root_column(const struct shape *shape)
+static int root_column(const struct perf_shape *shape)
 {
     return shape->collective->rooted ? shape->root : -1;
 }
@@ -171,7 +171,7 @@ static void write_measure(FILE *json, const char *name, const struct measure *me
                 measure->us, measure->algorithm_gbs, measure->bus_gbs, (long long)measure->wrong);
 }
 
-static void write_json_row(struct report *report, const struct shape *shape, const struct measure results[2])
+static void write_json_row(struct perf_report *report, const struct perf_shape *shape, const struct measure results[2])
 {
     const struct type_row *type = &type_rows[shape->type];
     fprintf(report->json, "%s\n  {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d",
@@ -182,7 +182,7 @@ static void write_json_row(struct report *report, const struct shape *shape, con
     fprintf(report->json, "}");
 }
 
-void report_row(struct report *report, const struct shape *shape, const struct measure results[2])
+void report_row(struct perf_report *report, const struct perf_shape *shape, const struct measure results[2])
 {
     const struct type_row *type = &type_rows[shape->type];
     for (int i = 0; i < 2; i++) {
@@ -203,7 +203,7 @@ void report_row(struct report *report, const struct shape *shape, const struct m
     report->rows++;
 }
 
-int report_close(struct report *report)
+int report_close(struct perf_report *report)
 {
     bool good = report->wrong == 0;
     double average = report->measures ? report->bus_sum / report->measures : 0;

@@ -11,9 +11,9 @@ struct measure {
     int64_t wrong; /* -1: not checked */
 };
 
-struct report *report_open(const struct perf *perf);
-void report_row(struct report *report, const struct shape *shape, const struct measure results[2]);
+struct perf_report *report_open(const struct perf *perf);
+void report_row(struct perf_report *report, const struct perf_shape *shape, const struct measure results[2]);
 /* Returns the exit code. */
-int report_close(struct report *report);
+int report_close(struct perf_report *report);
 
 #endif

@@ -29,9 +29,9 @@ static void synchronize(struct worker *worker)
 }
 
 /* The pointers of one rank's call. In place the two buffers overlap, on the ranks where the collective says so. */
-static void aim(struct worker *worker, struct call *call, int i, bool in_place)
+static void aim(struct worker *worker, struct perf_call *call, int i, bool in_place)
 {
-    const struct shape *shape = call->shape;
+    const struct perf_shape *shape = call->shape;
     const struct collective *collective = shape->collective;
     char *base = worker->recvs[i];
     size_t offset = collective->offset(shape, call->rank) * type_rows[shape->type].size;
@@ -43,14 +43,14 @@ static void aim(struct worker *worker, struct call *call, int i, bool in_place)
     call->recv = collective->recv_is_larger ? base : base + offset;
 }
 
-static void prepare(struct worker *worker, const struct shape *shape, bool in_place)
+static void prepare(struct worker *worker, const struct perf_shape *shape, bool in_place)
 {
     for (int i = 0; i < worker->perf->options.ranks; i++) {
-        struct call *call = &worker->calls[i];
-        *call = (struct call){.shape = shape,
-                              .rank = perf_first_rank(worker) + i,
-                              .comm = worker->comms[i],
-                              .stream = worker->seats[i].stream};
+        struct perf_call *call = &worker->calls[i];
+        *call = (struct perf_call){.shape = shape,
+                                   .rank = perf_first_rank(worker) + i,
+                                   .comm = worker->comms[i],
+                                   .stream = worker->seats[i].stream};
         call->op = (int)shape->op == OP_MULSUM ? worker->ops[i] : shape->op;
         aim(worker, call, i, in_place);
         if (shape->collective->vectors) {
@@ -62,9 +62,9 @@ static void prepare(struct worker *worker, const struct shape *shape, bool in_pl
     worker->rotation = 0;
 }
 
-static void issue_one(struct worker *worker, const struct call *call)
+static void issue_one(struct worker *worker, const struct perf_call *call)
 {
-    struct call moved = *call;
+    struct perf_call moved = *call;
     moved.send = (const char *)call->send + worker->rotation;
     moved.recv = (char *)call->recv + worker->rotation;
     perf_must(call->shape->collective->issue(&moved), "the collective", call->comm);
@@ -88,7 +88,7 @@ static void issue(struct worker *worker)
 
 static void rotate(struct worker *worker)
 {
-    const struct shape *shape = worker->calls->shape;
+    const struct perf_shape *shape = worker->calls->shape;
     size_t bytes = shape->count * type_rows[shape->type].size;
     worker->rotation += bytes;
     if (worker->rotation + bytes > (size_t)worker->perf->options.max)
@@ -177,10 +177,10 @@ static size_t chunk_of(size_t count, size_t done, size_t element)
     return count - done < most ? count - done : most;
 }
 
-static void fill(struct worker *worker, const struct call *call, int i, size_t start)
+static void fill(struct worker *worker, const struct perf_call *call, int i, size_t start)
 {
-    const struct place *place = worker->perf->place;
-    const struct shape *shape = call->shape;
+    const struct perf_place *place = worker->perf->place;
+    const struct perf_shape *shape = call->shape;
     struct seat *seat = &worker->seats[i];
     size_t element = type_rows[shape->type].size, count = shape->collective->sends(shape, call->rank), run;
     place->set(seat, worker->recvs[i], POISON, shape->count * element + CANARY_BYTES);
@@ -193,13 +193,13 @@ static void fill(struct worker *worker, const struct call *call, int i, size_t s
     }
 }
 
-static void say_wrong(const struct call *call, const struct piece *piece, size_t wrong, size_t first)
+static void say_wrong(const struct perf_call *call, const struct piece *piece, size_t wrong, size_t first)
 {
     fprintf(stderr, "# rank %d: %s of %zu elements: %zu wrong, the first at element %zu of the receive buffer\n",
             call->rank, call->shape->collective->name, call->shape->count, wrong, piece->at + first);
 }
 
-static size_t check_piece(struct worker *worker, const struct call *call, int i, const struct piece *piece,
+static size_t check_piece(struct worker *worker, const struct perf_call *call, int i, const struct piece *piece,
                           size_t start)
 {
     size_t element = type_rows[call->shape->type].size, first = 0, wrong = 0, run;
@@ -220,7 +220,7 @@ static size_t check_piece(struct worker *worker, const struct call *call, int i,
 }
 
 /* Bytes behind the received elements that did not stay as they were. */
-static size_t check_canary(struct worker *worker, const struct call *call, int i, const char *behind)
+static size_t check_canary(struct worker *worker, const struct perf_call *call, int i, const char *behind)
 {
     const char *data = worker->perf->place->read(&worker->seats[i], behind, CANARY_BYTES);
     size_t wrong = 0;
@@ -232,7 +232,7 @@ static size_t check_canary(struct worker *worker, const struct call *call, int i
     return wrong;
 }
 
-static size_t check_rank(struct worker *worker, const struct call *call, int i, size_t start, bool in_place)
+static size_t check_rank(struct worker *worker, const struct perf_call *call, int i, size_t start, bool in_place)
 {
     size_t element = type_rows[call->shape->type].size, end = 0, wrong = 0;
     struct piece piece;
@@ -381,7 +381,7 @@ static int64_t check(struct worker *worker, bool in_place)
     return worker->perf->options.collective->meets ? check_meeting(worker) : check_data(worker, in_place);
 }
 
-static struct measure measure(struct worker *worker, const struct shape *shape, bool in_place)
+static struct measure measure(struct worker *worker, const struct perf_shape *shape, bool in_place)
 {
     const struct perf *perf = worker->perf;
     bool verified = verifies(perf);
@@ -414,7 +414,7 @@ static void on_timeout(int number)
 }
 
 /* One clock for all threads of the process, wound by the first. */
-static void wind_clock(const struct worker *worker, const struct shape *shape)
+static void wind_clock(const struct worker *worker, const struct perf_shape *shape)
 {
     const struct perf_options *options = &worker->perf->options;
     if (!options->timeout || worker->index != 0)
@@ -425,7 +425,7 @@ static void wind_clock(const struct worker *worker, const struct shape *shape)
     alarm((unsigned)options->timeout);
 }
 
-static void row(struct worker *worker, struct shape *shape, int64_t bytes)
+static void row(struct worker *worker, struct perf_shape *shape, int64_t bytes)
 {
     const struct perf *perf = worker->perf;
     struct measure results[2] = {0};
@@ -452,7 +452,7 @@ static void make_operators(struct worker *worker, tutti_type_t type)
     }
 }
 
-static void sizes(struct worker *worker, struct shape *shape)
+static void sizes(struct worker *worker, struct perf_shape *shape)
 {
     const struct perf_options *options = &worker->perf->options;
     bool own_operator = (int)shape->op == OP_MULSUM;
@@ -468,7 +468,7 @@ static void sizes(struct worker *worker, struct shape *shape)
 
 static void first_touch(struct worker *worker)
 {
-    const struct place *place = worker->perf->place;
+    const struct perf_place *place = worker->perf->place;
     size_t bytes = (size_t)worker->perf->options.max + CANARY_BYTES;
     for (int i = 0; i < worker->perf->options.ranks; i++) {
         place->set(&worker->seats[i], worker->sends[i], 1, bytes);
@@ -480,7 +480,7 @@ static void cycle(struct worker *worker)
 {
     const struct perf_options *options = &worker->perf->options;
     const struct collective *collective = options->collective;
-    struct shape shape = {.collective = collective, .size = worker->perf->size};
+    struct perf_shape shape = {.collective = collective, .size = worker->perf->size};
     int first_root = options->root < 0 ? 0 : options->root, roots = options->root < 0 ? worker->perf->size : 1;
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
         for (int op = 0; op < OP_ROWS; op++)

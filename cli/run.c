@@ -14,7 +14,7 @@ enum { MOST_RANKS = 4096, MOST_SETS = 256 };
 /* ssh asks nothing, and notices a host that is gone. */
 #define SSH "ssh -x -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
 
-struct request {
+struct run_request {
     struct launch job;
     struct cluster cluster;
     struct hosts hosts;
@@ -27,7 +27,7 @@ struct request {
 /* Names and values stay where they are on the command line. */
 static int set_variable(void *wishes, const char *text)
 {
-    struct request *request = wishes;
+    struct run_request *request = wishes;
     struct launch *job = &request->job;
     if (*text == '=' || !*text)
         return usage_error("run", "-x wants NAME=VALUE, got \"%s\"", text);
@@ -44,7 +44,7 @@ static int set_variable(void *wishes, const char *text)
     return OPTION_TAKEN;
 }
 
-static int take_hosts(struct request *request, const char *text, bool file)
+static int take_hosts(struct run_request *request, const char *text, bool file)
 {
     char why[1024];
     if (request->hosts.count)
@@ -67,11 +67,11 @@ static int take_file(void *request, const char *text)
 static int untag(void *request, const char *text)
 {
     (void)text;
-    ((struct request *)request)->job.tag = false;
+    ((struct run_request *)request)->job.tag = false;
     return OPTION_TAKEN;
 }
 
-#define R struct request
+#define R struct run_request
 static const struct option_row rows[] = {
     {'n', "np", "N", "number of ranks; with hosts, all their slots if it is not given",
      TO_INT(R, job.size, 1, MOST_RANKS)},
@@ -129,7 +129,7 @@ static int check_program(const char *path)
     return usage_error("run", "\"%s\" has characters that a shell takes for others; give --tutti PATH", path);
 }
 
-static int run_cluster(struct request *request)
+static int run_cluster(struct run_request *request)
 {
     char here[PATH_MAX] = "", words[] = SSH, *copy = strdup(request->rsh ? request->rsh : words), *reach[64],
          *rest = copy, *word;
@@ -158,7 +158,7 @@ static int run_cluster(struct request *request)
     return code;
 }
 
-static int run(struct request *request, int argc, char **argv)
+static int run(struct run_request *request, int argc, char **argv)
 {
     if (request->part)
         return cmd_run_part();
@@ -175,7 +175,7 @@ static int run(struct request *request, int argc, char **argv)
 
 int cmd_run(int argc, char **argv)
 {
-    struct request request = {.job = {.command = "run", .tag = true}};
+    struct run_request request = {.job = {.command = "run", .tag = true}};
     int code = options_parse(&options_of_run, argc, argv, &request);
     if (code == OPTION_TAKEN) {
         request.job.bind = request.bind;

@@ -22,7 +22,7 @@
 
 #define MOST (1 << 24)
 
-struct request {
+struct schedule_request {
     const struct algorithm *algorithm;
     struct shape shape;
     int rank, slices;
@@ -33,7 +33,7 @@ struct request {
     struct cost_model model;
 };
 
-#define R struct request
+#define R struct schedule_request
 static const struct option_row rows[] = {
     {'n', "ranks", "N", "number of ranks (default 8)", TO_INT(R, shape.nranks, 1, MOST)},
     {'r', "rank", "R", "print this rank only", TO_INT(R, rank, 0, MOST)},
@@ -93,7 +93,7 @@ static int refuse_collective(const char *name)
     return usage_error("schedule", "there is no collective \"%s\"; tutti schedule --list has all", name);
 }
 
-static int read_names(struct request *request, int argc, char **argv)
+static int read_names(struct schedule_request *request, int argc, char **argv)
 {
     char choices[512];
     bool plan = request->plan >= 0;
@@ -142,7 +142,7 @@ static bool place_ranks(const char *text, int n, uint64_t *host)
     return rank == n;
 }
 
-static int read_hosts(struct request *request)
+static int read_hosts(struct schedule_request *request)
 {
     int n = request->shape.nranks;
     if (!request->hosts)
@@ -170,7 +170,7 @@ static void list(void)
     }
 }
 
-static int print(const struct request *request)
+static int print(const struct schedule_request *request)
 {
     if (request->quiet || (request->svg && strcmp(request->svg, "-") == 0))
         return EXIT_OK;
@@ -180,7 +180,7 @@ static int print(const struct request *request)
     return EXIT_FAILED;
 }
 
-static int draw_file(const struct request *request, const char *name)
+static int draw_file(const struct schedule_request *request, const char *name)
 {
     struct stat facts;
     FILE *file = fopen(name, "w");
@@ -202,7 +202,7 @@ static int draw_file(const struct request *request, const char *name)
     return EXIT_OK;
 }
 
-static int draw(const struct request *request)
+static int draw(const struct schedule_request *request)
 {
     if (!request->svg)
         return EXIT_OK;
@@ -214,7 +214,7 @@ static int draw(const struct request *request)
     return EXIT_FAILED;
 }
 
-static int check(const struct request *request)
+static int check(const struct schedule_request *request)
 {
     for (int in_place = 0; request->check && in_place < 2; in_place++) {
         char why[512] = "";
@@ -229,7 +229,7 @@ static int check(const struct request *request)
     return EXIT_OK;
 }
 
-static int price(const struct request *request)
+static int price(const struct schedule_request *request)
 {
     struct cost_terms terms;
     if (request->bytes < 0)
@@ -253,13 +253,13 @@ static int price(const struct request *request)
 
 int cmd_schedule(int argc, char **argv)
 {
-    struct request request = {.shape = {.nranks = 8},
-                              .rank = -1,
-                              .slices = 1,
-                              .bytes = -1,
-                              .plan = -1,
-                              .where = "processes",
-                              .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
+    struct schedule_request request = {.shape = {.nranks = 8},
+                                       .rank = -1,
+                                       .slices = 1,
+                                       .bytes = -1,
+                                       .plan = -1,
+                                       .where = "processes",
+                                       .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
     int status = options_parse(&options_of_schedule, argc, argv, &request);
     if (status >= 0)
         return status;

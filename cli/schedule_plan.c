@@ -10,7 +10,7 @@
 
 #define PROCESSORS 132 /* of a GPU (H200), for the number of blocks */
 
-enum place { PROCESSES, SYMMETRIC, PROCESS, MIXED, HOST, PLACES };
+enum schedule_plan_place { PROCESSES, SYMMETRIC, PROCESS, MIXED, HOST, PLACES };
 
 static const struct {
     const char *name, *text;
@@ -20,17 +20,17 @@ static const struct {
                     {"mixed", "several processes, some with several"},
                     {"host", "windows in host memory"}};
 
-static enum place place_of(const char *name)
+static enum schedule_plan_place place_of(const char *name)
 {
     int place = 0;
     while (place < PLACES && strcmp(places[place].name, name) != 0)
         place++;
-    return (enum place)place;
+    return (enum schedule_plan_place)place;
 }
 
 struct plan_facts schedule_facts(const char *where, int nranks)
 {
-    enum place place = place_of(where);
+    enum schedule_plan_place place = place_of(where);
     bool zero = param_int(PARAM_CTA_POLICY) % 3 == TUTTI_POLICY_ZERO, gpu = place != HOST;
     unsigned least = (unsigned)param_int(PARAM_BLOCKS_LEAST), most = (unsigned)param_int(PARAM_BLOCKS);
     return (struct plan_facts){.nranks = nranks,
@@ -47,7 +47,7 @@ struct plan_facts schedule_facts(const char *where, int nranks)
 
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way)
 {
-    enum place place = place_of(where);
+    enum schedule_plan_place place = place_of(where);
     if (place == PLACES || nranks > KERNEL_RANKS)
         return false;
     struct plan_facts facts = schedule_facts(where, nranks);

@@ -15,7 +15,7 @@
 
 #define INTERVAL_MIN 50 /* ms */
 
-struct order {
+struct cli_top_order {
     struct view_options options;
     struct top_view view;
     uint64_t interval; /* ns */
@@ -27,18 +27,18 @@ static int take_sort(void *request, const char *text)
     int order = options_index(TOP_ORDER_NAMES, text);
     if (order < 0)
         return OPTION_REFUSED;
-    ((struct order *)request)->view.order = (enum top_order)order;
+    ((struct cli_top_order *)request)->view.order = (enum top_order)order;
     return OPTION_TAKEN;
 }
 
 static int take_filter(void *request, const char *text)
 {
-    struct top_view *view = &((struct order *)request)->view;
+    struct top_view *view = &((struct cli_top_order *)request)->view;
     snprintf(view->filter, sizeof view->filter, "%s", text);
     return OPTION_TAKEN;
 }
 
-#define O struct order
+#define O struct cli_top_order
 static const struct option_row rows[] = {
     {'1', "once", NULL, "print one frame as text, with all processes, and end", TO_FLAG(O, once)},
     {'i', "interval", "TIME", "from look to look (default 1s)", TO_TIME(O, interval, INTERVAL_MIN)},
@@ -69,7 +69,7 @@ static const struct options options_of_top = {
     .count = sizeof rows / sizeof *rows,
 };
 
-static int parse(int argc, char **argv, struct order *order)
+static int parse(int argc, char **argv, struct cli_top_order *order)
 {
     int code = options_parse(&options_of_top, argc, argv, order);
     if (code < 0 && optind < argc)
@@ -77,7 +77,7 @@ static int parse(int argc, char **argv, struct order *order)
     return code;
 }
 
-static int print_frame(const struct top_look *before, const struct top_look *now, const struct order *order)
+static int print_frame(const struct top_look *before, const struct top_look *now, const struct cli_top_order *order)
 {
     const struct top_window whole = {.width = 80};
     struct top_frame frame = top_frame(before, now, &order->view, &whole);
@@ -91,7 +91,7 @@ static int print_frame(const struct top_look *before, const struct top_look *now
     return now->set.count ? VIEW_SHOWN : VIEW_NOTHING;
 }
 
-static int once(const struct order *order)
+static int once(const struct cli_top_order *order)
 {
     const struct top_look never = {0};
     struct top_look before, now;
@@ -110,12 +110,12 @@ static int once(const struct order *order)
 int cmd_top(int argc, char **argv)
 {
     struct view_past past = {0};
-    struct order order = {.options = {.past = &past,
-                                      .command = "top",
-                                      .dir = param_string(PARAM_TRACE_DIR),
-                                      .stuck = 2 * NS_PER_S,
-                                      .quiet = true},
-                          .interval = NS_PER_S};
+    struct cli_top_order order = {.options = {.past = &past,
+                                              .command = "top",
+                                              .dir = param_string(PARAM_TRACE_DIR),
+                                              .stuck = 2 * NS_PER_S,
+                                              .quiet = true},
+                                  .interval = NS_PER_S};
     int code = parse(argc, argv, &order);
     if (code >= 0)
         return code;

@@ -52,7 +52,7 @@ static void put_title(struct top_frame *frame, const struct top_look *now)
     size_t dead = 0, count, comms = 0;
     for (size_t i = 0; i < now->set.count; i++)
         dead += !now->set.boxes[i]->alive;
-    struct view_member *members = view_members(&now->set, &count);
+    struct trace_member *members = view_members(&now->set, &count);
     for (size_t at = 0; at < count; at += view_group(members, count, at))
         comms++;
     free(members);

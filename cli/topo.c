@@ -9,14 +9,14 @@
 #include <stdarg.h>
 #include <string.h>
 
-struct wishes {
+struct topo_wishes {
     bool json;
     const char *picture;
 };
 
 static const struct option_row rows[] = {
-    {0, "json", NULL, "as JSON: nodes in order, each with the number of its parent", TO_FLAG(struct wishes, json)},
-    {0, "svg", "FILE", "as a picture (- for standard output)", TO_TEXT(struct wishes, picture)},
+    {0, "json", NULL, "as JSON: nodes in order, each with the number of its parent", TO_FLAG(struct topo_wishes, json)},
+    {0, "svg", "FILE", "as a picture (- for standard output)", TO_TEXT(struct topo_wishes, picture)},
 };
 
 static const struct options options_of_topo = {
@@ -107,7 +107,7 @@ static int show(bool json, const char *picture)
 
 int cmd_topo(int argc, char **argv)
 {
-    struct wishes wishes = {0};
+    struct topo_wishes wishes = {0};
     int code = options_parse(&options_of_topo, argc, argv, &wishes);
     if (code >= 0)
         return code;

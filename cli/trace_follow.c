@@ -17,7 +17,7 @@
 #define HISTORY  5 /* operations of each communicator that are printed at the start */
 
 /* How far one communicator's life in a box has been printed. */
-struct progress {
+struct trace_follow_progress {
     unsigned place;
     uint64_t generation, next;
 };
@@ -26,7 +26,7 @@ struct progress {
 struct watched {
     char *path;
     int fd;
-    struct progress *lives;
+    struct trace_follow_progress *lives;
     size_t count;
     uint64_t next_event;
     ino_t inode; /* a box of the same name may follow */
@@ -90,16 +90,17 @@ static uint64_t first_op(const struct follow *follow, const struct blackbox_comm
     return comm->ops[comm->op_count - HISTORY].position;
 }
 
-static struct progress *find_life(struct follow *follow, struct watched *watched, const struct blackbox_comm *comm)
+static struct trace_follow_progress *find_life(struct follow *follow, struct watched *watched,
+                                               const struct blackbox_comm *comm)
 {
     for (size_t i = 0; i < watched->count; i++)
         if (watched->lives[i].place == comm->place && watched->lives[i].generation == comm->generation)
             return &watched->lives[i];
-    struct progress *more = realloc(watched->lives, (watched->count + 1) * sizeof *more);
+    struct trace_follow_progress *more = realloc(watched->lives, (watched->count + 1) * sizeof *more);
     if (!more)
         return NULL;
     watched->lives = more;
-    more[watched->count] = (struct progress){comm->place, comm->generation, first_op(follow, comm)};
+    more[watched->count] = (struct trace_follow_progress){comm->place, comm->generation, first_op(follow, comm)};
     return &more[watched->count++];
 }
 
@@ -133,7 +134,7 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
 static void follow_comm(struct follow *follow, struct watched *watched, const struct blackbox *box,
                         const struct blackbox_comm *comm)
 {
-    struct progress *progress = find_life(follow, watched, comm);
+    struct trace_follow_progress *progress = find_life(follow, watched, comm);
     for (size_t i = 0; progress && i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
         if (op->position < progress->next)

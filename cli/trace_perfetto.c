@@ -16,25 +16,25 @@
 #define EVENT_TID  1
 #define FIRST_TID  2
 
-struct timeline {
+struct trace_perfetto_timeline {
     json_t *events;
     const struct blackbox *first; /* its clock is everybody's on the same boot */
     uint64_t origin;              /* CLOCK_REALTIME of time 0 */
 };
 
-static uint64_t real_time(const struct timeline *line, const struct blackbox *box, uint64_t time)
+static uint64_t real_time(const struct trace_perfetto_timeline *line, const struct blackbox *box, uint64_t time)
 {
     bool same = memcmp(line->first->header.boot_id, box->header.boot_id, sizeof box->header.boot_id) == 0;
     return time + (uint64_t)(same ? line->first : box)->realtime_offset;
 }
 
-static json_t *us(const struct timeline *line, const struct blackbox *box, uint64_t time)
+static json_t *us(const struct trace_perfetto_timeline *line, const struct blackbox *box, uint64_t time)
 {
     return json_real((double)(int64_t)(real_time(line, box, time) - line->origin) / 1e3);
 }
 
 /* Names a process (tid 0) or a track. */
-static void add_name(struct timeline *line, const char *what, const struct blackbox *box, unsigned tid,
+static void add_name(struct trace_perfetto_timeline *line, const char *what, const struct blackbox *box, unsigned tid,
                      const char *name)
 {
     json_t *text = json_string(name);
@@ -83,8 +83,8 @@ static int find_track(uint64_t *busy_until, uint64_t from, uint64_t to)
     return track;
 }
 
-static void add_op(struct timeline *line, const struct blackbox *box, const struct blackbox_comm *comm, size_t index,
-                   uint64_t *busy_until)
+static void add_op(struct trace_perfetto_timeline *line, const struct blackbox *box, const struct blackbox_comm *comm,
+                   size_t index, uint64_t *busy_until)
 {
     const struct blackbox_op *op = &comm->ops[index];
     uint64_t from = op->start > op->begin && !op->device ? op->start : op->begin, to = end_of(box, comm, index);
@@ -97,7 +97,7 @@ static void add_op(struct timeline *line, const struct blackbox *box, const stru
     json_array_append_new(line->events, slice);
 }
 
-static void add_comm(struct timeline *line, const struct blackbox *box, const struct blackbox_comm *comm)
+static void add_comm(struct trace_perfetto_timeline *line, const struct blackbox *box, const struct blackbox_comm *comm)
 {
     uint64_t busy_until[MAX_TRACKS] = {0};
     char name[128];
@@ -110,7 +110,8 @@ static void add_comm(struct timeline *line, const struct blackbox *box, const st
     }
 }
 
-static void add_event(struct timeline *line, const struct blackbox *box, const struct blackbox_event *event)
+static void add_event(struct trace_perfetto_timeline *line, const struct blackbox *box,
+                      const struct blackbox_event *event)
 {
     const struct blackbox_event_row *row = blackbox_event_row(event->kind);
     json_t *args = json_pack("{s:i, s:i, s:i}", "peer_pid", (int)event->peer_pid, "peer_rank", event->peer_rank, "lane",
@@ -124,7 +125,7 @@ static void add_event(struct timeline *line, const struct blackbox *box, const s
                                                   EVENT_TID, "ts", us(line, box, event->time), "args", args));
 }
 
-static void add_box(struct timeline *line, const struct blackbox *box)
+static void add_box(struct trace_perfetto_timeline *line, const struct blackbox *box)
 {
     char name[300];
     int rank = -1, nranks = 0;
@@ -146,7 +147,7 @@ static void add_box(struct timeline *line, const struct blackbox *box)
         add_event(line, box, &box->events[i]);
 }
 
-static uint64_t find_origin(const struct timeline *line, const struct view_set *set)
+static uint64_t find_origin(const struct trace_perfetto_timeline *line, const struct view_set *set)
 {
     uint64_t origin = UINT64_MAX;
     for (size_t i = 0; i < set->count; i++) {
@@ -158,7 +159,7 @@ static uint64_t find_origin(const struct timeline *line, const struct view_set *
 
 int view_perfetto(const struct view_options *options, const struct view_set *set)
 {
-    struct timeline line = {.events = json_array(), .first = set->count ? set->boxes[0] : NULL};
+    struct trace_perfetto_timeline line = {.events = json_array(), .first = set->count ? set->boxes[0] : NULL};
     line.origin = find_origin(&line, set);
     for (size_t i = 0; i < set->count; i++)
         add_box(&line, set->boxes[i]);

@@ -19,7 +19,7 @@
 struct export
 {
     const struct view_options *options;
-    struct view_member *members; /* ordered by communicator and rank */
+    struct trace_member *members; /* ordered by communicator and rank */
     size_t count;
     uint64_t world; /* id */
     int nranks;
@@ -72,7 +72,7 @@ static void find_world(struct export *export)
 }
 
 /* The global rank that has this communicator: -1 when its process has none. */
-static int owner(const struct export *export, const struct view_member *member)
+static int owner(const struct export *export, const struct trace_member *member)
 {
     const struct blackbox_comm *comm = member->comm;
     if (comm->id == export->world || comm->nranks == export->nranks)
@@ -151,7 +151,7 @@ struct numbers {
     uint64_t collective, p2p;
 };
 
-static json_t *entry(const struct view_member *member, const struct blackbox_op *op, json_int_t record, int group,
+static json_t *entry(const struct trace_member *member, const struct blackbox_op *op, json_int_t record, int group,
                      struct numbers *numbers)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -235,7 +235,7 @@ static uint64_t aligned_from(const struct export *export, const struct blackbox_
     return from;
 }
 
-static void add_comm(const struct export *export, const struct view_member *member, int group, json_t *config,
+static void add_comm(const struct export *export, const struct trace_member *member, int group, json_t *config,
                      json_t *status, json_t *entries)
 {
     const struct blackbox_comm *comm = member->comm;

@@ -287,29 +287,29 @@ void view_unload(struct view_set *set)
 
 static int by_comm_and_rank(const void *left, const void *right)
 {
-    const struct blackbox_comm *a = ((const struct view_member *)left)->comm,
-                               *b = ((const struct view_member *)right)->comm;
+    const struct blackbox_comm *a = ((const struct trace_member *)left)->comm,
+                               *b = ((const struct trace_member *)right)->comm;
     if (a->id != b->id)
         return a->id < b->id ? -1 : 1;
     return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : 0;
 }
 
-struct view_member *view_members(const struct view_set *set, size_t *count)
+struct trace_member *view_members(const struct view_set *set, size_t *count)
 {
     size_t total = 0;
     *count = 0;
     for (size_t i = 0; i < set->count; i++)
         total += set->boxes[i]->comm_count;
-    struct view_member *members = total ? calloc(total, sizeof *members) : NULL;
+    struct trace_member *members = total ? calloc(total, sizeof *members) : NULL;
     for (size_t i = 0; members && i < set->count; i++)
         for (size_t j = 0; j < set->boxes[i]->comm_count; j++)
-            members[(*count)++] = (struct view_member){set->boxes[i], &set->boxes[i]->comms[j]};
+            members[(*count)++] = (struct trace_member){set->boxes[i], &set->boxes[i]->comms[j]};
     if (members)
         qsort(members, *count, sizeof *members, by_comm_and_rank);
     return members;
 }
 
-size_t view_group(const struct view_member *members, size_t count, size_t at)
+size_t view_group(const struct trace_member *members, size_t count, size_t at)
 {
     size_t end = at;
     while (end < count && members[end].comm->id == members[at].comm->id)

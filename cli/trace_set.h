@@ -50,7 +50,7 @@ struct view_set {
 enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING, VIEW_HANGS, VIEW_SLOW };
 
 /* One rank of one communicator. */
-struct view_member {
+struct trace_member {
     const struct blackbox *box;
     const struct blackbox_comm *comm;
 };
@@ -88,8 +88,8 @@ void view_free_past(struct view_past *past);
 /* Why the process or communicator that the options ask for is not there: on stderr. (trace_absent.c) */
 void view_say_absent(const struct view_options *options);
 /* Ordered by communicator id, then rank. Freed by the caller; NULL when there is none or no memory (*count 0). */
-struct view_member *view_members(const struct view_set *set, size_t *count);
+struct trace_member *view_members(const struct view_set *set, size_t *count);
 /* Of the members ordered so, those of one communicator from `at` on. */
-size_t view_group(const struct view_member *members, size_t count, size_t at);
+size_t view_group(const struct trace_member *members, size_t count, size_t at);
 
 #endif

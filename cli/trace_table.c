@@ -192,7 +192,7 @@ void view_table(FILE *out, const struct view_options *options, const struct view
 /* ---- In short ---- */
 
 /* What stands in one line of the summary: the ranks of a communicator that are here. */
-static void print_group(FILE *out, const struct view_member *members, size_t count)
+static void print_group(FILE *out, const struct trace_member *members, size_t count)
 {
     const struct blackbox_comm *comm = members->comm;
     size_t living = 0, running = 0, failed = 0;
@@ -216,7 +216,7 @@ bool view_summary(FILE *out, const struct view_options *options, const struct vi
 {
     size_t count;
     struct findings findings = view_findings(options, set);
-    struct view_member *members = view_members(set, &count);
+    struct trace_member *members = view_members(set, &count);
     bool wrong = findings.count > 0;
     print_verdicts(out, &findings);
     for (size_t at = 0, ranks; at < count; at += ranks) {

@@ -116,7 +116,7 @@ static void each_case(const struct tune_options *options, case_fn visit, void *c
             }
 }
 
-struct job {
+struct tune_job {
     struct tune_progress progress;
     struct rules rules;
     bool out_of_room;
@@ -124,12 +124,12 @@ struct job {
 
 static void count_case(const struct tune_options *options, struct tune_case *c, void *context)
 {
-    ((struct job *)context)->progress.all += c->count;
+    ((struct tune_job *)context)->progress.all += c->count;
 }
 
 static void do_case(const struct tune_options *options, struct tune_case *c, void *context)
 {
-    struct job *job = context;
+    struct tune_job *job = context;
     int64_t sizes[TUNE_SIZES];
     int count = tune_sizes(options, sizes);
     measure(options, c, &job->progress);
@@ -224,7 +224,7 @@ int cmd_tune(int argc, char **argv)
         return tune_gpu(&options);
     if (!tune_listen(&options))
         return EXIT_FAILED;
-    struct job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};
+    struct tune_job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};
     if (!job.rules.list)
         return failure("tune", "out of memory");
     each_case(&options, count_case, &job);

@@ -28,7 +28,7 @@ enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
 static const char *const block_counts[BLOCK_ROWS] = {"TUTTI_BLOCKS=8", "TUTTI_BLOCKS=16", "TUTTI_BLOCKS=32",
                                                      "TUTTI_BLOCKS=48", "TUTTI_BLOCKS=64"};
 
-struct job {
+struct tune_gpu_job {
     const struct tune_options *options;
     struct tune_progress progress;
     struct tune_point points[MOST_POINTS]; /* of the duel at hand */
@@ -96,7 +96,7 @@ static const char *joint(const char *name, const char *other)
 }
 
 /* The sizes at which the ways differ. False: there are none. */
-static bool series_of(const struct job *job, const struct plan_duel *duel, const char *collective, int ranks,
+static bool series_of(const struct tune_gpu_job *job, const struct plan_duel *duel, const char *collective, int ranks,
                       bool together, struct series *out)
 {
     const struct plan_facts facts = schedule_facts(together ? "process" : "processes", ranks);
@@ -115,10 +115,10 @@ static bool series_of(const struct job *job, const struct plan_duel *duel, const
     return out->count > 0;
 }
 
-typedef void (*series_fn)(struct job *job, const struct plan_duel *duel, const struct series *series);
+typedef void (*series_fn)(struct tune_gpu_job *job, const struct plan_duel *duel, const struct series *series);
 
 /* A quick look leaves out what one process does alike, and the second collective. */
-static void each_series(struct job *job, const struct plan_duel *duel, series_fn visit)
+static void each_series(struct tune_gpu_job *job, const struct plan_duel *duel, series_fn visit)
 {
     struct series series;
     bool quick = job->options->quick;
@@ -135,7 +135,7 @@ static void each_series(struct job *job, const struct plan_duel *duel, series_fn
 
 /* ---- measuring ---- */
 
-static bool sweep(struct job *job, const struct series *series, const char *setting, const char *with,
+static bool sweep(struct tune_gpu_job *job, const struct series *series, const char *setting, const char *with,
                   double us[TUNE_SIZES])
 {
     char text[SETTING], other[SETTING];
@@ -159,7 +159,7 @@ static bool sweep(struct job *job, const struct series *series, const char *sett
     return tune_least(&run, job->settings, count, quick ? 1 : 2, us);
 }
 
-static void tell(struct job *job, const char *parameter, const struct series *series, const char *way)
+static void tell(struct tune_gpu_job *job, const char *parameter, const struct series *series, const char *way)
 {
     char what[200];
     snprintf(what, sizeof what, "%s, %s, %d GPUs, %s: %s", parameter, series->collective, series->ranks,
@@ -167,12 +167,12 @@ static void tell(struct job *job, const char *parameter, const struct series *se
     tune_tell(&job->progress, what);
 }
 
-static void count_series(struct job *job, const struct plan_duel *duel, const struct series *series)
+static void count_series(struct tune_gpu_job *job, const struct plan_duel *duel, const struct series *series)
 {
     job->progress.all += 2;
 }
 
-static void measure(struct job *job, const struct plan_duel *duel, const struct series *series)
+static void measure(struct tune_gpu_job *job, const struct plan_duel *duel, const struct series *series)
 {
     double us[2][TUNE_SIZES];
     char setting[SETTING], size[24];
@@ -210,7 +210,7 @@ static int64_t begins_now(const struct plan_duel *duel)
     return known && value == never ? TUNE_NEVER : value;
 }
 
-static int64_t most_measured(const struct job *job)
+static int64_t most_measured(const struct tune_gpu_job *job)
 {
     int64_t most = 0;
     for (int i = 0; i < job->count; i++)
@@ -219,7 +219,8 @@ static int64_t most_measured(const struct job *job)
 }
 
 /* The parameter's value by which the second way begins there. */
-static void value_text(const struct job *job, const struct plan_duel *duel, int64_t from, char *out, size_t room)
+static void value_text(const struct tune_gpu_job *job, const struct plan_duel *duel, int64_t from, char *out,
+                       size_t room)
 {
     if (from == TUNE_NEVER && duel->never)
         snprintf(out, room, "%s", duel->never);
@@ -229,7 +230,7 @@ static void value_text(const struct job *job, const struct plan_duel *duel, int6
         text_size(duel->largest ? from / FACTOR : from, out, room);
 }
 
-static void settle(struct job *job, const struct plan_duel *duel)
+static void settle(struct tune_gpu_job *job, const struct plan_duel *duel)
 {
     char value[24];
     const char *name = param_row(duel->id)->name;
@@ -245,7 +246,8 @@ static void settle(struct job *job, const struct plan_duel *duel)
     job->settled++;
 }
 
-static void each_duel(struct job *job, series_fn visit, void (*after)(struct job *job, const struct plan_duel *duel))
+static void each_duel(struct tune_gpu_job *job, series_fn visit,
+                      void (*after)(struct tune_gpu_job *job, const struct plan_duel *duel))
 {
     for (int i = 0; i < PLAN_DUELS; i++) {
         const struct plan_duel duel = plan_duel(i);
@@ -263,7 +265,7 @@ static void each_duel(struct job *job, series_fn visit, void (*after)(struct job
 /* ---- blocks ---- */
 
 /* Large allreduces. False: there are none to be measured. */
-static bool block_series(const struct job *job, struct series *out)
+static bool block_series(const struct tune_gpu_job *job, struct series *out)
 {
     const struct tune_options *options = job->options;
     int64_t most = options->most < G ? options->most : G;
@@ -277,7 +279,7 @@ static bool block_series(const struct job *job, struct series *out)
 }
 
 /* Fewer blocks leave more of the GPU to others: an advice, no setting. */
-static void advise_blocks(struct job *job)
+static void advise_blocks(struct tune_gpu_job *job)
 {
     double us[BLOCK_ROWS][TUNE_SIZES], least = 0;
     struct series series;
@@ -304,7 +306,7 @@ static void advise_blocks(struct job *job)
 
 /* ---- output ---- */
 
-static void write_settings(const struct job *job, FILE *file)
+static void write_settings(const struct tune_gpu_job *job, FILE *file)
 {
     for (int i = 0; i < job->settled; i++)
         fprintf(file, "export %s\n", job->texts[i]);
@@ -314,7 +316,7 @@ static void write_settings(const struct job *job, FILE *file)
         fprintf(file, "# export %s\n", job->blocks);
 }
 
-static int save(const struct job *job, const char *path)
+static int save(const struct tune_gpu_job *job, const char *path)
 {
     char host[64] = "", when[32] = "";
     time_t now = time(NULL);
@@ -368,7 +370,7 @@ int tune_gpu(struct tune_options *options)
         return code;
     if (!tune_listen(options))
         return EXIT_FAILED;
-    struct job *job = calloc(1, sizeof *job);
+    struct tune_gpu_job *job = calloc(1, sizeof *job);
     if (!job)
         return failure("tune", "out of memory");
     job->options = options;

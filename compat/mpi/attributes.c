@@ -25,7 +25,7 @@ enum {
     APPNUM = 0x6440000d,
     LASTCODE = 0x6440000b
 };
-static struct key {
+static struct attributes_key {
     bool used;
     void *copy, *drop, *extra;
     enum abi abi;
@@ -46,7 +46,7 @@ int shim_Comm_create_keyval(void *copy, void *drop, int *keyval, void *extra, en
     while (i < KEYS && keys[i].used)
         i++;
     if (i < KEYS)
-        keys[i] = (struct key){true, copy, drop, extra, abi};
+        keys[i] = (struct attributes_key){true, copy, drop, extra, abi};
     pthread_mutex_unlock(&lock);
     if (i == KEYS)
         return shim_fail(NULL, ERR_OTHER, "MPI_Comm_create_keyval: there are %d keys already", KEYS);
@@ -61,7 +61,7 @@ int shim_Comm_free_keyval(int *keyval)
     return 0;
 }
 
-static struct key *key_of(int keyval)
+static struct attributes_key *key_of(int keyval)
 {
     int i = keyval - FIRST_KEY;
     return i >= 0 && i < KEYS && keys[i].used ? &keys[i] : NULL;
@@ -69,7 +69,7 @@ static struct key *key_of(int keyval)
 
 static int call_drop(struct comm *c, int keyval, void *value)
 {
-    struct key *k = key_of(keyval);
+    struct attributes_key *k = key_of(keyval);
     if (!k || !k->drop)
         return 0;
     return k->abi == ABI_MPICH ? ((drop_short_t)k->drop)(c->handle, keyval, value, k->extra)
@@ -141,7 +141,7 @@ int shim_Comm_delete_attr(int comm, int keyval)
 int attributes_copy(struct comm *from, struct comm *to)
 {
     for (struct attribute *a = from->attributes; a; a = a->next) {
-        struct key *k = key_of(a->keyval);
+        struct attributes_key *k = key_of(a->keyval);
         void *value = NULL;
         int flag = 0, result = 0;
         if (k && k->copy)
@@ -169,16 +169,16 @@ int attributes_drop(struct comm *c)
 
 /* ---- Groups ---- */
 
-struct group *group_of(int handle)
+struct mpi_group *group_of(int handle)
 {
-    static struct group empty;
-    struct group *g = handle == GROUP_EMPTY ? &empty : object_get(KIND_GROUP, handle);
+    static struct mpi_group empty;
+    struct mpi_group *g = handle == GROUP_EMPTY ? &empty : object_get(KIND_GROUP, handle);
     if (!g)
         shim_fail(NULL, ERR_GROUP, "there is no group of handle 0x%x", (unsigned)handle);
     return g;
 }
 
-static int keep(struct group *g, int *handle)
+static int keep(struct mpi_group *g, int *handle)
 {
     *handle = g ? object_new(KIND_GROUP, g) : 0;
     if (*handle)
@@ -187,9 +187,9 @@ static int keep(struct group *g, int *handle)
     return shim_fail(NULL, ERR_NO_MEM, "no memory for a group");
 }
 
-static struct group *room(int size)
+static struct mpi_group *room(int size)
 {
-    struct group *g = calloc(1, sizeof(*g) + size * sizeof(int));
+    struct mpi_group *g = calloc(1, sizeof(*g) + size * sizeof(int));
     if (g)
         g->size = size;
     return g;
@@ -200,7 +200,7 @@ int shim_Comm_group(int comm, int *handle)
     struct comm *c = comm_of(comm);
     if (!c)
         return ERR_COMM;
-    struct group *g = room(c->size);
+    struct mpi_group *g = room(c->size);
     if (g)
         memcpy(g->ranks, c->world, c->size * sizeof(int));
     return keep(g, handle);
@@ -208,14 +208,14 @@ int shim_Comm_group(int comm, int *handle)
 
 int shim_Group_size(int group, int *size)
 {
-    struct group *g = group_of(group);
+    struct mpi_group *g = group_of(group);
     if (!g)
         return ERR_GROUP;
     *size = g->size;
     return 0;
 }
 
-static int place_in(const struct group *g, int rank)
+static int place_in(const struct mpi_group *g, int rank)
 {
     for (int i = 0; i < g->size; i++)
         if (g->ranks[i] == rank)
@@ -225,14 +225,14 @@ static int place_in(const struct group *g, int rank)
 
 int shim_Group_rank(int group, int *rank)
 {
-    struct group *g = group_of(group);
+    struct mpi_group *g = group_of(group);
     if (!g)
         return ERR_GROUP;
     *rank = place_in(g, world.comm->rank);
     return 0;
 }
 
-static int check_ranks(const struct group *g, int count, const int *ranks, const char *call)
+static int check_ranks(const struct mpi_group *g, int count, const int *ranks, const char *call)
 {
     for (int i = 0; i < count; i++)
         if (ranks[i] < 0 || ranks[i] >= g->size)
@@ -242,11 +242,11 @@ static int check_ranks(const struct group *g, int count, const int *ranks, const
 
 int shim_Group_incl(int group, int count, const int *ranks, int *handle)
 {
-    struct group *g = group_of(group);
+    struct mpi_group *g = group_of(group);
     int wrong = g ? check_ranks(g, count, ranks, "MPI_Group_incl") : ERR_GROUP;
     if (wrong)
         return wrong;
-    struct group *made = room(count);
+    struct mpi_group *made = room(count);
     for (int i = 0; made && i < count; i++)
         made->ranks[i] = g->ranks[ranks[i]];
     return keep(made, handle);
@@ -254,11 +254,11 @@ int shim_Group_incl(int group, int count, const int *ranks, int *handle)
 
 int shim_Group_excl(int group, int count, const int *ranks, int *handle)
 {
-    struct group *g = group_of(group);
+    struct mpi_group *g = group_of(group);
     int wrong = g ? check_ranks(g, count, ranks, "MPI_Group_excl") : ERR_GROUP;
     if (wrong)
         return wrong;
-    struct group *made = room(g->size);
+    struct mpi_group *made = room(g->size);
     int left = 0;
     for (int i = 0; made && i < g->size; i++) {
         int at = 0;
@@ -274,7 +274,7 @@ int shim_Group_excl(int group, int count, const int *ranks, int *handle)
 
 int shim_Group_translate_ranks(int one, int count, const int *ranks, int other, int *out)
 {
-    struct group *a = group_of(one), *b = a ? group_of(other) : NULL;
+    struct mpi_group *a = group_of(one), *b = a ? group_of(other) : NULL;
     if (!b)
         return ERR_GROUP;
     for (int i = 0; i < count; i++) {
@@ -288,7 +288,7 @@ int shim_Group_translate_ranks(int one, int count, const int *ranks, int other, 
 
 int shim_Group_compare(int one, int other, int *result)
 {
-    struct group *a = group_of(one), *b = a ? group_of(other) : NULL;
+    struct mpi_group *a = group_of(one), *b = a ? group_of(other) : NULL;
     if (!b)
         return ERR_GROUP;
     enum { IDENT, SIMILAR = 2, UNEQUAL };

@@ -143,7 +143,7 @@ int shim_Comm_split_type(int comm, int kind, int key, int info, int *handle)
 int shim_Comm_create(int comm, int group, int *handle)
 {
     struct comm *c = comm_of(comm);
-    struct group *g = c ? group_of(group) : NULL;
+    struct mpi_group *g = c ? group_of(group) : NULL;
     if (!g)
         return c ? ERR_GROUP : ERR_COMM;
     int color = TUTTI_SPLIT_NOCOLOR, key = 0;

@@ -33,10 +33,10 @@ int attributes_copy(struct comm *from, struct comm *to);
 int attributes_drop(struct comm *c);
 int mpi_copy_attribute(int handle, int keyval, void *extra, void *in, void *out, int *flag);
 
-struct group {
+struct mpi_group {
     int size;
     int ranks[]; /* of COMM_WORLD */
 };
-struct group *group_of(int handle);
+struct mpi_group *group_of(int handle);
 
 #endif

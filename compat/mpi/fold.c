@@ -29,14 +29,14 @@ static const char *const names[NUMBERS] = {"",         "MPI_MAX",    "MPI_MIN", 
                                            "MPI_LAND", "MPI_BAND",   "MPI_LOR",   "MPI_BOR", "MPI_LXOR",
                                            "MPI_BXOR", "MPI_MINLOC", "MPI_MAXLOC"};
 
-bool op_of(int handle, struct op *op)
+bool op_of(int handle, struct mpi_op *op)
 {
-    struct op *made = object_get(KIND_OP, handle);
+    struct mpi_op *made = object_get(KIND_OP, handle);
     int number = handle - FIRST_OP;
     if (made)
         *op = *made;
     else if (number > 0 && number < NUMBERS)
-        *op = (struct op){.commutes = 1, .number = number};
+        *op = (struct mpi_op){.commutes = 1, .number = number};
     else
         shim_fail(NULL, ERR_OP, "there is no operator of handle 0x%x", (unsigned)handle);
     return made || (number > 0 && number < NUMBERS);
@@ -44,11 +44,11 @@ bool op_of(int handle, struct op *op)
 
 int shim_Op_create(void *function, int commutes, int *handle, enum abi abi)
 {
-    struct op *op = calloc(1, sizeof(*op));
+    struct mpi_op *op = calloc(1, sizeof(*op));
     *handle = op ? object_new(KIND_OP, op) : 0;
     if (!*handle)
         return shim_fail(NULL, ERR_NO_MEM, "MPI_Op_create: no memory");
-    *op = (struct op){function, commutes, abi, 0};
+    *op = (struct mpi_op){function, commutes, abi, 0};
     return 0;
 }
 
@@ -62,14 +62,14 @@ int shim_Op_free(int *handle)
 
 int shim_Op_commutative(int handle, int *flag)
 {
-    struct op op;
+    struct mpi_op op;
     if (!op_of(handle, &op))
         return ERR_OP;
     *flag = op.commutes;
     return 0;
 }
 
-bool op_of_tutti(const struct op *op, const struct type *type, tutti_op_t *number, tutti_type_t *element)
+bool op_of_tutti(const struct mpi_op *op, const struct type *type, tutti_op_t *number, tutti_type_t *element)
 {
     static const tutti_op_t ops[] = {[NUMBER_MAX] = TUTTI_MAX, TUTTI_MIN, TUTTI_SUM, TUTTI_PROD};
     static const int types[] = {
@@ -189,7 +189,7 @@ static bool (*const folds[])(int, const void *, void *, size_t) = {
     [BASIC_2INT] = fold_2int,
 };
 
-int fold(const struct op *op, int type_handle, const struct type *type, const void *in, void *inout, size_t count)
+int fold(const struct mpi_op *op, int type_handle, const struct type *type, const void *in, void *inout, size_t count)
 {
     if (op->function) {
         int length = (int)count;
@@ -208,7 +208,7 @@ int fold(const struct op *op, int type_handle, const struct type *type, const vo
 
 int shim_Reduce_local(const void *in, void *inout, int count, int type_handle, int op_handle)
 {
-    struct op op;
+    struct mpi_op op;
     struct type type;
     if (!op_of(op_handle, &op))
         return ERR_OP;

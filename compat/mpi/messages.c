@@ -24,8 +24,8 @@ enum { HEADER_BYTES = sizeof(struct header), SHORT_BYTES = 64 << 10 };
 enum { WORD_SHORT, WORD_ASK, WORD_COME, WORD_HERE, WORD_END };
 enum { SENDER, RECEIVER };
 
-struct arrival { /* a message that nobody waits for yet */
-    struct arrival *next;
+struct message_arrival { /* a message that nobody waits for yet */
+    struct message_arrival *next;
     struct header header;
     int source; /* of COMM_WORLD */
     char *contents;
@@ -34,7 +34,7 @@ struct arrival { /* a message that nobody waits for yet */
     struct request *sender; /* of this process, who waits until somebody wants it */
 };
 
-static struct channel {
+static struct messages_channel {
     tutti_comm_t out, in;
     tutti_stream_t in_stream, end_stream;
     pthread_mutex_t issuing;
@@ -47,7 +47,7 @@ static struct channel {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists, and of requests' states */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct request *posted, *asking, *expected; /* receives; sends that asked; receives that are told to come */
-static struct arrival *arrivals;
+static struct message_arrival *arrivals;
 static uint64_t numbers;
 
 static void append(struct request **list, struct request *r)
@@ -86,7 +86,7 @@ static bool fits(int context, int from, int tag, const struct header *h, int sou
 
 static tutti_result_t put(int to, struct header *h, const void *contents, tutti_stream_t stream)
 {
-    struct channel *ch = &channels[to];
+    struct messages_channel *ch = &channels[to];
     pthread_mutex_lock(&ch->issuing);
     tutti_result_t result = tutti_send(h, HEADER_BYTES, TUTTI_UINT8, RECEIVER, ch->out, stream);
     if (!result && contents && h->bytes)
@@ -147,9 +147,9 @@ static struct request *waiting_for(const struct header *h, int source)
     return NULL;
 }
 
-static struct arrival *note(const struct header *h, int source)
+static struct message_arrival *note(const struct header *h, int source)
 {
-    struct arrival *a = calloc(1, sizeof(*a)), **end = &arrivals;
+    struct message_arrival *a = calloc(1, sizeof(*a)), **end = &arrivals;
     if (!a)
         return NULL;
     a->header = *h;
@@ -162,7 +162,7 @@ static struct arrival *note(const struct header *h, int source)
 }
 
 /* Contents of a message, behind its header, into `place`; without room for all, what there is room for. */
-static tutti_result_t fetch(struct channel *ch, const struct header *h, void *place, size_t room)
+static tutti_result_t fetch(struct messages_channel *ch, const struct header *h, void *place, size_t room)
 {
     if (h->kind == WORD_SHORT && h->bytes <= INLINE_BYTES) {
         memcpy(place, h->contents, h->bytes < room ? h->bytes : room);
@@ -183,11 +183,11 @@ static tutti_result_t fetch(struct channel *ch, const struct header *h, void *pl
     return result;
 }
 
-static tutti_result_t take_short(struct channel *ch, const struct header *h, int source)
+static tutti_result_t take_short(struct messages_channel *ch, const struct header *h, int source)
 {
     pthread_mutex_lock(&lock);
     struct request *r = waiting_for(h, source);
-    struct arrival *a = r ? NULL : note(h, source);
+    struct message_arrival *a = r ? NULL : note(h, source);
     if (r)
         describe(r, h, source);
     pthread_mutex_unlock(&lock);
@@ -241,7 +241,7 @@ static tutti_result_t let_go(const struct header *h, int source)
     return result;
 }
 
-static tutti_result_t take_long(struct channel *ch, const struct header *h, int source)
+static tutti_result_t take_long(struct messages_channel *ch, const struct header *h, int source)
 {
     pthread_mutex_lock(&lock);
     struct request *r = numbered(&expected, source, h->number);
@@ -273,7 +273,7 @@ static void fail_list(struct request **list, int source)
 }
 
 /* The peer is lost: what waits for it fails. */
-static void give_up(struct channel *ch, int source)
+static void give_up(struct messages_channel *ch, int source)
 {
     pthread_mutex_lock(&lock);
     ch->failed = true;
@@ -291,7 +291,7 @@ static void give_up(struct channel *ch, int source)
 static void *receive(void *argument)
 {
     int source = (int)(intptr_t)argument;
-    struct channel *ch = &channels[source];
+    struct messages_channel *ch = &channels[source];
     struct header *h = &ch->header;
     for (;;) {
         tutti_result_t result = tutti_recv(h, HEADER_BYTES, TUTTI_UINT8, SENDER, ch->in, ch->in_stream);
@@ -340,7 +340,7 @@ int messages_start(void)
         return shim_fail(NULL, ERR_NO_MEM, "MPI_Init: no memory for channels");
     int result = shim_result(world.comm, "MPI_Init", connect_all());
     for (int peer = 0; !result && peer < n; peer++) {
-        struct channel *ch = &channels[peer];
+        struct messages_channel *ch = &channels[peer];
         pthread_mutex_init(&ch->issuing, NULL);
         if (peer == world.comm->rank)
             continue;
@@ -362,7 +362,7 @@ void messages_end(void)
             put(peer, &channels[peer].end, NULL, channels[peer].end_stream);
         }
     for (int peer = 0; peer < world.comm->size; peer++) {
-        struct channel *ch = &channels[peer];
+        struct messages_channel *ch = &channels[peer];
         if (!ch->runs)
             continue;
         pthread_mutex_lock(&lock);
@@ -385,7 +385,7 @@ static int send_to_self(const void *buffer, struct request *s, bool synchronous)
 {
     pthread_mutex_lock(&lock);
     struct request *r = waiting_for(&s->header, s->peer);
-    struct arrival *a = NULL;
+    struct message_arrival *a = NULL;
     if (r) {
         describe(r, &s->header, s->peer);
         memcpy(r->buffer, buffer, r->status.bytes);
@@ -441,7 +441,7 @@ int message_send(const void *buffer, size_t bytes, int to, int tag, struct comm 
 }
 
 /* Under the lock, taken out of the list: what has arrived goes to r. */
-static void hand_over(struct arrival *a, struct request *r)
+static void hand_over(struct message_arrival *a, struct request *r)
 {
     if (a->header.kind == WORD_ASK) {
         call_in(r, &a->header, a->source);
@@ -477,9 +477,9 @@ const char *message_why(int peer)
     return peer >= 0 && peer < world.comm->size ? channels[peer].why : "";
 }
 
-static struct arrival **look(int context, int from, int tag)
+static struct message_arrival **look(int context, int from, int tag)
 {
-    struct arrival **a = &arrivals;
+    struct message_arrival **a = &arrivals;
     while (*a && !fits(context, from, tag, &(*a)->header, (*a)->source))
         a = &(*a)->next;
     return a;
@@ -502,7 +502,7 @@ int message_receive(void *buffer, size_t bytes, int from, int tag, struct comm *
     }
     r->peer = from == ANY_SOURCE ? ANY_SOURCE : c->world[from];
     pthread_mutex_lock(&lock);
-    struct arrival **at = look(c->context, r->peer, tag), *a = *at;
+    struct message_arrival **at = look(c->context, r->peer, tag), *a = *at;
     int gone = a ? -1 : lost(c, r->peer);
     if (a) {
         *at = a->next;
@@ -517,15 +517,16 @@ int message_receive(void *buffer, size_t bytes, int from, int tag, struct comm *
     return shim_fail(c, ERR_OTHER, "%s", channels[gone].why);
 }
 
-int arrival_find(int from, int tag, struct comm *c, bool wait, bool take, struct arrival **found, struct status *s)
+int arrival_find(int from, int tag, struct comm *c, bool wait, bool take, struct message_arrival **found,
+                 struct status *s)
 {
     int source = from == ANY_SOURCE ? ANY_SOURCE : c->world[from];
     pthread_mutex_lock(&lock);
-    struct arrival **at;
+    struct message_arrival **at;
     int gone = -1;
     while (!*(at = look(c->context, source, tag)) && wait && (gone = lost(c, source)) < 0)
         pthread_cond_wait(&changed, &lock);
-    struct arrival *a = *at;
+    struct message_arrival *a = *at;
     if (a) {
         *s = (struct status){here(c, a->source), a->header.tag, 0, 0, (int64_t)a->header.bytes};
         if (take)
@@ -536,7 +537,7 @@ int arrival_find(int from, int tag, struct comm *c, bool wait, bool take, struct
     return a || !wait ? 0 : shim_fail(c, ERR_OTHER, "%s", channels[gone].why);
 }
 
-void arrival_receive(struct arrival *a, struct request *r, void *buffer, size_t bytes)
+void arrival_receive(struct message_arrival *a, struct request *r, void *buffer, size_t bytes)
 {
     r->buffer = buffer;
     r->bytes = bytes;

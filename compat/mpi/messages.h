@@ -15,8 +15,9 @@ tutti_result_t message_ended(struct request *r, bool wait, bool *done);
 bool message_cancel(struct request *r);
 void buffered_reap(bool wait);
 const char *message_why(int peer); /* what was found when the peer was lost */
-struct arrival;
-int arrival_find(int from, int tag, struct comm *c, bool wait, bool take, struct arrival **found, struct status *s);
-void arrival_receive(struct arrival *a, struct request *r, void *buffer, size_t bytes);
+struct message_arrival;
+int arrival_find(int from, int tag, struct comm *c, bool wait, bool take, struct message_arrival **found,
+                 struct status *s);
+void arrival_receive(struct message_arrival *a, struct request *r, void *buffer, size_t bytes);
 
 #endif

@@ -171,8 +171,8 @@ int shim_Ibsend(const void *buffer, int count, int type, int to, int tag, int co
     return buffered(buffer, count, type, to, tag, comm, request);
 }
 
-static struct kept {
-    struct kept *next;
+static struct points_kept {
+    struct points_kept *next;
     int request;
 } * kept;
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -182,8 +182,8 @@ void buffered_reap(bool wait)
 {
     struct status s;
     pthread_mutex_lock(&kept_lock);
-    for (struct kept **at = &kept; *at;) {
-        struct kept *k = *at;
+    for (struct points_kept **at = &kept; *at;) {
+        struct points_kept *k = *at;
         int done = 1;
         if (wait)
             shim_Wait(&k->request, &s);
@@ -202,7 +202,7 @@ void buffered_reap(bool wait)
 /* It ends at once. */
 int shim_Bsend(const void *buffer, int count, int type, int to, int tag, int comm)
 {
-    struct kept *k = malloc(sizeof(*k));
+    struct points_kept *k = malloc(sizeof(*k));
     if (!k)
         return shim_fail(NULL, ERR_BUFFER, "MPI_Bsend: no memory");
     buffered_reap(false);
@@ -240,7 +240,7 @@ int shim_Buffer_detach(void *buffer, int *size)
 
 /* ---- Probes ---- */
 
-static int probe(int from, int tag, int comm, bool wait, bool take, struct arrival **found, struct status *s)
+static int probe(int from, int tag, int comm, bool wait, bool take, struct message_arrival **found, struct status *s)
 {
     struct comm *c = comm_of(comm);
     size_t bytes = 0;
@@ -257,13 +257,13 @@ static int probe(int from, int tag, int comm, bool wait, bool take, struct arriv
 
 int shim_Probe(int from, int tag, int comm, struct status *s)
 {
-    struct arrival *found;
+    struct message_arrival *found;
     return probe(from, tag, comm, true, false, &found, s);
 }
 
 int shim_Iprobe(int from, int tag, int comm, int *flag, struct status *s)
 {
-    struct arrival *found;
+    struct message_arrival *found;
     int result = probe(from, tag, comm, false, false, &found, s);
     *flag = found || from == PROC_NULL;
     return result;
@@ -271,11 +271,11 @@ int shim_Iprobe(int from, int tag, int comm, int *flag, struct status *s)
 
 /* A message that was taken out of the list, and the communicator that it came on. */
 struct taken {
-    struct arrival *arrival;
+    struct message_arrival *arrival;
     struct comm *comm;
 };
 
-static int keep(struct arrival *found, int from, int comm, int *message)
+static int keep(struct message_arrival *found, int from, int comm, int *message)
 {
     *message = from == PROC_NULL ? MESSAGE_NO_PROC : MESSAGE_NULL;
     if (!found)
@@ -289,14 +289,14 @@ static int keep(struct arrival *found, int from, int comm, int *message)
 
 int shim_Mprobe(int from, int tag, int comm, int *message, struct status *s)
 {
-    struct arrival *found;
+    struct message_arrival *found;
     int result = probe(from, tag, comm, true, true, &found, s);
     return result ? result : keep(found, from, comm, message);
 }
 
 int shim_Improbe(int from, int tag, int comm, int *flag, int *message, struct status *s)
 {
-    struct arrival *found;
+    struct message_arrival *found;
     int result = probe(from, tag, comm, false, true, &found, s);
     *flag = found || from == PROC_NULL;
     return result ? result : keep(found, from, comm, message);

@@ -32,7 +32,7 @@ struct request {
     const void *in;
     void *out;
     size_t count;
-    struct op op;
+    struct mpi_op op;
     int type_handle, first, last;
     struct type type;
 };

@@ -12,7 +12,7 @@
 
 #define HEAD_MARK 0x7475746e /* tells the layout of a head, too */
 
-struct request {
+struct net_request {
     struct connection *connection;
     void *data;
     size_t size; /* when it is over: of what went, or came */
@@ -30,9 +30,9 @@ struct connection {
     tutti_stream_t stream;
     int rank;
     enum net_result failed;
-    struct request request[NET_REQUESTS]; /* by position */
-    uint64_t posted, issued, over;        /* positions: those below are */
-    bool running;                         /* an operation is */
+    struct net_request request[NET_REQUESTS]; /* by position */
+    uint64_t posted, issued, over;            /* positions: those below are */
+    bool running;                             /* an operation is */
     struct head head;
     uint32_t told, taken; /* of the receiver's head: payloads that it tells of, and those that have been asked for */
 };
@@ -71,7 +71,7 @@ void connection_close(struct connection *connection)
 
 /* ---- Operations ---- */
 
-static struct request *at(struct connection *connection, uint64_t position)
+static struct net_request *at(struct connection *connection, uint64_t position)
 {
     return &connection->request[position % NET_REQUESTS];
 }
@@ -117,7 +117,7 @@ static void ask_for_head(struct connection *connection)
 }
 
 /* The next payload's length. False: the buffer is too small for it. */
-static bool take_size(struct connection *connection, struct request *request)
+static bool take_size(struct connection *connection, struct net_request *request)
 {
     uint64_t size = connection->head.size[connection->taken++];
     if (size > request->size) {
@@ -196,7 +196,8 @@ static void progress(struct connection *connection)
 
 /* ---- Requests ---- */
 
-enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size, struct request **out)
+enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size,
+                                struct net_request **out)
 {
     *out = NULL;
     if (connection->rank != rank || size > NET_MOST_BYTES) {
@@ -205,9 +206,9 @@ enum net_result connection_post(struct connection *connection, int rank, void *d
         return NET_INTERNAL_ERROR;
     }
     pthread_mutex_lock(&connection->lock);
-    struct request *request = at(connection, connection->posted);
+    struct net_request *request = at(connection, connection->posted);
     if (connection->failed == NET_SUCCESS && !request->used) {
-        *request = (struct request){connection, data, size, true};
+        *request = (struct net_request){connection, data, size, true};
         connection->posted++;
         *out = request;
         progress(connection);
@@ -217,7 +218,7 @@ enum net_result connection_post(struct connection *connection, int rank, void *d
     return result;
 }
 
-static bool is_over(const struct connection *connection, const struct request *request)
+static bool is_over(const struct connection *connection, const struct net_request *request)
 {
     uint64_t slot = (uint64_t)(request - connection->request);
     for (uint64_t i = connection->over; i < connection->posted; i++)
@@ -226,7 +227,7 @@ static bool is_over(const struct connection *connection, const struct request *r
     return true;
 }
 
-enum net_result connection_test(struct request *request, int *done, int *size)
+enum net_result connection_test(struct net_request *request, int *done, int *size)
 {
     struct connection *connection = request->connection;
     enum net_result result = NET_SUCCESS;

@@ -17,17 +17,17 @@
 /* Connects `pairs` connections each way, and lets messages go over all of them at once. */
 static void exchange(struct end *end, int pairs, int count, int cut_every, size_t room)
 {
-    struct flow *flows = calloc((size_t)pairs * 2, sizeof *flows);
+    struct net_flow *flows = calloc((size_t)pairs * 2, sizeof *flows);
     CHECK(flows);
     for (int i = 0; i < pairs; i++) {
-        struct flow *out = &flows[2 * i], *in = &flows[2 * i + 1];
-        *out = (struct flow){.end = end,
-                             .sends = true,
-                             .seed = (uint64_t)(i * 2 + end->side),
-                             .room = i ? 1 << 18 : room,
-                             .window = i ? 8 : 3,
-                             .count = count,
-                             .cut_every = cut_every};
+        struct net_flow *out = &flows[2 * i], *in = &flows[2 * i + 1];
+        *out = (struct net_flow){.end = end,
+                                 .sends = true,
+                                 .seed = (uint64_t)(i * 2 + end->side),
+                                 .room = i ? 1 << 18 : room,
+                                 .window = i ? 8 : 3,
+                                 .count = count,
+                                 .cut_every = cut_every};
         *in = *out;
         in->sends = false;
         in->cut_every = 0;
@@ -77,9 +77,9 @@ static void test_many_connections(void **state)
 
 /* ---- Who posts first ---- */
 
-static struct flow one_flow(struct end *end, bool sends, int window, int count)
+static struct net_flow one_flow(struct end *end, bool sends, int window, int count)
 {
-    struct flow flow = {.end = end, .sends = sends, .seed = 5, .room = 1 << 20, .window = window, .count = count};
+    struct net_flow flow = {.end = end, .sends = sends, .seed = 5, .room = 1 << 20, .window = window, .count = count};
     end_connect(end, sends ? &flow.connection : NULL, sends ? NULL : &flow.connection);
     flow_open(&flow);
     return flow;
@@ -88,7 +88,7 @@ static struct flow one_flow(struct end *end, bool sends, int window, int count)
 /* This end posts all that fits before the other one posts anything. */
 static void post_first(struct end *end, bool sends)
 {
-    struct flow flow = one_flow(end, sends, NET_REQUESTS, 2 * NET_REQUESTS);
+    struct net_flow flow = one_flow(end, sends, NET_REQUESTS, 2 * NET_REQUESTS);
     flow_post(&flow);
     CHECK(flow.posted == NET_REQUESTS);
     void *request = &flow;
@@ -109,7 +109,7 @@ static void post_first(struct end *end, bool sends)
 static void post_last(struct end *end, bool sends)
 {
     char byte;
-    struct flow flow = one_flow(end, sends, 5, 2 * NET_REQUESTS);
+    struct net_flow flow = one_flow(end, sends, 5, 2 * NET_REQUESTS);
     end_hear(end, &byte, 1);
     flow_run(&flow, 1);
     flow_close(&flow);
@@ -157,10 +157,10 @@ static void loop_back(struct end *end)
             CHECK_CALL(net_connect(&end->net, 0, handle, &ends[1]));
     }
     CHECK_CALL(end->net.end->close_listen(listener));
-    struct flow flows[2];
+    struct net_flow flows[2];
     for (int i = 0; i < 2; i++) {
         flows[i] =
-            (struct flow){.end = end, .connection = ends[i], .sends = i, .room = 1 << 20, .window = 8, .count = 30};
+            (struct net_flow){.end = end, .connection = ends[i], .sends = i, .room = 1 << 20, .window = 8, .count = 30};
         flow_open(&flows[i]);
     }
     flow_run(flows, 2);

@@ -37,12 +37,12 @@ static int speed_of(const char *folder, const char *name)
     return value > 0 && value < INT_MAX ? (int)value : DEFAULT_SPEED;
 }
 
-void device_look(const char *folder, struct device *out)
+void device_look(const char *folder, struct net_device *out)
 {
     char path[PATH_MAX];
     DIR *list = opendir(folder);
     int best = 0;
-    *out = (struct device){.speed = DEFAULT_SPEED};
+    *out = (struct net_device){.speed = DEFAULT_SPEED};
     for (struct dirent *entry; list && (entry = readdir(list));) {
         int speed = speed_of(folder, entry->d_name);
         if (speed <= best)

@@ -477,7 +477,7 @@ static void put(const char *folder, const char *name, const char *file, const ch
 static void test_device(void **state)
 {
     char folder[] = "/tmp/nccl-net-XXXXXX", place[PATH_MAX], command[PATH_MAX];
-    struct device device;
+    struct net_device device;
     assert_non_null(mkdtemp(folder));
     device_look(folder, &device);
     assert_int_equal(device.speed, 10000);

@@ -12,13 +12,13 @@
 
 static const size_t sizes[] = {8, 0, 1 << 16, 1, 131, 1 << 20, 4099, (8 << 20), 65537, 0, 262144 - 3, 1 << 19};
 
-size_t flow_size(const struct flow *flow, int number)
+size_t flow_size(const struct net_flow *flow, int number)
 {
     size_t size = sizes[((uint64_t)number + flow->seed) % (sizeof sizes / sizeof *sizes)];
     return size < flow->room ? size : flow->room;
 }
 
-void flow_open(struct flow *flow)
+void flow_open(struct net_flow *flow)
 {
     for (int i = 0; i < flow->window; i++) {
         struct flow_slot *slot = &flow->slot[i];
@@ -29,7 +29,7 @@ void flow_open(struct flow *flow)
     }
 }
 
-void flow_close(struct flow *flow)
+void flow_close(struct net_flow *flow)
 {
     for (int i = 0; i < flow->window; i++) {
         CHECK_CALL(flow->end->net.memory->deregister_memory(flow->connection, flow->slot[i].memory));
@@ -62,7 +62,7 @@ static bool cut_lane(void)
     return false;
 }
 
-static bool post_one(struct flow *flow)
+static bool post_one(struct net_flow *flow)
 {
     struct flow_slot *slot = &flow->slot[flow->posted % flow->window];
     size_t size = flow_size(flow, flow->posted);
@@ -79,7 +79,7 @@ static bool post_one(struct flow *flow)
     return slot->request != NULL;
 }
 
-void flow_post(struct flow *flow)
+void flow_post(struct net_flow *flow)
 {
     while (flow->posted < flow->count && flow->posted - flow->over < flow->window && post_one(flow)) {
         flow->posted++;
@@ -87,14 +87,14 @@ void flow_post(struct flow *flow)
     }
 }
 
-static void check_payload(const struct flow *flow, const struct flow_slot *slot, size_t size)
+static void check_payload(const struct net_flow *flow, const struct flow_slot *slot, size_t size)
 {
     static const unsigned char guard[GUARDED] = {[0 ... GUARDED - 1] = GUARD};
     CHECK(payload_is(slot->buffer, size, flow->seed * 1000003 + (uint64_t)flow->over));
     CHECK(!memcmp(slot->buffer + size, guard, GUARDED));
 }
 
-bool flow_step(struct flow *flow)
+bool flow_step(struct net_flow *flow)
 {
     int done = 0, size = -1;
     flow_post(flow);
@@ -116,14 +116,14 @@ bool flow_step(struct flow *flow)
     return true;
 }
 
-struct work {
-    struct flow *flows;
+struct flow_work {
+    struct net_flow *flows;
     int count;
 };
 
 static void *progress(void *argument)
 {
-    const struct work *work = argument;
+    const struct flow_work *work = argument;
     int left, moved;
     do {
         left = moved = 0;
@@ -137,10 +137,10 @@ static void *progress(void *argument)
     return NULL;
 }
 
-void flow_run(struct flow *flows, int count)
+void flow_run(struct net_flow *flows, int count)
 {
     pthread_t thread;
-    struct work work = {flows, count};
+    struct flow_work work = {flows, count};
     CHECK(!pthread_create(&thread, NULL, progress, &work));
     CHECK(!pthread_join(thread, NULL));
 }

@@ -11,7 +11,7 @@ struct flow_slot {
     void *memory, *request;
 };
 
-struct flow {
+struct net_flow {
     const struct end *end;
     void *connection;
     bool sends;
@@ -26,15 +26,15 @@ struct flow {
 };
 
 /* Of message `number`. */
-size_t flow_size(const struct flow *flow, int number);
+size_t flow_size(const struct net_flow *flow, int number);
 /* Makes and registers buffers, in the thread that connects. */
-void flow_open(struct flow *flow);
-void flow_close(struct flow *flow);
+void flow_open(struct net_flow *flow);
+void flow_close(struct net_flow *flow);
 /* Posts what it may. */
-void flow_post(struct flow *flow);
+void flow_post(struct net_flow *flow);
 /* Posts, tests, and checks what came. True: one more is over. */
-bool flow_step(struct flow *flow);
+bool flow_step(struct net_flow *flow);
 /* All flows to their end, in a thread of its own. */
-void flow_run(struct flow *flows, int count);
+void flow_run(struct net_flow *flows, int count);
 
 #endif

@@ -17,7 +17,7 @@ struct joining {
     bool over;
 };
 
-struct listener {
+struct net_listener {
     pthread_mutex_t lock;
     struct joining joining;
 };
@@ -100,9 +100,9 @@ static enum net_result new_id(tutti_unique_id_t *out)
     return again ? NET_INVALID_USAGE : result;
 }
 
-enum net_result meet_listen(unsigned char *handle, struct listener **out)
+enum net_result meet_listen(unsigned char *handle, struct net_listener **out)
 {
-    struct listener *listener = calloc(1, sizeof *listener);
+    struct net_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return NET_SYSTEM_ERROR;
     enum net_result result = new_id(&listener->joining.id);
@@ -117,7 +117,7 @@ enum net_result meet_listen(unsigned char *handle, struct listener **out)
     return NET_SUCCESS;
 }
 
-enum net_result meet_accept(struct listener *listener, struct connection **out)
+enum net_result meet_accept(struct net_listener *listener, struct connection **out)
 {
     enum net_result result = NET_SUCCESS;
     *out = NULL;
@@ -129,7 +129,7 @@ enum net_result meet_accept(struct listener *listener, struct connection **out)
 }
 
 /* A meeting point that nobody has come to stays until the process ends. */
-void meet_close(struct listener *listener)
+void meet_close(struct net_listener *listener)
 {
     end(&listener->joining);
     pthread_mutex_destroy(&listener->lock);

@@ -19,28 +19,28 @@
 #define NET_MOST_BYTES ((size_t)1 << 30) /* of one send: sizes are told as int */
 
 struct connection;
-struct listener;
-struct request;
+struct net_listener;
+struct net_request;
 
 /* ---- device.c: the one device, which stands for all lanes ---- */
 
-struct device {
+struct net_device {
     int speed;      /* Mbit/s */
     char *pci_path; /* NULL: none; never freed */
 };
 
 /* The fastest network interface of those below `folder` (/sys/class/net) that is an adapter and up. */
-void device_look(const char *folder, struct device *out);
+void device_look(const char *folder, struct net_device *out);
 
 /* ---- meet.c: connections are made without waiting ---- */
 
 /* May connections be made here? False: the log says why not. */
 bool meet_possible(void);
-enum net_result meet_listen(unsigned char *handle, struct listener **out);
+enum net_result meet_listen(unsigned char *handle, struct net_listener **out);
 /* *out is NULL as long as the peer is not there: to be called again, for a connect with the same handle. */
-enum net_result meet_accept(struct listener *listener, struct connection **out);
+enum net_result meet_accept(struct net_listener *listener, struct connection **out);
 enum net_result meet_connect(const void *context, const unsigned char *handle, struct connection **out);
-void meet_close(struct listener *listener);
+void meet_close(struct net_listener *listener);
 /* Gives up what the context still connects. */
 void meet_give_up(const void *context);
 
@@ -50,8 +50,9 @@ void meet_give_up(const void *context);
 struct connection *connection_open(tutti_comm_t comm, int rank);
 void connection_close(struct connection *connection);
 /* *out is NULL if it cannot be taken now. */
-enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size, struct request **out);
-enum net_result connection_test(struct request *request, int *done, int *size);
+enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size,
+                                struct net_request **out);
+enum net_result connection_test(struct net_request *request, int *done, int *size);
 enum net_result connection_register(struct connection *connection, void *data, size_t size, void **memory);
 enum net_result connection_deregister(struct connection *connection, void *memory);
 

@@ -10,7 +10,7 @@ static const char plugin_name[] = "tutti";
 
 /* ---- Calls that all versions have ---- */
 
-static struct device device;
+static struct net_device device;
 
 static void look_once(void)
 {
@@ -44,7 +44,7 @@ static bool known(int index)
 
 static enum net_result listen(int index, void *handle, void **listener)
 {
-    return known(index) ? meet_listen(handle, (struct listener **)listener) : NET_INTERNAL_ERROR;
+    return known(index) ? meet_listen(handle, (struct net_listener **)listener) : NET_INTERNAL_ERROR;
 }
 
 static enum net_result connect_in(void *context, int index, void *handle, void **connection, void **on_device)
@@ -85,7 +85,7 @@ static enum net_result deregister_memory(void *connection, void *memory)
 static enum net_result send(void *connection, void *data, size_t size, int tag, void *memory, void *event,
                             void **request)
 {
-    return connection_post(connection, NET_SENDER, data, size, (struct request **)request);
+    return connection_post(connection, NET_SENDER, data, size, (struct net_request **)request);
 }
 
 /* Tags tell apart what one call groups, which is one receive here. */
@@ -93,7 +93,7 @@ static enum net_result receive(void *connection, int n, void **data, size_t *siz
                                void **events, void **request)
 {
     if (n == 1)
-        return connection_post(connection, NET_RECEIVER, data[0], sizes[0], (struct request **)request);
+        return connection_post(connection, NET_RECEIVER, data[0], sizes[0], (struct net_request **)request);
     LOG_WARN("%d receives in one call, and 1 is the most", n);
     return NET_INTERNAL_ERROR;
 }

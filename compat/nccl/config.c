@@ -15,7 +15,7 @@
 #define LARGEST     4096
 #define MOST_BLOCKS 64 /* that tutti's config takes */
 
-struct known {
+struct config_known {
     size_t size;
     unsigned magic, version;
     int blocking, cluster, least_ctas, most_ctas;
@@ -29,7 +29,7 @@ struct known {
     int launch_order, rma_signals, rma_eager, host_cft;
     int nvls_host;
 };
-_Static_assert(sizeof(struct known) == 120, "the layout of 2.32.3");
+_Static_assert(sizeof(struct config_known) == 120, "the layout of 2.32.3");
 
 /* Fields in their order: where they begin, and the first version that had them. Names are pointers, the rest is int. */
 static const struct {
@@ -40,8 +40,8 @@ static const struct {
 } fields[] = {
 #define FIELD(member, since, least, most, name)                                                                        \
     {                                                                                                                  \
-        offsetof(struct known, member), offsetof(struct known, member) + sizeof((struct known *)0)->member, since,     \
-            least, most, name                                                                                          \
+        offsetof(struct config_known, member),                                                                         \
+            offsetof(struct config_known, member) + sizeof((struct config_known *)0)->member, since, least, most, name \
     }
     FIELD(blocking, 21400, 0, 1, "blocking"),
     FIELD(cluster, 21700, 0, 8, "cgaClusterSize"),
@@ -70,7 +70,7 @@ static const struct {
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 
-static void undefine(struct known *known, size_t index)
+static void undefine(struct config_known *known, size_t index)
 {
     static const int nothing = NCCL_CONFIG_UNDEF_INT;
     unsigned char *at = (unsigned char *)known + fields[index].from;
@@ -81,7 +81,7 @@ static void undefine(struct known *known, size_t index)
         memset(at, 0, size);
 }
 
-static ncclResult_t check_values(const struct known *known)
+static ncclResult_t check_values(const struct config_known *known)
 {
     for (size_t i = 0; i < FIELDS; i++) {
         int value;
@@ -110,7 +110,7 @@ static const char *variable(const char *own, const char *of_nccl)
 
 /* More blocks than tutti's own number are of no use to it: there is no least one. The environment comes first, as with
  * NCCL. */
-static int blocks_of(const struct known *known)
+static int blocks_of(const struct config_known *known)
 {
     if (known->most_ctas == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_BLOCKS", "NCCL_MAX_CTAS"))
         return 0;
@@ -118,18 +118,18 @@ static int blocks_of(const struct known *known)
 }
 
 /* Both bits may be set. */
-static int policy_of(const struct known *known)
+static int policy_of(const struct config_known *known)
 {
     if (known->policy == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_CTA_POLICY", "NCCL_CTA_POLICY"))
         return -1;
     return known->policy & NCCL_CTA_POLICY_ZERO ? TUTTI_POLICY_ZERO : known->policy;
 }
 
-ncclResult_t config_read(const void *user, struct config *out)
+ncclResult_t config_read(const void *user, struct comm_config *out)
 {
-    struct known known = {0};
+    struct config_known known = {0};
     size_t size;
-    *out = (struct config){NCCL_CONFIG_UNDEF_INT, NULL, 0, -1};
+    *out = (struct comm_config){NCCL_CONFIG_UNDEF_INT, NULL, 0, -1};
     if (!user)
         return ncclSuccess;
     memcpy(&size, user, sizeof size);
@@ -145,7 +145,7 @@ ncclResult_t config_read(const void *user, struct config *out)
     for (size_t i = 0; i < FIELDS; i++)
         if (known.version < fields[i].since || fields[i].to > size)
             undefine(&known, i);
-    *out = (struct config){known.blocking, known.name, blocks_of(&known), policy_of(&known)};
+    *out = (struct comm_config){known.blocking, known.name, blocks_of(&known), policy_of(&known)};
     return check_values(&known);
 }
 

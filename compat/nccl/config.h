@@ -5,7 +5,7 @@
 
 #include "nccl/names.h"
 
-struct config {
+struct comm_config {
     int blocking;     /* 0, 1, or NCCL_CONFIG_UNDEF_INT */
     const char *name; /* NULL: none */
     int blocks;       /* most of a reduction; 0: nothing is said */
@@ -13,7 +13,7 @@ struct config {
 };
 
 /* user may be NULL: everything undefined. */
-ncclResult_t config_read(const void *user, struct config *out);
+ncclResult_t config_read(const void *user, struct comm_config *out);
 /* What holds: the environment, else `wanted`, else `inherited`. */
 int config_blocking(int wanted, int inherited);
 

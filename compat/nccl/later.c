@@ -67,34 +67,34 @@ TWIN(ncclParamDumpAll);
 /* ---- Teams: arithmetic that needs no kernel. No peer's memory can be loaded from, so a rank is alone in its LSA team.
  */
 
-struct team ncclTeamWorld(ncclComm_t comm)
+struct device_team ncclTeamWorld(ncclComm_t comm)
 {
-    struct team world = {0, 0, 1};
+    struct device_team world = {0, 0, 1};
     if (ncclCommCount(comm, &world.nranks) != ncclSuccess || ncclCommUserRank(comm, &world.rank) != ncclSuccess)
-        return (struct team){0, 0, 0};
+        return (struct device_team){0, 0, 0};
     return world;
 }
 TWIN(ncclTeamWorld);
 
-struct team ncclTeamLsa(ncclComm_t comm)
+struct device_team ncclTeamLsa(ncclComm_t comm)
 {
-    return (struct team){1, 0, 1};
+    return (struct device_team){1, 0, 1};
 }
 TWIN(ncclTeamLsa);
 
-struct team ncclTeamRail(ncclComm_t comm)
+struct device_team ncclTeamRail(ncclComm_t comm)
 {
     return ncclTeamWorld(comm);
 }
 TWIN(ncclTeamRail);
 
-int ncclTeamRankToWorld(ncclComm_t comm, struct team team, int rank)
+int ncclTeamRankToWorld(ncclComm_t comm, struct device_team team, int rank)
 {
     return ncclTeamWorld(comm).rank + (rank - team.rank) * team.stride;
 }
 TWIN(ncclTeamRankToWorld);
 
-int ncclTeamRankToLsa(ncclComm_t comm, struct team team, int rank)
+int ncclTeamRankToLsa(ncclComm_t comm, struct device_team team, int rank)
 {
     return (rank - team.rank) * team.stride;
 }

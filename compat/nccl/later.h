@@ -10,14 +10,14 @@
 
 #pragma GCC visibility push(default)
 
-struct team {
+struct device_team {
     int nranks, rank, stride;
 };
-struct team ncclTeamWorld(ncclComm_t comm);
-struct team ncclTeamLsa(ncclComm_t comm);
-struct team ncclTeamRail(ncclComm_t comm);
-int ncclTeamRankToWorld(ncclComm_t comm, struct team team, int rank);
-int ncclTeamRankToLsa(ncclComm_t comm, struct team team, int rank);
+struct device_team ncclTeamWorld(ncclComm_t comm);
+struct device_team ncclTeamLsa(ncclComm_t comm);
+struct device_team ncclTeamRail(ncclComm_t comm);
+int ncclTeamRankToWorld(ncclComm_t comm, struct device_team team, int rank);
+int ncclTeamRankToLsa(ncclComm_t comm, struct device_team team, int rank);
 int ncclLLA2ACalcSlots(int elements, int bytes);
 void ncclParamDumpAll(void);
 

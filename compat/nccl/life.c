@@ -12,14 +12,14 @@
 #include <string.h>
 
 /* What a new communicator is to be. */
-struct order {
+struct life_order {
     int nranks, rank; /* 0, -1: found out by tutti */
     int device, inherited_blocking;
     bool host;
-    const struct config *config;
+    const struct comm_config *config;
 };
 
-static struct ncclComm *prepare(const struct order *order, tutti_config_t *config)
+static struct ncclComm *prepare(const struct life_order *order, tutti_config_t *config)
 {
     struct ncclComm *handle = handle_new(HANDLE_COMM);
     if (!handle)
@@ -63,7 +63,7 @@ static ncclResult_t begin(ncclComm_t *out, const char *call)
     return ncclSuccess;
 }
 
-static ncclResult_t join(ncclComm_t *out, const struct order *order, const ncclUniqueId *id)
+static ncclResult_t join(ncclComm_t *out, const struct life_order *order, const ncclUniqueId *id)
 {
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     tutti_unique_id_t where;
@@ -91,14 +91,14 @@ TWIN(ncclGetUniqueId);
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *user)
 {
-    struct config config;
+    struct comm_config config;
     ncclResult_t result = begin(comm, "ncclCommInitRank");
     if (result != ncclSuccess)
         return result;
     result = config_read(user, &config);
     if (result != ncclSuccess)
         return group_note(result);
-    struct order order = {nranks, rank, PLACE_CURRENT, 1, place_host(), &config};
+    struct life_order order = {nranks, rank, PLACE_CURRENT, 1, place_host(), &config};
     return join(comm, &order, &id);
 }
 TWIN(ncclCommInitRankConfig);
@@ -139,7 +139,7 @@ static ncclResult_t check_devices(int count, const int *devices)
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
-    static const struct config blocking = {1, NULL, 0, -1};
+    static const struct comm_config blocking = {1, NULL, 0, -1};
     ncclUniqueId id;
     if (!comms || count < 1)
         return result_fail(ncclInvalidArgument, "ncclCommInitAll: comm is %p and ndev %d", (void *)comms, count);
@@ -152,7 +152,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
         return result;
     ncclGroupStart();
     for (int rank = 0; rank < count && result == ncclSuccess; rank++) {
-        struct order order = {count, rank, devices ? devices[rank] : rank, 1, place_host(), &blocking};
+        struct life_order order = {count, rank, devices ? devices[rank] : rank, 1, place_host(), &blocking};
         result = join(&comms[rank], &order, &id);
     }
     ncclResult_t ended = ncclGroupEnd();
@@ -181,11 +181,11 @@ static ncclResult_t enter_parent(ncclComm_t comm, struct ncclComm **parent, bool
 static ncclResult_t prepare_child(struct ncclComm *parent, const ncclConfig_t *user, struct ncclComm **made,
                                   tutti_config_t *out)
 {
-    struct config config;
+    struct comm_config config;
     ncclResult_t result = config_read(user, &config);
     if (result != ncclSuccess)
         return result;
-    struct order order = {0, -1, parent->device, user ? 1 : parent->blocking, parent->host, &config};
+    struct life_order order = {0, -1, parent->device, user ? 1 : parent->blocking, parent->host, &config};
     *made = prepare(&order, out);
     if (!*made)
         return ncclSystemError;

@@ -246,11 +246,11 @@ static void test_calls_with_advice(void **state)
 
 static void test_teams(void **state)
 {
-    struct team {
+    struct device_team {
         int nranks, rank, stride;
     } world, own;
-    struct team (*world_of)(ncclComm_t), (*own_of)(ncclComm_t);
-    int (*place)(ncclComm_t, struct team, int);
+    struct device_team (*world_of)(ncclComm_t), (*own_of)(ncclComm_t);
+    int (*place)(ncclComm_t, struct device_team, int);
     *(void **)&world_of = dlsym(RTLD_DEFAULT, "ncclTeamWorld");
     *(void **)&own_of = dlsym(RTLD_DEFAULT, "ncclTeamLsa");
     *(void **)&place = dlsym(RTLD_DEFAULT, "ncclTeamRankToWorld");

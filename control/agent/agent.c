@@ -36,7 +36,7 @@ static void prepare_process(void)
 
 struct agent {
     const struct agent_options *options;
-    struct watch *watch;
+    struct agent_watch *watch;
     struct sender *sender;
     struct relay *relay;     /* NULL: no other agents report here */
     struct relayed *reports; /* room for a bundle, where there is a relay */

@@ -13,21 +13,21 @@
 
 /* ---- watch.c: the black boxes in a folder ---- */
 
-struct watch;
+struct agent_watch;
 
 /* `host`: how this one is called in reports. NULL: no memory. */
-struct watch *watch_open(const char *dir, const char *host);
-void watch_close(struct watch *watch);
+struct agent_watch *watch_open(const char *dir, const char *host);
+void watch_close(struct agent_watch *watch);
 /* Looks, and says in bytes what has changed since the last report; `whole`: everything; `lanes`: what they did, too.
  * The caller's; NULL after error_note. */
-uint8_t *watch_report(struct watch *watch, bool whole, bool lanes, size_t *size);
+uint8_t *watch_report(struct agent_watch *watch, bool whole, bool lanes, size_t *size);
 /* Has a process died, or lost a peer or a communicator, since the last report? Costs two system calls a process. */
-bool watch_is_alarmed(struct watch *watch);
+bool watch_is_alarmed(struct agent_watch *watch);
 /* Processes in the last report. */
-size_t watch_count(const struct watch *watch);
+size_t watch_count(const struct agent_watch *watch);
 
 /* Drawn when it was opened. */
-uint64_t watch_agent(const struct watch *watch);
+uint64_t watch_agent(const struct agent_watch *watch);
 
 /* ---- send.c: the way to the master, or to an agent that passes reports on ---- */
 

@@ -16,7 +16,7 @@
 #define UPLOADS (64u << 20) /* bytes that come in, or wait */
 
 /* One request: a report, or a bundle of them. It is answered when all its reports are. */
-struct waiting {
+struct relay_waiting {
     struct serve_request *request;
     struct bundle bundle; /* of a single report: nothing */
     bool single, failed;  /* failed: the way to the master did */
@@ -25,9 +25,9 @@ struct waiting {
 };
 
 /* One report on its way. */
-struct item {
-    struct item *next;
-    struct waiting *waiting;
+struct relay_item {
+    struct relay_item *next;
+    struct relay_waiting *waiting;
     size_t at; /* in it */
     struct relayed report;
 };
@@ -39,16 +39,16 @@ struct relay {
     struct sources *sources; /* of the server's thread */
     pthread_mutex_t lock;    /* of all below */
     int fd;
-    struct item *first, **last; /* to be passed on */
-    struct item *away;          /* collected, and not answered */
-    uint64_t failing;           /* until then there is no way */
+    struct relay_item *first, **last; /* to be passed on */
+    struct relay_item *away;          /* collected, and not answered */
+    uint64_t failing;                 /* until then there is no way */
     char why[BUNDLE_SENTENCE], complaint[BUNDLE_SENTENCE];
     bool closing;
 };
 
 /* ---- Answers ---- */
 
-static void send_answers(const struct waiting *waiting)
+static void send_answers(const struct relay_waiting *waiting)
 {
     size_t size = 0;
     uint8_t *bytes = answers_write(waiting->answers, waiting->count, &size);
@@ -65,7 +65,7 @@ static unsigned seconds_left(uint64_t until)
 }
 
 /* To the one that asked; it is over. An agent that passes on what others told hears that there is no way as they do. */
-static void finish(const struct relay *relay, struct waiting *waiting)
+static void finish(const struct relay *relay, struct relay_waiting *waiting)
 {
     if (waiting->failed)
         serve_say(waiting->request, 503, relay->why, seconds_left(relay->failing));
@@ -79,7 +79,8 @@ static void finish(const struct relay *relay, struct waiting *waiting)
 }
 
 /* NULL: there is no way to the master. */
-static void settle(const struct relay *relay, struct waiting *waiting, size_t at, const struct bundle_answer *answer)
+static void settle(const struct relay *relay, struct relay_waiting *waiting, size_t at,
+                   const struct bundle_answer *answer)
 {
     if (answer)
         waiting->answers[at] = *answer;
@@ -121,13 +122,13 @@ static bool judge(struct relay *relay, const struct relayed *relayed, const char
     return !out->status;
 }
 
-static struct item *make_item(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report,
-                              const char *from)
+static struct relay_item *make_item(struct relay *relay, struct relay_waiting *waiting, size_t at,
+                                    const struct relayed *report, const char *from)
 {
-    struct item *item = calloc(1, sizeof *item);
+    struct relay_item *item = calloc(1, sizeof *item);
     if (!item)
         return NULL;
-    *item = (struct item){NULL, waiting, at, *report};
+    *item = (struct relay_item){NULL, waiting, at, *report};
     if (!report->hops)
         snprintf(item->report.from, sizeof item->report.from, "%s", from);
     snprintf(item->report.via[item->report.hops++], sizeof item->report.via[0], "%s", relay->options.host);
@@ -135,7 +136,7 @@ static struct item *make_item(struct relay *relay, struct waiting *waiting, size
 }
 
 /* Under the lock. */
-static void enqueue(struct relay *relay, struct item *item)
+static void enqueue(struct relay *relay, struct relay_item *item)
 {
     *relay->last = item;
     relay->last = &item->next;
@@ -143,12 +144,12 @@ static void enqueue(struct relay *relay, struct item *item)
         return; /* it is readable already */
 }
 
-static void take_one(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report,
+static void take_one(struct relay *relay, struct relay_waiting *waiting, size_t at, const struct relayed *report,
                      const char *from)
 {
     struct bundle_answer answer = {0};
     bool good = judge(relay, report, from, &answer);
-    struct item *item = good ? make_item(relay, waiting, at, report, from) : NULL;
+    struct relay_item *item = good ? make_item(relay, waiting, at, report, from) : NULL;
     if (!good)
         on_refusal(relay, from, answer.sentence);
     pthread_mutex_lock(&relay->lock);
@@ -171,7 +172,8 @@ static bool turn_away(struct relay *relay, struct serve_request *request)
 }
 
 /* NULL: it was answered. */
-static struct waiting *open_waiting(struct relay *relay, struct serve_request *request, const struct serve_post *post)
+static struct relay_waiting *open_waiting(struct relay *relay, struct serve_request *request,
+                                          const struct serve_post *post)
 {
     struct bundle bundle = {0};
     if (post->bundle && bundle_read(post->bytes, post->size, &bundle) != TUTTI_SUCCESS) {
@@ -179,7 +181,7 @@ static struct waiting *open_waiting(struct relay *relay, struct serve_request *r
         serve_say(request, 400, error_last(), 0);
         return NULL;
     }
-    struct waiting *waiting = calloc(1, sizeof *waiting);
+    struct relay_waiting *waiting = calloc(1, sizeof *waiting);
     size_t count = post->bundle ? bundle.count : 1;
     struct bundle_answer *answers = calloc(count + 1, sizeof *answers);
     if (!waiting || !answers) {
@@ -189,12 +191,12 @@ static struct waiting *open_waiting(struct relay *relay, struct serve_request *r
         serve_say(request, 503, "no memory", 0);
         return NULL;
     }
-    *waiting = (struct waiting){.request = request,
-                                .bundle = bundle,
-                                .single = !post->bundle,
-                                .count = count,
-                                .open = count + 1,
-                                .answers = answers};
+    *waiting = (struct relay_waiting){.request = request,
+                                      .bundle = bundle,
+                                      .single = !post->bundle,
+                                      .count = count,
+                                      .open = count + 1,
+                                      .answers = answers};
     return waiting;
 }
 
@@ -202,7 +204,7 @@ static void on_post(void *context, struct serve_request *request, const struct s
 {
     struct relay *relay = context;
     const struct relayed single = {.bytes = post->bytes, .size = post->size};
-    struct waiting *waiting = turn_away(relay, request) ? NULL : open_waiting(relay, request, post);
+    struct relay_waiting *waiting = turn_away(relay, request) ? NULL : open_waiting(relay, request, post);
     if (!waiting)
         return;
     if (!waiting->single)
@@ -244,9 +246,9 @@ size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count)
     size_t bytes = bytes_of(reports, count);
     pthread_mutex_lock(&relay->lock);
     eventfd_read(relay->fd, &events); /* none: then nothing waits */
-    struct item **last = &relay->away;
+    struct relay_item **last = &relay->away;
     while (relay->first && count < BUNDLE_REPORTS && bytes + bytes_of(&relay->first->report, 1) <= BUNDLE_BYTES) {
-        struct item *item = *last = relay->first;
+        struct relay_item *item = *last = relay->first;
         last = &item->next;
         relay->first = item->next;
         item->next = NULL;
@@ -262,10 +264,10 @@ size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count)
 }
 
 /* Under the lock. */
-static void drop(const struct relay *relay, struct item **list, const struct bundle_answer *answers)
+static void drop(const struct relay *relay, struct relay_item **list, const struct bundle_answer *answers)
 {
     while (*list) {
-        struct item *item = *list;
+        struct relay_item *item = *list;
         *list = item->next;
         settle(relay, item->waiting, item->at, answers);
         answers += answers != NULL;

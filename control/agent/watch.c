@@ -24,7 +24,7 @@
 /* NEW: not told yet. OVER: of no interest, a box of an earlier job or one that cannot be read. */
 enum life { NEW, LIVES, DIED, OVER };
 
-struct entry {
+struct watch_entry {
     char *path;
     int fd; /* -1: closed */
     enum life life;
@@ -39,19 +39,19 @@ struct entry {
     uint64_t next_event;
 };
 
-struct watch {
+struct agent_watch {
     char *dir;
     struct report head;
-    struct entry *entries; /* in the order of their paths */
+    struct watch_entry *entries; /* in the order of their paths */
     size_t count, told;
     uint64_t *comms; /* ids of the living's */
     size_t comm_count, comm_room, comms_before;
     bool lanes; /* are told of in this report */
 };
 
-struct watch *watch_open(const char *dir, const char *host)
+struct agent_watch *watch_open(const char *dir, const char *host)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct agent_watch *watch = calloc(1, sizeof *watch);
     char *copy = strdup(dir);
     if (!watch || !copy) {
         free(watch);
@@ -65,20 +65,20 @@ struct watch *watch_open(const char *dir, const char *host)
     return watch;
 }
 
-static void shut(struct entry *entry)
+static void shut(struct watch_entry *entry)
 {
     if (entry->fd >= 0)
         close(entry->fd);
     entry->fd = -1;
 }
 
-static void forget(struct entry *entry)
+static void forget(struct watch_entry *entry)
 {
     shut(entry);
     free(entry->path);
 }
 
-void watch_close(struct watch *watch)
+void watch_close(struct agent_watch *watch)
 {
     for (size_t i = 0; watch && i < watch->count; i++)
         forget(&watch->entries[i]);
@@ -90,12 +90,12 @@ void watch_close(struct watch *watch)
     free(watch);
 }
 
-size_t watch_count(const struct watch *watch)
+size_t watch_count(const struct agent_watch *watch)
 {
     return watch->told;
 }
 
-uint64_t watch_agent(const struct watch *watch)
+uint64_t watch_agent(const struct agent_watch *watch)
 {
     return watch->head.agent;
 }
@@ -104,10 +104,10 @@ uint64_t watch_agent(const struct watch *watch)
 
 static int by_path(const void *left, const void *right)
 {
-    return strverscmp(((const struct entry *)left)->path, ((const struct entry *)right)->path);
+    return strverscmp(((const struct watch_entry *)left)->path, ((const struct watch_entry *)right)->path);
 }
 
-static void drop_gone(struct watch *watch)
+static void drop_gone(struct agent_watch *watch)
 {
     size_t kept = 0;
     for (size_t i = 0; i < watch->count; i++) {
@@ -119,24 +119,24 @@ static void drop_gone(struct watch *watch)
     watch->count = kept;
 }
 
-static bool append(struct watch *watch, char *path)
+static bool append(struct agent_watch *watch, char *path)
 {
     struct boxfile name;
     const char *base = strrchr(path, '/');
     size_t count = watch->count;
-    struct entry *more =
+    struct watch_entry *more =
         count & (count - 1) ? watch->entries : realloc(watch->entries, (count ? 2 * count : 1) * sizeof *more);
     if (!more)
         return false;
     watch->entries = more;
-    more[watch->count++] = (struct entry){.path = path, .fd = -1, .listed = true};
+    more[watch->count++] = (struct watch_entry){.path = path, .fd = -1, .listed = true};
     if (boxfile_parse(base ? base + 1 : path, &name))
         more[count].number = name.number;
     return true;
 }
 
 /* Brings the entries up to date with the folder. */
-static bool list(struct watch *watch)
+static bool list(struct agent_watch *watch)
 {
     char **paths;
     size_t count, known = watch->count, added = 0;
@@ -146,8 +146,8 @@ static bool list(struct watch *watch)
         watch->entries[i].listed = false;
     bool fine = true;
     for (size_t i = 0; i < count; i++) {
-        const struct entry key = {.path = paths[i]};
-        struct entry *entry = known ? bsearch(&key, watch->entries, known, sizeof key, by_path) : NULL;
+        const struct watch_entry key = {.path = paths[i]};
+        struct watch_entry *entry = known ? bsearch(&key, watch->entries, known, sizeof key, by_path) : NULL;
         if (entry)
             entry->listed = true;
         else if (fine && (fine = append(watch, paths[i])))
@@ -191,7 +191,7 @@ static uint64_t print_of(const struct blackbox *box)
     return print;
 }
 
-static bool note_comms(struct watch *watch, const struct blackbox *box)
+static bool note_comms(struct agent_watch *watch, const struct blackbox *box)
 {
     size_t need = watch->comm_count + box->comm_count;
     if (need > watch->comm_room) {
@@ -206,7 +206,7 @@ static bool note_comms(struct watch *watch, const struct blackbox *box)
     return true;
 }
 
-static bool meets_living(const struct watch *watch, const struct blackbox *box)
+static bool meets_living(const struct agent_watch *watch, const struct blackbox *box)
 {
     for (size_t i = 0; i < box->comm_count; i++)
         for (size_t j = 0; j < watch->comm_count; j++)
@@ -217,7 +217,7 @@ static bool meets_living(const struct watch *watch, const struct blackbox *box)
 
 /* ---- One box ---- */
 
-static struct blackbox *read_box(struct watch *watch, struct entry *entry)
+static struct blackbox *read_box(struct agent_watch *watch, struct watch_entry *entry)
 {
     struct blackbox *box = NULL;
     if (entry->fd < 0)
@@ -235,8 +235,8 @@ static struct blackbox *read_box(struct watch *watch, struct entry *entry)
     return NULL;
 }
 
-static void tell(struct watch *watch, struct report_writer *writer, struct entry *entry, struct blackbox *box,
-                 bool whole)
+static void tell(struct agent_watch *watch, struct report_writer *writer, struct watch_entry *entry,
+                 struct blackbox *box, bool whole)
 {
     size_t each = CALLS_ALL / (watch->comms_before + 1);
     size_t calls = each > REPORT_CALLS ? REPORT_CALLS : each < CALLS_LEAST ? CALLS_LEAST : each;
@@ -253,7 +253,7 @@ static void tell(struct watch *watch, struct report_writer *writer, struct entry
     watch->told += entry->told;
 }
 
-static void remember(struct entry *entry, const struct blackbox *box)
+static void remember(struct watch_entry *entry, const struct blackbox *box)
 {
     entry->header = box->header;
     entry->now = box->now;
@@ -265,7 +265,7 @@ static void remember(struct entry *entry, const struct blackbox *box)
 }
 
 /* A living one, one that has died since the last look, or one that was never looked at. */
-static void look_at(struct watch *watch, struct report_writer *writer, struct entry *entry, bool whole)
+static void look_at(struct agent_watch *watch, struct report_writer *writer, struct watch_entry *entry, bool whole)
 {
     struct blackbox *box = read_box(watch, entry);
     if (!box)
@@ -281,7 +281,7 @@ static void look_at(struct watch *watch, struct report_writer *writer, struct en
 }
 
 /* What is dead stays as it is: it is read again only for a master that wants everything. */
-static void tell_dead(struct watch *watch, struct report_writer *writer, struct entry *entry, bool whole)
+static void tell_dead(struct agent_watch *watch, struct report_writer *writer, struct watch_entry *entry, bool whole)
 {
     if (clock_ns() > entry->died + DEAD_NS)
         entry->life = OVER;
@@ -295,7 +295,7 @@ static void tell_dead(struct watch *watch, struct report_writer *writer, struct 
     }
 }
 
-static bool seems_alive(struct entry *entry)
+static bool seems_alive(struct watch_entry *entry)
 {
     if (entry->fd < 0)
         entry->fd = open(entry->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -306,18 +306,18 @@ static bool seems_alive(struct entry *entry)
 }
 
 /* The living first: they tell which of the dead that were never looked at are of interest. */
-static void look_at_all(struct watch *watch, struct report_writer *writer, bool whole)
+static void look_at_all(struct agent_watch *watch, struct report_writer *writer, bool whole)
 {
     for (int living = 1; living >= 0; living--)
         for (size_t i = 0; i < watch->count; i++) {
-            struct entry *entry = &watch->entries[i];
+            struct watch_entry *entry = &watch->entries[i];
             bool is_living = entry->life == LIVES || (entry->life == NEW && seems_alive(entry));
             if (entry->listed && (living ? is_living : entry->life == NEW))
                 look_at(watch, writer, entry, whole);
         }
 }
 
-uint8_t *watch_report(struct watch *watch, bool whole, bool lanes, size_t *size)
+uint8_t *watch_report(struct agent_watch *watch, bool whole, bool lanes, size_t *size)
 {
     struct timespec now;
     if (!list(watch))
@@ -354,7 +354,7 @@ static bool is_grave(uint32_t kind)
 }
 
 /* Events are numbered, and the number tells the place, so the next one is looked for where it will be. */
-static bool has_grave_event(struct entry *entry)
+static bool has_grave_event(struct watch_entry *entry)
 {
     const struct wire_box_section *events = &entry->header.events;
     struct wire_box_event event;
@@ -369,10 +369,10 @@ static bool has_grave_event(struct entry *entry)
     return false;
 }
 
-bool watch_is_alarmed(struct watch *watch)
+bool watch_is_alarmed(struct agent_watch *watch)
 {
     for (size_t i = 0; i < watch->count; i++) {
-        struct entry *entry = &watch->entries[i];
+        struct watch_entry *entry = &watch->entries[i];
         if (entry->life == LIVES && ((entry->header.marked && !boxfile_marked(entry->fd)) || has_grave_event(entry)))
             return true;
     }

@@ -61,7 +61,7 @@ static bool differs_before(struct scene *scene, const struct blackbox_comm *a, c
 }
 
 /* Compares all with the rank that remembers most. */
-static bool find_first(struct scene *scene, const struct group *group, uint64_t *seq)
+static bool find_first(struct scene *scene, const struct member_group *group, uint64_t *seq)
 {
     const struct blackbox_comm *most = group->members[0].comm;
     bool found = false;
@@ -98,7 +98,7 @@ static void vote(struct votes *votes, const struct member *member, const struct 
     list_rank(&votes->kinds[i].ranks, member->comm->rank);
 }
 
-static struct votes count_votes(struct scene *scene, const struct group *group, uint64_t seq)
+static struct votes count_votes(struct scene *scene, const struct member_group *group, uint64_t seq)
 {
     struct votes votes = {0};
     for (size_t i = 0; i < group->count; i++) {
@@ -115,7 +115,8 @@ static struct votes count_votes(struct scene *scene, const struct group *group, 
 }
 
 /* Has anybody called this before? Programs repeat themselves. */
-static bool has_precedent(struct scene *scene, const struct group *group, const struct kind_of_call *kind, uint64_t seq)
+static bool has_precedent(struct scene *scene, const struct member_group *group, const struct kind_of_call *kind,
+                          uint64_t seq)
 {
     for (size_t i = 0; i < group->count; i++) {
         const struct blackbox_comm *comm = group->members[i].comm;
@@ -143,7 +144,8 @@ static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct
 }
 
 /* Has this come after the call before `seq` at an earlier time? Programs repeat their steps. */
-static bool has_followed(struct scene *scene, const struct group *group, const struct kind_of_call *kind, uint64_t seq)
+static bool has_followed(struct scene *scene, const struct member_group *group, const struct kind_of_call *kind,
+                         uint64_t seq)
 {
     for (size_t i = 0; seq && i < group->count; i++) {
         const struct blackbox_comm *comm = group->members[i].comm;
@@ -157,7 +159,7 @@ static bool has_followed(struct scene *scene, const struct group *group, const s
 
 /* The few are odd; of two that are equally many, the one that nobody has called before, or not after the call that came
  * last. False: no telling. */
-static bool find_odd(struct scene *scene, const struct group *group, const struct votes *votes, uint64_t seq,
+static bool find_odd(struct scene *scene, const struct member_group *group, const struct votes *votes, uint64_t seq,
                      size_t *odd, size_t *many)
 {
     *odd = votes->fewest;
@@ -235,7 +237,7 @@ static void prove_difference(struct finding *finding, const struct blackbox_op *
         prove(finding, "the root differs: %d, %d", odd->root, many->root);
 }
 
-static void report(struct scene *scene, struct findings *findings, struct group *group, uint64_t seq)
+static void report(struct scene *scene, struct findings *findings, struct member_group *group, uint64_t seq)
 {
     struct votes votes = count_votes(scene, group, seq);
     if (votes.count < 2)

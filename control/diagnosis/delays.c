@@ -17,13 +17,13 @@
 
 #include <stdlib.h>
 
-struct message {
+struct delays_message {
     int from, to;
     bool sent; /* as the sender saw it */
     uint64_t bytes, ns;
 };
 
-static int by_pair(const struct message *a, const struct message *b)
+static int by_pair(const struct delays_message *a, const struct delays_message *b)
 {
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
@@ -32,7 +32,7 @@ static int by_pair(const struct message *a, const struct message *b)
 
 static int by_bytes_and_pair(const void *left, const void *right)
 {
-    const struct message *a = left, *b = right;
+    const struct delays_message *a = left, *b = right;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
     int pairs = by_pair(a, b);
@@ -46,7 +46,7 @@ static int by_delay(const void *left, const void *right)
 }
 
 /* How long its receives and sends took, each from when the call before it was over. */
-static size_t gather(const struct member *member, struct message *messages)
+static size_t gather(const struct member *member, struct delays_message *messages)
 {
     const struct blackbox_comm *comm = member->comm;
     uint64_t over = 0;
@@ -58,18 +58,18 @@ static size_t gather(const struct member *member, struct message *messages)
         bool whole = (sends || op->collective == WIRE_RECV) && op->state == WIRE_OP_DONE && !op->result &&
                      !op->captured && op->root >= 0;
         if (whole)
-            messages[count++] = (struct message){.from = sends ? comm->rank : op->root,
-                                                 .to = sends ? op->root : comm->rank,
-                                                 .sent = sends,
-                                                 .bytes = op->bytes,
-                                                 .ns = op->end > from ? op->end - from : 0};
+            messages[count++] = (struct delays_message){.from = sends ? comm->rank : op->root,
+                                                        .to = sends ? op->root : comm->rank,
+                                                        .sent = sends,
+                                                        .bytes = op->bytes,
+                                                        .ns = op->end > from ? op->end - from : 0};
         over = op->end > over ? op->end : over;
     }
     return count;
 }
 
 /* Moves the messages of the most frequent size to the front. */
-static size_t keep_one_size(struct message *messages, size_t count)
+static size_t keep_one_size(struct delays_message *messages, size_t count)
 {
     size_t best = 0, most = 0;
     for (size_t i = 0, end; i < count; i = end) {
@@ -83,13 +83,13 @@ static size_t keep_one_size(struct message *messages, size_t count)
     return most;
 }
 
-static size_t fill_cells(const struct message *messages, size_t count, struct delay *cells)
+static size_t fill_cells(const struct delays_message *messages, size_t count, struct delay *cells)
 {
     size_t filled = 0;
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && by_pair(&messages[end], &messages[i]) == 0;)
             end++;
-        const struct message *middle = &messages[(i + end) / 2];
+        const struct delays_message *middle = &messages[(i + end) / 2];
         struct delay *before = filled ? &cells[filled - 1] : NULL;
         if (end - i < DELAY_MESSAGES)
             continue;
@@ -125,7 +125,7 @@ static bool in_line(const struct delay *cell, int rank, bool row)
     return (row ? cell->from : cell->to) == rank;
 }
 
-static void report(struct findings *findings, struct group *group, enum finding_kind kind, int rank,
+static void report(struct findings *findings, struct member_group *group, enum finding_kind kind, int rank,
                    const struct delay *cell, uint64_t median)
 {
     const struct member *member = scene_find(group, rank);
@@ -146,8 +146,8 @@ static void report(struct findings *findings, struct group *group, enum finding_
         word_time(median).text);
 }
 
-static void judge_line(struct findings *findings, struct group *group, struct delay *cells, size_t count, int rank,
-                       bool row, uint64_t median)
+static void judge_line(struct findings *findings, struct member_group *group, struct delay *cells, size_t count,
+                       int rank, bool row, uint64_t median)
 {
     size_t all = 0, slow = 0;
     const struct delay *one = NULL;
@@ -164,7 +164,8 @@ static void judge_line(struct findings *findings, struct group *group, struct de
         cells[i].told = cells[i].told || (in_line(&cells[i], rank, row) && cells[i].slow);
 }
 
-static void judge(struct findings *findings, struct group *group, struct delay *cells, size_t count, uint64_t median)
+static void judge(struct findings *findings, struct member_group *group, struct delay *cells, size_t count,
+                  uint64_t median)
 {
     for (size_t i = 0; i < count && findings->count < FINDINGS_MOST; i++)
         if (cells[i].slow && !cells[i].told) {
@@ -177,12 +178,12 @@ static void judge(struct findings *findings, struct group *group, struct delay *
             report(findings, group, FINDING_LINK, cells[i].from, &cells[i], median);
 }
 
-void delays_open(struct delays *delays, const struct group *group)
+void delays_open(struct delays *delays, const struct member_group *group)
 {
     size_t most = 0, count = 0;
     for (size_t i = 0; i < group->count; i++)
         most += group->members[i].comm->op_count;
-    struct message *messages = calloc(most + 1, sizeof *messages);
+    struct delays_message *messages = calloc(most + 1, sizeof *messages);
     *delays = (struct delays){.cells = calloc(most + 1, sizeof *delays->cells)};
     for (size_t i = 0; messages && delays->cells && i < group->count; i++)
         count += gather(&group->members[i], messages + count);
@@ -197,7 +198,7 @@ void delays_open(struct delays *delays, const struct group *group)
 }
 
 /* Segments tell more than messages, which also wait for each other: their rule has judged these (lanes.c). */
-static void leave_to_lanes(struct group *group, struct delays *delays)
+static void leave_to_lanes(struct member_group *group, struct delays *delays)
 {
     for (size_t i = 0; i < delays->count; i++) {
         struct delay *cell = &delays->cells[i];

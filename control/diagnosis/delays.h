@@ -7,6 +7,6 @@
 #include "diagnosis/view.h"
 
 /* The matrix of delays of a communicator; no cells if there is no memory. The cells are the caller's. */
-void delays_open(struct delays *delays, const struct group *group);
+void delays_open(struct delays *delays, const struct member_group *group);
 
 #endif

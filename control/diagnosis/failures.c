@@ -10,7 +10,7 @@
 
 #define CHAIN_MOST 64 /* that leave one after another */
 
-struct reports {
+struct failures_reports {
     const struct member *first; /* that failed with the most frequent culprit */
     size_t failed, agree;
     struct rank_list ranks;
@@ -27,9 +27,9 @@ static bool has_failed(const struct member *member)
 }
 
 /* Votes by majority (Boyer and Moore), counted once more: linear, whatever the ranks say. */
-static struct reports ask(struct scene *scene, const struct group *group)
+static struct failures_reports ask(struct scene *scene, const struct member_group *group)
 {
-    struct reports reports = {0};
+    struct failures_reports reports = {0};
     size_t lead = 0;
     for (size_t i = 0; i < group->count; i++) {
         const struct member *member = &group->members[i];
@@ -109,7 +109,7 @@ static bool is_effect(struct scene *scene, const struct member *culprit)
     return false;
 }
 
-static void describe(struct finding *finding, const struct member *culprit, struct reports *reports)
+static void describe(struct finding *finding, const struct member *culprit, struct failures_reports *reports)
 {
     const struct blackbox_comm *comm = reports->first->comm;
     if (culprit)
@@ -125,9 +125,9 @@ static void describe(struct finding *finding, const struct member *culprit, stru
           reports->agree == reports->failed ? "" : "; others name others");
 }
 
-static void report(struct scene *scene, struct findings *findings, struct group *group)
+static void report(struct scene *scene, struct findings *findings, struct member_group *group)
 {
-    struct reports reports = ask(scene, group);
+    struct failures_reports reports = ask(scene, group);
     if (!reports.failed)
         return;
     const struct blackbox_comm *comm = reports.first->comm;

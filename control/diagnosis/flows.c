@@ -75,7 +75,7 @@ static const char *interface_there(const struct blackbox *there, const struct bl
 
 static const struct member *receiver(const struct scene *scene, const struct blackbox_segment *segment)
 {
-    struct group *group = scene_group(scene, segment->comm);
+    struct member_group *group = scene_group(scene, segment->comm);
     const struct member *peer = group ? scene_find(group, (int)segment->peer) : NULL;
     return peer ? world_member(scene, peer->process) : NULL;
 }
@@ -86,11 +86,11 @@ bool same_host(const struct blackbox *a, const struct blackbox *b)
            memcmp(a->header.boot_id, b->header.boot_id, sizeof a->header.boot_id) == 0;
 }
 
-static bool add_flow(struct flows *flows, const struct flow *flow)
+static bool add_flow(struct flows *flows, const struct lane_flow *flow)
 {
     if (flows->count == flows->room) {
         size_t room = flows->room ? 2 * flows->room : 64;
-        struct flow *more = realloc(flows->all, room * sizeof *more);
+        struct lane_flow *more = realloc(flows->all, room * sizeof *more);
         if (!more)
             return false;
         flows->all = more;
@@ -120,12 +120,12 @@ static bool gather_lane(struct scene *scene, struct flows *flows, size_t process
         scene->steps += lane->segment_count;
         if (!ns || !from || !to || same_host(from->box, to->box))
             continue;
-        struct flow flow = {.at = {{from, lane->interface, 0}, {to, interface_there(to->box, box, lane), 0}},
-                            .lane = lane,
-                            .length = segment->length,
-                            .ns = ns,
-                            .best = best,
-                            .latest = typical(box, lane, segment->length, LANE_TURNS, &last)};
+        struct lane_flow flow = {.at = {{from, lane->interface, 0}, {to, interface_there(to->box, box, lane), 0}},
+                                 .lane = lane,
+                                 .length = segment->length,
+                                 .ns = ns,
+                                 .best = best,
+                                 .latest = typical(box, lane, segment->length, LANE_TURNS, &last)};
         flow.newest = box->now < segment->completed + LANE_FRESH_NS ? last : 0;
         if (!add_flow(flows, &flow))
             return false;
@@ -135,7 +135,7 @@ static bool gather_lane(struct scene *scene, struct flows *flows, size_t process
 
 static int by_kind(const void *left, const void *right)
 {
-    const struct flow *a = left, *b = right;
+    const struct lane_flow *a = left, *b = right;
     if (a->length != b->length)
         return a->length < b->length ? -1 : 1;
     if (a->lane->distance != b->lane->distance)
@@ -144,7 +144,7 @@ static int by_kind(const void *left, const void *right)
     return names ? names : a->ns < b->ns ? -1 : a->ns > b->ns;
 }
 
-static bool same_kind(const struct flow *a, const struct flow *b)
+static bool same_kind(const struct lane_flow *a, const struct lane_flow *b)
 {
     return a->length == b->length && a->lane->distance == b->lane->distance &&
            strcmp(a->lane->transport, b->lane->transport) == 0;
@@ -161,7 +161,7 @@ bool is_slow_path_beside(uint64_t ns, uint64_t base)
 }
 
 /* What the quickest quarter takes at best. */
-static uint64_t ideal_of(const struct flow *flows, size_t count)
+static uint64_t ideal_of(const struct lane_flow *flows, size_t count)
 {
     uint64_t *best = calloc(count, sizeof *best), ideal = 0;
     for (size_t i = 0; best && i < count; i++)
@@ -182,7 +182,7 @@ static void mark_slow(struct flows *flows)
         uint64_t base = end - i < DELAY_LINKS ? 0 : flows->all[i + (end - i) / 4].ns;
         uint64_t ideal = base ? ideal_of(&flows->all[i], end - i) : 0;
         for (size_t j = i; base && j < end; j++) {
-            struct flow *flow = &flows->all[j];
+            struct lane_flow *flow = &flows->all[j];
             flow->base = base;
             flow->ideal = ideal;
             flow->slow = is_slow_beside(flow->ns, base);
@@ -193,7 +193,7 @@ static void mark_slow(struct flows *flows)
 
 /* ---- Ends of lanes ---- */
 
-struct end {
+struct flows_end {
     const char *host, *interface;
     const uint8_t *boot;
     size_t *number; /* where it is wanted */
@@ -201,7 +201,7 @@ struct end {
 
 static int by_end(const void *left, const void *right)
 {
-    const struct end *a = left, *b = right;
+    const struct flows_end *a = left, *b = right;
     int hosts = strcmp(a->host, b->host);
     int boots = hosts ? hosts : memcmp(a->boot, b->boot, sizeof((struct wire_box_header *)0)->boot_id);
     return boots ? boots : strcmp(a->interface, b->interface);
@@ -210,13 +210,13 @@ static int by_end(const void *left, const void *right)
 /* Numbers the interfaces of all hosts. */
 static bool number_ends(struct flows *flows)
 {
-    struct end *ends = calloc(WAYS * flows->count + 1, sizeof *ends);
+    struct flows_end *ends = calloc(WAYS * flows->count + 1, sizeof *ends);
     size_t count = 0;
     for (size_t i = 0; ends && i < flows->count; i++)
         for (int way = 0; way < WAYS; way++) {
             const struct wire_box_header *header = &flows->all[i].at[way].member->box->header;
-            ends[count++] = (struct end){header->host, flows->all[i].at[way].interface, header->boot_id,
-                                         &flows->all[i].at[way].end};
+            ends[count++] = (struct flows_end){header->host, flows->all[i].at[way].interface, header->boot_id,
+                                               &flows->all[i].at[way].end};
         }
     if (count)
         qsort(ends, count, sizeof *ends, by_end);
@@ -230,19 +230,19 @@ static bool number_ends(struct flows *flows)
 
 /* ---- Lanes between the same two interfaces ---- */
 
-static size_t low_end(const struct flow *flow)
+static size_t low_end(const struct lane_flow *flow)
 {
     return flow->at[OUT].end < flow->at[IN].end ? flow->at[OUT].end : flow->at[IN].end;
 }
 
-static size_t high_end(const struct flow *flow)
+static size_t high_end(const struct lane_flow *flow)
 {
     return flow->at[OUT].end < flow->at[IN].end ? flow->at[IN].end : flow->at[OUT].end;
 }
 
 static int by_ends(const void *left, const void *right)
 {
-    const struct flow *a = *(struct flow *const *)left, *b = *(struct flow *const *)right;
+    const struct lane_flow *a = *(struct lane_flow *const *)left, *b = *(struct lane_flow *const *)right;
     if (low_end(a) != low_end(b))
         return low_end(a) < low_end(b) ? -1 : 1;
     if (high_end(a) != high_end(b))
@@ -250,7 +250,7 @@ static int by_ends(const void *left, const void *right)
     return by_kind(a, b);
 }
 
-static bool same_ends(const struct flow *a, const struct flow *b)
+static bool same_ends(const struct lane_flow *a, const struct lane_flow *b)
 {
     return low_end(a) == low_end(b) && high_end(a) == high_end(b) && same_kind(a, b);
 }
@@ -260,7 +260,7 @@ static bool same_ends(const struct flow *a, const struct flow *b)
  * the same two interfaces say that it need not be. A way is slow altogether where no lane of it is quick: then an end
  * of it is slow, and no path.
  */
-static void mark_between(struct flow **between, size_t count)
+static void mark_between(struct lane_flow **between, size_t count)
 {
     uint64_t base = count < DELAY_LINKS ? 0 : between[1]->ns;
     bool quick[WAYS] = {false};
@@ -277,9 +277,9 @@ static void mark_between(struct flow **between, size_t count)
     }
 }
 
-bool flows_between(struct flows *flows, void (*look)(struct flow **between, size_t count))
+bool flows_between(struct flows *flows, void (*look)(struct lane_flow **between, size_t count))
 {
-    struct flow **sorted = calloc(flows->count + 1, sizeof *sorted);
+    struct lane_flow **sorted = calloc(flows->count + 1, sizeof *sorted);
     for (size_t i = 0; sorted && i < flows->count; i++)
         sorted[i] = &flows->all[i];
     if (sorted)

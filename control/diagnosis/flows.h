@@ -8,7 +8,7 @@
 enum { OUT, IN, WAYS };
 
 /* One lane, and its latest segments of one length. */
-struct flow {
+struct lane_flow {
     struct {
         const struct member *member; /* in the largest communicator of its process */
         const char *interface;
@@ -28,7 +28,7 @@ struct flow {
 };
 
 struct flows {
-    struct flow *all;
+    struct lane_flow *all;
     size_t count, room, ends;
 };
 
@@ -37,7 +37,7 @@ struct flows {
 bool flows_gather(struct scene *scene, struct flows *flows);
 /* Calls `look` with all lanes of one kind between the same two interfaces, both ways, for each such pair; the quickest
  * lane comes first. False: no memory. */
-bool flows_between(struct flows *flows, void (*look)(struct flow **between, size_t count));
+bool flows_between(struct flows *flows, void (*look)(struct lane_flow **between, size_t count));
 /* Several flows that share an uplink by chance take as many times as long: a slow path is worse than that. */
 bool is_slow_path_beside(uint64_t ns, uint64_t base);
 bool is_slow_beside(uint64_t ns, uint64_t base);

@@ -260,7 +260,7 @@ static void prove_silence(struct finding *finding, const struct member *end)
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
 {
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
-    const struct share share = share_of(scene, end);
+    const struct processor_share share = share_of(scene, end);
     if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
         prove(finding, "/proc/%u/stat says %s", end->box->header.pid,
               now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
@@ -405,7 +405,7 @@ static bool told(const struct scene *scene, const struct findings *findings, con
 
 static void say_starved(const struct scene *scene, struct finding *finding, const struct chain *chain)
 {
-    const struct share share = share_of(scene, chain->witness->end);
+    const struct processor_share share = share_of(scene, chain->witness->end);
     finding->kind = FINDING_STARVED;
     say_who(finding, chain->witness->end);
     say(finding,

@@ -21,36 +21,36 @@
 /* ---- Who is to blame ---- */
 
 /* The lanes of an interface or of a process. */
-struct tally {
+struct lanes_tally {
     size_t all[WAYS], slow[WAYS], turns[WAYS], quick[WAYS];
-    const struct flow *worst;
+    const struct lane_flow *worst;
     const struct member *first; /* of its processes, by rank among all */
     const char *interface;
 };
 
-static size_t key_of(const struct flow *flow, int way, bool process)
+static size_t key_of(const struct lane_flow *flow, int way, bool process)
 {
     return process ? flow->at[way].member->process : flow->at[way].end;
 }
 
-static bool counts(const struct flow *flow)
+static bool counts(const struct lane_flow *flow)
 {
     return flow->base && !flow->told;
 }
 
 /* Lanes aside are slow for a process whose own they are; an interface has quick ones to the same place. */
-static bool is_slow_at(const struct flow *flow, bool process)
+static bool is_slow_at(const struct lane_flow *flow, bool process)
 {
     return flow->slow || (process && flow->aside);
 }
 
-static void count_flows(const struct flows *flows, bool process, struct tally *tallies)
+static void count_flows(const struct flows *flows, bool process, struct lanes_tally *tallies)
 {
     for (size_t i = 0; i < flows->count; i++)
         for (int way = 0; way < WAYS && counts(&flows->all[i]); way++) {
-            const struct flow *flow = &flows->all[i];
+            const struct lane_flow *flow = &flows->all[i];
             const struct member *member = flow->at[way].member;
-            struct tally *tally = &tallies[key_of(flow, way, process)];
+            struct lanes_tally *tally = &tallies[key_of(flow, way, process)];
             tally->all[way]++;
             tally->slow[way] += is_slow_at(flow, process);
             tally->turns[way] += flow->turns;
@@ -63,7 +63,7 @@ static void count_flows(const struct flows *flows, bool process, struct tally *t
         }
 }
 
-static size_t slow_of(const struct tally *tally)
+static size_t slow_of(const struct lanes_tally *tally)
 {
     return tally->slow[OUT] + tally->slow[IN];
 }
@@ -80,13 +80,13 @@ static bool are_lines(const size_t slow[WAYS], const size_t all[WAYS], const siz
 }
 
 /* Nearly all lanes that it has, both ways or one; the others have carried nothing since. */
-static bool is_slow(const struct tally *tally)
+static bool is_slow(const struct lanes_tally *tally)
 {
     return are_lines(tally->slow, tally->all, tally->quick);
 }
 
 /* Not so far, but its other lanes have begun to be: those that carry little remember quick segments for longer. */
-static bool becomes_slow(const struct tally *tally)
+static bool becomes_slow(const struct lanes_tally *tally)
 {
     static const size_t none[WAYS] = {0};
     return slow_of(tally) && !is_slow(tally) && are_lines(tally->turns, tally->all, none);
@@ -95,7 +95,7 @@ static bool becomes_slow(const struct tally *tally)
 static void set_told(struct flows *flows, size_t key, bool process)
 {
     for (size_t i = 0; i < flows->count; i++) {
-        struct flow *flow = &flows->all[i];
+        struct lane_flow *flow = &flows->all[i];
         bool of_it = key_of(flow, OUT, process) == key || key_of(flow, IN, process) == key;
         flow->told = flow->told || (of_it && is_slow_at(flow, process));
     }
@@ -107,15 +107,15 @@ static void set_told(struct flows *flows, size_t key, bool process)
  */
 static void leave_out_processes(const struct scene *scene, struct flows *flows)
 {
-    struct tally *of_process = calloc(scene->snapshot->now.count + 1, sizeof *of_process);
-    struct tally *of_end = calloc(flows->ends + 1, sizeof *of_end);
+    struct lanes_tally *of_process = calloc(scene->snapshot->now.count + 1, sizeof *of_process);
+    struct lanes_tally *of_end = calloc(flows->ends + 1, sizeof *of_end);
     if (of_process && of_end) {
         count_flows(flows, true, of_process);
         count_flows(flows, false, of_end);
     }
     for (size_t i = 0; of_process && of_end && i < flows->count; i++)
         for (int way = 0; way < WAYS; way++) {
-            const struct flow *flow = &flows->all[i];
+            const struct lane_flow *flow = &flows->all[i];
             size_t process = flow->at[way].member->process;
             if (counts(flow) && is_slow_at(flow, true) && is_slow(&of_process[process]) &&
                 !is_slow(&of_end[flow->at[way].end]))
@@ -127,14 +127,14 @@ static void leave_out_processes(const struct scene *scene, struct flows *flows)
 
 /* ---- Findings ---- */
 
-static const char *way_of(const struct tally *tally)
+static const char *way_of(const struct lanes_tally *tally)
 {
     bool out = is_line(tally->slow[OUT], tally->all[OUT]) && !tally->quick[OUT];
     bool in = is_line(tally->slow[IN], tally->all[IN]) && !tally->quick[IN];
     return out == in ? "goes out of and comes into" : out ? "goes out of" : "comes into";
 }
 
-static void prove_flow(struct finding *finding, const struct flow *flow)
+static void prove_flow(struct finding *finding, const struct lane_flow *flow)
 {
     const struct member *from = flow->at[OUT].member, *to = flow->at[IN].member;
     double bytes = (double)flow->length * 1e3; /* over ns: MB/s */
@@ -148,7 +148,7 @@ static void prove_others(struct finding *finding, const struct flows *flows, siz
 {
     size_t all = 0, slow = 0;
     for (size_t i = 0; i < flows->count; i++) {
-        const struct flow *flow = &flows->all[i];
+        const struct lane_flow *flow = &flows->all[i];
         bool other = flow->base && flow->at[OUT].end != end && flow->at[IN].end != end;
         all += other;
         slow += other && flow->slow;
@@ -156,10 +156,10 @@ static void prove_others(struct finding *finding, const struct flows *flows, siz
     prove(finding, "of %zu lanes between other interfaces %zu are slow", all, slow);
 }
 
-static void report_end(struct findings *findings, struct flows *flows, const struct tally *tally, size_t end)
+static void report_end(struct findings *findings, struct flows *flows, const struct lanes_tally *tally, size_t end)
 {
     struct finding *finding = finding_add(findings, FINDING_INTERFACE, LIKELY, tally->first);
-    const struct flow *worst = tally->worst;
+    const struct lane_flow *worst = tally->worst;
     say(finding, "interface %s of host %s: what %s it is slow: %u bytes take up to %s, on quick lanes elsewhere %s",
         *tally->interface ? tally->interface : "(unknown)", tally->first->box->header.host, way_of(tally),
         worst->length, word_time(worst->ns).text, word_time(worst->base).text);
@@ -171,7 +171,7 @@ static void report_end(struct findings *findings, struct flows *flows, const str
 }
 
 /* Those of one cause are lanes of many ranks: the lowest of them stand for all, as they do at the next look. */
-static bool is_before(const struct flow *a, const struct flow *b)
+static bool is_before(const struct lane_flow *a, const struct lane_flow *b)
 {
     int from = a->at[OUT].member->comm->rank, than = b->at[OUT].member->comm->rank;
     return from != than ? from < than : a->at[IN].member->comm->rank < b->at[IN].member->comm->rank;
@@ -182,7 +182,7 @@ static bool is_before(const struct flow *a, const struct flow *b)
  * none is. So a path is judged by what its lanes take at best. One that has its share of an interface beside all others
  * there is not slow.
  */
-static bool is_slow_path(const struct flow *flow)
+static bool is_slow_path(const struct lane_flow *flow)
 {
     return counts(flow) && (flow->slow || flow->aside) && is_slow_path_beside(flow->best, flow->ideal) &&
            flow->best > flow->sharing * flow->ideal;
@@ -190,9 +190,9 @@ static bool is_slow_path(const struct flow *flow)
 
 /* One connection of many between the same two interfaces may find their queues full again and again: no path is told
  * by it. */
-static void leave_out_single(struct flow **between, size_t count)
+static void leave_out_single(struct lane_flow **between, size_t count)
 {
-    struct flow *last = NULL;
+    struct lane_flow *last = NULL;
     size_t slow = 0;
     for (size_t i = 0; i < count; i++)
         if (is_slow_path(between[i])) {
@@ -205,7 +205,7 @@ static void leave_out_single(struct flow **between, size_t count)
 
 static bool any_becomes_slow(const struct flows *flows)
 {
-    struct tally *tallies = calloc(flows->ends + 1, sizeof *tallies);
+    struct lanes_tally *tallies = calloc(flows->ends + 1, sizeof *tallies);
     bool any = false;
     if (tallies)
         count_flows(flows, false, tallies);
@@ -217,7 +217,7 @@ static bool any_becomes_slow(const struct flows *flows)
 
 static void report_paths(struct findings *findings, struct flows *flows)
 {
-    const struct flow *first = NULL;
+    const struct lane_flow *first = NULL;
     size_t slow = 0;
     if (!flows_between(flows, leave_out_single))
         return;
@@ -241,9 +241,9 @@ static void report_paths(struct findings *findings, struct flows *flows)
 }
 
 /* The interface that most slow lanes have in common; none where two have the same ones, which is a path. */
-static const struct tally *worst_end(const struct flows *flows, const struct tally *tallies)
+static const struct lanes_tally *worst_end(const struct flows *flows, const struct lanes_tally *tallies)
 {
-    const struct tally *worst = NULL;
+    const struct lanes_tally *worst = NULL;
     bool tie = false;
     for (size_t i = 0; i < flows->ends; i++) {
         if (!is_slow(&tallies[i]))
@@ -294,10 +294,10 @@ void rule_lanes(struct scene *scene, struct findings *findings)
     if (more)
         leave_out_processes(scene, &flows);
     while (more && findings->count < INTERFACES_MOST) {
-        struct tally *tallies = calloc(flows.ends + 1, sizeof *tallies);
+        struct lanes_tally *tallies = calloc(flows.ends + 1, sizeof *tallies);
         if (tallies)
             count_flows(&flows, false, tallies);
-        const struct tally *worst = tallies ? worst_end(&flows, tallies) : NULL;
+        const struct lanes_tally *worst = tallies ? worst_end(&flows, tallies) : NULL;
         more = worst != NULL;
         if (more)
             report_end(findings, &flows, worst, (size_t)(worst - tallies));

@@ -59,7 +59,8 @@ static const struct blackbox_lane *lane_of(const struct blackbox *box, const str
  * have open. */
 static const struct member *other_end(const struct scene *scene, size_t process, const struct blackbox_lane *lane)
 {
-    struct group *group = lane->segment_count ? scene_group(scene, lane->segments[lane->segment_count - 1].comm) : NULL;
+    struct member_group *group =
+        lane->segment_count ? scene_group(scene, lane->segments[lane->segment_count - 1].comm) : NULL;
     const struct member *to = group ? scene_find(group, (int)lane->segments[lane->segment_count - 1].peer) : NULL;
     if (!to || to->dead || to->comm->state != WIRE_COMM_OPEN)
         return NULL;
@@ -162,14 +163,14 @@ static bool has_neighbour(const struct scene *scene, const struct member *member
 
 /* ---- Findings ---- */
 
-struct tally {
+struct losses_tally {
     const struct loss *most; /* the first of the pair of hosts that has the most */
     size_t pairs, count;     /* of it */
 };
 
-static struct tally count_pairs(const struct losses *losses)
+static struct losses_tally count_pairs(const struct losses *losses)
 {
-    struct tally tally = {0};
+    struct losses_tally tally = {0};
     for (size_t i = 0, end; i < losses->count; i = end) {
         for (end = i; end < losses->count && same_hosts(&losses->all[i], &losses->all[end]);)
             end++;
@@ -195,7 +196,7 @@ static void prove_pairs(struct finding *finding, const struct losses *losses)
 
 static void report(struct findings *findings, const struct losses *losses)
 {
-    const struct tally tally = count_pairs(losses);
+    const struct losses_tally tally = count_pairs(losses);
     const struct member *host = tally.pairs > 1 ? common(losses, false) : NULL;
     const struct member *from = tally.most->at[0], *to = tally.most->at[1];
     struct finding *finding =

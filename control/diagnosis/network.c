@@ -29,7 +29,7 @@ uint64_t moments_sum(const struct moments *moments)
 }
 
 /* All that is looked at, in order: of each process its job, of each group its calls. */
-struct network {
+struct diagnosis_network {
     struct scene scene;
     struct timeline *timelines;
     struct timeline_calls *calls;
@@ -45,7 +45,7 @@ static size_t find_job(size_t *job, size_t process)
     return process;
 }
 
-static void find_jobs(struct network *network)
+static void find_jobs(struct diagnosis_network *network)
 {
     const struct scene *scene = &network->scene;
     for (size_t i = 0; i < scene->snapshot->now.count; i++)
@@ -61,7 +61,7 @@ static void find_jobs(struct network *network)
 /* ---- What a call is charged with ---- */
 
 /* How long it had data under way in its calls; the longest of a collective's ranks counts. */
-static void find_longest(struct network *network, size_t process)
+static void find_longest(struct diagnosis_network *network, size_t process)
 {
     const struct timeline *timeline = &network->timelines[process];
     for (const struct member *at = network->scene.of_process[process]; at; at = at->sibling)
@@ -80,7 +80,7 @@ static void find_longest(struct network *network, size_t process)
 }
 
 /* What this process did, and what it is charged with of calls of others whose data was on its way longer. */
-static void add_moments(const struct network *network, size_t process, uint64_t from, uint64_t to,
+static void add_moments(const struct diagnosis_network *network, size_t process, uint64_t from, uint64_t to,
                         struct moments *moments)
 {
     const struct timeline *timeline = &network->timelines[process];
@@ -111,7 +111,7 @@ static void add_moments(const struct network *network, size_t process, uint64_t 
 /* ---- Steps ---- */
 
 /* Those that a rank remembers whole, and that are over: a step ends where the next one begins. */
-static void add_steps(const struct network *network, const struct member *member, struct network_job *job)
+static void add_steps(const struct diagnosis_network *network, const struct member *member, struct network_job *job)
 {
     const struct timeline *timeline = &network->timelines[member->process];
     uint64_t base = job->steps->first;
@@ -134,7 +134,7 @@ static void add_steps(const struct network *network, const struct member *member
     free(ops);
 }
 
-static bool make_steps(const struct group *group, struct network_job *job)
+static bool make_steps(const struct member_group *group, struct network_job *job)
 {
     struct steps steps = steps_of(group);
     size_t left = steps.count > STEPS_MOST ? steps.count - STEPS_MOST : 0;
@@ -147,7 +147,8 @@ static bool make_steps(const struct group *group, struct network_job *job)
 }
 
 /* Steps that nobody remembers whole are left out. */
-static bool find_steps(const struct network *network, const struct group *group, struct network_job *job)
+static bool find_steps(const struct diagnosis_network *network, const struct member_group *group,
+                       struct network_job *job)
 {
     size_t kept = 0;
     bool fine = make_steps(group, job);
@@ -186,8 +187,8 @@ static int by_length(const void *left, const void *right)
     return a->took < b->took ? -1 : a->took > b->took;
 }
 
-static size_t gather_lane(const struct network *network, const struct blackbox *box, const struct blackbox_lane *lane,
-                          struct carried *out)
+static size_t gather_lane(const struct diagnosis_network *network, const struct blackbox *box,
+                          const struct blackbox_lane *lane, struct carried *out)
 {
     size_t count = 0;
     uint64_t over = 0;
@@ -239,7 +240,7 @@ static struct network_interface sum_interface(struct carried *carried, size_t co
     return interface;
 }
 
-static bool find_interfaces(const struct network *network, size_t first, struct network_job *job)
+static bool find_interfaces(const struct diagnosis_network *network, size_t first, struct network_job *job)
 {
     const struct look *look = &network->scene.snapshot->now;
     size_t room = 0, count = 0;
@@ -269,7 +270,7 @@ static bool find_interfaces(const struct network *network, size_t first, struct 
 
 /* ---- All of it ---- */
 
-static void count_hosts(const struct network *network, size_t first, struct network_job *job)
+static void count_hosts(const struct diagnosis_network *network, size_t first, struct network_job *job)
 {
     const struct look *look = &network->scene.snapshot->now;
     for (size_t i = first; i < look->count; i++) {
@@ -282,7 +283,7 @@ static void count_hosts(const struct network *network, size_t first, struct netw
     }
 }
 
-static bool look_at_job(const struct network *network, size_t first, struct network_job *job)
+static bool look_at_job(const struct diagnosis_network *network, size_t first, struct network_job *job)
 {
     const struct member *world = world_member(&network->scene, first);
     uint64_t seen = 0;
@@ -309,7 +310,7 @@ static int by_ranks(const void *left, const void *right)
     return a->ranks > b->ranks ? -1 : a->ranks < b->ranks;
 }
 
-static bool look_at_all(struct network *network, struct network_report *report)
+static bool look_at_all(struct diagnosis_network *network, struct network_report *report)
 {
     const struct scene *scene = &network->scene;
     size_t count = scene->snapshot->now.count;
@@ -332,7 +333,7 @@ static bool look_at_all(struct network *network, struct network_report *report)
 
 bool network_look(const struct snapshot *snapshot, struct network_report *report)
 {
-    struct network network = {0};
+    struct diagnosis_network network = {0};
     size_t count = snapshot->now.count;
     bool fine = scene_open(&network.scene, snapshot, snapshot->stuck, false);
     *report = (struct network_report){calloc(count + 1, sizeof *report->jobs), 0};

@@ -25,7 +25,7 @@ bool may_come_yet(const struct victim *victim)
 
 bool only_starved(const struct scene *scene, const struct victim *witness)
 {
-    const struct share share = share_of(scene, witness->end);
+    const struct processor_share share = share_of(scene, witness->end);
     return (witness->ending == FINDING_BEHIND ||
             ((witness->ending == FINDING_STILL || witness->ending == FINDING_UNREAD) && share_hardly_runs(&share))) &&
            share_is_starved(&share);

@@ -83,18 +83,18 @@ static void sum_ranks(struct profile *profile)
 /* ---- Calls ---- */
 
 /* Of one call: when something was wanted of the peer, and when something was under way, over all lanes. */
-struct span {
+struct profile_span {
     uint64_t begin, end;
 };
 
 struct spans {
-    struct span *items;
+    struct profile_span *items;
     size_t count;
 };
 
 static int by_begin(const void *left, const void *right)
 {
-    const struct span *a = left, *b = right;
+    const struct profile_span *a = left, *b = right;
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
@@ -103,7 +103,7 @@ static void add_span(struct spans *spans, const struct blackbox_op *op, uint64_t
     begin = begin < op->begin ? op->begin : begin;
     end = end > op->end ? op->end : end;
     if (begin < end)
-        spans->items[spans->count++] = (struct span){begin, end};
+        spans->items[spans->count++] = (struct profile_span){begin, end};
 }
 
 static uint64_t covered(struct spans *spans)

@@ -167,7 +167,7 @@ static void find_newest(struct scene *scene, struct member *member)
 
 /* Beside a living one; that of another host is not seen to live. Where all are dead, those who went with the last are
  * not the cause: they were ended together. */
-static bool is_dead(const struct scene *scene, const struct group *group, const struct member *member,
+static bool is_dead(const struct scene *scene, const struct member_group *group, const struct member *member,
                     const struct blackbox *living, uint64_t last)
 {
     if (member->box->alive || member->comm->state != WIRE_COMM_OPEN)
@@ -176,7 +176,7 @@ static bool is_dead(const struct scene *scene, const struct group *group, const 
                   : group->one_clock && member->box->now + DEAD_BEFORE_NS < last;
 }
 
-static void find_dead(const struct scene *scene, struct group *group)
+static void find_dead(const struct scene *scene, struct member_group *group)
 {
     const struct blackbox *living = NULL;
     uint64_t last = 0;
@@ -209,7 +209,7 @@ static bool stands_still(const struct member *member, uint64_t stuck, bool movin
     return !member->box->alive || !since || member->box->now >= since + stuck;
 }
 
-static void find_facts(struct scene *scene, struct group *group, uint64_t stuck, bool moving)
+static void find_facts(struct scene *scene, struct member_group *group, uint64_t stuck, bool moving)
 {
     find_dead(scene, group);
     group->asked = -1;
@@ -231,7 +231,7 @@ static void divide(struct scene *scene)
     for (size_t i = 0; i < scene->count; i++) {
         struct member *member = &scene->members[i];
         if (i == 0 || member->comm->id != member[-1].comm->id)
-            scene->groups[scene->group_count++] = (struct group){.members = member};
+            scene->groups[scene->group_count++] = (struct member_group){.members = member};
         scene->groups[scene->group_count - 1].count++;
     }
 }
@@ -276,7 +276,7 @@ void scene_close(struct scene *scene)
     *scene = (struct scene){0};
 }
 
-struct member *scene_find(struct group *group, int rank)
+struct member *scene_find(struct member_group *group, int rank)
 {
     size_t low = 0, high = group->count;
     while (low < high) {
@@ -289,7 +289,7 @@ struct member *scene_find(struct group *group, int rank)
     return low < group->count && group->members[low].comm->rank == rank ? &group->members[low] : NULL;
 }
 
-struct group *scene_group(const struct scene *scene, uint64_t id)
+struct member_group *scene_group(const struct scene *scene, uint64_t id)
 {
     size_t low = 0, high = scene->group_count;
     while (low < high) {

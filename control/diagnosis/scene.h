@@ -5,14 +5,14 @@
 
 #include "diagnosis/diagnosis.h"
 
-struct group;
+struct member_group;
 
 /* One rank of one communicator. */
 struct member {
     const struct blackbox *box;
     const struct blackbox_comm *comm;
     const struct process_facts *facts; /* never NULL */
-    struct group *group;
+    struct member_group *group;
     struct member *sibling;       /* the next one of this process; the last has NULL */
     size_t process;               /* its place in the look */
     const struct blackbox_op *op; /* not done: what it is in */
@@ -27,7 +27,7 @@ struct member {
     enum { UNSEEN, WALKED, RESOLVED } mark;
 };
 
-struct group {
+struct member_group {
     struct member *members; /* by rank */
     size_t count;
     bool told;  /* there is a finding of its calls or of its failure: how its ranks wait is no news */
@@ -49,7 +49,7 @@ struct scene {
     const struct snapshot *snapshot;
     struct member *members; /* by communicator and rank */
     size_t count;
-    struct group *groups;
+    struct member_group *groups;
     size_t group_count;
     struct member **of_process; /* the first member of each box */
     struct crowd *crowds;       /* of each process, what is usual on its machine; NULL: not asked so far */
@@ -61,9 +61,9 @@ struct scene {
 bool scene_open(struct scene *scene, const struct snapshot *snapshot, uint64_t stuck, bool moving);
 void scene_close(struct scene *scene);
 
-struct member *scene_find(struct group *group, int rank);
+struct member *scene_find(struct member_group *group, int rank);
 /* By its id; NULL: nobody is in it. */
-struct group *scene_group(const struct scene *scene, uint64_t id);
+struct member_group *scene_group(const struct scene *scene, uint64_t id);
 /* Has this rank called the collective that `op` is? */
 bool member_has_called(const struct member *member, const struct blackbox_op *op);
 /* Nanoseconds since it has waited in what it is in. */

@@ -27,10 +27,10 @@ static uint64_t delay_of(const struct thread_facts *now, const struct thread_fac
     return throughout || delayed > time - ran ? time - ran : delayed;
 }
 
-struct share share_of(const struct scene *scene, const struct member *member)
+struct processor_share share_of(const struct scene *scene, const struct member *member)
 {
     const struct process_facts *now = member->facts, *before = facts_before(scene, member);
-    struct share share = {0};
+    struct processor_share share = {0};
     if (!member->box->alive || !now->at || !before || !before->at || now->at < before->at + STARVED_LOOK_NS)
         return share;
     share.time = share.least = now->at - before->at;
@@ -48,22 +48,22 @@ struct share share_of(const struct scene *scene, const struct member *member)
     return share;
 }
 
-double share_part(const struct share *share)
+double share_part(const struct processor_share *share)
 {
     return share->time ? (double)share->delayed / (double)share->time : 0;
 }
 
-bool share_is_starved(const struct share *share)
+bool share_is_starved(const struct processor_share *share)
 {
     return share->time && share_part(share) >= STARVED_PART && share->delayed > share->ran;
 }
 
-bool share_hardly_runs(const struct share *share)
+bool share_hardly_runs(const struct processor_share *share)
 {
     return (double)share->ran < TAKES_PART * (double)share->time;
 }
 
-double share_least(const struct share *share)
+double share_least(const struct processor_share *share)
 {
     return share->time ? (double)share->least / (double)share->time : 0;
 }
@@ -126,7 +126,7 @@ static bool measure_crowds(struct scene *scene)
     scene->crowds = calloc(most + 1, sizeof *scene->crowds);
     for (size_t i = 0; all && scene->crowds && i < most; i++) {
         const struct member *member = scene->of_process[i];
-        struct share share = member ? share_of(scene, member) : (struct share){0};
+        struct processor_share share = member ? share_of(scene, member) : (struct processor_share){0};
         if (share.time)
             all[count++] = (struct crowded){member->box->header.boot_id, {share_part(&share), share_least(&share)}, i};
     }
@@ -151,13 +151,13 @@ static const struct crowd *crowd_of(struct scene *scene, const struct member *me
  */
 bool share_is_starved_whole(struct scene *scene, const struct member *member)
 {
-    const struct share share = share_of(scene, member);
+    const struct processor_share share = share_of(scene, member);
     return share_is_starved(&share) && share_least(&share) >= LEAST_PART &&
            share_least(&share) >= STARVED_TIMES * crowd_of(scene, member)->least;
 }
 
 bool share_is_crowded_out(struct scene *scene, const struct member *member)
 {
-    const struct share share = share_of(scene, member);
+    const struct processor_share share = share_of(scene, member);
     return !share_is_starved_whole(scene, member) && share_part(&share) < STARVED_TIMES * crowd_of(scene, member)->part;
 }

@@ -19,7 +19,7 @@
 /* ---- Calls that all ranks remember ---- */
 
 /* One collective: when the ranks came to it. */
-struct meeting {
+struct slow_meeting {
     size_t came;
     bool rooted;              /* one rank has what the others want, or wants what they have: not all wait for all */
     int64_t last;             /* nanoseconds since the first that is compared; of durations, negative */
@@ -29,20 +29,20 @@ struct meeting {
 };
 
 struct meetings {
-    struct meeting *calls;
+    struct slow_meeting *calls;
     uint64_t first, base; /* sequence number of calls[0]; time 0 */
     size_t count;
     bool by_time; /* the ranks' clocks compare; else how long calls took */
 };
 
-struct tally {
+struct slow_tally {
     size_t held;     /* calls that it held up */
     uint64_t waited; /* by each of the others on average, in those, but the longest wait */
     uint64_t longest;
 };
 
 /* The numbers that every rank has called. False: too few, or some rank makes none. */
-static bool common_calls(const struct group *group, struct meetings *meetings)
+static bool common_calls(const struct member_group *group, struct meetings *meetings)
 {
     uint64_t from = 0, to = UINT64_MAX;
     meetings->base = UINT64_MAX;
@@ -68,7 +68,7 @@ static bool common_calls(const struct group *group, struct meetings *meetings)
     return true;
 }
 
-static void come(struct meeting *meeting, size_t who, int64_t value, double spent)
+static void come(struct slow_meeting *meeting, size_t who, int64_t value, double spent)
 {
     if (!meeting->came++ || value > meeting->last) {
         meeting->last = value;
@@ -86,7 +86,7 @@ static bool is_rooted(int collective)
 }
 
 /* A call that waits for the one before it in the queue comes when that is over. */
-static void add_member(struct scene *scene, const struct group *group, size_t who, struct meetings *meetings)
+static void add_member(struct scene *scene, const struct member_group *group, size_t who, struct meetings *meetings)
 {
     const struct blackbox_comm *comm = group->members[who].comm;
     uint64_t over = 0, seen = meetings->first;
@@ -113,14 +113,15 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
 /* ---- Who is last ---- */
 
 /* Not longer than they were in the call: the root of a broadcast waits for nobody. */
-static uint64_t others_wait(const struct meeting *meeting, size_t ranks)
+static uint64_t others_wait(const struct slow_meeting *meeting, size_t ranks)
 {
     double late = (double)meeting->last * (double)ranks - meeting->sum, spent = meeting->spent - meeting->spent_last;
     double sum = late < spent ? late : spent;
     return sum > 0 ? (uint64_t)(sum / (double)(ranks - 1)) : 0;
 }
 
-static bool recent(const struct group *group, const struct meetings *meetings, const struct meeting *meeting)
+static bool recent(const struct member_group *group, const struct meetings *meetings,
+                   const struct slow_meeting *meeting)
 {
     const struct blackbox *box = group->members->box;
     if (!box->alive || !meetings->by_time)
@@ -153,7 +154,7 @@ static uint64_t usual_pause(const struct blackbox_comm *comm)
 }
 
 /* A GPU that comes late, or a peer or a network that keeps it? Its pauses tell: the program's own work is in them. */
-static void prove_pauses(struct finding *finding, const struct group *group, const struct member *member)
+static void prove_pauses(struct finding *finding, const struct member_group *group, const struct member *member)
 {
     uint64_t mine = usual_pause(member->comm), others = 0;
     for (size_t i = 0; i < group->count; i++) {
@@ -165,11 +166,11 @@ static void prove_pauses(struct finding *finding, const struct group *group, con
               word_time(mine).text, word_time(others).text);
 }
 
-static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who,
-                   const struct tally *tally, const struct tally *all)
+static void report(struct scene *scene, struct findings *findings, const struct member_group *group, size_t who,
+                   const struct slow_tally *tally, const struct slow_tally *all)
 {
     const struct member *member = &group->members[who];
-    const struct share share = share_of(scene, member);
+    const struct processor_share share = share_of(scene, member);
     struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
     finding->victims = group->count - 1;
     say_who(finding, member);
@@ -195,17 +196,17 @@ static double overlap(const struct blackbox_op *op, uint64_t from, uint64_t to)
 }
 
 /* All had to come to this meeting before any was through. */
-static bool has_joined(const struct group *group, const struct meetings *meetings, size_t at)
+static bool has_joined(const struct member_group *group, const struct meetings *meetings, size_t at)
 {
-    const struct meeting *meeting = &meetings->calls[at];
+    const struct slow_meeting *meeting = &meetings->calls[at];
     return meeting->came == group->count && !meeting->rooted;
 }
 
 /* From when on this rank's calls count before a meeting: when the last one came to that before, if that is known. */
-static uint64_t since_meeting(const struct group *group, const struct meetings *meetings, size_t before,
+static uint64_t since_meeting(const struct member_group *group, const struct meetings *meetings, size_t before,
                               uint64_t otherwise)
 {
-    const struct meeting *meeting = &meetings->calls[before];
+    const struct slow_meeting *meeting = &meetings->calls[before];
     bool known = meetings->by_time && meeting->came == group->count;
     return known ? meetings->base + (uint64_t)meeting->last : otherwise;
 }
@@ -252,7 +253,8 @@ static void sum_inside(struct scene *scene, const struct member *member, const s
  * Of the calls that this rank held up: was it longer in other calls before most of them than the others were, for half
  * of what they waited for it? Then it waited itself, as a stage of a pipeline does whose messages come late.
  */
-static bool came_from_calls(struct scene *scene, const struct group *group, size_t who, const struct meetings *meetings)
+static bool came_from_calls(struct scene *scene, const struct member_group *group, size_t who,
+                            const struct meetings *meetings)
 {
     double *mine = calloc(3 * meetings->count, sizeof *mine);
     if (!mine)
@@ -264,7 +266,7 @@ static bool came_from_calls(struct scene *scene, const struct group *group, size
             *(i == who ? &mine[j] : &others[j]) += one[j];
     }
     for (size_t j = 0; j < meetings->count; j++) {
-        const struct meeting *meeting = &meetings->calls[j];
+        const struct slow_meeting *meeting = &meetings->calls[j];
         double waited =
             meeting->came == group->count && meeting->who == who ? (double)others_wait(meeting, group->count) : 0;
         double longer = mine[j] - others[j] / (double)(group->count - 1);
@@ -280,7 +282,7 @@ static bool came_from_calls(struct scene *scene, const struct group *group, size
 /* ---- Verdict ---- */
 
 /* One long pause, as of a process that was stopped for a while, makes no rank slow. */
-static void add_wait(struct tally *tally, uint64_t waited)
+static void add_wait(struct slow_tally *tally, uint64_t waited)
 {
     uint64_t longest = waited > tally->longest ? waited : tally->longest;
     tally->waited += tally->longest + waited - longest;
@@ -289,13 +291,13 @@ static void add_wait(struct tally *tally, uint64_t waited)
 }
 
 /* How much is waited, for whom, and how long all of it took. */
-static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies,
-                                uint64_t *took)
+static struct slow_tally count_waits(const struct member_group *group, const struct meetings *meetings,
+                                     struct slow_tally *tallies, uint64_t *took)
 {
-    struct tally all = {0};
+    struct slow_tally all = {0};
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < meetings->count; i++) {
-        const struct meeting *meeting = &meetings->calls[i];
+        const struct slow_meeting *meeting = &meetings->calls[i];
         if (meeting->came != group->count || !recent(group, meetings, meeting))
             continue;
         first = meeting->last < first ? meeting->last : first;
@@ -310,14 +312,14 @@ static struct tally count_waits(const struct group *group, const struct meetings
     return all;
 }
 
-static void judge(struct scene *scene, struct findings *findings, const struct group *group,
+static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
                   const struct meetings *meetings)
 {
     uint64_t took;
-    struct tally *tallies = calloc(group->count, sizeof *tallies);
-    struct tally all = tallies ? count_waits(group, meetings, tallies, &took) : (struct tally){0};
+    struct slow_tally *tallies = calloc(group->count, sizeof *tallies);
+    struct slow_tally all = tallies ? count_waits(group, meetings, tallies, &took) : (struct slow_tally){0};
     for (size_t i = 0; all.held && i < group->count; i++) {
-        const struct tally *mine = &tallies[i];
+        const struct slow_tally *mine = &tallies[i];
         if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited &&
             (double)mine->waited >= SLOW_PART * (double)took && !came_from_calls(scene, group, i, meetings))
             report(scene, findings, group, i, mine, &all);
@@ -326,7 +328,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct g
 }
 
 /* Somebody has waited too long to call that slow, in whatever communicator, though why is not known yet. */
-static bool stands_still(const struct scene *scene, const struct group *group)
+static bool stands_still(const struct scene *scene, const struct member_group *group)
 {
     for (size_t i = 0; i < group->count; i++)
         for (const struct member *at = scene->of_process[group->members[i].process]; at; at = at->sibling)
@@ -336,7 +338,7 @@ static bool stands_still(const struct scene *scene, const struct group *group)
 }
 
 /* False: there are too few to tell, or no memory. */
-static bool open_meetings(struct scene *scene, const struct group *group, struct meetings *meetings)
+static bool open_meetings(struct scene *scene, const struct member_group *group, struct meetings *meetings)
 {
     *meetings = (struct meetings){0};
     if (group->count < 2 || stands_still(scene, group) || !common_calls(group, meetings))
@@ -347,7 +349,7 @@ static bool open_meetings(struct scene *scene, const struct group *group, struct
     return meetings->calls != NULL;
 }
 
-static void find_slow(struct scene *scene, struct findings *findings, const struct group *group)
+static void find_slow(struct scene *scene, struct findings *findings, const struct member_group *group)
 {
     struct meetings meetings;
     if (!open_meetings(scene, group, &meetings))
@@ -356,13 +358,13 @@ static void find_slow(struct scene *scene, struct findings *findings, const stru
     free(meetings.calls);
 }
 
-void slow_shares(struct scene *scene, const struct group *group, double *shares)
+void slow_shares(struct scene *scene, const struct member_group *group, double *shares)
 {
     struct meetings meetings;
     uint64_t took = 0;
     if (!open_meetings(scene, group, &meetings))
         return;
-    struct tally *tallies = calloc(group->count, sizeof *tallies);
+    struct slow_tally *tallies = calloc(group->count, sizeof *tallies);
     if (tallies)
         count_waits(group, &meetings, tallies, &took);
     for (size_t i = 0; tallies && took && i < group->count; i++)
@@ -376,7 +378,7 @@ void slow_shares(struct scene *scene, const struct group *group, double *shares)
 
 static bool is_victim(const struct scene *scene, const struct finding *finding, uint64_t process)
 {
-    const struct group *group = scene_group(scene, finding->culprit.comm);
+    const struct member_group *group = scene_group(scene, finding->culprit.comm);
     for (size_t i = 0; group && finding->culprit.process != process && i < group->count; i++)
         if (process_key(group->members[i].box) == process)
             return true;
@@ -404,7 +406,8 @@ static uint64_t in_receives(const struct scene *scene, const struct member *memb
 /* Stages of a pipeline: it is late as the messages of `other` come late, which waits less for those that come back. */
 static bool waits_for_messages(const struct scene *scene, const struct finding *finding, const struct finding *other)
 {
-    struct group *group = scene_group(scene, finding->culprit.comm), *others = scene_group(scene, other->culprit.comm);
+    struct member_group *group = scene_group(scene, finding->culprit.comm),
+                        *others = scene_group(scene, other->culprit.comm);
     const struct member *at = group ? scene_find(group, finding->culprit.rank) : NULL;
     const struct member *to = others ? scene_find(others, other->culprit.rank) : NULL;
     if (!at || !to)

@@ -7,6 +7,6 @@
 
 /* In which part of the time of the calls that all remember the others waited for each member, which was last: by
  * member. Those that are not known stay as they are. */
-void slow_shares(struct scene *scene, const struct group *group, double *shares);
+void slow_shares(struct scene *scene, const struct member_group *group, double *shares);
 
 #endif

@@ -63,7 +63,7 @@ static bool told(const struct findings *findings, const struct member *member)
 static void report(struct scene *scene, struct findings *findings, const struct member *member, double median,
                    size_t waiters)
 {
-    struct share share = share_of(scene, member);
+    struct processor_share share = share_of(scene, member);
     bool slow = is_slow(findings, member);
     struct finding was = {0};
     for (size_t i = 0; slow && i < findings->count; i++)
@@ -87,10 +87,10 @@ static void report(struct scene *scene, struct findings *findings, const struct 
 /* Of those that this one works with. */
 static double part_of_others(const struct scene *scene, const struct member *member, double part)
 {
-    const struct group *group = member->group;
+    const struct member_group *group = member->group;
     double *parts = calloc(group->count, sizeof *parts), median;
     for (size_t i = 0; parts && i < group->count; i++) {
-        struct share share = share_of(scene, &group->members[i]);
+        struct processor_share share = share_of(scene, &group->members[i]);
         parts[i] = share_part(&share);
     }
     if (parts)
@@ -112,7 +112,7 @@ static const struct member *in_largest(const struct scene *scene, size_t process
 /* It waits itself, and has one thread that is ready meanwhile, as the library's sleeps: that says nothing. */
 static bool only_waits(const struct scene *scene, const struct member *member)
 {
-    const struct share share = share_of(scene, member);
+    const struct processor_share share = share_of(scene, member);
     for (const struct member *at = scene->of_process[member->process]; at && share.active < 2; at = at->sibling)
         if (at->op && at->end->process != member->process)
             return true;
@@ -121,7 +121,7 @@ static bool only_waits(const struct scene *scene, const struct member *member)
 
 static void judge(struct scene *scene, struct findings *findings, const struct member *member)
 {
-    struct share share = share_of(scene, member);
+    struct processor_share share = share_of(scene, member);
     bool starved = share_is_starved_whole(scene, member) && !only_waits(scene, member),
          slow = is_slow(findings, member) && share_is_starved(&share);
     if ((starved || (slow && !share_is_crowded_out(scene, member))) && !told(findings, member))

@@ -46,7 +46,7 @@ static size_t count_calls(const struct blackbox_comm *comm)
     return count;
 }
 
-struct steps steps_of(const struct group *group)
+struct steps steps_of(const struct member_group *group)
 {
     const struct member *most = group->members;
     struct steps steps = {.period = 1};

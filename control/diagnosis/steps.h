@@ -12,7 +12,7 @@ struct steps {
     size_t count;  /* steps, the last one perhaps not over */
 };
 
-struct steps steps_of(const struct group *group);
+struct steps steps_of(const struct member_group *group);
 /* The collectives of a communicator in order: freed by the caller. NULL, and no count: no memory. */
 const struct blackbox_op **steps_calls(const struct blackbox_comm *comm, size_t *count);
 

@@ -30,7 +30,7 @@ static int by_seq(const void *left, const void *right)
 }
 
 /* Of a call that somebody has not done, or does not remember, nobody is known to be the last. */
-bool timeline_calls_open(const struct group *group, struct timeline_calls *calls)
+bool timeline_calls_open(const struct member_group *group, struct timeline_calls *calls)
 {
     size_t count = 0, kept = 0;
     for (size_t i = 0; i < group->count; i++)
@@ -67,14 +67,14 @@ struct timeline_call *timeline_call_find(const struct timeline_calls *calls, uin
 /* ---- Spans ---- */
 
 /* What is true from a moment on, or no longer. */
-struct edge {
+struct timeline_edge {
     uint64_t at;
     enum moment moment; /* MOMENT_PROGRAM: in a call */
     int change;
 };
 
 struct edges {
-    struct edge *items;
+    struct timeline_edge *items;
     size_t count;
     uint64_t from, to;
 };
@@ -85,8 +85,8 @@ static void add(struct edges *edges, enum moment moment, uint64_t begin, uint64_
     end = end > edges->to ? edges->to : end;
     if (begin >= end)
         return;
-    edges->items[edges->count++] = (struct edge){begin, moment, 1};
-    edges->items[edges->count++] = (struct edge){end, moment, -1};
+    edges->items[edges->count++] = (struct timeline_edge){begin, moment, 1};
+    edges->items[edges->count++] = (struct timeline_edge){end, moment, -1};
 }
 
 static void add_call(struct edges *edges, const struct timeline_calls *calls, const struct blackbox_op *op)
@@ -116,7 +116,7 @@ const struct member *timeline_receiver(const struct scene *scene, const struct b
                                        const struct blackbox_lane *lane)
 {
     for (size_t i = 0; i < lane->segment_count; i++) {
-        struct group *group = scene_group(scene, lane->segments[i].comm);
+        struct member_group *group = scene_group(scene, lane->segments[i].comm);
         const struct member *peer = group ? scene_find(group, (int)lane->segments[i].peer) : NULL;
         if (peer)
             return same_host(box, peer->box) ? NULL : peer;
@@ -161,7 +161,7 @@ static void find_bounds(const struct scene *scene, const struct blackbox *box, s
 
 static int by_time(const void *left, const void *right)
 {
-    const struct edge *a = left, *b = right;
+    const struct timeline_edge *a = left, *b = right;
     return a->at < b->at ? -1 : a->at > b->at;
 }
 

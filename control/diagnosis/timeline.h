@@ -31,7 +31,7 @@ struct timeline_calls {
 };
 
 /* False: no memory. The caller frees `items`. */
-bool timeline_calls_open(const struct group *group, struct timeline_calls *calls);
+bool timeline_calls_open(const struct member_group *group, struct timeline_calls *calls);
 struct timeline_call *timeline_call_find(const struct timeline_calls *calls, uint64_t seq);
 
 /* calls[g]: of the scene's group g. False: no memory. The caller frees `atoms`. */

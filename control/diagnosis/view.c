@@ -23,7 +23,7 @@ static int awaited_by(const struct member *member)
     return waits ? member->op->wait_peer : -1;
 }
 
-static void add_comm(struct view *view, const struct scene *scene, struct group *group)
+static void add_comm(struct view *view, const struct scene *scene, struct member_group *group)
 {
     struct view_comm *comm = &view->comms[view->comm_count++];
     comm->members = view->members + (group->members - scene->members);

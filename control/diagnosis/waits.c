@@ -27,7 +27,7 @@ static bool lags(const struct member *member, const struct blackbox_op *waiter)
     return op->seq == waiter->seq && op->state == WIRE_OP_ENQUEUED && waiter->state == WIRE_OP_RUNNING && kernel;
 }
 
-static int first_without_box(struct group *group)
+static int first_without_box(struct member_group *group)
 {
     int rank = 0;
     for (size_t i = 0; i < group->count && group->members[i].comm->rank <= rank; i++)
@@ -37,7 +37,7 @@ static int first_without_box(struct group *group)
 
 /* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or
  * -1. */
-static int missing_in_collective(struct scene *scene, struct group *group, const struct blackbox_op *op)
+static int missing_in_collective(struct scene *scene, struct member_group *group, const struct blackbox_op *op)
 {
     if (group->first_dead)
         return group->first_dead->comm->rank;
@@ -52,7 +52,7 @@ static int missing_in_collective(struct scene *scene, struct group *group, const
 }
 
 /* Most ranks of a group are in the same operation: the answer for them is the same. */
-static int asked_in_collective(struct scene *scene, struct group *group, const struct blackbox_op *op)
+static int asked_in_collective(struct scene *scene, struct member_group *group, const struct blackbox_op *op)
 {
     if (group->asked != (int)op->state || group->asked_seq != op->seq)
         group->answer = missing_in_collective(scene, group, op);

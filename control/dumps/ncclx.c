@@ -14,7 +14,7 @@
 #define RANKS_MOST (1 << 20)
 #define US_MOST    (INT64_MAX / 4000) /* of a time, so that it is one in nanoseconds */
 
-static const struct kind {
+static const struct ncclx_kind {
     const char *name;
     int number;
 } kinds[] = {{"AllReduce", WIRE_ALLREDUCE},
@@ -42,7 +42,7 @@ static const struct kind {
 
 #define FIND(table, name, otherwise) find(table, sizeof table / sizeof *table, name, otherwise)
 
-static int find(const struct kind *table, size_t count, const char *name, int otherwise)
+static int find(const struct ncclx_kind *table, size_t count, const char *name, int otherwise)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(table[i].name, name) == 0)

@@ -14,7 +14,7 @@
 #define HEIGHT_MOST 64
 #define ITEMS_MOST  (8u << 20)
 
-struct item {
+struct pickle_item {
     json_t *value; /* NULL: a mark */
     size_t id;     /* of a list or dictionary, from 1; else 0 */
     bool open;     /* made here and not yet part of another: may grow */
@@ -27,7 +27,7 @@ struct container {
 
 struct pickle {
     const uint8_t *at, *end;
-    struct item *stack, *memo;
+    struct pickle_item *stack, *memo;
     size_t depth, stack_room, kept, memo_room;
     struct container *containers; /* by id - 1 */
     size_t made, container_room;
@@ -77,7 +77,7 @@ static bool grow(struct pickle *pickle, void **array, size_t *room, size_t used,
     return true;
 }
 
-static bool push(struct pickle *pickle, struct item item)
+static bool push(struct pickle *pickle, struct pickle_item item)
 {
     if (grow(pickle, (void **)(void *)&pickle->stack, &pickle->stack_room, pickle->depth, sizeof *pickle->stack)) {
         pickle->stack[pickle->depth++] = item;
@@ -89,7 +89,7 @@ static bool push(struct pickle *pickle, struct item item)
 
 static bool push_value(struct pickle *pickle, json_t *value)
 {
-    return value ? push(pickle, (struct item){.value = value}) : refuse(pickle, "there is no memory");
+    return value ? push(pickle, (struct pickle_item){.value = value}) : refuse(pickle, "there is no memory");
 }
 
 static bool push_container(struct pickle *pickle, json_t *value)
@@ -100,7 +100,7 @@ static bool push_container(struct pickle *pickle, json_t *value)
         return refuse(pickle, "there is no memory");
     }
     pickle->containers[pickle->made++] = (struct container){.height = 1};
-    return push(pickle, (struct item){.value = value, .id = pickle->made, .open = true});
+    return push(pickle, (struct pickle_item){.value = value, .id = pickle->made, .open = true});
 }
 
 /* ---- Containers ---- */
@@ -119,7 +119,7 @@ static bool find_mark(struct pickle *pickle, size_t *count)
     return true;
 }
 
-static bool settle(struct pickle *pickle, const struct item *container, const struct item *item)
+static bool settle(struct pickle *pickle, const struct pickle_item *container, const struct pickle_item *item)
 {
     struct container *outer = &pickle->containers[container->id - 1];
     unsigned height = item->id ? pickle->containers[item->id - 1].height : 0;
@@ -128,8 +128,8 @@ static bool settle(struct pickle *pickle, const struct item *container, const st
     return outer->height <= HEIGHT_MOST || refuse(pickle, "it is nested too deeply");
 }
 
-static bool put_key(struct pickle *pickle, const struct item *container, const struct item *key,
-                    const struct item *value)
+static bool put_key(struct pickle *pickle, const struct pickle_item *container, const struct pickle_item *key,
+                    const struct pickle_item *value)
 {
     char number[32];
     const char *text = json_string_value(key->value);
@@ -142,7 +142,8 @@ static bool put_key(struct pickle *pickle, const struct item *container, const s
            (json_object_set(container->value, text, value->value) == 0 || refuse(pickle, "a key cannot be read"));
 }
 
-static bool put_all(struct pickle *pickle, const struct item *container, const struct item *items, size_t count)
+static bool put_all(struct pickle *pickle, const struct pickle_item *container, const struct pickle_item *items,
+                    size_t count)
 {
     bool fine = true;
     bool list = json_is_array(container->value);
@@ -169,7 +170,7 @@ static bool add_top(struct pickle *pickle, size_t count)
 {
     if (pickle->depth < count + 1)
         return refuse(pickle, "the stack is empty");
-    struct item *items = &pickle->stack[pickle->depth - count];
+    struct pickle_item *items = &pickle->stack[pickle->depth - count];
     for (size_t i = 0; i + 1 < count + 2; i++)
         if (!items[(ptrdiff_t)i - 1].value)
             return refuse(pickle, "a mark is in the way");
@@ -189,11 +190,11 @@ static bool make_tuple(struct pickle *pickle, size_t count)
 {
     if (pickle->depth < count)
         return refuse(pickle, "the stack is empty");
-    struct item tuple;
+    struct pickle_item tuple;
     if (!push_container(pickle, json_array()))
         return false;
     tuple = pickle->stack[--pickle->depth];
-    struct item *items = &pickle->stack[pickle->depth - count];
+    struct pickle_item *items = &pickle->stack[pickle->depth - count];
     bool fine = true;
     for (size_t i = 0; i < count && fine; i++)
         fine = items[i].value || refuse(pickle, "a mark is in the way");
@@ -217,7 +218,7 @@ static bool keep(struct pickle *pickle, uint64_t index)
         return refuse(pickle, "its memo is not in order");
     if (!grow(pickle, (void **)(void *)&pickle->memo, &pickle->memo_room, pickle->kept, sizeof *pickle->memo))
         return false;
-    struct item *place = &pickle->memo[index];
+    struct pickle_item *place = &pickle->memo[index];
     if (index < pickle->kept)
         json_decref(place->value);
     else
@@ -231,7 +232,7 @@ static bool fetch(struct pickle *pickle, uint64_t index)
 {
     if (index >= pickle->kept)
         return refuse(pickle, "it refers to what is not there");
-    struct item item = pickle->memo[index];
+    struct pickle_item item = pickle->memo[index];
     if (item.id)
         pickle->containers[item.id - 1].fetched = true;
     item.open = false;
@@ -337,7 +338,7 @@ static bool step(struct pickle *pickle, uint8_t code)
     case 0x95:
         return skip(pickle, 8);
     case '(':
-        return push(pickle, (struct item){0});
+        return push(pickle, (struct pickle_item){0});
     case '}':
         return push_container(pickle, json_object());
     case ']':

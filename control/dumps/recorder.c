@@ -18,12 +18,12 @@
 #define PATIENCE_MOST (7 * 24 * 3600 * 1000ull) /* milliseconds that a call may wait for its peers */
 #define LATE_NS       (120 * NS_PER_S)          /* after a call's patience was over its process has dumped, and ended */
 
-struct kind {
+struct recorder_kind {
     const char *name; /* behind "nccl:", "gloo:" */
     int collective;
 };
 
-static const struct kind kinds[] = {
+static const struct recorder_kind kinds[] = {
     {"all_reduce", WIRE_ALLREDUCE},
     {"allreduce", WIRE_ALLREDUCE},
     {"reduce_scatter", WIRE_REDUCE_SCATTER},
@@ -42,7 +42,7 @@ static const struct kind kinds[] = {
     {"recv", WIRE_RECV},
 };
 
-static const struct kind types[] = {
+static const struct recorder_kind types[] = {
     {"Char", TUTTI_INT8},
     {"Byte", TUTTI_UINT8},
     {"Int", TUTTI_INT32},
@@ -58,7 +58,7 @@ static const struct kind types[] = {
 };
 
 /* What is not known is a group: it is compared with nothing. */
-static int find(const struct kind *table, size_t count, const char *name, size_t length, int otherwise)
+static int find(const struct recorder_kind *table, size_t count, const char *name, size_t length, int otherwise)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)

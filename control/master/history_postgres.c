@@ -36,7 +36,7 @@ struct write {
 };
 
 /* As history_json() gives it. */
-struct row {
+struct history_postgres_row {
     int64_t id;
     json_t *json;
 };
@@ -51,7 +51,7 @@ struct postgres_history {
     pthread_cond_t change;
     struct write *first, **last;
     size_t waiting, lost;
-    struct row rows[LATEST]; /* the newest last */
+    struct history_postgres_row rows[LATEST]; /* the newest last */
     size_t row_count;
     uint64_t closing; /* until then what waits is written; 0: goes on */
 };
@@ -135,7 +135,7 @@ static struct write *make_write(const char *text, char *const *values, int count
 
 /* ---- The latest rows ---- */
 
-static struct row *find_row(struct postgres_history *history, int64_t id)
+static struct history_postgres_row *find_row(struct postgres_history *history, int64_t id)
 {
     for (size_t i = history->row_count; i-- > 0;)
         if (history->rows[i].id == id)
@@ -157,13 +157,13 @@ static void add_row(struct postgres_history *history, int64_t id, json_t *json, 
     }
     if (front)
         memmove(history->rows + 1, history->rows, history->row_count * sizeof *history->rows);
-    history->rows[front ? 0 : history->row_count] = (struct row){id, json};
+    history->rows[front ? 0 : history->row_count] = (struct history_postgres_row){id, json};
     history->row_count++;
 }
 
 static void set(struct postgres_history *history, int64_t id, const char *name, json_t *value)
 {
-    struct row *row = find_row(history, id);
+    struct history_postgres_row *row = find_row(history, id);
     if (row)
         json_object_set(row->json, name, value);
     json_decref(value);

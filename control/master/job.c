@@ -48,7 +48,7 @@ static void empty(struct job_host *host)
     host->count = host->bytes = 0;
 }
 
-static struct job_host *find_host(const struct job *job, const char *name)
+static struct job_host *find_host(const struct master_job *job, const char *name)
 {
     for (size_t i = 0; i < job->count; i++)
         if (strcmp(job->hosts[i].name, name) == 0)
@@ -56,7 +56,7 @@ static struct job_host *find_host(const struct job *job, const char *name)
     return NULL;
 }
 
-static struct job_host *add_host(struct job *job, const char *name)
+static struct job_host *add_host(struct master_job *job, const char *name)
 {
     struct job_host *more = job->count < JOB_HOSTS ? realloc(job->hosts, (job->count + 1) * sizeof *more) : NULL;
     if (!more)
@@ -102,7 +102,7 @@ static size_t bytes_of(const struct blackbox *box)
 }
 
 /* What this report makes of a host, and what there is already, must not be more than memory is meant for. */
-static bool has_memory(const struct job *job, struct job_host *host, const struct report *report,
+static bool has_memory(const struct master_job *job, struct job_host *host, const struct report *report,
                        const struct job_origin *origin)
 {
     size_t need = report->count * sizeof(struct job_process), all = 0, same = 0;
@@ -188,7 +188,7 @@ static void note(struct job_host *host, const struct report *report, const struc
     snprintf(host->way, sizeof host->way, "%s", origin->way);
 }
 
-enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now,
+enum job_answer job_take(struct master_job *job, struct report *report, const struct job_origin *origin, uint64_t now,
                          uint64_t day)
 {
     struct job_host *host = find_host(job, report->host);
@@ -212,26 +212,26 @@ enum job_answer job_take(struct job *job, struct report *report, const struct jo
     return JOB_REFUSES;
 }
 
-void job_look_at_lanes(struct job *job, const char *name, uint64_t until)
+void job_look_at_lanes(struct master_job *job, const char *name, uint64_t until)
 {
     struct job_host *host = find_host(job, name);
     if (host)
         host->lanes = until;
 }
 
-bool job_wants_lanes(const struct job *job, const char *name, uint64_t now)
+bool job_wants_lanes(const struct master_job *job, const char *name, uint64_t now)
 {
     const struct job_host *host = find_host(job, name);
     bool turn = job->count <= JOB_LANES_HOSTS && now % JOB_LANES_EVERY_NS < JOB_LANES_FOR_NS;
     return host && (turn || now < host->lanes || now < job->lanes);
 }
 
-void job_look_closer(struct job *job, uint64_t now)
+void job_look_closer(struct master_job *job, uint64_t now)
 {
     job->lanes = now + JOB_LANES_FOR_NS;
 }
 
-void job_forget(struct job *job, uint64_t now)
+void job_forget(struct master_job *job, uint64_t now)
 {
     size_t kept = 0;
     for (size_t i = 0; i < job->count; i++) {
@@ -243,12 +243,12 @@ void job_forget(struct job *job, uint64_t now)
     job->count = kept;
 }
 
-void job_free(struct job *job)
+void job_free(struct master_job *job)
 {
     for (size_t i = 0; i < job->count; i++)
         empty(&job->hosts[i]);
     free(job->hosts);
-    *job = (struct job){0};
+    *job = (struct master_job){0};
 }
 
 /* ---- Looking ---- */
@@ -265,7 +265,7 @@ struct living {
     size_t count;
 };
 
-static struct living find_living(const struct job *job)
+static struct living find_living(const struct master_job *job)
 {
     size_t most = 0;
     for (size_t i = 0; i < job->count; i++)
@@ -294,7 +294,7 @@ static bool is_looked_at(const struct job_process *process, const struct living 
     return wanted;
 }
 
-static size_t count_processes(const struct job *job)
+static size_t count_processes(const struct master_job *job)
 {
     size_t count = 0;
     for (size_t i = 0; i < job->count; i++)
@@ -322,7 +322,7 @@ static void add(struct job_look *out, const struct parts *parts, const struct jo
     out->clocks[at] = host->clock;
 }
 
-bool job_look(const struct job *job, uint64_t now, struct job_look *out)
+bool job_look(const struct master_job *job, uint64_t now, struct job_look *out)
 {
     size_t most = count_processes(job) + 1;
     struct living living = find_living(job);

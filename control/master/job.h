@@ -44,7 +44,7 @@ struct job_host {
     uint64_t lanes;      /* until then somebody looks at its lanes */
 };
 
-struct job {
+struct master_job {
     struct job_host *hosts;
     size_t count;
     uint64_t lanes; /* until then lanes of all hosts are looked at */
@@ -54,16 +54,16 @@ enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
 
 /* Moves what it needs out of the report, which the caller frees. `now`: CLOCK_MONOTONIC, `day`: CLOCK_REALTIME.
  * JOB_REFUSES after error_note. */
-enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now,
+enum job_answer job_take(struct master_job *job, struct report *report, const struct job_origin *origin, uint64_t now,
                          uint64_t day);
 /* Somebody looks at the lanes of this host, until then. */
-void job_look_at_lanes(struct job *job, const char *host, uint64_t until);
+void job_look_at_lanes(struct master_job *job, const char *host, uint64_t until);
 /* Lanes seem slow: those of all hosts are looked at for a while. */
-void job_look_closer(struct job *job, uint64_t now);
-bool job_wants_lanes(const struct job *job, const char *host, uint64_t now);
+void job_look_closer(struct master_job *job, uint64_t now);
+bool job_wants_lanes(const struct master_job *job, const char *host, uint64_t now);
 /* Drops hosts that have been silent for long. */
-void job_forget(struct job *job, uint64_t now);
-void job_free(struct job *job);
+void job_forget(struct master_job *job, uint64_t now);
+void job_free(struct master_job *job);
 
 /* What the rules look at. Whole, whatever comes later. */
 struct job_look {
@@ -74,7 +74,7 @@ struct job_look {
 };
 
 /* False: no memory. */
-bool job_look(const struct job *job, uint64_t now, struct job_look *out);
+bool job_look(const struct master_job *job, uint64_t now, struct job_look *out);
 void job_look_free(struct job_look *look);
 
 #endif

@@ -19,12 +19,12 @@
 #define DAY    (1700000000 * SECOND)
 
 static uint64_t now = 1000 * SECOND;
-static struct job job;
+static struct master_job job;
 
 static int begin(void **state)
 {
     now = 1000 * SECOND;
-    job = (struct job){0};
+    job = (struct master_job){0};
     return 0;
 }
 

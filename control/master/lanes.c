@@ -46,12 +46,12 @@ static void write_lane(FILE *out, const struct blackbox_lane *lane, int64_t offs
     fputs("]}", out);
 }
 
-struct process {
+struct lanes_process {
     const char *host;
     uint32_t pid;
 };
 
-static bool is_it(const struct blackbox *box, const struct process *process)
+static bool is_it(const struct blackbox *box, const struct lanes_process *process)
 {
     return box->header.pid == process->pid && strcmp(box->header.host, process->host) == 0;
 }
@@ -74,7 +74,7 @@ static void write_lanes(FILE *out, const struct job_look *look, const void *proc
 
 char *lanes_page(struct master *master, const char *host, uint32_t pid)
 {
-    struct process process = {.host = host, .pid = pid};
+    struct lanes_process process = {.host = host, .pid = pid};
     pthread_mutex_lock(&master->lock);
     job_look_at_lanes(&master->job, host, clock_ns() + LOOKED_AT_NS);
     pthread_mutex_unlock(&master->lock);

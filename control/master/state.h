@@ -28,7 +28,7 @@ struct master {
     struct job_look before;  /* of the thread that looks */
     char said[300];          /* of the same */
     pthread_mutex_t lock;    /* of all below */
-    struct job job;
+    struct master_job job;
     struct ledger ledger;
     struct past past;
     char complaint[SERVE_SENTENCE];      /* the latest refusal, here or by an agent */

@@ -18,14 +18,14 @@ struct leaf {
     struct text *out;
 };
 
-struct way {
+struct acl_way {
     unsigned uplink; /* of the leaf */
     unsigned first, last;
     const char *next; /* address of the spine's end */
 };
 
 /* The port of a spine by which a plane reaches a leaf. */
-struct port {
+struct acl_port {
     int plane, leaf;
     const char *name, *next; /* address of the leaf's end */
 };
@@ -34,19 +34,19 @@ struct port {
 struct vendor {
     const char *name, *comment; /* NULL: leaves have JSON, which knows none */
     void (*leaf_begin)(const struct leaf *leaf);
-    void (*way)(const struct leaf *leaf, const struct way *way);
+    void (*way)(const struct leaf *leaf, const struct acl_way *way);
     void (*leaf_end)(const struct leaf *leaf);
     void (*plane)(int plane, struct text *out);
-    void (*plane_port)(const struct port *port, struct text *out);
+    void (*plane_port)(const struct acl_port *port, struct text *out);
 };
 
-static struct way way_of(const struct leaf *leaf, unsigned uplink)
+static struct acl_way way_of(const struct leaf *leaf, unsigned uplink)
 {
     const struct lab_topology *topology = leaf->request->topology;
     uint16_t first, last;
     dnlb_share(uplink, (unsigned)topology_uplinks(&topology->spec), &first, &last);
     const struct lab_link *link = &topology->links[topology_uplink(topology, leaf->number, (int)uplink)];
-    return (struct way){.uplink = uplink, .first = first, .last = last, .next = link->upper.ip4};
+    return (struct acl_way){.uplink = uplink, .first = first, .last = last, .next = link->upper.ip4};
 }
 
 static unsigned uplinks_of(const struct leaf *leaf)
@@ -71,7 +71,7 @@ static void add_dscp(const struct leaf *leaf, const char *before)
         text_add(leaf->out, "%s%d", before, leaf->request->dscp);
 }
 
-static void add_match(const struct leaf *leaf, const struct way *way)
+static void add_match(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, " 10 permit udp any range %u %u any eq %d", way->first, way->last, PATHS_ROCE_PORT);
     add_dscp(leaf, " dscp ");
@@ -85,20 +85,20 @@ static void cisco_begin(const struct leaf *leaf)
     text_add(leaf->out, "feature pbr\n");
 }
 
-static void add_route_map(const struct leaf *leaf, const struct way *way)
+static void add_route_map(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "route-map tutti permit %u\n match ip address tutti-u%u\n set ip next-hop %s\n",
              10 * (way->uplink + 1), way->uplink, way->next);
 }
 
-static void cisco_way(const struct leaf *leaf, const struct way *way)
+static void cisco_way(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "ip access-list tutti-u%u\n", way->uplink);
     add_match(leaf, way);
     add_route_map(leaf, way);
 }
 
-static void ruijie_way(const struct leaf *leaf, const struct way *way)
+static void ruijie_way(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "ip access-list extended tutti-u%u\n", way->uplink);
     add_match(leaf, way);
@@ -115,7 +115,7 @@ static void cisco_plane(int plane, struct text *out)
     text_add(out, "vrf context tutti-%d\n", plane);
 }
 
-static void cisco_port(const struct port *port, struct text *out)
+static void cisco_port(const struct acl_port *port, struct text *out)
 {
     text_add(out, "interface %s\n vrf member tutti-%d\nvrf context tutti-%d\n ip route 10.%d.0.0/16 %s\n", port->name,
              port->plane, port->plane, port->leaf, port->next);
@@ -126,7 +126,7 @@ static void ruijie_plane(int plane, struct text *out)
     text_add(out, "ip vrf tutti-%d\n", plane);
 }
 
-static void ruijie_port(const struct port *port, struct text *out)
+static void ruijie_port(const struct acl_port *port, struct text *out)
 {
     text_add(out, "interface %s\n ip vrf forwarding tutti-%d\nip route vrf tutti-%d 10.%d.0.0 255.255.0.0 %s\n",
              port->name, port->plane, port->plane, port->leaf, port->next);
@@ -134,7 +134,7 @@ static void ruijie_port(const struct port *port, struct text *out)
 
 /* ---- Arista EOS ---- */
 
-static void arista_way(const struct leaf *leaf, const struct way *way)
+static void arista_way(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "ip access-list tutti-u%u\n", way->uplink);
     add_match(leaf, way);
@@ -154,7 +154,7 @@ static void arista_plane(int plane, struct text *out)
     text_add(out, "vrf instance tutti-%d\nip routing vrf tutti-%d\n", plane, plane);
 }
 
-static void arista_port(const struct port *port, struct text *out)
+static void arista_port(const struct acl_port *port, struct text *out)
 {
     text_add(out, "interface %s\n vrf tutti-%d\nip route vrf tutti-%d 10.%d.0.0/16 %s\n", port->name, port->plane,
              port->plane, port->leaf, port->next);
@@ -172,7 +172,7 @@ static void sonic_begin(const struct leaf *leaf)
     text_add(leaf->out, "]}},\n  \"ACL_RULE\": {\n");
 }
 
-static void sonic_way(const struct leaf *leaf, const struct way *way)
+static void sonic_way(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "    \"TUTTI|U%u\": {\"PRIORITY\": \"%u\", \"IP_PROTOCOL\": \"17\", \"L4_DST_PORT\": \"%d\", ",
              way->uplink, 1000 - way->uplink, PATHS_ROCE_PORT);
@@ -192,7 +192,7 @@ static void sonic_plane(int plane, struct text *out)
     text_add(out, "config vrf add Vrf-tutti-%d\n", plane);
 }
 
-static void sonic_port(const struct port *port, struct text *out)
+static void sonic_port(const struct acl_port *port, struct text *out)
 {
     text_add(
         out,
@@ -213,7 +213,7 @@ static void linux_begin(const struct leaf *leaf)
     host_ports(leaf, "nft add element ip tutti hosts '{ ", " }'\n");
 }
 
-static void linux_way(const struct leaf *leaf, const struct way *way)
+static void linux_way(const struct leaf *leaf, const struct acl_way *way)
 {
     text_add(leaf->out, "nft add rule ip tutti steer iifname @hosts udp sport %u-%u udp dport %d", way->first,
              way->last, PATHS_ROCE_PORT);
@@ -230,7 +230,7 @@ static void linux_plane(int plane, struct text *out)
              plane);
 }
 
-static void linux_port(const struct port *port, struct text *out)
+static void linux_port(const struct acl_port *port, struct text *out)
 {
     text_add(out, "ip link set %s master tutti-%d\nip route replace 10.%d.0.0/16 via %s vrf tutti-%d\n", port->name,
              port->plane, port->leaf, port->next, port->plane);
@@ -254,7 +254,7 @@ static void add_leaf(const struct vendor *vendor, const struct leaf *leaf)
     if (vendor->leaf_begin)
         vendor->leaf_begin(leaf);
     for (unsigned u = 0; u < uplinks_of(leaf); u++) {
-        struct way way = way_of(leaf, u);
+        struct acl_way way = way_of(leaf, u);
         vendor->way(leaf, &way);
     }
     if (vendor->leaf_end)
@@ -270,7 +270,7 @@ static void add_spine(const struct vendor *vendor, const struct paths_request *r
         for (int leaf = 0; leaf < topology->spec.leaves; leaf++) {
             int uplink = spine * topology->spec.uplinks + plane;
             const struct lab_link *link = &topology->links[topology_uplink(topology, leaf, uplink)];
-            struct port port = {.plane = plane, .leaf = leaf, .name = link->upper.port, .next = link->lower.ip4};
+            struct acl_port port = {.plane = plane, .leaf = leaf, .name = link->upper.port, .next = link->lower.ip4};
             vendor->plane_port(&port, out);
         }
     }

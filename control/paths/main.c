@@ -30,7 +30,7 @@ static int usage(FILE *to, const char *complaint)
     return to == stdout ? 0 : 2;
 }
 
-struct options {
+struct main_options {
     const char *vendor, *node;
     unsigned lanes;
     int dscp;
@@ -50,7 +50,7 @@ static bool number(const char *text, long least, long most, long *out)
     return true;
 }
 
-static bool parse(int argc, char **argv, struct options *options)
+static bool parse(int argc, char **argv, struct main_options *options)
 {
     static const struct option names[] = {{"lanes", required_argument, NULL, 'l'},
                                           {"dscp", required_argument, NULL, 'd'},
@@ -104,7 +104,8 @@ static int verify(const struct paths_request *request, double within, struct tex
     return result == TUTTI_SUCCESS && agree ? 0 : 1;
 }
 
-static int run(const char *what, const struct options *options, const struct paths_request *request, struct text *out)
+static int run(const char *what, const struct main_options *options, const struct paths_request *request,
+               struct text *out)
 {
     if (strcmp(what, "plan") == 0)
         return paths_plan(request, out) ? 0 : 1;
@@ -120,7 +121,7 @@ static int run(const char *what, const struct options *options, const struct pat
 
 int main(int argc, char **argv)
 {
-    struct options options = {.lanes = 4, .dscp = -1, .within = 0.02};
+    struct main_options options = {.lanes = 4, .dscp = -1, .within = 0.02};
     struct lab_topology topology;
     struct text out = {0};
     const char *what = argc > 1 ? argv[1] : "";

@@ -13,22 +13,22 @@
 #define NAME      64
 
 /* A host as one address tells of it. */
-struct told {
+struct sources_told {
     uint64_t key; /* of both names: most others are told apart by it */
     char from[NAME], host[NAME];
     uint64_t heard, allowance; /* allowance: ns of silence that are not used up by reports */
 };
 
-struct culprit {
+struct sources_culprit {
     char from[NAME];
     uint64_t said, refusals;
 };
 
 struct sources {
     const char *program;
-    struct told *told;
+    struct sources_told *told;
     size_t count;
-    struct culprit culprits[CULPRITS];
+    struct sources_culprit culprits[CULPRITS];
     uint64_t said;
     char complaint[SERVE_SENTENCE], heard[SERVE_SENTENCE]; /* said last; of that, what an agent complained of */
 };
@@ -65,7 +65,7 @@ static uint64_t key_of(const char *from, const char *host)
     return key;
 }
 
-static struct told *find(struct sources *sources, uint64_t key, const char *from, const char *host)
+static struct sources_told *find(struct sources *sources, uint64_t key, const char *from, const char *host)
 {
     for (size_t i = 0; i < sources->count; i++)
         if (sources->told[i].key == key && strcmp(sources->told[i].from, from) == 0 &&
@@ -92,21 +92,21 @@ static size_t named_by(const struct sources *sources, const char *from)
 }
 
 /* NULL: no memory. */
-static struct told *add(struct sources *sources, uint64_t key, const char *from, const char *host)
+static struct sources_told *add(struct sources *sources, uint64_t key, const char *from, const char *host)
 {
     size_t count = sources->count;
-    struct told *more = realloc(sources->told, (count + 1) * sizeof *more);
+    struct sources_told *more = realloc(sources->told, (count + 1) * sizeof *more);
     if (!more)
         return NULL;
     sources->told = more;
-    struct told *told = &more[sources->count++];
-    *told = (struct told){.key = key, .allowance = SOURCES_BURST * NS_PER_S / SOURCES_RATE};
+    struct sources_told *told = &more[sources->count++];
+    *told = (struct sources_told){.key = key, .allowance = SOURCES_BURST * NS_PER_S / SOURCES_RATE};
     snprintf(told->from, sizeof told->from, "%s", from);
     snprintf(told->host, sizeof told->host, "%s", host);
     return told;
 }
 
-static unsigned spend(struct told *told, uint64_t now, char sentence[SERVE_SENTENCE])
+static unsigned spend(struct sources_told *told, uint64_t now, char sentence[SERVE_SENTENCE])
 {
     uint64_t cost = NS_PER_S / SOURCES_RATE, most = SOURCES_BURST * cost;
     uint64_t silence = told->heard && now > told->heard ? now - told->heard : 0;
@@ -124,7 +124,7 @@ unsigned sources_admit(struct sources *sources, const char *from, const char *ho
                        char sentence[SERVE_SENTENCE])
 {
     uint64_t key = key_of(from, host);
-    struct told *told = find(sources, key, from, host);
+    struct sources_told *told = find(sources, key, from, host);
     if (told)
         return spend(told, now, sentence);
     if (sources->count >= SOURCES_HOSTS || named_by(sources, from) >= SOURCES_FROM_ONE)
@@ -140,21 +140,21 @@ unsigned sources_admit(struct sources *sources, const char *from, const char *ho
 /* ---- Refusals ---- */
 
 /* The one of this address, in place of the one that was said longest ago. */
-static struct culprit *culprit_of(struct sources *sources, const char *from)
+static struct sources_culprit *culprit_of(struct sources *sources, const char *from)
 {
-    struct culprit *oldest = sources->culprits;
+    struct sources_culprit *oldest = sources->culprits;
     for (size_t i = 0; i < CULPRITS; i++) {
-        struct culprit *culprit = &sources->culprits[i];
+        struct sources_culprit *culprit = &sources->culprits[i];
         if (strcmp(culprit->from, from) == 0)
             return culprit;
         oldest = culprit->said < oldest->said ? culprit : oldest;
     }
-    *oldest = (struct culprit){0};
+    *oldest = (struct sources_culprit){0};
     snprintf(oldest->from, sizeof oldest->from, "%s", from);
     return oldest;
 }
 
-static bool may_be_said(struct sources *sources, struct culprit *culprit, uint64_t now)
+static bool may_be_said(struct sources *sources, struct sources_culprit *culprit, uint64_t now)
 {
     if ((culprit->said && now < culprit->said + AGAIN_NS) || (sources->said && now < sources->said + NS_PER_S))
         return false;
@@ -169,7 +169,7 @@ static void complain(const struct sources *sources)
 
 void sources_refused(struct sources *sources, const char *from, const char *sentence, uint64_t now)
 {
-    struct culprit *culprit = culprit_of(sources, from);
+    struct sources_culprit *culprit = culprit_of(sources, from);
     culprit->refusals++;
     if (!may_be_said(sources, culprit, now))
         return;

@@ -23,7 +23,7 @@ struct fault {
     bool sticky;
 };
 
-static struct config config;
+static struct cuda_config config;
 static struct fault faults[FAULTS_MAX];
 static int fault_count;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -124,7 +124,7 @@ void config_reload(void)
     pthread_mutex_unlock(&fault_lock);
 }
 
-const struct config *config_get(void)
+const struct cuda_config *config_get(void)
 {
     pthread_once(&once, config_reload);
     return &config;

@@ -9,7 +9,7 @@
 #define CONFIG_DEVICES_MAX     16
 #define CONFIG_CONNECTIONS_MAX 32
 
-struct config {
+struct cuda_config {
     int machine;        /* devices that it has, as NVML tells */
     int devices, first; /* first: of the machine's, which the process sees as number 0 */
     size_t memory;      /* of each device */
@@ -27,7 +27,7 @@ struct config {
     uint64_t seed;
 };
 
-const struct config *config_get(void);
+const struct cuda_config *config_get(void);
 void config_reload(void);     /* for tests: reads the environment again; no other thread may be in the library */
 void config_jitter(void);     /* sleeps a random time, when asked to */
 void config_hold(int device); /* sleeps as long as asked to */

@@ -19,15 +19,15 @@ struct CUctx_st {
     } queues[CONFIG_CONNECTIONS_MAX];
 };
 
-struct device {
+struct emulated_device {
     struct CUctx_st primary;
     size_t used; /* bytes of memory */
 };
 
-struct device *device_get(CUdevice ordinal); /* NULL: there is none */
-int device_number(CUdevice ordinal);         /* of the machine's devices; this process may not see all */
-CUdevice device_of_number(int number);       /* -1: it does not see it */
-CUcontext context_current(void);             /* NULL: there is none */
+struct emulated_device *device_get(CUdevice ordinal); /* NULL: there is none */
+int device_number(CUdevice ordinal);                  /* of the machine's devices; this process may not see all */
+CUdevice device_of_number(int number);                /* -1: it does not see it */
+CUcontext context_current(void);                      /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
 void context_drain(CUcontext context);   /* waits for all its streams; lock held */
 void context_hold(CUcontext context);    /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */

@@ -34,7 +34,7 @@ static bool live(CUcontext context)
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal)
 {
-    struct device *device;
+    struct emulated_device *device;
     CALL(CALL_INIT);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
@@ -54,7 +54,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal)
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 {
-    struct device *device;
+    struct emulated_device *device;
     CALL(CALL_INIT);
     if (!(device = device_get(ordinal)))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -68,7 +68,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
-    struct device *device;
+    struct emulated_device *device;
     CALL(CALL_INIT);
     if (!(device = device_get(ordinal)))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -86,7 +86,7 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active)
 {
-    struct device *device;
+    struct emulated_device *device;
     CALL(CALL_INIT);
     if (!flags || !active)
         return CUDA_ERROR_INVALID_VALUE;
@@ -101,7 +101,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, in
 
 EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags)
 {
-    struct device *device;
+    struct emulated_device *device;
     CALL(CALL_INIT);
     if (!(device = device_get(ordinal)))
         return CUDA_ERROR_INVALID_DEVICE;

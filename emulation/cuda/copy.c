@@ -129,7 +129,7 @@ static bool may_copy(int device, const struct work_copy *copy)
 
 static CUresult submit_to(CUstream stream, struct work *work, bool wait)
 {
-    struct op *op = NULL;
+    struct stream_op *op = NULL;
     work->context = stream->context;
     if (work->kind == WORK_COPY && !work->copy.by_both && !may_copy(stream->context->device, &work->copy))
         return CUDA_ERROR_INVALID_VALUE;

@@ -3,9 +3,9 @@
 #include "cuda/context.h"
 #include "cuda/memory.h"
 
-static struct device devices[CONFIG_DEVICES_MAX];
+static struct emulated_device devices[CONFIG_DEVICES_MAX];
 
-struct device *device_get(CUdevice ordinal)
+struct emulated_device *device_get(CUdevice ordinal)
 {
     return ordinal >= 0 && ordinal < config_get()->devices ? &devices[ordinal] : NULL;
 }

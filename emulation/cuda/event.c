@@ -28,7 +28,7 @@ void event_unref(CUevent event)
 }
 
 /* Takes the reference. */
-void event_set(CUevent event, struct op *op)
+void event_set(CUevent event, struct stream_op *op)
 {
     forget(event);
     event->op = op;

@@ -44,7 +44,7 @@ static CUresult record_outside(CUevent event, CUstream stream)
 static CUresult record(CUevent event, CUstream handle, unsigned flags)
 {
     CUstream stream;
-    struct op *op = NULL;
+    struct stream_op *op = NULL;
     CUresult result = stream_find(handle, &stream);
     if (result)
         return result;
@@ -83,7 +83,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 
 static CUresult query(CUevent event, bool wait)
 {
-    struct op *op = event->op;
+    struct stream_op *op = event->op;
     if (event->capture)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (!op)

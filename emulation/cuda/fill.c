@@ -24,7 +24,7 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned ele
 {
     CUDA_MEMSET_NODE_PARAMS params = {dst, pitch, value, element, width, height};
     struct work work;
-    struct op *op = NULL;
+    struct stream_op *op = NULL;
     CUstream stream;
     CUresult result = set_make(&params, &work);
     if (result)

@@ -48,7 +48,7 @@ struct CUgraphExec_st {
     size_t count;
     struct held_object *objects;
     size_t object_count;
-    struct op *last; /* counted: its launches follow one another */
+    struct stream_op *last; /* counted: its launches follow one another */
 };
 
 struct capture {

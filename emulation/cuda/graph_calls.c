@@ -182,7 +182,7 @@ static CUresult await_events(CUgraphExec exec, CUstream stream)
     return result;
 }
 
-static void record_events(CUgraphExec exec, struct op *op)
+static void record_events(CUgraphExec exec, struct stream_op *op)
 {
     for (size_t i = 0; i < exec->count; i++) {
         const struct work *work = &exec->nodes[i].work;
@@ -198,7 +198,7 @@ static void record_events(CUgraphExec exec, struct op *op)
 static CUresult launch(CUgraphExec exec, CUstream handle)
 {
     CUstream stream;
-    struct op *op = NULL;
+    struct stream_op *op = NULL;
     CUresult result = stream_find(handle, &stream);
     if (result)
         return result;

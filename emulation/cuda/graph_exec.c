@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-struct run {
+struct graph_exec_run {
     CUgraphExec exec;
     struct branch *branches; /* one for each node */
     size_t *missing;         /* of each node: predecessors not done */
@@ -19,7 +19,7 @@ struct run {
 
 struct branch {
     struct pool_task task;
-    struct run *run;
+    struct graph_exec_run *run;
     size_t node;
 };
 
@@ -87,17 +87,17 @@ void graph_exec_unref(CUgraphExec exec)
     free(exec);
 }
 
-static void give_up(struct run *run, size_t node);
+static void give_up(struct graph_exec_run *run, size_t node);
 
 /* With the run's lock. */
-static void start(struct run *run, size_t node)
+static void start(struct graph_exec_run *run, size_t node)
 {
     if (!pool_start(&run->branches[node], 1, sizeof(struct branch)))
         give_up(run, node);
 }
 
 /* Counts the node as done. The first of its successors that is ready now, or SIZE_MAX; the others get threads. */
-static size_t finish(struct run *run, size_t node)
+static size_t finish(struct graph_exec_run *run, size_t node)
 {
     const struct exec_node *done = &run->exec->nodes[node];
     size_t next = SIZE_MAX;
@@ -116,7 +116,7 @@ static size_t finish(struct run *run, size_t node)
 }
 
 /* No thread for it: the launch fails, its nodes count as done. */
-static void give_up(struct run *run, size_t node)
+static void give_up(struct graph_exec_run *run, size_t node)
 {
     run->failed = true;
     while (node != SIZE_MAX)
@@ -126,7 +126,7 @@ static void give_up(struct run *run, size_t node)
 static void run_branch(struct pool_task *task)
 {
     struct branch *branch = (struct branch *)task;
-    struct run *run = branch->run;
+    struct graph_exec_run *run = branch->run;
     size_t node = branch->node;
     while (node != SIZE_MAX) {
         work_run(&run->exec->nodes[node].work);
@@ -136,7 +136,7 @@ static void run_branch(struct pool_task *task)
     }
 }
 
-static void run_all(struct run *run)
+static void run_all(struct graph_exec_run *run)
 {
     pthread_mutex_lock(&run->lock);
     for (size_t i = 0; i < run->exec->count; i++) {
@@ -153,7 +153,7 @@ static void run_all(struct run *run)
 
 void graph_exec_run(CUgraphExec exec)
 {
-    struct run run = {.exec = exec, .left = exec->count};
+    struct graph_exec_run run = {.exec = exec, .left = exec->count};
     if (!exec->count)
         return;
     run.branches = calloc(exec->count, sizeof(*run.branches));

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct held {
-    struct held *next;
+struct cuda_held {
+    struct cuda_held *next;
     int fd, device;
     size_t size;
 };
 
-static struct held *all_held;
+static struct cuda_held *all_held;
 
 void held_lock(int fd)
 {
@@ -31,7 +31,7 @@ static bool is_held(int fd)
 
 void held_free(int fd, int device, size_t size)
 {
-    struct held *held = is_held(fd) ? malloc(sizeof(*held)) : NULL;
+    struct cuda_held *held = is_held(fd) ? malloc(sizeof(*held)) : NULL;
     int copy = held ? fcntl(fd, F_DUPFD_CLOEXEC, fd + 1) : -1; /* the number that handles name is nobody's any more */
     close(fd);
     if (copy < 0) {
@@ -39,13 +39,13 @@ void held_free(int fd, int device, size_t size)
         memory_uncharge(device, size);
         return;
     }
-    *held = (struct held){all_held, copy, device, size};
+    *held = (struct cuda_held){all_held, copy, device, size};
     all_held = held;
 }
 
 void held_look(void)
 {
-    for (struct held **at = &all_held, *held; (held = *at);) {
+    for (struct cuda_held **at = &all_held, *held; (held = *at);) {
         if (is_held(held->fd)) {
             at = &held->next;
             continue;
@@ -60,7 +60,7 @@ void held_look(void)
 CUresult memory_charge(int device, size_t size)
 {
     held_look();
-    struct device *d = device_get(device);
+    struct emulated_device *d = device_get(device);
     if (size > config_get()->memory || d->used > config_get()->memory - size)
         return CUDA_ERROR_OUT_OF_MEMORY;
     d->used += size;

@@ -18,7 +18,7 @@
 #define ALIGNMENT    16u
 #define EXTRA_MOST   8
 
-struct launch {
+struct cuda_launch {
     const struct work_kernel *kernel;
     CUcontext context;
     pthread_mutex_t lock;
@@ -26,17 +26,17 @@ struct launch {
     size_t left;
 };
 
-struct block {
+struct launch_block {
     struct pool_task task;
-    struct launch *launch;
+    struct cuda_launch *launch;
     unsigned at[3];
     int together; /* it and those behind it that begin with it */
-    struct block *next;
+    struct launch_block *next;
 };
 
 /* Of one device. */
 static struct processors {
-    struct block *head, *tail; /* that wait for one */
+    struct launch_block *head, *tail; /* that wait for one */
     int busy;
 } processors[CONFIG_DEVICES_MAX];
 static pthread_mutex_t processors_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,7 +80,7 @@ static bool launch_clone(struct work *copy, const struct work *of)
 }
 
 /* Its memory is gone when the last one is over. */
-static void block_over(struct launch *launch)
+static void block_over(struct cuda_launch *launch)
 {
     pthread_mutex_lock(&launch->lock);
     if (!--launch->left)
@@ -91,8 +91,8 @@ static void block_over(struct launch *launch)
 /* Lock held. */
 static void begin_block(struct processors *device)
 {
-    struct block *block = device->head;
-    struct launch *launch = block->launch;
+    struct launch_block *block = device->head;
+    struct cuda_launch *launch = block->launch;
     device->head = block->next;
     if (pool_start(&block->task, 1, sizeof block->task)) {
         device->busy++;
@@ -112,8 +112,8 @@ static void begin_blocks(struct processors *device)
 
 static void run_block(struct pool_task *task)
 {
-    struct block *block = (struct block *)task;
-    struct launch *launch = block->launch;
+    struct launch_block *block = (struct launch_block *)task;
+    struct cuda_launch *launch = block->launch;
     const struct work_kernel *kernel = launch->kernel;
     struct processors *device = &processors[launch->context->device];
     kernel->entry->run(kernel->entry, &kernel->grid, block->at, kernel->params);
@@ -124,7 +124,7 @@ static void run_block(struct pool_task *task)
     block_over(launch);
 }
 
-static void queue_blocks(struct processors *device, struct block *blocks, size_t count)
+static void queue_blocks(struct processors *device, struct launch_block *blocks, size_t count)
 {
     pthread_mutex_lock(&processors_lock);
     for (size_t i = 0; i < count; i++) {
@@ -143,17 +143,17 @@ static size_t block_count(const struct kernel_grid *grid)
     return (size_t)grid->grid[0] * grid->grid[1] * grid->grid[2];
 }
 
-static void place(struct block *block, size_t i, const struct kernel_grid *grid, struct launch *launch)
+static void place(struct launch_block *block, size_t i, const struct kernel_grid *grid, struct cuda_launch *launch)
 {
     const size_t cluster = grid->cluster ? grid->cluster : 1;
-    *block =
-        (struct block){.task = {.run = run_block}, .launch = launch, .together = i % cluster == 0 ? (int)cluster : 1};
+    *block = (struct launch_block){
+        .task = {.run = run_block}, .launch = launch, .together = i % cluster == 0 ? (int)cluster : 1};
     block->at[0] = (unsigned)(i % grid->grid[0]);
     block->at[1] = (unsigned)(i / grid->grid[0] % grid->grid[1]);
     block->at[2] = (unsigned)(i / grid->grid[0] / grid->grid[1]);
 }
 
-static void wait_for_blocks(struct launch *launch)
+static void wait_for_blocks(struct cuda_launch *launch)
 {
     pthread_mutex_lock(&launch->lock);
     while (launch->left)
@@ -167,8 +167,8 @@ static void launch_run(const struct work *work)
     CUcontext context = work->context;
     config_hold(context->device);
     size_t count = block_count(&kernel->grid);
-    struct launch launch = {.kernel = kernel, .context = context, .left = count};
-    struct block *blocks = malloc(count * sizeof(*blocks));
+    struct cuda_launch launch = {.kernel = kernel, .context = context, .left = count};
+    struct launch_block *blocks = malloc(count * sizeof(*blocks));
     pthread_mutex_init(&launch.lock, NULL);
     pthread_cond_init(&launch.done, NULL);
     for (size_t i = 0; blocks && i < count; i++)

@@ -4,12 +4,12 @@
 
 #include <stdlib.h>
 
-void op_ref(struct op *op)
+void op_ref(struct stream_op *op)
 {
     op->refs++;
 }
 
-void op_unref(struct op *op)
+void op_unref(struct stream_op *op)
 {
     if (!op || --op->refs)
         return;
@@ -20,7 +20,7 @@ void op_unref(struct op *op)
     free(op);
 }
 
-void op_wait(struct op *op)
+void op_wait(struct stream_op *op)
 {
     while (!op->done)
         state_wait();

@@ -10,7 +10,7 @@
 static unsigned long long last_id;
 
 /* An operation holds others only until they are done: else each would keep all before it. */
-static void op_finish(struct op *op)
+static void op_finish(struct stream_op *op)
 {
     op->done = true;
     op->finished_ns = clock_ns();
@@ -18,7 +18,7 @@ static void op_finish(struct op *op)
     state_changed();
 }
 
-static void op_start(struct op *op)
+static void op_start(struct stream_op *op)
 {
     for (; op->after_count; op_unref(op->after[op->after_count]))
         op_wait(op->after[--op->after_count]);
@@ -30,7 +30,7 @@ static int queue_of(const struct CUstream_st *stream)
 }
 
 /* In a queue that streams share, work begins in the order in which it was put there. */
-static void queue_wait(const struct CUstream_st *stream, const struct op *op)
+static void queue_wait(const struct CUstream_st *stream, const struct stream_op *op)
 {
     while (config_get()->connections && stream->context->queues[queue_of(stream)].begun != op->place)
         state_wait();
@@ -62,7 +62,7 @@ static void *work_off(void *data)
     CUstream stream = data;
     state_lock();
     while (stream->head || !stream->closing) {
-        struct op *op = stream->head;
+        struct stream_op *op = stream->head;
         if (!op) {
             state_wait_for(&stream->more);
             continue;
@@ -131,7 +131,7 @@ static bool start_thread(CUstream stream)
     return stream->running;
 }
 
-static void must_follow(struct op *op, struct op *before)
+static void must_follow(struct stream_op *op, struct stream_op *before)
 {
     if (!before || before->done)
         return;
@@ -140,7 +140,7 @@ static void must_follow(struct op *op, struct op *before)
 }
 
 /* The legacy default stream and the blocking streams of a context wait for each other. */
-static void add_implicit(CUstream stream, struct op *op)
+static void add_implicit(CUstream stream, struct stream_op *op)
 {
     CUcontext context = stream->context;
     if (!stream->legacy && context->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING))
@@ -158,7 +158,7 @@ static size_t count_streams(CUcontext context)
     return count;
 }
 
-static void append(CUstream stream, struct op *op)
+static void append(CUstream stream, struct stream_op *op)
 {
     op->refs += 2; /* of the queue and of `last` */
     if (config_get()->connections)
@@ -174,10 +174,10 @@ static void append(CUstream stream, struct op *op)
     pthread_cond_signal(&stream->more);
 }
 
-static CUresult enqueue(CUstream stream, struct work *work, struct op *before, struct op **out)
+static CUresult enqueue(CUstream stream, struct work *work, struct stream_op *before, struct stream_op **out)
 {
     size_t most = 2 + (stream->legacy ? count_streams(stream->context) : 0);
-    struct op *op = calloc(1, sizeof(*op));
+    struct stream_op *op = calloc(1, sizeof(*op));
     if (op && !(op->after = calloc(most, sizeof(*op->after)))) {
         free(op);
         op = NULL;
@@ -200,7 +200,7 @@ static CUresult enqueue(CUstream stream, struct work *work, struct op *before, s
     return CUDA_SUCCESS;
 }
 
-CUresult stream_submit(CUstream stream, struct work *work, struct op **op)
+CUresult stream_submit(CUstream stream, struct work *work, struct stream_op **op)
 {
     CUresult result = stream->context->error;
     if (stream->capture)
@@ -216,7 +216,7 @@ CUresult stream_submit(CUstream stream, struct work *work, struct op **op)
     return enqueue(stream, work, work->kind == WORK_GRAPH ? work->graph->last : NULL, op);
 }
 
-CUresult stream_after(CUstream stream, struct op *op)
+CUresult stream_after(CUstream stream, struct stream_op *op)
 {
     struct work work = {.kind = WORK_EMPTY, .context = stream->context};
     return enqueue(stream, &work, op, NULL);
@@ -224,7 +224,7 @@ CUresult stream_after(CUstream stream, struct op *op)
 
 void stream_wait(CUstream stream)
 {
-    struct op *op = stream->last;
+    struct stream_op *op = stream->last;
     if (!op)
         return;
     op_ref(op);

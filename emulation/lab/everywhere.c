@@ -22,7 +22,7 @@
 #define GRACE_MS   2000
 #define LINE_BYTES 65536
 
-struct stream {
+struct everywhere_stream {
     const char *host;
     int to;
     struct text line;
@@ -30,16 +30,16 @@ struct stream {
 
 /* Streams 2i and 2i+1 and polled[2i], polled[2i+1] are output and errors of host i; the last of polled is the signalfd.
  */
-struct run {
+struct everywhere_run {
     int hosts, running;
     int code;
     uint64_t force_at; /* 0: nobody has been asked to go */
     pid_t *pids;       /* 0: ended */
-    struct stream *streams;
+    struct everywhere_stream *streams;
     struct pollfd *polled;
 };
 
-static void put_line(struct stream *stream, const char *data, size_t length)
+static void put_line(struct everywhere_stream *stream, const char *data, size_t length)
 {
     struct text whole = {0};
     text_add(&whole, "%s: ", stream->host);
@@ -50,7 +50,7 @@ static void put_line(struct stream *stream, const char *data, size_t length)
 }
 
 /* Puts out whole lines; at the end, or when a line grows too long, what there is. */
-static void put_lines(struct stream *stream, bool rest)
+static void put_lines(struct everywhere_stream *stream, bool rest)
 {
     size_t done = 0;
     struct text *line = &stream->line;
@@ -68,7 +68,7 @@ static void put_lines(struct stream *stream, bool rest)
     }
 }
 
-static void take_output(struct run *run, int i)
+static void take_output(struct everywhere_run *run, int i)
 {
     char data[16384];
     ssize_t count = read(run->polled[i].fd, data, sizeof data);
@@ -83,14 +83,14 @@ static void take_output(struct run *run, int i)
     }
 }
 
-static void signal_all(struct run *run, int signal)
+static void signal_all(struct everywhere_run *run, int signal)
 {
     for (int i = 0; i < run->hosts; i++)
         if (run->pids[i] > 0)
             kill(-run->pids[i], signal);
 }
 
-static void give_up(struct run *run, int code)
+static void give_up(struct everywhere_run *run, int code)
 {
     if (run->code == 0)
         run->code = code;
@@ -100,7 +100,7 @@ static void give_up(struct run *run, int code)
     }
 }
 
-static void reap(struct run *run)
+static void reap(struct everywhere_run *run)
 {
     int status;
     for (int i = 0; i < run->hosts; i++) {
@@ -114,7 +114,7 @@ static void reap(struct run *run)
     }
 }
 
-static void take_signal(struct run *run)
+static void take_signal(struct everywhere_run *run)
 {
     struct signalfd_siginfo info;
     if (read(run->polled[2 * run->hosts].fd, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
@@ -123,7 +123,7 @@ static void take_signal(struct run *run)
 }
 
 /* What is in the pipes when the last command has ended; grandchildren may hold them open for ever. */
-static void drain(struct run *run)
+static void drain(struct everywhere_run *run)
 {
     for (int i = 0; i < 2 * run->hosts; i++)
         for (int turn = 0; turn < 64 && run->polled[i].fd >= 0 && poll(&run->polled[i], 1, 0) == 1; turn++)
@@ -132,7 +132,7 @@ static void drain(struct run *run)
         put_lines(&run->streams[i], true);
 }
 
-static void attend(struct run *run)
+static void attend(struct everywhere_run *run)
 {
     while (run->running > 0) {
         int wait = run->force_at ? clock_left_ms(run->force_at) : -1;
@@ -166,8 +166,8 @@ static void become(const struct lab_topology *topology, int host, int out, int e
     _exit(code);
 }
 
-static tutti_result_t start(struct run *run, const struct lab_topology *topology, int host, const sigset_t *mask,
-                            char *const *argv)
+static tutti_result_t start(struct everywhere_run *run, const struct lab_topology *topology, int host,
+                            const sigset_t *mask, char *const *argv)
 {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     pid_t pid = -1;
@@ -179,8 +179,8 @@ static tutti_result_t start(struct run *run, const struct lab_topology *topology
     run->polled[2 * host].fd = out[0];
     run->polled[2 * host + 1].fd = err[0];
     for (int i = 0; i < 2; i++) {
-        struct stream *stream = &run->streams[2 * host + i];
-        *stream = (struct stream){topology->nodes[host].name, i ? STDERR_FILENO : STDOUT_FILENO, {0}};
+        struct everywhere_stream *stream = &run->streams[2 * host + i];
+        *stream = (struct everywhere_stream){topology->nodes[host].name, i ? STDERR_FILENO : STDOUT_FILENO, {0}};
     }
     if (out[1] >= 0)
         close(out[1]);
@@ -194,9 +194,9 @@ static tutti_result_t start(struct run *run, const struct lab_topology *topology
     return TUTTI_SUCCESS;
 }
 
-static bool allocate(struct run *run, int hosts)
+static bool allocate(struct everywhere_run *run, int hosts)
 {
-    *run = (struct run){.hosts = hosts};
+    *run = (struct everywhere_run){.hosts = hosts};
     run->pids = calloc((size_t)hosts + 1, sizeof *run->pids);
     run->streams = calloc(2 * (size_t)hosts + 1, sizeof *run->streams);
     run->polled = calloc(2 * (size_t)hosts + 1, sizeof *run->polled);
@@ -205,7 +205,7 @@ static bool allocate(struct run *run, int hosts)
     return run->pids && run->streams && run->polled;
 }
 
-static void release(struct run *run)
+static void release(struct everywhere_run *run)
 {
     for (int i = 0; run->polled && i <= 2 * run->hosts; i++)
         if (run->polled[i].fd >= 0)
@@ -228,7 +228,7 @@ static void hold_signals(sigset_t *held, sigset_t *before)
 
 int everywhere_run(const struct lab_topology *topology, char *const *argv)
 {
-    struct run run;
+    struct everywhere_run run;
     sigset_t held, before;
     hold_signals(&held, &before);
     if (!allocate(&run, topology->spec.hosts)) {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct option_row {
+static const struct main_option_row {
     const char *name, *short_name, *value, *help;
 } options[] = {
     {"--name", "-n", "NAME", "Which lab; needed only when several are up. With up: instead of the file's name"},
@@ -59,7 +59,7 @@ static int usage(const struct command *command, const char *complaint, const cha
     return EXIT_USAGE;
 }
 
-static const struct option_row *find_option(const char *word)
+static const struct main_option_row *find_option(const char *word)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
         if (strcmp(word, options[i].name) == 0 || (options[i].short_name && strcmp(word, options[i].short_name) == 0))
@@ -105,7 +105,7 @@ static bool set_number(struct command_line *line, const char *name, const char *
     return end != value && *end == 0 && isfinite(line->seconds) && line->seconds >= 0.01 && line->seconds <= 1e6;
 }
 
-static bool set_option(struct command_line *line, const struct option_row *option, const char *value)
+static bool set_option(struct command_line *line, const struct main_option_row *option, const char *value)
 {
     if (!option->value)
         return set_flag(line, option->name);
@@ -130,7 +130,7 @@ static int parse(const struct command *command, int count, char **words, struct 
 {
     for (int i = 0; i < count; i++) {
         char *word = words[i];
-        const struct option_row *option = find_option(word);
+        const struct main_option_row *option = find_option(word);
         if (strcmp(word, "--") == 0) {
             line->program = words + i + 1;
             break;

@@ -25,16 +25,16 @@
 #define OPERSTATE_UP  6 /* RFC 2863 */
 #define FLAG_LOWER_UP 0x10000u
 
-struct request {
+struct netlink_request {
     alignas(NLMSG_ALIGNTO) char bytes[512];
 };
 
-static struct nlmsghdr *header_of(struct request *request)
+static struct nlmsghdr *header_of(struct netlink_request *request)
 {
     return (struct nlmsghdr *)request->bytes;
 }
 
-static void *request_init(struct request *request, int type, int flags, size_t body)
+static void *request_init(struct netlink_request *request, int type, int flags, size_t body)
 {
     memset(request, 0, sizeof *request);
     struct nlmsghdr *header = header_of(request);
@@ -46,7 +46,7 @@ static void *request_init(struct request *request, int type, int flags, size_t b
 }
 
 /* Requests are made here and fit by construction. */
-static void request_attr(struct request *request, int type, const void *data, size_t size)
+static void request_attr(struct netlink_request *request, int type, const void *data, size_t size)
 {
     struct nlmsghdr *header = header_of(request);
     struct rtattr *attr = (struct rtattr *)(request->bytes + NLMSG_ALIGN(header->nlmsg_len));
@@ -103,7 +103,7 @@ static int take_answers(char *bytes, ssize_t length, message_fn each, void *cont
 }
 
 /* Sends a request and hands each answer to `each`. Negative: errno. */
-static int converse(int fd, struct request *request, message_fn each, void *context)
+static int converse(int fd, struct netlink_request *request, message_fn each, void *context)
 {
     alignas(NLMSG_ALIGNTO) char bytes[ANSWER_BYTES];
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -193,7 +193,7 @@ static void take_qdisc(const struct nlmsghdr *message, void *context)
 
 tutti_result_t netlink_ports(int fd, struct netlink_port *ports, int room, int *count)
 {
-    struct request request;
+    struct netlink_request request;
     struct port_list list = {ports, room, 0};
     struct ifinfomsg *link = request_init(&request, RTM_GETLINK, NLM_F_DUMP, sizeof *link);
     int code = converse(fd, &request, take_link, &list);
@@ -207,7 +207,7 @@ tutti_result_t netlink_ports(int fd, struct netlink_port *ports, int room, int *
                : error_note(TUTTI_SYSTEM_ERROR, "asking the kernel for the counters of ports: %s", strerror(-code));
 }
 
-static void match_ports(struct request *request, const struct netlink_rule *rule)
+static void match_ports(struct netlink_request *request, const struct netlink_rule *rule)
 {
     uint8_t protocol = IPPROTO_UDP, dscp = (uint8_t)rule->dscp;
     uint16_t mask = (uint16_t)rule->mask;
@@ -223,7 +223,7 @@ static void match_ports(struct request *request, const struct netlink_rule *rule
         request_attr(request, RULE_DSCP, &dscp, sizeof dscp);
 }
 
-static void match_source(struct request *request, struct fib_rule_hdr *header, const struct netlink_rule *rule)
+static void match_source(struct netlink_request *request, struct fib_rule_hdr *header, const struct netlink_rule *rule)
 {
     unsigned char address[16];
     size_t size = rule->family == AF_INET ? 4 : 16;
@@ -232,7 +232,7 @@ static void match_source(struct request *request, struct fib_rule_hdr *header, c
     request_attr(request, FRA_SRC, address, size);
 }
 
-static void rule_request(struct request *request, const struct netlink_rule *rule)
+static void rule_request(struct netlink_request *request, const struct netlink_rule *rule)
 {
     struct fib_rule_hdr *header =
         request_init(request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, sizeof *header);
@@ -267,7 +267,7 @@ static void take_rule(const struct nlmsghdr *message, void *context)
 /* Kernels older than 6.13 ignore the DSCP without a word, and would steer all traffic. */
 static int check_dscp(int fd, const struct netlink_rule *rule)
 {
-    struct request request;
+    struct netlink_request request;
     struct rule_check check = {rule, false};
     struct fib_rule_hdr *header = request_init(&request, RTM_GETRULE, NLM_F_DUMP, sizeof *header);
     header->family = (uint8_t)rule->family;
@@ -277,7 +277,7 @@ static int check_dscp(int fd, const struct netlink_rule *rule)
 
 tutti_result_t netlink_add_rule(int fd, const struct netlink_rule *rule)
 {
-    struct request request;
+    struct netlink_request request;
     bool by_dscp = !rule->source && rule->dscp >= 0;
     rule_request(&request, rule);
     int code = converse(fd, &request, NULL, NULL);

@@ -27,12 +27,12 @@ EXPORT struct ibv_device **ibv_get_device_list(int *number)
     int n = 0;
     engine_lock();
     int err = fault_fails(FAULT_LIST) ? ENOMEM : device_refresh();
-    list_each(node, &device_table) n += list_entry(node, struct device, node)->present;
+    list_each(node, &device_table) n += list_entry(node, struct rdma_device, node)->present;
     struct ibv_device **list = err ? NULL : calloc((size_t)n + 1, sizeof(*list));
     n = 0;
     if (list)
-        list_each(node, &device_table) if (list_entry(node, struct device, node)->present) list[n++] =
-            &list_entry(node, struct device, node)->ibv;
+        list_each(node, &device_table) if (list_entry(node, struct rdma_device, node)->present) list[n++] =
+            &list_entry(node, struct rdma_device, node)->ibv;
     engine_unlock();
     if (!list)
         errno = err ? err : ENOMEM;
@@ -53,17 +53,17 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-    return device_guid((struct device *)device);
+    return device_guid((struct rdma_device *)device);
 }
 
 EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
-    return ((struct device *)device)->ifindex;
+    return ((struct rdma_device *)device)->ifindex;
 }
 
 static int query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *out, size_t size)
 {
-    const struct device *device = context_of(ibv)->device;
+    const struct rdma_device *device = context_of(ibv)->device;
     struct ibv_port_attr attr = {
         .max_mtu = IBV_MTU_4096,
         .gid_tbl_len = GID_COUNT,
@@ -150,7 +150,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
     return 0;
 }
 
-static void set_ops(struct context *context)
+static void set_ops(struct rdma_context *context)
 {
     struct verbs_context *verbs = &context->verbs;
     struct ibv_context *ibv = &verbs->context;
@@ -166,9 +166,9 @@ static void set_ops(struct context *context)
     ibv->ops.post_srq_recv = post_srq_recv;
 }
 
-static struct context *make_context(struct device *device)
+static struct rdma_context *make_context(struct rdma_device *device)
 {
-    struct context *context = calloc(1, sizeof(*context));
+    struct rdma_context *context = calloc(1, sizeof(*context));
     if (!context)
         return NULL;
     struct ibv_context *ibv = context_ibv(context);
@@ -192,12 +192,12 @@ static struct context *make_context(struct device *device)
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 {
-    struct device *device = (struct device *)ibv;
+    struct rdma_device *device = (struct rdma_device *)ibv;
     pthread_mutex_lock(&device_life);
     usleep((useconds_t)fault_open_us());
     engine_lock();
     int err = fault_fails(FAULT_OPEN) ? ENOMEM : device->present ? engine_retain() : ENODEV;
-    struct context *context = err ? NULL : make_context(device);
+    struct rdma_context *context = err ? NULL : make_context(device);
     if (context)
         list_push(&device->contexts, &context->node);
     else if (!err)
@@ -217,7 +217,7 @@ static void detach_qp(struct qp *qp, void *arg)
         engine_remove_qp(qp);
 }
 
-static void forget_events(struct context *context)
+static void forget_events(struct rdma_context *context)
 {
     struct list *node;
     while ((node = list_pop(&context->events)))
@@ -228,7 +228,7 @@ static void forget_events(struct context *context)
  */
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
-    struct context *context = context_of(ibv);
+    struct rdma_context *context = context_of(ibv);
     if (context->inherited)
         return EPERM;
     pthread_mutex_lock(&device_life);
@@ -278,7 +278,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
     if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY_ADDRESS))
         return EIO;
     engine_lock();
-    const struct device *device = context_of(ibv)->device;
+    const struct rdma_device *device = context_of(ibv)->device;
     const union ibv_gid *gid = device_gid(device, (int)index);
     if (gid)
         *out = (struct ibv_gid_entry){*gid, index, port, IBV_GID_TYPE_ROCE_V2, (uint32_t)device->ifindex};
@@ -331,7 +331,7 @@ EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 
 
 EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *out)
 {
-    struct context *context = context_of(ibv);
+    struct rdma_context *context = context_of(ibv);
     struct list *node = NULL;
     if (fault_fails_unlocked(FAULT_EVENT)) {
         errno = EIO;
@@ -361,7 +361,7 @@ __attribute__((destructor)) static void forget_devices(void)
 {
     bool open = false;
     engine_settle();
-    list_each(node, &device_table) open |= !list_empty(&list_entry(node, struct device, node)->contexts);
+    list_each(node, &device_table) open |= !list_empty(&list_entry(node, struct rdma_device, node)->contexts);
     if (!open)
         device_forget_all();
 }

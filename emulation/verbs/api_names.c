@@ -181,12 +181,12 @@ EXPORT const char *ibv_get_sysfs_path(void)
     return "/sys";
 }
 
-static const struct device *device_of_path(const char *folder)
+static const struct rdma_device *device_of_path(const char *folder)
 {
     const char *name = strrchr(folder, '/');
     list_each(node, &device_table)
     {
-        const struct device *device = list_entry(node, struct device, node);
+        const struct rdma_device *device = list_entry(node, struct rdma_device, node);
         if (!strcmp(folder, device->ibv.ibdev_path) || (name && !strcmp(name + 1, device->ibv.dev_name)))
             return device;
     }
@@ -209,7 +209,7 @@ EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *out, 
 {
     char text[SYSFS_BUFFER];
     engine_lock();
-    const struct device *device = device_of_path(folder);
+    const struct rdma_device *device = device_of_path(folder);
     int n = device ? device_sysfs(device, file, text, sizeof(text)) : -1;
     engine_unlock();
     return n < 0 || !size ? -1 : copy_line(text, n, out, size);
@@ -227,7 +227,7 @@ EXPORT int softverbs_sysfs(const char *path, char *out, size_t size)
         device_refresh();
     list_each(node, &device_table)
     {
-        const struct device *device = list_entry(node, struct device, node);
+        const struct rdma_device *device = list_entry(node, struct rdma_device, node);
         if (slash && strlen(device->ibv.name) == length && !memcmp(device->ibv.name, path, length))
             n = device_sysfs(device, slash + 1, out, size);
     }

@@ -85,7 +85,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
     bool dead = context_of(context)->dead;
-    struct channel *channel = dead || fault_fails_unlocked(FAULT_CHANNEL) ? NULL : calloc(1, sizeof(*channel));
+    struct event_channel *channel = dead || fault_fails_unlocked(FAULT_CHANNEL) ? NULL : calloc(1, sizeof(*channel));
     if (!channel) {
         errno = dead ? EIO : ENOMEM;
         return NULL;
@@ -105,7 +105,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
-    struct channel *channel = (struct channel *)ibv;
+    struct event_channel *channel = (struct event_channel *)ibv;
     engine_lock();
     int err = fault_keeps(FAULT_END_CHANNEL, channel) ? EIO : channel->users > 0 ? EBUSY : 0;
     if (!err)
@@ -127,7 +127,8 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
     }
     engine_lock();
     bool dead = context_of(context)->dead, fails = dead || fault_fails(FAULT_COMPLETION_QUEUE);
-    struct cq *cq = fails ? NULL : cq_create(context_of(context), (uint32_t)cqe, (struct channel *)channel, cq_context);
+    struct cq *cq =
+        fails ? NULL : cq_create(context_of(context), (uint32_t)cqe, (struct event_channel *)channel, cq_context);
     if (!cq)
         errno = dead ? EIO : ENOMEM;
     engine_unlock();
@@ -165,7 +166,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out, void **cq_context)
 {
-    struct channel *channel = (struct channel *)ibv;
+    struct event_channel *channel = (struct event_channel *)ibv;
     struct cq *cq = NULL;
     if (fault_fails_unlocked(FAULT_COMPLETION_EVENT)) {
         errno = EIO;

@@ -253,7 +253,7 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
     return 0;
 }
 
-static int find_gid(const struct device *device, const union ibv_gid *gid)
+static int find_gid(const struct rdma_device *device, const union ibv_gid *gid)
 {
     for (int i = 0; i < GID_COUNT; i++) {
         const union ibv_gid *at = device_gid(device, i);
@@ -309,7 +309,7 @@ EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16
     bool v4 = wire_gid_is_v4(gid);
     if (!qp_is(qp, IBV_QPT_UD) || (v4 ? gid->raw[12] >> 4 != 14 : gid->raw[0] != 0xff))
         return EINVAL;
-    struct group *group = calloc(1, sizeof(*group));
+    struct multicast_group *group = calloc(1, sizeof(*group));
     if (!group)
         return ENOMEM;
     group->gid = *gid;
@@ -331,7 +331,7 @@ EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16
     engine_lock();
     list_each_safe(node, &qp->groups)
     {
-        struct group *group = list_entry(node, struct group, node);
+        struct multicast_group *group = list_entry(node, struct multicast_group, node);
         if (memcmp(&group->gid, gid, sizeof(*gid)))
             continue;
         list_remove(node);

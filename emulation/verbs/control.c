@@ -20,12 +20,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-struct text {
+struct control_text {
     char *out;
     size_t size, used;
 };
 
-__attribute__((format(printf, 2, 3))) static void print(struct text *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void print(struct control_text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -46,7 +46,7 @@ int control_bind(int fd, uint32_t slot)
                : 0;
 }
 
-static int stats(struct text *text, char *args)
+static int stats(struct control_text *text, char *args)
 {
     for (int i = 0; i < COUNTER_COUNT; i++)
         print(text, "%s %llu\n", counter_name((enum counter)i), (unsigned long long)counter_read((enum counter)i));
@@ -61,7 +61,7 @@ static void describe(struct qp *qp, void *arg)
           qp->req.unacked, qp->req.window, qp->resp.psn);
 }
 
-static int info(struct text *text, char *args)
+static int info(struct control_text *text, char *args)
 {
     print(text, "pid %d slot %u (an emulator: timings say nothing about RDMA hardware)\n", getpid(), engine_slot());
     engine_each_qp(describe, text);
@@ -69,7 +69,7 @@ static int info(struct text *text, char *args)
     return 0;
 }
 
-static int set_fault(struct text *text, char *args)
+static int set_fault(struct control_text *text, char *args)
 {
     const char *why = "";
     if (fault_set(args, &why))
@@ -78,13 +78,13 @@ static int set_fault(struct text *text, char *args)
     return EINVAL;
 }
 
-static int clear(struct text *text, char *args)
+static int clear(struct control_text *text, char *args)
 {
     fault_clear();
     return 0;
 }
 
-static int kill_qp(struct text *text, char *args)
+static int kill_qp(struct control_text *text, char *args)
 {
     struct qp *qp = engine_find_qp((uint32_t)strtoul(args, NULL, 0));
     if (!qp)
@@ -93,11 +93,11 @@ static int kill_qp(struct text *text, char *args)
     return 0;
 }
 
-static struct device *find_device(const char *name)
+static struct rdma_device *find_device(const char *name)
 {
     list_each(node, &device_table)
     {
-        struct device *device = list_entry(node, struct device, node);
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
         if (!strcmp(device->ibv.name, name))
             return device;
     }
@@ -106,62 +106,62 @@ static struct device *find_device(const char *name)
 
 static int set_frozen(char *args, bool frozen)
 {
-    struct device *device = find_device(args);
+    struct rdma_device *device = find_device(args);
     if (!device)
         return ENOENT;
     device->frozen = frozen;
     return 0;
 }
 
-static int freeze(struct text *text, char *args)
+static int freeze(struct control_text *text, char *args)
 {
     return set_frozen(args, true);
 }
 
-static int thaw(struct text *text, char *args)
+static int thaw(struct control_text *text, char *args)
 {
     return set_frozen(args, false);
 }
 
-static int unplug(struct text *text, char *args)
+static int unplug(struct control_text *text, char *args)
 {
-    struct device *device = find_device(args);
+    struct rdma_device *device = find_device(args);
     if (!device)
         return ENOENT;
     device_unplug(device);
     return 0;
 }
 
-static int plug(struct text *text, char *args)
+static int plug(struct control_text *text, char *args)
 {
-    struct device *device = find_device(args);
+    struct rdma_device *device = find_device(args);
     return device ? device_plug(device) : ENOENT;
 }
 
-static int gid_shift(struct text *text, char *args)
+static int gid_shift(struct control_text *text, char *args)
 {
     char *name;
     int by = (int)strtol(args, &name, 0);
     while (*name == ' ')
         name++;
-    struct device *one = *name ? find_device(name) : NULL;
+    struct rdma_device *one = *name ? find_device(name) : NULL;
     if (*name && !one)
         return ENOENT;
-    list_each(node, &device_table) if (!one || one == list_entry(node, struct device, node))
-        device_shift(list_entry(node, struct device, node), by);
+    list_each(node, &device_table) if (!one || one == list_entry(node, struct rdma_device, node))
+        device_shift(list_entry(node, struct rdma_device, node), by);
     return 0;
 }
 
 static pid_t caller; /* whose command is being run: the kernel said so */
 
-static int hand(struct text *text, char *args)
+static int hand(struct control_text *text, char *args)
 {
     return hand_answer(caller, args);
 }
 
 static const struct {
     const char *name;
-    int (*run)(struct text *text, char *args);
+    int (*run)(struct control_text *text, char *args);
 } commands[] = {{"stats", stats},  {"info", info},           {"fault", set_fault}, {"clear", clear},
                 {"kill", kill_qp}, {"freeze", freeze},       {"thaw", thaw},       {"unplug", unplug},
                 {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand}};
@@ -169,7 +169,7 @@ static const struct {
 int control_run(const char *command, char *answer, size_t size)
 {
     char copy[600];
-    struct text text = {answer, size, 0};
+    struct control_text text = {answer, size, 0};
     if (strlen(command) >= sizeof(copy))
         return E2BIG;
     strcpy(copy, command); /* the answer may go where the command is */

@@ -32,7 +32,7 @@ static uint32_t room_for(uint32_t asked)
     return room;
 }
 
-struct cq *cq_create(struct context *context, uint32_t asked, struct channel *channel, void *cq_context)
+struct cq *cq_create(struct rdma_context *context, uint32_t asked, struct event_channel *channel, void *cq_context)
 {
     uint32_t capacity = room_for(asked);
     struct cq *cq = calloc(1, sizeof(*cq));
@@ -60,7 +60,7 @@ struct cq *cq_create(struct context *context, uint32_t asked, struct channel *ch
 
 void cq_destroy(struct cq *cq)
 {
-    struct channel *channel = (struct channel *)cq->ex.channel;
+    struct event_channel *channel = (struct event_channel *)cq->ex.channel;
     for (; cq->pending; cq->pending--)
         event_fd_take(channel->ibv.fd, false);
     list_remove(&cq->ready);
@@ -77,7 +77,7 @@ void cq_destroy(struct cq *cq)
 
 static void notify(struct cq *cq)
 {
-    struct channel *channel = (struct channel *)cq->ex.channel;
+    struct event_channel *channel = (struct event_channel *)cq->ex.channel;
     if (!channel)
         return;
     if (!cq->pending++)

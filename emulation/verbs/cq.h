@@ -5,7 +5,7 @@
 
 #include "verbs/object.h"
 
-struct cq *cq_create(struct context *context, uint32_t asked, struct channel *channel, void *cq_context);
+struct cq *cq_create(struct rdma_context *context, uint32_t asked, struct event_channel *channel, void *cq_context);
 void cq_destroy(struct cq *cq);
 
 /* Adds a completion. `loud`: it must wake who waits for solicited ones. */

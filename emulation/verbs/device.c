@@ -17,17 +17,17 @@ void device_disinherit(void)
 {
     list_each(node, &device_table)
     {
-        struct device *device = list_entry(node, struct device, node);
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
         struct list *open;
         while ((open = list_pop(&device->contexts))) {
             list_init(open); /* whoever closes it takes it out of a list */
-            list_entry(open, struct context, node)->inherited = true;
+            list_entry(open, struct rdma_context, node)->inherited = true;
         }
         device->waiting = 0;
     }
 }
 
-const union ibv_gid *device_gid(const struct device *device, int index)
+const union ibv_gid *device_gid(const struct rdma_device *device, int index)
 {
     if (index < 0 || index >= GID_COUNT)
         return NULL;
@@ -35,7 +35,7 @@ const union ibv_gid *device_gid(const struct device *device, int index)
     return device->gids[slot].state == GID_VALID ? &device->gids[slot].gid : NULL;
 }
 
-void device_shift(struct device *device, int by)
+void device_shift(struct rdma_device *device, int by)
 {
     if (device->gid_shift == by)
         return;
@@ -43,7 +43,7 @@ void device_shift(struct device *device, int by)
     event_port(device, IBV_EVENT_GID_CHANGE);
 }
 
-bool device_has_address(const struct device *device, bool v6, const uint8_t *address)
+bool device_has_address(const struct rdma_device *device, bool v6, const uint8_t *address)
 {
     for (int i = 0; i < GID_COUNT; i++) {
         const struct gid_slot *slot = &device->gids[i];
@@ -54,7 +54,7 @@ bool device_has_address(const struct device *device, bool v6, const uint8_t *add
     return false;
 }
 
-enum ibv_mtu device_mtu(const struct device *device)
+enum ibv_mtu device_mtu(const struct rdma_device *device)
 {
     unsigned room = device->mtu > HEADERS_MAX ? device->mtu - HEADERS_MAX : 0;
     return room >= 4096   ? IBV_MTU_4096
@@ -65,7 +65,7 @@ enum ibv_mtu device_mtu(const struct device *device)
 }
 
 /* EUI-64 of the interface's address. */
-__be64 device_guid(const struct device *device)
+__be64 device_guid(const struct rdma_device *device)
 {
     uint8_t guid[8] = {device->mac[0] ^ 2, device->mac[1], device->mac[2], 0xff, 0xfe,
                        device->mac[3],     device->mac[4], device->mac[5]};
@@ -78,5 +78,5 @@ void device_forget_all(void)
 {
     struct list *node;
     while ((node = list_pop(&device_table)))
-        free(list_entry(node, struct device, node));
+        free(list_entry(node, struct rdma_device, node));
 }

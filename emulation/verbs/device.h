@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* All devices ever seen (struct device, by `node`); `present` tells which exist now. */
+/* All devices ever seen (struct rdma_device, by `node`); `present` tells which exist now. */
 extern struct list device_table;
 
 /* Held while a device is opened or closed: one at a time. Outside the engine's lock. */
@@ -21,20 +21,20 @@ int device_refresh(void);
 void device_disinherit(void);
 
 /* The GID at an index as programs see it (a shifted table is a fault that can be injected): NULL for an empty slot. */
-const union ibv_gid *device_gid(const struct device *device, int index);
-bool device_has_address(const struct device *device, bool v6, const uint8_t *address);
-enum ibv_mtu device_mtu(const struct device *device);
-__be64 device_guid(const struct device *device);
-void device_shift(struct device *device, int by);
+const union ibv_gid *device_gid(const struct rdma_device *device, int index);
+bool device_has_address(const struct rdma_device *device, bool v6, const uint8_t *address);
+enum ibv_mtu device_mtu(const struct rdma_device *device);
+__be64 device_guid(const struct rdma_device *device);
+void device_shift(struct rdma_device *device, int by);
 
 /* Takes the device out, as a hand would: its contexts are dead. Plugging puts it back, if its interface is there; 0 or
  * errno. */
-void device_unplug(struct device *device);
-int device_plug(struct device *device);
+void device_unplug(struct rdma_device *device);
+int device_plug(struct rdma_device *device);
 
 /* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file.
  */
-int device_sysfs(const struct device *device, const char *file, char *out, size_t size);
+int device_sysfs(const struct rdma_device *device, const char *file, char *out, size_t size);
 
 /* Forgets the table (at the end of the process). */
 void device_forget_all(void);

@@ -39,11 +39,11 @@ static int wanted_name(const char *ifname, char *out, size_t size)
     return -1;
 }
 
-static struct device *find_by_name(const char *ifname)
+static struct rdma_device *find_by_name(const char *ifname)
 {
     list_each(node, &device_table)
     {
-        struct device *device = list_entry(node, struct device, node);
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
         if (!strcmp(device->ifname, ifname))
             return device;
     }
@@ -51,20 +51,20 @@ static struct device *find_by_name(const char *ifname)
 }
 
 /* The loopback interface comes last, so that programs that take the first device take one that leads somewhere. */
-static void insert(struct device *device)
+static void insert(struct rdma_device *device)
 {
     struct list *last = device_table.prev;
-    bool after_loopback = last != &device_table && !strcmp(list_entry(last, struct device, node)->ifname, "lo");
+    bool after_loopback = last != &device_table && !strcmp(list_entry(last, struct rdma_device, node)->ifname, "lo");
     list_push(after_loopback ? last : &device_table, &device->node);
 }
 
-static struct device *create(const char *ifname)
+static struct rdma_device *create(const char *ifname)
 {
     char name[IBV_SYSFS_NAME_MAX];
     snprintf(name, sizeof(name), "soft_%s", ifname);
     if (wanted_name(ifname, name, sizeof(name)) < 0)
         return NULL;
-    struct device *device = calloc(1, sizeof(*device));
+    struct rdma_device *device = calloc(1, sizeof(*device));
     if (!device)
         return NULL;
     int number = device_count();
@@ -94,7 +94,7 @@ static uint64_t read_speed(const char *ifname)
     return value > 0 ? (uint64_t)value : 10000;
 }
 
-static void set_up(struct device *device, bool up)
+static void set_up(struct rdma_device *device, bool up)
 {
     if (device->up == up)
         return;
@@ -104,7 +104,7 @@ static void set_up(struct device *device, bool up)
 
 static void on_link(const struct netlink_link *link, void *arg)
 {
-    struct device *device = find_by_name(link->name);
+    struct rdma_device *device = find_by_name(link->name);
     if (!device)
         device = create(link->name);
     if (!device)
@@ -124,7 +124,7 @@ static void on_link(const struct netlink_link *link, void *arg)
 }
 
 struct sight {
-    struct device *device;
+    struct rdma_device *device;
     union ibv_gid gid;
 };
 
@@ -136,9 +136,9 @@ struct sights {
 static void on_address(const struct netlink_address *address, void *arg)
 {
     struct sights *sights = arg;
-    struct device *device = NULL;
-    list_each(node, &device_table) if (list_entry(node, struct device, node)->ifindex == address->index) device =
-        list_entry(node, struct device, node);
+    struct rdma_device *device = NULL;
+    list_each(node, &device_table) if (list_entry(node, struct rdma_device, node)->ifindex == address->index) device =
+        list_entry(node, struct rdma_device, node);
     if (!device)
         return;
     if (sights->count == sights->capacity) {
@@ -160,7 +160,7 @@ static void on_address(const struct netlink_address *address, void *arg)
     }
 }
 
-static bool is_seen(const struct sights *sights, const struct device *device, const union ibv_gid *gid)
+static bool is_seen(const struct sights *sights, const struct rdma_device *device, const union ibv_gid *gid)
 {
     for (int i = 0; i < sights->count; i++)
         if (sights->list[i].device == device && !memcmp(&sights->list[i].gid, gid, sizeof(*gid)))
@@ -168,7 +168,7 @@ static bool is_seen(const struct sights *sights, const struct device *device, co
     return false;
 }
 
-static bool add_gid(struct device *device, const union ibv_gid *gid)
+static bool add_gid(struct rdma_device *device, const union ibv_gid *gid)
 {
     int room = -1;
     for (int i = GID_COUNT - 1; i >= 0; i--) {
@@ -184,7 +184,7 @@ static bool add_gid(struct device *device, const union ibv_gid *gid)
 }
 
 /* A GID keeps its index for as long as its address lives; a new one takes the first free index. */
-static bool update_gids(struct device *device, const struct sights *sights)
+static bool update_gids(struct rdma_device *device, const struct sights *sights)
 {
     bool changed = false;
     for (int i = 0; i < GID_COUNT; i++)
@@ -205,23 +205,23 @@ static void kill_qp(struct qp *qp, void *arg)
 }
 
 /* As when an adapter is taken out: what was opened is of no use any more, also when the adapter is back. */
-static void vanish(struct device *device)
+static void vanish(struct rdma_device *device)
 {
     device->present = false;
     set_up(device, false);
     event_port(device, IBV_EVENT_DEVICE_FATAL);
-    list_each(node, &device->contexts) list_entry(node, struct context, node)->dead = true;
+    list_each(node, &device->contexts) list_entry(node, struct rdma_context, node)->dead = true;
     engine_each_qp(kill_qp, device);
 }
 
-void device_unplug(struct device *device)
+void device_unplug(struct rdma_device *device)
 {
     device->unplugged = true;
     if (device->present)
         vanish(device);
 }
 
-int device_plug(struct device *device)
+int device_plug(struct rdma_device *device)
 {
     device->unplugged = false;
     return device_refresh();
@@ -231,13 +231,13 @@ int device_refresh(void)
 {
     struct sights sights = {0};
     wire_hop_forget();
-    list_each(node, &device_table) list_entry(node, struct device, node)->seen = false;
+    list_each(node, &device_table) list_entry(node, struct rdma_device, node)->seen = false;
     int err = netlink_links(on_link, NULL);
     if (!err)
         err = netlink_addresses(on_address, &sights);
     list_each(node, &device_table)
     {
-        struct device *device = list_entry(node, struct device, node);
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
         if (err)
             break;
         if (!device->seen && device->present)

@@ -31,7 +31,7 @@ int event_fd_take(int fd, bool wait)
     return n == sizeof(value) ? 0 : -1;
 }
 
-static void add(struct context *context, const struct ibv_async_event *ibv)
+static void add(struct rdma_context *context, const struct ibv_async_event *ibv)
 {
     struct event *event = malloc(sizeof(*event));
     if (!event)
@@ -41,11 +41,11 @@ static void add(struct context *context, const struct ibv_async_event *ibv)
     event_fd_post(context_ibv(context)->async_fd);
 }
 
-void event_port(struct device *device, enum ibv_event_type type)
+void event_port(struct rdma_device *device, enum ibv_event_type type)
 {
     struct ibv_async_event event = {.event_type = type, .element.port_num = 1};
-    list_each(node, &device->contexts) if (!list_entry(node, struct context, node)->dead)
-        add(list_entry(node, struct context, node), &event);
+    list_each(node, &device->contexts) if (!list_entry(node, struct rdma_context, node)->dead)
+        add(list_entry(node, struct rdma_context, node), &event);
 }
 
 void event_qp(struct qp *qp, enum ibv_event_type type)
@@ -83,7 +83,7 @@ static enum about about(enum ibv_event_type type)
     }
 }
 
-void event_forget(struct context *context, const void *object)
+void event_forget(struct rdma_context *context, const void *object)
 {
     list_each_safe(node, &context->events)
     {

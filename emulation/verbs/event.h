@@ -11,7 +11,7 @@ void event_fd_post(int fd);
 int event_fd_take(int fd, bool wait); /* 0, or -1 with errno */
 
 /* A port event for a context, or one of a queue. Memory shortage loses the event. */
-void event_port(struct device *device, enum ibv_event_type type);
+void event_port(struct rdma_device *device, enum ibv_event_type type);
 void event_qp(struct qp *qp, enum ibv_event_type type);
 void event_cq(struct cq *cq, enum ibv_event_type type);
 void event_srq(struct srq *srq, enum ibv_event_type type);
@@ -24,6 +24,6 @@ void event_acknowledge(const struct ibv_async_event *event);
 void event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t count);
 
 /* Takes back the events of this object that nobody has read. */
-void event_forget(struct context *context, const void *object);
+void event_forget(struct rdma_context *context, const void *object);
 
 #endif

@@ -141,7 +141,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ibv, struct ibv_cq_ini
         return NULL;
     }
     engine_lock();
-    struct cq *cq = cq_create(context_of(ibv), init->cqe, (struct channel *)init->channel, init->cq_context);
+    struct cq *cq = cq_create(context_of(ibv), init->cqe, (struct event_channel *)init->channel, init->cq_context);
     if (cq)
         cq->extended = true;
     engine_unlock();

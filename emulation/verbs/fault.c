@@ -15,7 +15,7 @@
 #define REORDER_NS       (300 * NS_PER_US)
 #define HELD_MAX         4096
 
-struct settings {
+struct fault_settings {
     double drop, dup, reorder, delay, corrupt;
     uint64_t delay_us, open_us, seed, count; /* count: packets that may still be touched */
     int64_t qpn, opcode, psn;                /* -1: any */
@@ -24,7 +24,7 @@ struct settings {
 };
 
 /* A packet that waits. */
-struct held {
+struct fault_held {
     struct list node;
     enum fault_direction direction;
     uint64_t deadline;
@@ -36,72 +36,72 @@ struct held {
 };
 
 /* What a call that failed on demand has not taken back. */
-struct kept {
-    struct kept *next;
+struct fault_kept {
+    struct fault_kept *next;
     const void *object;
 };
 
-static const struct settings nothing = {.delay_us = DEFAULT_DELAY_US,
-                                        .count = UINT64_MAX,
-                                        .qpn = -1,
-                                        .opcode = -1,
-                                        .psn = -1,
-                                        .direction = FAULT_IN | FAULT_OUT};
-static struct settings now_set;
+static const struct fault_settings nothing = {.delay_us = DEFAULT_DELAY_US,
+                                              .count = UINT64_MAX,
+                                              .qpn = -1,
+                                              .opcode = -1,
+                                              .psn = -1,
+                                              .direction = FAULT_IN | FAULT_OUT};
+static struct fault_settings now_set;
 static uint64_t draws;
 static struct list held = {&held, &held};
 static int held_count;
-static struct kept *kept;
+static struct fault_kept *kept;
 static bool loaded;
 static _Atomic bool polls_fail; /* whether a poll is to fail: read without the lock */
 
-enum kind { KIND_RATE, KIND_COUNT, KIND_MATCH, KIND_DIRECTION };
+enum fault_kind { KIND_RATE, KIND_COUNT, KIND_MATCH, KIND_DIRECTION };
 
-static const struct key {
+static const struct fault_key {
     const char *name;
-    enum kind kind;
+    enum fault_kind kind;
     size_t offset;
 } keys[] = {
-    {"drop", KIND_RATE, offsetof(struct settings, drop)},
-    {"dup", KIND_RATE, offsetof(struct settings, dup)},
-    {"reorder", KIND_RATE, offsetof(struct settings, reorder)},
-    {"delay", KIND_RATE, offsetof(struct settings, delay)},
-    {"corrupt", KIND_RATE, offsetof(struct settings, corrupt)},
-    {"delay-us", KIND_COUNT, offsetof(struct settings, delay_us)},
-    {"open-us", KIND_COUNT, offsetof(struct settings, open_us)},
-    {"seed", KIND_COUNT, offsetof(struct settings, seed)},
-    {"count", KIND_COUNT, offsetof(struct settings, count)},
-    {"qpn", KIND_MATCH, offsetof(struct settings, qpn)},
-    {"opcode", KIND_MATCH, offsetof(struct settings, opcode)},
-    {"psn", KIND_MATCH, offsetof(struct settings, psn)},
-    {"dir", KIND_DIRECTION, offsetof(struct settings, direction)},
-    {"fail-post-send", KIND_COUNT, offsetof(struct settings, fail[FAULT_POST_SEND])},
-    {"fail-post-recv", KIND_COUNT, offsetof(struct settings, fail[FAULT_POST_RECV])},
-    {"fail-poll", KIND_COUNT, offsetof(struct settings, fail[FAULT_POLL])},
-    {"fail-reg", KIND_COUNT, offsetof(struct settings, fail[FAULT_REGISTER])},
-    {"fail-modify", KIND_COUNT, offsetof(struct settings, fail[FAULT_MODIFY])},
-    {"fail-hand", KIND_COUNT, offsetof(struct settings, fail[FAULT_HAND])},
-    {"fail-list", KIND_COUNT, offsetof(struct settings, fail[FAULT_LIST])},
-    {"fail-open", KIND_COUNT, offsetof(struct settings, fail[FAULT_OPEN])},
-    {"fail-query-device", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_DEVICE])},
-    {"fail-query-port", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_PORT])},
-    {"fail-query-gid", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_ADDRESS])},
-    {"fail-pd", KIND_COUNT, offsetof(struct settings, fail[FAULT_DOMAIN])},
-    {"fail-channel", KIND_COUNT, offsetof(struct settings, fail[FAULT_CHANNEL])},
-    {"fail-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_QUEUE])},
-    {"fail-resize", KIND_COUNT, offsetof(struct settings, fail[FAULT_RESIZE])},
-    {"fail-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUEUE_PAIR])},
-    {"fail-notify", KIND_COUNT, offsetof(struct settings, fail[FAULT_NOTIFY])},
-    {"fail-dereg", KIND_COUNT, offsetof(struct settings, fail[FAULT_DEREGISTER])},
-    {"fail-destroy-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_QUEUE_PAIR])},
-    {"fail-destroy-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_COMPLETION_QUEUE])},
-    {"fail-destroy-channel", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_CHANNEL])},
-    {"fail-dealloc", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_DOMAIN])},
-    {"fail-close", KIND_COUNT, offsetof(struct settings, fail[FAULT_CLOSE])},
-    {"fail-event", KIND_COUNT, offsetof(struct settings, fail[FAULT_EVENT])},
-    {"fail-cq-event", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_EVENT])},
-    {"fail-fork", KIND_COUNT, offsetof(struct settings, fail[FAULT_FORK])},
-    {"fail-source", KIND_COUNT, offsetof(struct settings, fail[FAULT_SOURCE])},
+    {"drop", KIND_RATE, offsetof(struct fault_settings, drop)},
+    {"dup", KIND_RATE, offsetof(struct fault_settings, dup)},
+    {"reorder", KIND_RATE, offsetof(struct fault_settings, reorder)},
+    {"delay", KIND_RATE, offsetof(struct fault_settings, delay)},
+    {"corrupt", KIND_RATE, offsetof(struct fault_settings, corrupt)},
+    {"delay-us", KIND_COUNT, offsetof(struct fault_settings, delay_us)},
+    {"open-us", KIND_COUNT, offsetof(struct fault_settings, open_us)},
+    {"seed", KIND_COUNT, offsetof(struct fault_settings, seed)},
+    {"count", KIND_COUNT, offsetof(struct fault_settings, count)},
+    {"qpn", KIND_MATCH, offsetof(struct fault_settings, qpn)},
+    {"opcode", KIND_MATCH, offsetof(struct fault_settings, opcode)},
+    {"psn", KIND_MATCH, offsetof(struct fault_settings, psn)},
+    {"dir", KIND_DIRECTION, offsetof(struct fault_settings, direction)},
+    {"fail-post-send", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_POST_SEND])},
+    {"fail-post-recv", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_POST_RECV])},
+    {"fail-poll", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_POLL])},
+    {"fail-reg", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_REGISTER])},
+    {"fail-modify", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_MODIFY])},
+    {"fail-hand", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_HAND])},
+    {"fail-list", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_LIST])},
+    {"fail-open", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_OPEN])},
+    {"fail-query-device", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_QUERY_DEVICE])},
+    {"fail-query-port", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_QUERY_PORT])},
+    {"fail-query-gid", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_QUERY_ADDRESS])},
+    {"fail-pd", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_DOMAIN])},
+    {"fail-channel", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_CHANNEL])},
+    {"fail-cq", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_COMPLETION_QUEUE])},
+    {"fail-resize", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_RESIZE])},
+    {"fail-qp", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_QUEUE_PAIR])},
+    {"fail-notify", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_NOTIFY])},
+    {"fail-dereg", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_DEREGISTER])},
+    {"fail-destroy-qp", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_END_QUEUE_PAIR])},
+    {"fail-destroy-cq", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_END_COMPLETION_QUEUE])},
+    {"fail-destroy-channel", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_END_CHANNEL])},
+    {"fail-dealloc", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_END_DOMAIN])},
+    {"fail-close", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_CLOSE])},
+    {"fail-event", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_EVENT])},
+    {"fail-cq-event", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_COMPLETION_EVENT])},
+    {"fail-fork", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_FORK])},
+    {"fail-source", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_SOURCE])},
 };
 
 static bool set_direction(unsigned *out, const char *value)
@@ -117,7 +117,7 @@ static bool set_direction(unsigned *out, const char *value)
     return true;
 }
 
-static bool set_value(struct settings *to, const struct key *key, const char *value)
+static bool set_value(struct fault_settings *to, const struct fault_key *key, const char *value)
 {
     void *field = (char *)to + key->offset;
     char *end;
@@ -134,7 +134,7 @@ static bool set_value(struct settings *to, const struct key *key, const char *va
     return end != value && !*end;
 }
 
-static bool set_item(struct settings *to, char *item)
+static bool set_item(struct fault_settings *to, char *item)
 {
     char *value = strchr(item, '=');
     if (!value)
@@ -148,7 +148,7 @@ static bool set_item(struct settings *to, char *item)
 
 bool fault_set(const char *text, const char **why)
 {
-    struct settings next = loaded ? now_set : nothing;
+    struct fault_settings next = loaded ? now_set : nothing;
     char copy[512], *rest = copy, *item;
     *why = "a list like drop=0.01,seed=7 is wanted; see docs/emulation.md for the keys";
     if (strlen(text) >= sizeof(copy))
@@ -213,7 +213,7 @@ static bool matches(enum fault_direction direction, const uint8_t *bytes)
 static void hold(enum fault_direction direction, const struct path *path, const struct arrival *arrival,
                  const uint8_t *bytes, size_t size, uint64_t ns)
 {
-    struct held *packet = held_count < HELD_MAX ? malloc(sizeof(*packet) + size) : NULL;
+    struct fault_held *packet = held_count < HELD_MAX ? malloc(sizeof(*packet) + size) : NULL;
     if (!packet)
         return;
     memset(packet, 0, sizeof(*packet));
@@ -285,7 +285,7 @@ uint64_t fault_release(uint64_t now, fault_resend_fn resend, wire_deliver_fn del
     list_init(&due);
     list_each_safe(node, &held)
     {
-        struct held *packet = list_entry(node, struct held, node);
+        struct fault_held *packet = list_entry(node, struct fault_held, node);
         if (packet->deadline <= now) {
             list_remove(node);
             list_push(&due, node);
@@ -295,7 +295,7 @@ uint64_t fault_release(uint64_t now, fault_resend_fn resend, wire_deliver_fn del
     }
     struct list *node;
     while ((node = list_pop(&due))) {
-        struct held *packet = list_entry(node, struct held, node);
+        struct fault_held *packet = list_entry(node, struct fault_held, node);
         if (packet->direction == FAULT_OUT)
             resend(&packet->path, packet->bytes, packet->size);
         else
@@ -310,7 +310,7 @@ void fault_forget(void)
 {
     struct list *node;
     while ((node = list_pop(&held)))
-        free(list_entry(node, struct held, node));
+        free(list_entry(node, struct fault_held, node));
     held_count = 0;
 }
 
@@ -334,10 +334,10 @@ bool fault_fails_unlocked(enum fault_call call)
 
 bool fault_keeps(enum fault_call call, const void *object)
 {
-    struct kept *one = fault_fails(call) ? malloc(sizeof(*one)) : NULL;
+    struct fault_kept *one = fault_fails(call) ? malloc(sizeof(*one)) : NULL;
     if (!one)
         return false;
-    *one = (struct kept){kept, object};
+    *one = (struct fault_kept){kept, object};
     kept = one;
     return true;
 }

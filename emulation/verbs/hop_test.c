@@ -19,7 +19,7 @@
 
 #define LONG_TIME 1000000000u /* ns */
 
-static struct device device = {.hardware = ARPHRD_ETHER, .up = true, .mtu = 4200};
+static struct rdma_device device = {.hardware = ARPHRD_ETHER, .up = true, .mtu = 4200};
 
 static void ip(const char *arguments)
 {

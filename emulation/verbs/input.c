@@ -34,7 +34,7 @@ static int loopback_index(void)
 /* A local link carries packets between any two addresses of the host. */
 static bool right_interface(const struct qp *qp, const struct arrival *arrival)
 {
-    const struct device *device = qp->context->device;
+    const struct rdma_device *device = qp->context->device;
     return arrival->ifindex == device->ifindex || arrival->ifindex == loopback_index();
 }
 

@@ -120,7 +120,7 @@ int netlink_addresses(void (*each)(const struct netlink_address *address, void *
     return dump(RTM_GETADDR, &(struct callback){.address = each, .arg = arg});
 }
 
-struct question {
+struct netlink_question {
     struct nlmsghdr header;
     union {
         struct rtmsg route;
@@ -129,7 +129,7 @@ struct question {
     char attributes[128];
 };
 
-static void add(struct question *question, uint16_t type, const void *data, size_t size)
+static void add(struct netlink_question *question, uint16_t type, const void *data, size_t size)
 {
     struct rtattr *at = (void *)((char *)question + NLMSG_ALIGN(question->header.nlmsg_len));
     at->rta_type = type;
@@ -139,7 +139,7 @@ static void add(struct question *question, uint16_t type, const void *data, size
 }
 
 /* The one answer, of the type that is wanted, is in `buffer`. rtnetlink answers within send. */
-static int put(const struct question *question, uint16_t wanted, void *buffer, size_t size)
+static int put(const struct netlink_question *question, uint16_t wanted, void *buffer, size_t size)
 {
     const struct nlmsghdr *answer = buffer;
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = 0;
@@ -179,7 +179,7 @@ static int ask_route(const struct netlink_flow *flow, uint8_t *gateway)
     size_t size = flow->v6 ? 16 : 4;
     uint8_t bits = (uint8_t)(size * 8), udp = IPPROTO_UDP;
     uint16_t source = htons(flow->source_port), destination = htons(flow->destination_port);
-    struct question question = {
+    struct netlink_question question = {
         .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
                    .nlmsg_type = RTM_GETROUTE,
                    .nlmsg_flags = NLM_F_REQUEST},
@@ -221,7 +221,7 @@ int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6])
     int err = ask_route(flow, gateway);
     if (err)
         return err;
-    struct question question = {
+    struct netlink_question question = {
         .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)),
                    .nlmsg_type = RTM_GETNEIGH,
                    .nlmsg_flags = NLM_F_REQUEST},

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-void context_put(struct context *context)
+void context_put(struct rdma_context *context)
 {
     if (--context->objects == 0 && context->closed)
         free(context);

@@ -32,7 +32,7 @@ struct gid_slot {
 };
 
 /* One network interface. Lives until the process ends: programs keep device pointers for as long as they like. */
-struct device {
+struct rdma_device {
     struct ibv_device ibv;
     struct list node;     /* in the table of devices */
     struct list contexts; /* open ones */
@@ -55,9 +55,9 @@ struct event {
     struct ibv_async_event ibv;
 };
 
-struct context {
+struct rdma_context {
     struct verbs_context verbs;
-    struct device *device;
+    struct rdma_device *device;
     struct list node;   /* in device->contexts */
     struct list events; /* of struct event */
     int objects;        /* protection domains, completion queues and channels that are still alive */
@@ -79,7 +79,7 @@ struct mr {
     bool foreign; /* memory that only the hook can touch */
 };
 
-struct channel {
+struct event_channel {
     struct ibv_comp_channel ibv;
     struct list ready; /* completion queues that have an event to report */
     int users;
@@ -129,7 +129,7 @@ struct srq {
 
 /* How packets to a peer leave: addresses, traffic class and ports. */
 struct path {
-    struct device *device;
+    struct rdma_device *device;
     bool v6;
     uint8_t traffic_class;
     uint16_t source_port;
@@ -224,7 +224,7 @@ struct responder {
 
 struct qp {
     struct ibv_qp_ex ex; /* begins with struct ibv_qp */
-    struct context *context;
+    struct rdma_context *context;
     uint32_t serial; /* of creation */
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
@@ -238,7 +238,7 @@ struct qp {
     struct responder resp;
     struct recv_queue recv;
     struct list dirty_node, timer_node;
-    struct list groups; /* of struct group: multicast */
+    struct list groups; /* of struct multicast_group: multicast */
     uint32_t async_reported;
     /* the request that the ibv_wr_* calls are building */
     uint32_t building_from;
@@ -250,16 +250,16 @@ static inline struct ibv_qp *qp_ibv(struct qp *qp)
     return &qp->ex.qp_base;
 }
 
-static inline struct context *context_of(struct ibv_context *ibv)
+static inline struct rdma_context *context_of(struct ibv_context *ibv)
 {
-    return (struct context *)((char *)ibv - offsetof(struct verbs_context, context));
+    return (struct rdma_context *)((char *)ibv - offsetof(struct verbs_context, context));
 }
 
 /* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects
  * later. */
-void context_put(struct context *context);
+void context_put(struct rdma_context *context);
 
-static inline struct ibv_context *context_ibv(struct context *context)
+static inline struct ibv_context *context_ibv(struct rdma_context *context)
 {
     return &context->verbs.context;
 }

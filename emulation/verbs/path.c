@@ -24,7 +24,7 @@ static uint16_t source_port(uint32_t label, uint32_t local_qpn, uint32_t remote_
     return ibv_flow_label_to_udp_sport(label ? label : hashed_label(local_qpn, remote_qpn));
 }
 
-int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
+int path_resolve(struct path *out, struct rdma_device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
                  uint32_t remote_qpn)
 {
     static const union ibv_gid nothing;

@@ -62,7 +62,7 @@ static bool allocate(struct qp *qp, const struct ibv_qp_cap *cap, bool shared_re
     return good && qp->recv.wqes && qp->recv.sges;
 }
 
-static void set_ibv(struct qp *qp, struct context *context, const struct ibv_qp_init_attr_ex *init)
+static void set_ibv(struct qp *qp, struct rdma_context *context, const struct ibv_qp_init_attr_ex *init)
 {
     struct ibv_qp *ibv = qp_ibv(qp);
     ibv->context = context_ibv(context);
@@ -86,7 +86,7 @@ static void use(struct qp *qp, int by)
         ((struct srq *)qp_ibv(qp)->srq)->users += by;
 }
 
-struct qp *qp_create(struct context *context, const struct ibv_qp_init_attr_ex *init)
+struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr_ex *init)
 {
     if (context->inherited || !right_init(init)) {
         errno = context->inherited ? EPERM : EINVAL;
@@ -134,7 +134,7 @@ void qp_destroy(struct qp *qp)
     engine_remove_qp(qp);
     use(qp, -1);
     while ((node = list_pop(&qp->groups)))
-        free(list_entry(node, struct group, node));
+        free(list_entry(node, struct multicast_group, node));
     pthread_mutex_destroy(&qp_ibv(qp)->mutex);
     pthread_cond_destroy(&qp_ibv(qp)->cond);
     release(qp);
@@ -163,7 +163,7 @@ static void reset(struct qp *qp)
 
 static bool right_values(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    const struct device *device = qp->context->device;
+    const struct rdma_device *device = qp->context->device;
     enum ibv_mtu most = device_mtu(device);
     return !(
         (mask & IBV_QP_PORT && attr->port_num != 1) || (mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) ||

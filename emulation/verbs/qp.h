@@ -11,7 +11,7 @@
 #define WINDOW_LOCAL 240 /* within a host nothing queues but the receiver's socket */
 #define WINDOW_MIN   2
 
-struct qp *qp_create(struct context *context, const struct ibv_qp_init_attr_ex *init);
+struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr_ex *init);
 void qp_destroy(struct qp *qp);
 int qp_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask);
 void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
@@ -27,11 +27,11 @@ void qp_run(struct qp *qp, uint64_t now);
 uint64_t qp_timer(struct qp *qp, uint64_t now);
 
 /* Resolves addresses and the source port. 0 or errno. */
-int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
+int path_resolve(struct path *out, struct rdma_device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
                  uint32_t remote_qpn);
 
 /* A multicast group that this queue pair has joined. */
-struct group {
+struct multicast_group {
     struct list node;
     union ibv_gid gid;
 };

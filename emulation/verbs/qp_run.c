@@ -29,7 +29,7 @@ bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)
 {
     list_each(node, &qp->groups)
     {
-        const struct group *group = list_entry(node, struct group, node);
+        const struct multicast_group *group = list_entry(node, struct multicast_group, node);
         if (wire_gid_is_v4(&group->gid) == !v6 && !memcmp(group->gid.raw + (v6 ? 0 : 12), address, v6 ? 16 : 4))
             return true;
     }

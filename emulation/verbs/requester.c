@@ -38,7 +38,7 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins() && !qp->hands;
 }
 
-struct source {
+struct requester_source {
     struct qp *qp;
     const struct send_wqe *wqe;
     const struct ibv_sge *sges;
@@ -47,7 +47,7 @@ struct source {
 
 static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
 {
-    const struct source *source = arg;
+    const struct requester_source *source = arg;
     if (!source->wqe->inlined)
         return sgl_read(qp_pd(source->qp), source->sges, source->wqe->count, source->offset, to, size, crc);
     *crc = icrc_copy(*crc, to, source->wqe->inlined + source->offset, size);
@@ -145,7 +145,7 @@ static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
         .source_qpn = qp_number(qp),
     };
     packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, packets, last);
-    struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
+    struct requester_source source = {qp, wqe, qp_send_sges(qp, req->next), done};
     if (packets > 1)
         return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed)
                    ? 0

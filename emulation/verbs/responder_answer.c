@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-struct source {
+struct responder_answer_source {
     struct qp *qp;
     const struct answer_entry *entry;
 };
 
 static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
 {
-    const struct source *source = arg;
+    const struct responder_answer_source *source = arg;
     const struct answer_entry *entry = source->entry;
     uint64_t va = entry->va + (uint64_t)entry->done * source->qp->mtu;
     struct mr *mr = mr_find(qp_pd(source->qp), entry->rkey, va, size, IBV_ACCESS_REMOTE_READ);
@@ -57,7 +57,7 @@ bool responder_answer(struct qp *qp, struct answer_entry *entry)
         .original = entry->original,
     };
     uint32_t size = 0;
-    struct source source = {qp, entry};
+    struct responder_answer_source source = {qp, entry};
     if (entry->kind == ANSWER_ATOMIC)
         packet.opcode = OP_ATOMIC_ACK;
     if (entry->kind == ANSWER_READ) {

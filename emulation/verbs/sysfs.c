@@ -17,7 +17,7 @@ static int gid_text(const union ibv_gid *gid, char *out, size_t size)
     return n + snprintf(out + n, size - (size_t)n, "\n");
 }
 
-static int guid_text(const struct device *device, char *out, size_t size)
+static int guid_text(const struct rdma_device *device, char *out, size_t size)
 {
     uint8_t b[8];
     __be64 guid = device_guid(device);
@@ -34,7 +34,7 @@ static int counter_text(const char *name, char *out, size_t size)
 }
 
 /* A file below ports/1. */
-static int port_file(const struct device *device, const char *file, char *out, size_t size)
+static int port_file(const struct rdma_device *device, const char *file, char *out, size_t size)
 {
     unsigned index = 0;
     if (!strcmp(file, "state"))
@@ -60,7 +60,7 @@ static int port_file(const struct device *device, const char *file, char *out, s
     return -1;
 }
 
-int device_sysfs(const struct device *device, const char *file, char *out, size_t size)
+int device_sysfs(const struct rdma_device *device, const char *file, char *out, size_t size)
 {
     if (!strncmp(file, "ports/1/", 8))
         return port_file(device, file + 8, out, size);

@@ -53,7 +53,7 @@ void wire_cancel(void);
 void wire_flush(void);
 
 /* Whether the interface's queue was full and packets wait for room in it: nothing new should be begun. */
-bool wire_waits(const struct device *device);
+bool wire_waits(const struct rdma_device *device);
 
 /* Whether equally long packets leave as super-packets now. */
 bool wire_joins(void);
@@ -65,7 +65,7 @@ void wire_resend(const struct path *path, const uint8_t *bytes, size_t size);
 int wire_claim_port(const struct path *path);
 
 /* Multicast membership of the interface. 0 or errno. */
-int wire_join(const struct device *device, const union ibv_gid *gid, bool join);
+int wire_join(const struct rdma_device *device, const union ibv_gid *gid, bool join);
 
 bool wire_gid_is_v4(const union ibv_gid *gid);
 

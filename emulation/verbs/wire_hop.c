@@ -16,7 +16,7 @@
 #define LONG_WAY 4 /* so many go through the stack before the question */
 
 struct hop {
-    struct device *device;
+    struct rdma_device *device;
     bool v6, known;
     uint8_t traffic_class, seen;
     uint16_t source_port;

@@ -34,7 +34,7 @@
 #define AGAIN_NS    (200 * NS_PER_US) /* pause before an interface whose queue was full is tried again */
 #define CONTROL_MAX (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)))
 
-struct port {
+struct wire_tx_port {
     int fd, ifindex;
     uint16_t number;
     bool v6;
@@ -42,7 +42,7 @@ struct port {
 };
 
 /* One datagram, perhaps a super-packet. */
-struct entry {
+struct wire_tx_entry {
     struct path path;
     int fd;
     size_t start, size, segment;
@@ -52,20 +52,20 @@ struct entry {
 };
 
 /* A datagram that its interface's queue had no room for. */
-struct waiting {
+struct wire_tx_waiting {
     struct list node;
-    struct entry entry;
+    struct wire_tx_entry entry;
     uint8_t bytes[];
 };
 
 static struct list backlog = {&backlog, &backlog};
 static unsigned tries; /* times that the backlog was tried */
-static struct port ports[PORTS_MAX];
+static struct wire_tx_port ports[PORTS_MAX];
 static unsigned port_count;
 static uint64_t port_clock;
 static uint8_t arena[ARENA_SIZE] __attribute__((aligned(64)));
 static size_t arena_used;
-static struct entry entries[ENTRIES_MAX];
+static struct wire_tx_entry entries[ENTRIES_MAX];
 static unsigned entry_count;
 static size_t begun; /* size of the packet between begin and commit */
 static bool offload;
@@ -97,7 +97,7 @@ static void forget_backlog(void)
 {
     struct list *node;
     while ((node = list_pop(&backlog))) {
-        struct waiting *waiting = list_entry(node, struct waiting, node);
+        struct wire_tx_waiting *waiting = list_entry(node, struct wire_tx_waiting, node);
         waiting->entry.path.device->waiting--;
         free(waiting);
     }
@@ -169,11 +169,11 @@ static int open_port(const struct path *path, int *out)
     return 0;
 }
 
-static struct port *find_port(const struct path *path)
+static struct wire_tx_port *find_port(const struct path *path)
 {
-    struct port *oldest = &ports[0];
+    struct wire_tx_port *oldest = &ports[0];
     for (unsigned i = 0; i < port_count; i++) {
-        struct port *port = &ports[i];
+        struct wire_tx_port *port = &ports[i];
         if (port->number == path->source_port && port->ifindex == path->device->ifindex && port->v6 == path->v6)
             return port;
         if (port->used < oldest->used)
@@ -191,14 +191,14 @@ static struct port *find_port(const struct path *path)
 
 static int port_fd(const struct path *path, int *out)
 {
-    struct port *port = find_port(path);
+    struct wire_tx_port *port = find_port(path);
     if (port->fd < 0) {
         int fd = -1, err = open_port(path, &fd);
         if (err) {
             *port = ports[--port_count];
             return err;
         }
-        *port = (struct port){fd, path->device->ifindex, path->source_port, path->v6, 0};
+        *port = (struct wire_tx_port){fd, path->device->ifindex, path->source_port, path->v6, 0};
     }
     port->used = ++port_clock;
     *out = port->fd;
@@ -223,7 +223,7 @@ bool wire_joins(void)
     return offload && !fault_touches_packets();
 }
 
-static bool can_append(const struct entry *last, const struct path *path, size_t size)
+static bool can_append(const struct wire_tx_entry *last, const struct path *path, size_t size)
 {
     return wire_joins() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
            last->size + size <= SUPER_MAX && same_flow(&last->path, path);
@@ -231,7 +231,7 @@ static bool can_append(const struct entry *last, const struct path *path, size_t
 
 uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow)
 {
-    struct entry *last = entry_count ? &entries[entry_count - 1] : NULL;
+    struct wire_tx_entry *last = entry_count ? &entries[entry_count - 1] : NULL;
     if (!last || !can_append(last, path, size)) {
         if (arena_used + SUPER_MAX > ARENA_SIZE || entry_count == ENTRIES_MAX)
             wire_flush(); /* not in the middle of a super-packet */
@@ -239,7 +239,7 @@ uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow
         if (last)
             last->closed = true;
         last = &entries[entry_count++];
-        *last = (struct entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
+        *last = (struct wire_tx_entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
     }
     begun = size;
     flow->v6 = path->v6;
@@ -254,7 +254,7 @@ uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow
 /* Puts the packet into its datagram. */
 static void append(void)
 {
-    struct entry *last = &entries[entry_count - 1];
+    struct wire_tx_entry *last = &entries[entry_count - 1];
     last->closed = begun < last->segment;
     last->size += begun;
     last->count++;
@@ -271,7 +271,7 @@ void wire_cancel(void)
 
 void wire_commit(void)
 {
-    struct entry *last = &entries[entry_count - 1];
+    struct wire_tx_entry *last = &entries[entry_count - 1];
     if (!last->path.device->up || last->path.device->frozen) {
         count(dropped_port_down);
         wire_cancel();
@@ -304,7 +304,7 @@ void wire_resend(const struct path *path, const uint8_t *bytes, size_t size)
         wire_flush();
     if (entry_count)
         entries[entry_count - 1].closed = true;
-    entries[entry_count++] = (struct entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
+    entries[entry_count++] = (struct wire_tx_entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
     memcpy(arena + arena_used, copy, size);
     begun = size;
     append();
@@ -348,7 +348,7 @@ static void fill_address(struct msghdr *message, struct outgoing *out, const str
     }
 }
 
-static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
+static void fill_frame(struct msghdr *message, struct outgoing *out, const struct wire_tx_entry *entry, uint8_t *bytes)
 {
     size_t size =
         wire_frame_headers(out->headers, &entry->path, entry->to, entry->size, entry->count > 1 ? entry->segment : 0);
@@ -359,7 +359,8 @@ static void fill_frame(struct msghdr *message, struct outgoing *out, const struc
         .msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
 }
 
-static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
+static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct wire_tx_entry *entry,
+                          uint8_t *bytes)
 {
     const struct path *path = &entry->path;
     int class = path->traffic_class;
@@ -387,7 +388,7 @@ static void fill_datagram(struct msghdr *message, struct outgoing *out, const st
         add_control(message, at, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 }
 
-static void fill(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
+static void fill(struct msghdr *message, struct outgoing *out, const struct wire_tx_entry *entry, uint8_t *bytes)
 {
     if (entry->framed)
         fill_frame(message, out, entry, bytes);
@@ -432,12 +433,12 @@ static unsigned send_all(int fd, struct mmsghdr *messages, unsigned n)
     return done;
 }
 
-static bool leaves_alike(const struct entry *a, const struct entry *b)
+static bool leaves_alike(const struct wire_tx_entry *a, const struct wire_tx_entry *b)
 {
     return a->segment <= b->segment && same_flow(&a->path, &b->path);
 }
 
-static void choose_way(struct entry *entry, const struct entry *before, uint64_t now)
+static void choose_way(struct wire_tx_entry *entry, const struct wire_tx_entry *before, uint64_t now)
 {
     if (before && leaves_alike(entry, before)) {
         entry->fd = before->fd;
@@ -451,15 +452,15 @@ static void choose_way(struct entry *entry, const struct entry *before, uint64_t
         entry->fd = -1;
 }
 
-bool wire_waits(const struct device *device)
+bool wire_waits(const struct rdma_device *device)
 {
     return device->waiting;
 }
 
 /* An adapter waits until its link has room; so does this. Without memory the datagram is lost. */
-static void wait_for_room(const struct entry *entry, uint64_t now)
+static void wait_for_room(const struct wire_tx_entry *entry, uint64_t now)
 {
-    struct waiting *waiting = malloc(sizeof(*waiting) + entry->size);
+    struct wire_tx_waiting *waiting = malloc(sizeof(*waiting) + entry->size);
     if (!waiting) {
         count(send_failed);
         return;
@@ -473,11 +474,11 @@ static void wait_for_room(const struct entry *entry, uint64_t now)
 }
 
 /* Whether it is dealt with. */
-static bool send_waiting(struct waiting *waiting, uint64_t now)
+static bool send_waiting(struct wire_tx_waiting *waiting, uint64_t now)
 {
     struct mmsghdr message = {0};
     struct outgoing out;
-    struct device *device = waiting->entry.path.device;
+    struct rdma_device *device = waiting->entry.path.device;
     if (!device->up || device->frozen) {
         count(dropped_port_down);
         return true;
@@ -505,8 +506,8 @@ static void send_backlog(uint64_t now)
     tries++;
     list_each_safe(node, &backlog)
     {
-        struct waiting *waiting = list_entry(node, struct waiting, node);
-        struct device *device = waiting->entry.path.device;
+        struct wire_tx_waiting *waiting = list_entry(node, struct wire_tx_waiting, node);
+        struct rdma_device *device = waiting->entry.path.device;
         if (device->refused_at == tries)
             continue;
         if (!send_waiting(waiting, now)) {
@@ -523,7 +524,7 @@ static void send_backlog(uint64_t now)
 }
 
 /* Sends the first of the entries, and those behind that leave by the same socket; returns how many are dealt with. */
-static unsigned send_group(const struct entry *first, unsigned n, uint64_t now)
+static unsigned send_group(const struct wire_tx_entry *first, unsigned n, uint64_t now)
 {
     static struct mmsghdr messages[ENTRIES_MAX];
     static struct outgoing out[ENTRIES_MAX];
@@ -558,7 +559,7 @@ void wire_flush(void)
     arena_used = 0;
 }
 
-static int group_v4(int fd, const struct device *device, const union ibv_gid *gid, bool join)
+static int group_v4(int fd, const struct rdma_device *device, const union ibv_gid *gid, bool join)
 {
     struct ip_mreqn request = {.imr_ifindex = device->ifindex};
     memcpy(&request.imr_multiaddr, gid->raw + 12, 4);
@@ -566,7 +567,7 @@ static int group_v4(int fd, const struct device *device, const union ibv_gid *gi
                                                                                                                 : 0;
 }
 
-static int group_v6(int fd, const struct device *device, const union ibv_gid *gid, bool join)
+static int group_v6(int fd, const struct rdma_device *device, const union ibv_gid *gid, bool join)
 {
     struct ipv6_mreq request = {.ipv6mr_interface = (unsigned)device->ifindex};
     memcpy(&request.ipv6mr_multiaddr, gid->raw, 16);
@@ -575,7 +576,7 @@ static int group_v6(int fd, const struct device *device, const union ibv_gid *gi
                : 0;
 }
 
-int wire_join(const struct device *device, const union ibv_gid *gid, bool join)
+int wire_join(const struct rdma_device *device, const union ibv_gid *gid, bool join)
 {
     bool v6 = !wire_gid_is_v4(gid);
     if (members[v6] < 0)

@@ -18,7 +18,7 @@
 #define DEFAULT_DATA "build/data/digits.csv"
 #define HELD_OUT     5 /* every fifth image is kept for testing */
 
-struct options {
+struct train_main_options {
     int epochs;
     size_t batch;
     float rate;
@@ -26,8 +26,8 @@ struct options {
     const char *data;
 };
 
-struct job {
-    struct options options;
+struct main_job {
+    struct train_main_options options;
     tutti_comm_t comm;
     int rank, nranks;
     struct images images;
@@ -45,7 +45,7 @@ static const char usage[] = "Usage: tutti run -n RANKS -- tutti-train [options]\
                             "  --data FILE  the images (" DEFAULT_DATA "); examples/train/data.sh fetches them\n"
                             "  --help\n";
 
-static void must(struct job *job, tutti_result_t result, const char *what)
+static void must(struct main_job *job, tutti_result_t result, const char *what)
 {
     if (result == TUTTI_SUCCESS)
         return;
@@ -60,7 +60,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static bool parse(int argc, char **argv, struct options *options)
+static bool parse(int argc, char **argv, struct train_main_options *options)
 {
     static const struct option longs[] = {{"epochs", 1, NULL, 'e'},
                                           {"batch", 1, NULL, 'b'},
@@ -70,7 +70,7 @@ static bool parse(int argc, char **argv, struct options *options)
                                           {"help", 0, NULL, 'h'},
                                           {0}};
     int option;
-    *options = (struct options){20, 64, 0.1f, 1, DEFAULT_DATA};
+    *options = (struct train_main_options){20, 64, 0.1f, 1, DEFAULT_DATA};
     while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         switch (option) {
         case 'e':
@@ -99,7 +99,7 @@ static bool parse(int argc, char **argv, struct options *options)
 }
 
 /* All ranks add what they have: the gradient, and with it the loss. */
-static void add_up(struct job *job, float *loss)
+static void add_up(struct main_job *job, float *loss)
 {
     double begin = now();
     tutti_group_start();
@@ -111,7 +111,7 @@ static void add_up(struct job *job, float *loss)
 }
 
 /* This rank's images of a batch: every nranks-th. */
-static float learn_batch(struct job *job, size_t begin, size_t end)
+static float learn_batch(struct main_job *job, size_t begin, size_t end)
 {
     float loss = 0;
     memset(&job->gradient, 0, sizeof job->gradient);
@@ -122,7 +122,7 @@ static float learn_batch(struct job *job, size_t begin, size_t end)
     return loss;
 }
 
-static void show_progress(const struct job *job, int epoch, size_t done)
+static void show_progress(const struct main_job *job, int epoch, size_t done)
 {
     if (job->rank == 0 && isatty(STDOUT_FILENO)) {
         int width = (int)(done * 30 / job->training);
@@ -131,7 +131,7 @@ static void show_progress(const struct job *job, int epoch, size_t done)
     }
 }
 
-static float train_epoch(struct job *job, int epoch, uint64_t *state)
+static float train_epoch(struct main_job *job, int epoch, uint64_t *state)
 {
     float loss = 0;
     shuffle(job->order, job->training, state);
@@ -145,7 +145,7 @@ static float train_epoch(struct job *job, int epoch, uint64_t *state)
 }
 
 /* Right answers among the images held out; each rank tries its share. */
-static double test(struct job *job)
+static double test(struct main_job *job)
 {
     int64_t right = 0;
     size_t held_out = job->images.count - job->training;
@@ -158,7 +158,7 @@ static double test(struct job *job)
     return (double)right / (double)held_out;
 }
 
-static void split_images(struct job *job)
+static void split_images(struct main_job *job)
 {
     size_t last = job->images.count;
     job->order = malloc(job->images.count * sizeof *job->order);
@@ -170,7 +170,7 @@ static void split_images(struct job *job)
         job->order[i % HELD_OUT == 0 ? --last : job->training++] = i;
 }
 
-static void run(struct job *job)
+static void run(struct main_job *job)
 {
     uint64_t state = job->options.seed * 2 + 1;
     double accuracy = 0;
@@ -199,7 +199,7 @@ static void run(struct job *job)
 
 int main(int argc, char **argv)
 {
-    static struct job job;
+    static struct main_job job;
     if (!parse(argc, argv, &job.options)) {
         fputs(usage, stderr);
         return 2;

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 /* A piece of the text, not terminated. */
-struct word {
+struct choice_override_word {
     const char *text;
     size_t length;
 };
@@ -17,12 +17,12 @@ struct word {
 struct item {
     enum coll coll; /* COLL_COUNT: all */
     bool exclude;
-    struct word names;
+    struct choice_override_word names;
     const char *source;
     struct choice_override *overrides;
 };
 
-static struct word choice_override_trim(struct word word)
+static struct choice_override_word choice_override_trim(struct choice_override_word word)
 {
     while (word.length && (*word.text == ' ' || *word.text == '\t')) {
         word.text++;
@@ -34,11 +34,11 @@ static struct word choice_override_trim(struct word word)
 }
 
 /* Takes what stands before the first `separator` off *rest. */
-static struct word choice_override_next_word(struct word *rest, char separator)
+static struct choice_override_word choice_override_next_word(struct choice_override_word *rest, char separator)
 {
     const char *end = memchr(rest->text, separator, rest->length);
     size_t length = end ? (size_t)(end - rest->text) : rest->length;
-    struct word word = {rest->text, length};
+    struct choice_override_word word = {rest->text, length};
     size_t taken = length + (end != NULL);
     rest->text += taken;
     rest->length -= taken;
@@ -46,7 +46,7 @@ static struct word choice_override_next_word(struct word *rest, char separator)
 }
 
 /* Algorithms of NCCL that depend on hardware or protocols of its own. */
-static bool foreign(struct word name)
+static bool foreign(struct choice_override_word name)
 {
     static const char *const names[] = {"CollNetDirect", "CollNetChain", "CollNet", "NVLS", "NVLSTree", "PAT"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -67,7 +67,7 @@ static void choice_override_add(const struct item *item, enum coll coll, const s
         override->list[override->count++] = algorithm;
 }
 
-static tutti_result_t add_name(const struct item *item, struct word name)
+static tutti_result_t add_name(const struct item *item, struct choice_override_word name)
 {
     char choices[256];
     bool used = false;
@@ -87,12 +87,12 @@ static tutti_result_t add_name(const struct item *item, struct word name)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t read_collective(struct item *item, struct word *text)
+static tutti_result_t read_collective(struct item *item, struct choice_override_word *text)
 {
     item->coll = COLL_COUNT;
     if (!memchr(text->text, ':', text->length))
         return TUTTI_SUCCESS;
-    struct word name = choice_override_next_word(text, ':');
+    struct choice_override_word name = choice_override_next_word(text, ':');
     item->coll = schedule_coll_find(name.text, name.length);
     if (item->coll == COLL_COUNT)
         return error_set(TUTTI_INVALID_ARGUMENT,
@@ -102,7 +102,7 @@ static tutti_result_t read_collective(struct item *item, struct word *text)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t choice_override_add_item(struct item *item, struct word text)
+static tutti_result_t choice_override_add_item(struct item *item, struct choice_override_word text)
 {
     tutti_result_t result = read_collective(item, &text);
     text = choice_override_trim(text);
@@ -115,7 +115,7 @@ static tutti_result_t choice_override_add_item(struct item *item, struct word te
         result = error_set(TUTTI_INVALID_ARGUMENT, "%s: an algorithm's name is missing; want NAME or COLLECTIVE:NAME",
                            item->source);
     while (!result && text.length) {
-        struct word name = choice_override_next_word(&text, ',');
+        struct choice_override_word name = choice_override_next_word(&text, ',');
         result = add_name(item, name);
     }
     return result;
@@ -123,11 +123,11 @@ static tutti_result_t choice_override_add_item(struct item *item, struct word te
 
 tutti_result_t choice_parse_override(const char *text, const char *source, struct choice_override overrides[COLL_COUNT])
 {
-    struct word rest = {text, strlen(text)};
+    struct choice_override_word rest = {text, strlen(text)};
     tutti_result_t result = TUTTI_SUCCESS;
     while (!result && rest.length) {
         struct item item = {.source = source, .overrides = overrides};
-        struct word word = choice_override_next_word(&rest, ';');
+        struct choice_override_word word = choice_override_next_word(&rest, ';');
         if (word.length)
             result = choice_override_add_item(&item, word);
     }

@@ -15,23 +15,23 @@
 #include "algorithm/rows.h"
 
 /* Where a rank is: rank `index` of `size` of host `host`. Owners are those with an index below `owners`. */
-struct seat {
+struct two_level_seat {
     const struct levels *levels;
     int hosts, owners, host, index, size;
 };
 
-static struct seat seat_of(const struct shape *shape, int rank)
+static struct two_level_seat seat_of(const struct shape *shape, int rank)
 {
     const struct levels *levels = shape->levels;
     if (!levels)
-        return (struct seat){NULL, 1, shape->nranks, 0, rank, shape->nranks};
+        return (struct two_level_seat){NULL, 1, shape->nranks, 0, rank, shape->nranks};
     const struct level *hosts = levels_hosts(levels);
     int host = hosts->group[rank], first = hosts->first[host];
     int index = levels->position[rank] - first, size = hosts->first[host + 1] - first;
-    return (struct seat){levels, hosts->groups, hosts->least, host, index, size};
+    return (struct two_level_seat){levels, hosts->groups, hosts->least, host, index, size};
 }
 
-static int two_level_rank_at(const struct seat *seat, int host, int index)
+static int two_level_rank_at(const struct two_level_seat *seat, int host, int index)
 {
     return seat->levels ? seat->levels->order[levels_hosts(seat->levels)->first[host] + index] : index;
 }
@@ -61,7 +61,7 @@ static int blocks(const struct shape *shape)
 /* Contributions to an owner's two_level_part, by index. */
 static int scratch_blocks(const struct shape *shape, int rank)
 {
-    struct seat me = seat_of(shape, rank);
+    struct two_level_seat me = seat_of(shape, rank);
     return me.index < me.owners ? me.size * me.hosts : 0;
 }
 
@@ -70,12 +70,12 @@ static int most_actions(const struct shape *shape)
     return 2 * (shape->levels ? levels_hosts(shape->levels)->most : shape->nranks) + 3;
 }
 
-static struct run two_level_part(const struct seat *seat, int owner)
+static struct run two_level_part(const struct two_level_seat *seat, int owner)
 {
     return run(owner * seat->hosts, seat->hosts);
 }
 
-static int give_parts(const struct seat *me, struct action *actions)
+static int give_parts(const struct two_level_seat *me, struct action *actions)
 {
     int count = 0;
     bool owns = me->index < me->owners;
@@ -95,7 +95,7 @@ static int give_parts(const struct seat *me, struct action *actions)
 }
 
 /* As a ring allreduce of as many ranks as there are hosts, over this owner's two_level_part. */
-static int go_round(const struct seat *me, int turn, struct action *actions)
+static int go_round(const struct two_level_seat *me, int turn, struct action *actions)
 {
     int n = me->hosts, base = me->index * n, back = turn - (n - 1);
     int next = two_level_rank_at(me, wrap(me->host + 1, n), me->index),
@@ -108,7 +108,7 @@ static int go_round(const struct seat *me, int turn, struct action *actions)
     return 2;
 }
 
-static int share_parts(const struct seat *me, struct action *actions)
+static int share_parts(const struct two_level_seat *me, struct action *actions)
 {
     int count = 0;
     for (int i = 1; i < me->size; i++) {
@@ -125,7 +125,7 @@ static int share_parts(const struct seat *me, struct action *actions)
 
 static int round_of(const struct shape *shape, int rank, int round, struct action *actions)
 {
-    struct seat me = seat_of(shape, rank);
+    struct two_level_seat me = seat_of(shape, rank);
     int count = 0, last = turns_of(shape) + 1;
     bool owns = me.index < me.owners;
     if (round == 0)
@@ -170,14 +170,14 @@ struct stretch {
     struct run blocks;
 };
 
-static struct stretch two_level_column(const struct seat *seat, int host, int owner)
+static struct stretch two_level_column(const struct two_level_seat *seat, int host, int owner)
 {
     const int32_t *first = seat->levels ? levels_hosts(seat->levels)->first + host : NULL;
     int size = first ? first[1] - first[0] : seat->size;
     return (struct stretch){.index = owner * size / seat->owners, .end = (owner + 1) * size / seat->owners};
 }
 
-static bool next_stretch(const struct seat *seat, int host, struct stretch *stretch)
+static bool next_stretch(const struct two_level_seat *seat, int host, struct stretch *stretch)
 {
     if (stretch->index == stretch->end)
         return false;
@@ -190,7 +190,7 @@ static bool next_stretch(const struct seat *seat, int host, struct stretch *stre
     return true;
 }
 
-static int send_column(const struct seat *me, int host, int to, struct action *actions)
+static int send_column(const struct two_level_seat *me, int host, int to, struct action *actions)
 {
     struct stretch stretch = two_level_column(me, host, me->index);
     int count = 0;
@@ -199,7 +199,7 @@ static int send_column(const struct seat *me, int host, int to, struct action *a
     return count;
 }
 
-static int recv_column(const struct seat *me, int host, int owner, int from, struct action *actions)
+static int recv_column(const struct two_level_seat *me, int host, int owner, int from, struct action *actions)
 {
     struct stretch stretch = two_level_column(me, host, owner);
     int count = 0;
@@ -210,7 +210,7 @@ static int recv_column(const struct seat *me, int host, int owner, int from, str
 
 /* In turn t the blocks of the host t before this one go on, and those of the one before that come. The first block is
  * the caller's own, which is not in OUT yet if the turn is the first of all two_level_rounds. */
-static int pass_columns(const struct seat *me, int rank, int turn, bool at_once, struct action *actions)
+static int pass_columns(const struct two_level_seat *me, int rank, int turn, bool at_once, struct action *actions)
 {
     int n = me->hosts, count = 0;
     int next = two_level_rank_at(me, wrap(me->host + 1, n), me->index),
@@ -222,7 +222,7 @@ static int pass_columns(const struct seat *me, int rank, int turn, bool at_once,
     return count + recv_column(me, wrap(me->host - turn - 1, n), me->index, previous, actions + count);
 }
 
-static int share_own(const struct seat *me, int rank, struct action *actions)
+static int share_own(const struct two_level_seat *me, int rank, struct action *actions)
 {
     int count = 0;
     actions[count++] = act_copy(in(0), out(rank), run(rank, 1));
@@ -235,7 +235,7 @@ static int share_own(const struct seat *me, int rank, struct action *actions)
     return count;
 }
 
-static int share_columns(const struct seat *me, int host, struct action *actions)
+static int share_columns(const struct two_level_seat *me, int host, struct action *actions)
 {
     int count = 0;
     for (int i = 1; i < me->size; i++) {
@@ -251,7 +251,7 @@ static int share_columns(const struct seat *me, int host, struct action *actions
 /* What goes over the network comes first: sharing goes on beside it. */
 static int two_level_allgather_round(const struct shape *shape, int rank, int round, struct action *actions)
 {
-    struct seat me = seat_of(shape, rank);
+    struct two_level_seat me = seat_of(shape, rank);
     int count = 0, turn = round - turns_before(shape);
     if (turn >= 0 && turn < me.hosts - 1 && me.index < me.owners)
         count += pass_columns(&me, rank, turn, round == 0, actions);

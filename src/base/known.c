@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-struct entry {
+struct known_entry {
     struct known known;
     uintptr_t end; /* the highest one of all entries up to this one */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *table; /* by base */
+static struct known_entry *table; /* by base */
 static size_t count, room;
 static uint64_t last_id;
 static struct list watchers = {&watchers, &watchers};
@@ -71,7 +71,7 @@ static bool known_make_room(void)
     if (count < room)
         return true;
     size_t more = room ? 2 * room : 64;
-    struct entry *bigger = realloc(table, more * sizeof *bigger);
+    struct known_entry *bigger = realloc(table, more * sizeof *bigger);
     if (!bigger)
         return false;
     table = bigger;

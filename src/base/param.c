@@ -204,14 +204,14 @@ static const char *meant(const char *variable, int length)
     return near && (*variable == 'T' || guess_distance(word, near) == 1) ? near - skip : NULL;
 }
 
-struct listener {
+struct param_listener {
     param_unknown_fn say;
     void *context;
 };
 
 static void tell_unknown(const char *variable, void *context)
 {
-    const struct listener *listener = context;
+    const struct param_listener *listener = context;
     bool conf = strncmp(variable, CONF_VARIABLE "=", sizeof CONF_VARIABLE) == 0;
     int length = (int)strcspn(variable, "=");
     if ((param_ours(variable) || (strncmp(variable, "NCCL_", 5) == 0 && !conf)) && !known(variable))
@@ -220,7 +220,7 @@ static void tell_unknown(const char *variable, void *context)
 
 void param_each_unknown(param_unknown_fn say, void *context)
 {
-    struct listener listener = {say, context};
+    struct param_listener listener = {say, context};
     pthread_once(&once, base_param_load);
     for (char **variable = environ; variable && *variable; variable++)
         tell_unknown(*variable, &listener);

@@ -23,7 +23,7 @@
     500 /* time to finish a message that is half sent when the operation fails, so that the reason can follow */
 
 /* One message that is under way: header, first words, and the blocks in one or two pieces. */
-struct transfer {
+struct allgather_transfer {
     int fd;
     uint32_t rank; /* the peer */
     struct boot_header header, expected_header;
@@ -65,10 +65,10 @@ void bootstrap_close(struct bootstrap *b)
 }
 
 /* The pieces of `all` that hold blocks first .. first + count - 1, modulo n. */
-static struct transfer aim(const struct bootstrap *b, int step, char *all, size_t size, int first, int count)
+static struct allgather_transfer aim(const struct bootstrap *b, int step, char *all, size_t size, int first, int count)
 {
     int straight = count < b->nranks - first ? count : b->nranks - first;
-    return (struct transfer){
+    return (struct allgather_transfer){
         .expected_header = boot_header_of(BOOT_DATA, sizeof(struct boot_data) + (uint64_t)count * size),
         .expected_data = {b->sequence, (uint32_t)step},
         .pieces = {[2] = {all + (size_t)first * size, (size_t)straight * size},
@@ -77,7 +77,7 @@ static struct transfer aim(const struct bootstrap *b, int step, char *all, size_
     };
 }
 
-static void arm(struct transfer *t)
+static void arm(struct allgather_transfer *t)
 {
     t->header = t->expected_header;
     t->data = t->expected_data;
@@ -87,7 +87,7 @@ static void arm(struct transfer *t)
 }
 
 /* Forgets `bytes` that were moved, and pieces that are empty. */
-static void allgather_advance(struct transfer *t, size_t bytes)
+static void allgather_advance(struct allgather_transfer *t, size_t bytes)
 {
     while (t->left && bytes >= t->next->iov_len) {
         bytes -= t->next->iov_len;
@@ -100,7 +100,7 @@ static void allgather_advance(struct transfer *t, size_t bytes)
     }
 }
 
-static enum progress send_some(struct bootstrap *b, struct transfer *t)
+static enum progress send_some(struct bootstrap *b, struct allgather_transfer *t)
 {
     while (t->left) {
         struct msghdr message = {.msg_iov = t->next, .msg_iovlen = (size_t)t->left};
@@ -116,7 +116,7 @@ static enum progress send_some(struct bootstrap *b, struct transfer *t)
     return DONE;
 }
 
-static ssize_t receive(struct transfer *t, int count)
+static ssize_t receive(struct allgather_transfer *t, int count)
 {
     struct msghdr message = {.msg_iov = t->next, .msg_iovlen = (size_t)count};
     ssize_t got;
@@ -128,7 +128,7 @@ static ssize_t receive(struct transfer *t, int count)
 }
 
 /* Takes the header and the first words alone, so that nothing unexpected gets into the user's memory. */
-static enum progress receive_some(struct bootstrap *b, struct transfer *t)
+static enum progress receive_some(struct bootstrap *b, struct allgather_transfer *t)
 {
     while (t->left) {
         ssize_t got = receive(t, t->checked ? t->left : (int)(&t->pieces[2] - t->next));
@@ -153,7 +153,7 @@ static struct boot_failed blame(enum boot_reason reason, uint32_t rank)
 }
 
 /* A frame that is not our data: the peer's reason to stop, or a peer that is somewhere else in its program. */
-static struct boot_failed read_other(struct transfer *t)
+static struct boot_failed read_other(struct allgather_transfer *t)
 {
     struct boot_failed failed;
     struct pollfd one = {t->fd, POLLIN, 0};
@@ -171,8 +171,8 @@ static struct boot_failed read_other(struct transfer *t)
 }
 
 /* Waits until one of the two can go on. False: stop, *why. */
-static bool wait_for(const struct bootstrap *b, const struct transfer *out, const struct transfer *in,
-                     struct boot_failed *why)
+static bool wait_for(const struct bootstrap *b, const struct allgather_transfer *out,
+                     const struct allgather_transfer *in, struct boot_failed *why)
 {
     struct pollfd fds[2] = {{out->left ? out->fd : -1, POLLOUT, 0},
                             {in->left || !in->checked ? in->fd : -1, POLLIN, 0}};
@@ -189,7 +189,8 @@ static bool wait_for(const struct bootstrap *b, const struct transfer *out, cons
 }
 
 /* Both transfers of one step. False: stop, *why. */
-static bool allgather_exchange(struct bootstrap *b, struct transfer *out, struct transfer *in, struct boot_failed *why)
+static bool allgather_exchange(struct bootstrap *b, struct allgather_transfer *out, struct allgather_transfer *in,
+                               struct boot_failed *why)
 {
     for (;;) {
         enum progress sent = send_some(b, out), got = receive_some(b, in);
@@ -206,13 +207,13 @@ static bool allgather_exchange(struct bootstrap *b, struct transfer *out, struct
     }
 }
 
-static bool half_sent(const struct transfer *t)
+static bool half_sent(const struct allgather_transfer *t)
 {
     return t->left && (t->next != t->pieces || t->next->iov_len < sizeof t->header);
 }
 
 /* Ends what is half sent, or the peer would take the reason for data. */
-static bool allgather_flush(struct bootstrap *b, struct transfer *t)
+static bool allgather_flush(struct bootstrap *b, struct allgather_transfer *t)
 {
     uint64_t deadline = clock_deadline_ms(FLUSH_MS);
     struct pollfd one = {t->fd, POLLOUT, 0};
@@ -250,8 +251,8 @@ static bool one_step(struct bootstrap *b, int step, size_t size, char *all, stru
     int have = 1 << step, n = b->nranks;
     int count = have < n - have ? have : n - have;
     int from = bootstrap_source(b, step);
-    struct transfer out = aim(b, step, all, size, (b->rank - count + 1 + n) % n, count);
-    struct transfer in = aim(b, step, all, size, (from - count + 1 + n) % n, count);
+    struct allgather_transfer out = aim(b, step, all, size, (b->rank - count + 1 + n) % n, count);
+    struct allgather_transfer in = aim(b, step, all, size, (from - count + 1 + n) % n, count);
     out.fd = b->out_fd[step];
     out.rank = (uint32_t)bootstrap_target(b, step);
     in.fd = b->in_fd[step];

@@ -30,7 +30,7 @@ struct dial_calls {
 
 struct dial {
     struct poll_source source;
-    struct stream stream;
+    struct boot_stream stream;
     struct poller *poller;
     const struct dial_calls *calls;
     void *owner;

@@ -74,7 +74,7 @@ static void peer_hello(struct listener *listener, int fd, const struct boot_hell
 {
     struct join *join = container_of(listener, struct join, listener);
     struct bootstrap *b = join->bootstrap;
-    struct stream stream;
+    struct boot_stream stream;
     struct boot_welcome welcome = {.rank = (uint32_t)b->rank};
     bool fits = hello->to == (uint32_t)b->rank && hello->nranks == (uint32_t)b->nranks &&
                 hello->step < (uint32_t)b->steps && hello->rank == (uint32_t)bootstrap_source(b, (int)hello->step);

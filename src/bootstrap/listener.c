@@ -22,7 +22,7 @@
 struct newcomer {
     struct list node;
     struct poll_source source;
-    struct stream stream;
+    struct boot_stream stream;
     struct listener *listener;
     uint64_t deadline;
     uint8_t challenge[16];
@@ -50,7 +50,7 @@ static void listener_drop(struct newcomer *newcomer, const char *why)
     struct listener *listener = newcomer->listener;
     log_info("bootstrap: dropped a connection: %s", why);
     listener->counters->strangers++;
-    struct stream last;
+    struct boot_stream last;
     stream_init(&last, listener_forget(newcomer), NULL, 0, listener->counters);
     stream_close(&last);
 }

@@ -27,10 +27,10 @@
 #define LATER_MIN 250u            /* first pause of a rank that cannot stay connected; doubles with its attempts */
 #define LATER_MAX 5000u
 
-struct member {
+struct root_member {
     struct bootstrap_root *root;
     struct poll_source source;
-    struct stream stream;
+    struct boot_stream stream;
     uint8_t challenge[16], random[16];
     uint32_t rank;
     bool answered;   /* its peers were sent */
@@ -38,11 +38,11 @@ struct member {
     _Alignas(8) unsigned char in[sizeof(struct boot_header) + sizeof(struct boot_failed)];
 };
 
-struct seat {
+struct root_seat {
     struct boot_address address;
     uint64_t token;
-    struct member *member; /* NULL: not connected */
-    bool joined, told;     /* told: has its peers, or the verdict */
+    struct root_member *member; /* NULL: not connected */
+    bool joined, told;          /* told: has its peers, or the verdict */
 };
 
 struct bootstrap_root {
@@ -51,7 +51,7 @@ struct bootstrap_root {
     struct poll_source timer;
     uint8_t nonce[BOOT_NONCE];
     struct bootstrap_counters counters;
-    struct seat *seats;
+    struct root_seat *seats;
     uint32_t nranks, joined, told, members;
     bool stay;                  /* there is room to hold all connections */
     uint64_t deadline, latest;  /* of the least and most patient rank; 0 before the first */
@@ -66,7 +66,7 @@ static void set_timer(struct bootstrap_root *root, uint64_t every)
     timerfd_settime(root->timer.fd, 0, &(struct itimerspec){step, step}, NULL);
 }
 
-static void member_free(struct member *member)
+static void member_free(struct root_member *member)
 {
     struct bootstrap_root *root = member->root;
     if (root->seats[member->rank].member == member)
@@ -105,19 +105,19 @@ static void mark_told(struct bootstrap_root *root, uint32_t rank)
 }
 
 /* Sends a sealed frame on a connection whose random numbers are known. */
-static bool reply(struct bootstrap_root *root, struct stream *stream, enum boot_type type, const uint8_t server[16],
-                  const uint8_t client[16], void *body, size_t size)
+static bool reply(struct bootstrap_root *root, struct boot_stream *stream, enum boot_type type,
+                  const uint8_t server[16], const uint8_t client[16], void *body, size_t size)
 {
     boot_seal(root->nonce, type, server, client, body, size);
     return stream_send(stream, type, body, size);
 }
 
-static bool member_reply(struct member *member, enum boot_type type, void *body, size_t size)
+static bool member_reply(struct root_member *member, enum boot_type type, void *body, size_t size)
 {
     return reply(member->root, &member->stream, type, member->challenge, member->random, body, size);
 }
 
-static void close_after_output(struct member *member)
+static void close_after_output(struct root_member *member)
 {
     if (stream_pending(&member->stream) &&
         poller_change(member->root->poller, &member->source, EPOLLIN | EPOLLOUT) == TUTTI_SUCCESS)
@@ -126,7 +126,7 @@ static void close_after_output(struct member *member)
         member_free(member);
 }
 
-static void tell_verdict(struct bootstrap_root *root, struct member *member)
+static void tell_verdict(struct bootstrap_root *root, struct root_member *member)
 {
     struct boot_failed failed = root->verdict;
     mark_told(root, member->rank);
@@ -157,7 +157,7 @@ static size_t fill_peers(const struct bootstrap_root *root, uint32_t rank, struc
     return offsetof(struct boot_peers, peer) + out->count * sizeof out->peer[0];
 }
 
-static bool member_send_peers(struct member *member)
+static bool member_send_peers(struct root_member *member)
 {
     struct boot_peers peers;
     size_t size = fill_peers(member->root, member->rank, &peers);
@@ -167,7 +167,7 @@ static bool member_send_peers(struct member *member)
             poller_change(member->root->poller, &member->source, EPOLLIN | EPOLLOUT) == TUTTI_SUCCESS);
 }
 
-static void member_lost(struct member *member)
+static void member_lost(struct root_member *member)
 {
     struct bootstrap_root *root = member->root;
     uint32_t rank = member->rank;
@@ -181,13 +181,13 @@ static void member_lost(struct member *member)
 static void root_answer_all(struct bootstrap_root *root)
 {
     for (uint32_t i = 0; i < root->nranks && !root->verdict.reason; i++) {
-        struct member *member = root->seats[i].member;
+        struct root_member *member = root->seats[i].member;
         if (member && !member->answered && !member_send_peers(member))
             member_lost(member);
     }
 }
 
-static void member_spoke(struct member *member)
+static void member_spoke(struct root_member *member)
 {
     struct bootstrap_root *root = member->root;
     uint32_t rank = member->rank;
@@ -207,7 +207,7 @@ static void member_spoke(struct member *member)
 
 static void member_ready(struct poll_source *source, uint32_t events)
 {
-    struct member *member = container_of(source, struct member, source);
+    struct root_member *member = container_of(source, struct root_member, source);
     struct bootstrap_root *root = member->root;
     if (events & EPOLLOUT) {
         bool sent = stream_flush(&member->stream);
@@ -242,7 +242,7 @@ static bool holds_seat(const struct bootstrap_root *root, const struct boot_hell
 static void answer_and_close(struct bootstrap_root *root, int fd, const struct boot_hello *hello,
                              const uint8_t challenge[16], enum boot_type type, void *body, size_t size)
 {
-    struct stream stream;
+    struct boot_stream stream;
     stream_init(&stream, fd, NULL, 0, &root->counters);
     bool sent = reply(root, &stream, type, challenge, hello->random, body, size) && !stream_pending(&stream);
     if (sent && type != BOOT_LATER && holds_seat(root, hello))
@@ -276,13 +276,13 @@ static void keep_member(struct bootstrap_root *root, int fd, const struct boot_h
                         const uint8_t challenge[16])
 {
     struct boot_joined joined;
-    struct member *member = malloc(sizeof *member);
+    struct root_member *member = malloc(sizeof *member);
     if (!member) {
         close(fd);
         fail_all(root, BOOT_BROKEN, hello->rank, 0, 0);
         return;
     }
-    *member = (struct member){.root = root, .rank = hello->rank, .source = {fd, member_ready}};
+    *member = (struct root_member){.root = root, .rank = hello->rank, .source = {fd, member_ready}};
     memcpy(member->challenge, challenge, 16);
     memcpy(member->random, hello->random, 16);
     stream_init(&member->stream, fd, member->in, sizeof member->in, &root->counters);
@@ -341,7 +341,7 @@ static bool wrong_hello(struct bootstrap_root *root, const struct boot_hello *he
         failed->reason = BOOT_BROKEN;
         return true;
     }
-    const struct seat *seat = hello->rank < root->nranks ? &root->seats[hello->rank] : NULL;
+    const struct root_seat *seat = hello->rank < root->nranks ? &root->seats[hello->rank] : NULL;
     if (hello->nranks != root->nranks)
         fail_all(root, BOOT_NRANKS, hello->rank, hello->nranks, root->nranks);
     else if (seat->joined && seat->token != hello->token)
@@ -358,7 +358,7 @@ static void root_hello(struct listener *listener, int fd, const struct boot_hell
         answer_verdict(root, fd, hello, challenge, failed);
         return;
     }
-    struct seat *seat = &root->seats[hello->rank];
+    struct root_seat *seat = &root->seats[hello->rank];
     root->joined += !seat->joined;
     seat->joined = true;
     seat->token = hello->token;

@@ -8,18 +8,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-void stream_init(struct stream *stream, int fd, void *in, uint32_t in_room, struct bootstrap_counters *counters)
+void stream_init(struct boot_stream *stream, int fd, void *in, uint32_t in_room, struct bootstrap_counters *counters)
 {
-    *stream = (struct stream){.fd = fd, .in = in, .in_room = in_room, .counters = counters};
+    *stream = (struct boot_stream){.fd = fd, .in = in, .in_room = in_room, .counters = counters};
 }
 
-static void drop_output(struct stream *stream)
+static void drop_output(struct boot_stream *stream)
 {
     free(stream->out);
     stream->out = NULL;
 }
 
-int stream_release(struct stream *stream)
+int stream_release(struct boot_stream *stream)
 {
     int fd = stream->fd;
     drop_output(stream);
@@ -27,7 +27,7 @@ int stream_release(struct stream *stream)
     return fd;
 }
 
-void stream_close(struct stream *stream)
+void stream_close(struct boot_stream *stream)
 {
     char rest[512];
     int fd = stream_release(stream);
@@ -39,7 +39,7 @@ void stream_close(struct stream *stream)
 }
 
 /* Reads up to in_used == want. 1: there; 0: not yet; -1: ended. */
-static int bootstrap_stream_fill(struct stream *stream, uint64_t want)
+static int bootstrap_stream_fill(struct boot_stream *stream, uint64_t want)
 {
     while (stream->in_used < want) {
         ssize_t got = recv(stream->fd, stream->in + stream->in_used, want - stream->in_used, MSG_DONTWAIT);
@@ -64,7 +64,7 @@ static enum stream_state fault_state(enum boot_fault fault)
     return fault == BOOT_OTHER_VERSION ? STREAM_OTHER_VERSION : STREAM_STRANGE;
 }
 
-enum stream_state stream_read(struct stream *stream)
+enum stream_state stream_read(struct boot_stream *stream)
 {
     int got = bootstrap_stream_fill(stream, sizeof(struct boot_header));
     if (got <= 0)
@@ -84,23 +84,23 @@ enum stream_state stream_read(struct stream *stream)
     return STREAM_FRAME;
 }
 
-const struct boot_header *stream_header(const struct stream *stream)
+const struct boot_header *stream_header(const struct boot_stream *stream)
 {
     return (const struct boot_header *)(const void *)stream->in;
 }
 
-const void *stream_body(const struct stream *stream)
+const void *stream_body(const struct boot_stream *stream)
 {
     return stream->in + sizeof(struct boot_header);
 }
 
-void stream_next(struct stream *stream)
+void stream_next(struct boot_stream *stream)
 {
     stream->in_used = 0;
 }
 
 /* Bytes written until the socket is full; -1 if the connection broke. */
-static ssize_t bootstrap_stream_push(struct stream *stream, const unsigned char *bytes, size_t size)
+static ssize_t bootstrap_stream_push(struct boot_stream *stream, const unsigned char *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -117,7 +117,7 @@ static ssize_t bootstrap_stream_push(struct stream *stream, const unsigned char 
     return (ssize_t)done;
 }
 
-static bool bootstrap_stream_keep(struct stream *stream, const unsigned char *bytes, size_t size)
+static bool bootstrap_stream_keep(struct boot_stream *stream, const unsigned char *bytes, size_t size)
 {
     if (!size)
         return true;
@@ -130,7 +130,7 @@ static bool bootstrap_stream_keep(struct stream *stream, const unsigned char *by
     return true;
 }
 
-bool stream_send(struct stream *stream, enum boot_type type, const void *body, size_t size)
+bool stream_send(struct boot_stream *stream, enum boot_type type, const void *body, size_t size)
 {
     unsigned char frame[sizeof(struct boot_header) + BOOT_BODY_MAX];
     struct boot_header header = boot_header_of(type, size);
@@ -148,7 +148,7 @@ bool stream_send(struct stream *stream, enum boot_type type, const void *body, s
     return true;
 }
 
-bool stream_flush(struct stream *stream)
+bool stream_flush(struct boot_stream *stream)
 {
     if (!stream_pending(stream))
         return true;

@@ -7,7 +7,7 @@
 #include "bootstrap/bootstrap.h"
 #include "wire/bootstrap.h"
 
-struct stream {
+struct boot_stream {
     int fd;
     unsigned char *in; /* header and body of the frame that is coming; the owner's, aligned to 8 */
     uint32_t in_room, in_used;
@@ -25,24 +25,24 @@ enum stream_state {
     STREAM_OTHER_VERSION
 };
 
-void stream_init(struct stream *stream, int fd, void *in, uint32_t in_room, struct bootstrap_counters *counters);
+void stream_init(struct boot_stream *stream, int fd, void *in, uint32_t in_room, struct bootstrap_counters *counters);
 /* Closes the descriptor (after throwing away what has arrived, or the close would reset the connection) and frees the
  * rest. */
-void stream_close(struct stream *stream);
+void stream_close(struct boot_stream *stream);
 /* Gives the descriptor to the caller and frees the rest. */
-int stream_release(struct stream *stream);
+int stream_release(struct boot_stream *stream);
 
 /* Reads what is there, at most one frame, and never beyond it. */
-enum stream_state stream_read(struct stream *stream);
-const struct boot_header *stream_header(const struct stream *stream);
-const void *stream_body(const struct stream *stream);
-void stream_next(struct stream *stream);
+enum stream_state stream_read(struct boot_stream *stream);
+const struct boot_header *stream_header(const struct boot_stream *stream);
+const void *stream_body(const struct boot_stream *stream);
+void stream_next(struct boot_stream *stream);
 
 /* Sends a frame or keeps it for stream_flush. False if the connection broke, or if something is still kept: errno. */
-bool stream_send(struct stream *stream, enum boot_type type, const void *body, size_t size);
+bool stream_send(struct boot_stream *stream, enum boot_type type, const void *body, size_t size);
 /* False if the connection broke. */
-bool stream_flush(struct stream *stream);
-static inline bool stream_pending(const struct stream *stream)
+bool stream_flush(struct boot_stream *stream);
+static inline bool stream_pending(const struct boot_stream *stream)
 {
     return stream->out != NULL;
 }

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-struct told {
+struct agree_told {
     int32_t result;
     char sentence[TEAM_SENTENCE];
 };
 
-static tutti_result_t tell_why(struct team *team, int who, struct told *told)
+static tutti_result_t tell_why(struct team *team, int who, struct agree_told *told)
 {
     return team_do(team, &(struct call){.coll = COLL_BROADCAST,
                                         .type = TUTTI_UINT8,
@@ -27,7 +27,7 @@ static tutti_result_t tell_why(struct team *team, int who, struct told *told)
 
 tutti_result_t comm_agree(struct team *team, tutti_result_t mine)
 {
-    struct told told = {(int32_t)mine, ""}, own;
+    struct agree_told told = {(int32_t)mine, ""}, own;
     int32_t who = mine == TUTTI_SUCCESS ? team->nranks : team->rank;
     struct call least = {
         .coll = COLL_ALLREDUCE, .type = TUTTI_INT32, .count = 1, .op = TUTTI_MIN, .in = &who, .out = &who};

@@ -24,7 +24,7 @@
 #define LOOK_MS 50 /* between two looks at what wakes nobody: an abort, the time, a peer's silence */
 #define WARN_MS 60000
 
-struct arrival {
+struct meet_arrival {
     struct list node;
     int rank;
     uint64_t visit;      /* 0: it has left */
@@ -37,11 +37,11 @@ struct arrival {
 
 /* ---- What others say ---- */
 
-static struct arrival *find_arrival(const struct meeting *meeting, int rank)
+static struct meet_arrival *find_arrival(const struct meeting *meeting, int rank)
 {
     list_each(node, (struct list *)&meeting->arrivals)
     {
-        struct arrival *arrival = list_entry(node, struct arrival, node);
+        struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         if (arrival->rank == rank)
             return arrival;
     }
@@ -49,7 +49,7 @@ static struct arrival *find_arrival(const struct meeting *meeting, int rank)
 }
 
 /* Its visit that goes on, of the same attempt as ours; 0: none. */
-static uint64_t visit_of(const struct arrival *arrival)
+static uint64_t visit_of(const struct meet_arrival *arrival)
 {
     return arrival && !arrival->owes ? arrival->visit : 0;
 }
@@ -58,7 +58,7 @@ static void remember_arrivals(struct meeting *meeting)
 {
     list_each(node, &meeting->arrivals)
     {
-        struct arrival *arrival = list_entry(node, struct arrival, node);
+        struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         arrival->seen = visit_of(arrival);
     }
 }
@@ -84,9 +84,9 @@ static void meet_fail(struct meeting *meeting, const struct wire_abort *why)
         failure_heard(meeting->team->engine, meeting->child, &news);
 }
 
-static struct arrival *make_arrival(struct meeting *meeting, int rank)
+static struct meet_arrival *make_arrival(struct meeting *meeting, int rank)
 {
-    struct arrival *arrival = find_arrival(meeting, rank);
+    struct meet_arrival *arrival = find_arrival(meeting, rank);
     if (arrival)
         return arrival;
     arrival = calloc(1, sizeof *arrival);
@@ -103,7 +103,7 @@ static struct arrival *make_arrival(struct meeting *meeting, int rank)
 
 /* Is the attempt of ours that has failed the one for which the arrival has yet to come? Where lists differ, so may
  * neighbours: who has not come here may have failed elsewhere. */
-static bool owed_this(const struct meeting *meeting, const struct arrival *arrival)
+static bool owed_this(const struct meeting *meeting, const struct meet_arrival *arrival)
 {
     return !arrival->met && !arrival->owes && meeting->why.result != TUTTI_INVALID_USAGE;
 }
@@ -111,7 +111,7 @@ static bool owed_this(const struct meeting *meeting, const struct arrival *arriv
 /* Who came too late for an attempt that failed hears of that, whatever we are at. */
 static void came(struct meeting *meeting, int from, const struct wire_word *word)
 {
-    struct arrival *arrival = make_arrival(meeting, from);
+    struct meet_arrival *arrival = make_arrival(meeting, from);
     struct wire_word answer = {
         .kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
     if (!arrival)
@@ -131,7 +131,7 @@ static void came(struct meeting *meeting, int from, const struct wire_word *word
 
 static void meet_left(struct meeting *meeting, int from, const struct wire_word *word)
 {
-    struct arrival *arrival = make_arrival(meeting, from);
+    struct meet_arrival *arrival = make_arrival(meeting, from);
     bool here = meeting->visit && word->yours == meeting->visit;
     if (!arrival)
         return;
@@ -148,7 +148,7 @@ static void meet_left(struct meeting *meeting, int from, const struct wire_word 
 static void meet_hear(void *context, int from, const struct wire_word *word)
 {
     struct meeting *meeting = context;
-    struct arrival *arrival = find_arrival(meeting, from);
+    struct meet_arrival *arrival = find_arrival(meeting, from);
     bool here = meeting->visit && word->yours == meeting->visit;
     switch (word->kind) {
     case WIRE_WORD_COME:
@@ -188,7 +188,7 @@ void meeting_close(struct meeting *meeting)
     team_on_words(meeting->team, NULL, NULL);
     lock_take(&meeting->team->engine->lock);
     while ((node = list_pop(&meeting->arrivals))) {
-        struct arrival *arrival = list_entry(node, struct arrival, node);
+        struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         struct wire_word word = {.kind = WIRE_WORD_LEAVE, .yours = arrival->visit, .why = why};
         if (arrival->visit)
             team_say(meeting->team, arrival->rank, &word);
@@ -224,7 +224,7 @@ static void write_list(const struct wire_list *list, char *out, size_t size)
         snprintf(out + used, size - used, " and %d more", count - shown);
 }
 
-static tutti_result_t differ(struct meeting *meeting, const struct arrival *arrival)
+static tutti_result_t differ(struct meeting *meeting, const struct meet_arrival *arrival)
 {
     char here[260], there[260], sentence[TEAM_SENTENCE];
     write_list(&meeting->list, here, sizeof here);
@@ -236,7 +236,7 @@ static tutti_result_t differ(struct meeting *meeting, const struct arrival *arri
     return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, arrival->rank, sentence));
 }
 
-static bool differs(const struct meeting *meeting, const struct arrival *arrival)
+static bool differs(const struct meeting *meeting, const struct meet_arrival *arrival)
 {
     return visit_of(arrival) && !meeting->is_out[arrival->rank] &&
            (arrival->list.hash != meeting->list.hash || arrival->list.count != meeting->list.count);
@@ -304,7 +304,7 @@ static void meet_look(struct meeting *meeting)
     look_for_dead(meeting);
     list_each(node, &meeting->arrivals)
     {
-        const struct arrival *arrival = list_entry(node, struct arrival, node);
+        const struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         if (differs(meeting, arrival))
             differ(meeting, arrival);
     }
@@ -318,7 +318,7 @@ static void meet_look(struct meeting *meeting)
 
 static void meet_say(struct meeting *meeting, int to, struct wire_word word)
 {
-    const struct arrival *arrival = find_arrival(meeting, to);
+    const struct meet_arrival *arrival = find_arrival(meeting, to);
     word.visit = meeting->visit;
     word.yours = visit_of(arrival);
     word.owes = arrival ? arrival->owed : 0;
@@ -340,7 +340,7 @@ static void come(struct meeting *meeting)
 static int missing_below(const struct meeting *meeting)
 {
     for (int i = 0; i < meeting->belows; i++) {
-        const struct arrival *arrival = find_arrival(meeting, meeting->below[i]);
+        const struct meet_arrival *arrival = find_arrival(meeting, meeting->below[i]);
         if (!visit_of(arrival) || arrival->ready != meeting->visit)
             return meeting->below[i];
     }
@@ -477,7 +477,7 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
     meet_write_down(meeting, call);
     list_each(node, &meeting->arrivals)
     {
-        struct arrival *arrival = list_entry(node, struct arrival, node);
+        struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         arrival->met = visit_of(arrival);
     }
     come(meeting);
@@ -489,7 +489,7 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
 
 static void meet_part(struct meeting *meeting, int rank)
 {
-    struct arrival *arrival = make_arrival(meeting, rank);
+    struct meet_arrival *arrival = make_arrival(meeting, rank);
     struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
     if (arrival) {
         arrival->owed += owed_this(meeting, arrival);
@@ -504,7 +504,7 @@ static void meet_leave(struct meeting *meeting)
 {
     list_each(node, &meeting->arrivals)
     {
-        const struct arrival *arrival = list_entry(node, struct arrival, node);
+        const struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
         if (arrival->seen && differs(meeting, arrival))
             meet_part(meeting, arrival->rank);
     }
@@ -516,7 +516,7 @@ static void meet_leave(struct meeting *meeting)
 }
 
 /* What was of this attempt is over. */
-static void meet_dismiss(const struct meeting *meeting, struct arrival *arrival)
+static void meet_dismiss(const struct meeting *meeting, struct meet_arrival *arrival)
 {
     if (arrival->visit == arrival->seen && !meeting->is_out[arrival->rank])
         arrival->visit = 0;
@@ -531,7 +531,7 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
         meet_fail(meeting, cause);
     if (cause)
         meet_leave(meeting);
-    list_each(node, &meeting->arrivals) meet_dismiss(meeting, list_entry(node, struct arrival, node));
+    list_each(node, &meeting->arrivals) meet_dismiss(meeting, list_entry(node, struct meet_arrival, node));
     meeting->visit = 0;
     meeting->team->stays_away = NULL;
     lock_release(&meeting->team->engine->lock);

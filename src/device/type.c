@@ -10,11 +10,11 @@ const unsigned char type_sizes[TUTTI_TYPE_COUNT] = {
     [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2, [TUTTI_FLOAT8_E4M3] = 1, [TUTTI_FLOAT8_E5M2] = 1,
 };
 
-struct type_row {
+struct device_type_row {
     const char *name, *alias;
 };
 
-static const struct type_row types[TUTTI_TYPE_COUNT] = {
+static const struct device_type_row types[TUTTI_TYPE_COUNT] = {
     [TUTTI_INT8] = {"int8", "char"},
     [TUTTI_UINT8] = {"uint8", "byte"},
     [TUTTI_INT32] = {"int32", "int"},

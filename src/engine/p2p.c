@@ -20,7 +20,7 @@
 #define KEPT_ITEMS 4 /* an operation of so many is kept for the next one */
 
 /* Of one that a thread posts messages to, under the engine's lock. */
-struct flow {
+struct p2p_flow {
     bool open;          /* from p2p_open() to p2p_close() */
     bool started, over; /* the operation */
     bool idle;          /* the thread waits: nothing more has come to hand */
@@ -32,7 +32,7 @@ struct flow {
 struct p2p {
     struct transfers all;
     int first; /* none before it is pending */
-    struct flow flow;
+    struct p2p_flow flow;
     struct transfer item[];
 };
 
@@ -80,7 +80,7 @@ static struct p2p *p2p_new(struct team *team, int count)
     if (!p2p)
         return NULL;
     p2p->first = 0;
-    p2p->flow = (struct flow){0};
+    p2p->flow = (struct p2p_flow){0};
     transfers_begin(&p2p->all);
     return p2p;
 }
@@ -306,7 +306,7 @@ tutti_result_t p2p_open(struct team *team, const struct p2p_item *whole, int ite
 
 void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_item *item)
 {
-    struct flow *flow = &p2p->flow;
+    struct p2p_flow *flow = &p2p->flow;
     lock_take(&team->engine->lock);
     if (!flow->over) {
         fill(team, p2p, place, item);

@@ -26,7 +26,7 @@ static bool contiguous(const struct context *c, const struct action *action)
     return action->nblocks <= 1 || (whole && c->op->call.coll != COLL_ALLTOALLV);
 }
 
-static size_t run_length(const struct context *c, const struct run *run, const struct action *action)
+static size_t run_length(const struct context *c, const struct rounds_run *run, const struct action *action)
 {
     size_t count = 0;
     for (int32_t i = 0; i < action->nblocks; i++)
@@ -37,7 +37,7 @@ static size_t run_length(const struct context *c, const struct run *run, const s
 /* ---- Messages ---- */
 
 /* Tags need the position among the messages between the same two ranks in this round. */
-static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
+static uint32_t ordinal(const struct rounds_run *run, int index, int peer, bool sends)
 {
     uint32_t position = 0;
     for (int i = 0; i < index; i++)
@@ -45,7 +45,8 @@ static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
     return position;
 }
 
-static void rounds_post(struct context *c, struct run *run, const struct action *action, void *data, size_t length)
+static void rounds_post(struct context *c, struct rounds_run *run, const struct action *action, void *data,
+                        size_t length)
 {
     bool sends = action->kind == ACTION_SEND;
     int index = run->transfers.count;
@@ -71,7 +72,7 @@ static void rounds_post(struct context *c, struct run *run, const struct action 
 
 /* One message, or one for each block where blocks lie apart at either end. `bounce`: where to receive instead of in
  * place, or NULL. */
-static void post_action(struct context *c, struct run *run, const struct action *action, unsigned char *bounce)
+static void post_action(struct context *c, struct rounds_run *run, const struct action *action, unsigned char *bounce)
 {
     uint8_t buffer = action->kind == ACTION_SEND ? action->src_buffer : action->dst_buffer;
     int32_t block = action->kind == ACTION_SEND ? action->src_block : action->dst_block;
@@ -109,7 +110,7 @@ static tutti_result_t workspace_ensure(struct workspace *space, size_t want)
 }
 
 /* Receives first: then a fast peer finds them posted. */
-static tutti_result_t post_round(struct context *c, struct run *run)
+static tutti_result_t post_round(struct context *c, struct rounds_run *run)
 {
     size_t bounce = 0;
     transfers_begin(&run->transfers);
@@ -138,7 +139,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
 /* ---- Links ---- */
 
 /* Moves one slice as far as it goes without much work. *moved tells whether it did. */
-static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
+static tutti_result_t advance(struct context *c, struct rounds_run *run, bool *moved)
 {
     while (run->busy) {
         if (!rounds_work_on(c, run) || !run->busy)
@@ -161,7 +162,7 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
     return TUTTI_SUCCESS;
 }
 
-static int first_pending(const struct run *run)
+static int first_pending(const struct rounds_run *run)
 {
     for (int i = 0; i < run->transfers.count; i++)
         if (run->transfer[i].pending)
@@ -172,7 +173,7 @@ static int first_pending(const struct run *run)
 static void note_waiting(struct context *c)
 {
     for (int i = 0; i < c->rounds->runs; i++) {
-        const struct run *run = &c->rounds->run[i];
+        const struct rounds_run *run = &c->rounds->run[i];
         if (!run->busy)
             continue;
         op_waits(c->op, first_pending(run), (uint32_t)run->round, (uint32_t)run->slice);
@@ -180,7 +181,7 @@ static void note_waiting(struct context *c)
     }
 }
 
-static bool take_slice(struct context *c, struct run *run)
+static bool take_slice(struct context *c, struct rounds_run *run)
 {
     struct rounds *rounds = c->rounds;
     if (run->busy || rounds->next == rounds->slices)
@@ -199,7 +200,7 @@ static tutti_result_t rounds_step(struct team *team, struct op *op)
     while (moved) {
         moved = false;
         for (int i = 0; i < c.rounds->runs; i++) {
-            struct run *run = &c.rounds->run[i];
+            struct rounds_run *run = &c.rounds->run[i];
             moved |= take_slice(&c, run);
             tutti_result_t result = run->busy ? advance(&c, run, &moved) : TUTTI_SUCCESS;
             if (result != TUTTI_SUCCESS)
@@ -215,7 +216,7 @@ static tutti_result_t rounds_step(struct team *team, struct op *op)
 static bool rounds_may_move(const struct op *op)
 {
     for (int i = 0; i < op->rounds->runs; i++) {
-        const struct run *run = &op->rounds->run[i];
+        const struct rounds_run *run = &op->rounds->run[i];
         if (run->busy ? run->transfers.result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->transfers.pending
                       : op->rounds->next < op->rounds->slices)
             return true;
@@ -296,7 +297,7 @@ static tutti_result_t rounds_start(struct team *team, struct op *op)
     size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->slicing.stride * c.size;
     size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->slicing.stride * c.size : 0;
     for (int i = 0; i < rounds->runs; i++) {
-        struct run *run = &rounds->run[i];
+        struct rounds_run *run = &rounds->run[i];
         run->busy = false;
         transfers_begin(&run->transfers);
         if ((size_t)i < rounds->slices && (workspace_ensure(&run->scratch, scratch) != TUTTI_SUCCESS ||

@@ -29,7 +29,7 @@ struct workspace {
 };
 
 /* A slice in flight. */
-struct run {
+struct rounds_run {
     size_t slice;
     int round, actions;
     bool busy;
@@ -45,7 +45,7 @@ struct run {
 
 struct rounds {
     int runs, most; /* capacity: runs, transfers of a round */
-    struct run *run;
+    struct rounds_run *run;
     size_t next, finished, slices;
     struct slicing slicing;
     int rounds;
@@ -68,18 +68,18 @@ static inline struct context context_of(struct team *team, struct op *op, size_t
 }
 
 /* Elements of one block of this slice; alltoallv has its own counts, by buffer. */
-size_t rounds_count(const struct context *c, const struct run *run, const struct action *action, int32_t block);
-unsigned char *rounds_place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block);
+size_t rounds_count(const struct context *c, const struct rounds_run *run, const struct action *action, int32_t block);
+unsigned char *rounds_place(const struct context *c, const struct rounds_run *run, uint8_t buffer, int32_t block);
 static inline int rounds_input_blocks(const struct context *c)
 {
     return slices_input_blocks(&c->rounds->slicing, c->team->nranks);
 }
 
 /* A slice begins. */
-void rounds_enter(struct context *c, struct run *run);
+void rounds_enter(struct context *c, struct rounds_run *run);
 /* The kind's work(). */
 bool rounds_work(struct team *team, struct op *op);
 /* As far as it goes without links. False: the budget is spent. */
-bool rounds_work_on(struct context *c, struct run *run);
+bool rounds_work_on(struct context *c, struct rounds_run *run);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- Where blocks lie ---- */
 
-size_t rounds_count(const struct context *c, const struct run *run, const struct action *action, int32_t block)
+size_t rounds_count(const struct context *c, const struct rounds_run *run, const struct action *action, int32_t block)
 {
     const struct call *call = &c->op->call;
     if (call->coll == COLL_ALLTOALLV)
@@ -17,7 +17,7 @@ size_t rounds_count(const struct context *c, const struct run *run, const struct
 }
 
 /* In the user's input or output. */
-static unsigned char *user_place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
+static unsigned char *user_place(const struct context *c, const struct rounds_run *run, uint8_t buffer, int32_t block)
 {
     const struct call *call = &c->op->call;
     if (call->coll == COLL_ALLTOALLV)
@@ -26,7 +26,7 @@ static unsigned char *user_place(const struct context *c, const struct run *run,
     return base + slices_offset(&c->rounds->slicing, run->slice, block) * c->size;
 }
 
-unsigned char *rounds_place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
+unsigned char *rounds_place(const struct context *c, const struct rounds_run *run, uint8_t buffer, int32_t block)
 {
     const struct slicing *slicing = &c->rounds->slicing;
     if (buffer == BUFFER_SCRATCH)
@@ -59,7 +59,7 @@ static void reduce_into(struct context *c, bool final, void *to, const void *con
 }
 
 /* More sources than fit are folded in turns, the result so far being the first of the next turn. */
-static void local_reduce(struct context *c, struct run *run, const struct action *action, void *to, size_t skip,
+static void local_reduce(struct context *c, struct rounds_run *run, const struct action *action, void *to, size_t skip,
                          size_t count)
 {
     const void *sources[64];
@@ -76,7 +76,7 @@ static void local_reduce(struct context *c, struct run *run, const struct action
 }
 
 /* The next `count` elements of the block. */
-static void work_piece(struct context *c, struct run *run, const struct action *action, size_t count)
+static void work_piece(struct context *c, struct rounds_run *run, const struct action *action, size_t count)
 {
     const struct cursor *at = &run->at;
     size_t skip = at->done * c->size;
@@ -98,7 +98,7 @@ static size_t sources_of(const struct action *action)
     return action->kind == ACTION_REDUCE ? (size_t)action->nsrc : action->kind == ACTION_RECV_REDUCE ? 2 : 1;
 }
 
-static bool lies_there(const struct context *c, const struct run *run, const struct action *action)
+static bool lies_there(const struct context *c, const struct rounds_run *run, const struct action *action)
 {
     int32_t block = run->at.block;
     return action->kind == ACTION_COPY && rounds_place(c, run, action->dst_buffer, action->dst_block + block) ==
@@ -106,7 +106,7 @@ static bool lies_there(const struct context *c, const struct run *run, const str
 }
 
 /* False: the budget is spent. */
-static bool work_block(struct context *c, struct run *run, const struct action *action)
+static bool work_block(struct context *c, struct rounds_run *run, const struct action *action)
 {
     struct cursor *at = &run->at;
     size_t count = rounds_count(c, run, action, action->block + at->block);
@@ -122,13 +122,13 @@ static bool work_block(struct context *c, struct run *run, const struct action *
     return true;
 }
 
-static bool is_work(const struct run *run, const struct action *action)
+static bool is_work(const struct rounds_run *run, const struct action *action)
 {
     return run->phase == RUN_FOLD ? action->kind == ACTION_RECV_REDUCE
                                   : action->kind == ACTION_COPY || action->kind == ACTION_REDUCE;
 }
 
-static bool work_actions(struct context *c, struct run *run)
+static bool work_actions(struct context *c, struct rounds_run *run)
 {
     struct cursor *at = &run->at;
     for (; at->action < run->actions; at->action++, at->block = 0) {
@@ -141,7 +141,7 @@ static bool work_actions(struct context *c, struct run *run)
 }
 
 /* Inputs of a pre-multiplied sum are multiplied when their slice is. */
-static bool rounds_work_prepare(struct context *c, struct run *run)
+static bool rounds_work_prepare(struct context *c, struct rounds_run *run)
 {
     static const struct action any = {.kind = ACTION_SEND};
     struct cursor *at = &run->at;
@@ -159,7 +159,7 @@ static bool rounds_work_prepare(struct context *c, struct run *run)
     return true;
 }
 
-static void enter_round(struct context *c, struct run *run)
+static void enter_round(struct context *c, struct rounds_run *run)
 {
     if (run->round == c->rounds->rounds) {
         run->busy = false;
@@ -171,12 +171,12 @@ static void enter_round(struct context *c, struct run *run)
     run->phase = RUN_LOCAL;
 }
 
-static bool has_work(const struct run *run)
+static bool has_work(const struct rounds_run *run)
 {
     return run->busy && run->phase != RUN_POST && run->phase != RUN_WAIT;
 }
 
-bool rounds_work_on(struct context *c, struct run *run)
+bool rounds_work_on(struct context *c, struct rounds_run *run)
 {
     while (has_work(run)) {
         if (!(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
@@ -191,7 +191,7 @@ bool rounds_work_on(struct context *c, struct run *run)
     return true;
 }
 
-void rounds_enter(struct context *c, struct run *run)
+void rounds_enter(struct context *c, struct rounds_run *run)
 {
     run->round = 0;
     run->at = (struct cursor){0};

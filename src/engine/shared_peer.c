@@ -31,7 +31,7 @@ void peer_memory_close(struct peer_memory *memory)
     free(memory->viewed);
 }
 
-static void shared_peer_release(struct import **import)
+static void shared_peer_release(struct shm_import **import)
 {
     if (*import)
         import_release(*import);
@@ -62,10 +62,10 @@ bool peer_try_attach(struct peer_memory *memory, int rank, const struct arena_ra
     return param_int(PARAM_SHM_CMA) && attach_works(&memory->attach[rank]);
 }
 
-static const struct import *view(const struct team *team, struct peer_memory *memory, int rank, bool in,
-                                 uint32_t region)
+static const struct shm_import *view(const struct team *team, struct peer_memory *memory, int rank, bool in,
+                                     uint32_t region)
 {
-    struct import **held = in ? &memory->views[rank].in : &memory->views[rank].out;
+    struct shm_import **held = in ? &memory->views[rank].in : &memory->views[rank].out;
     if (*held)
         return (*held)->id == region ? *held : NULL;
     struct region_pair who;
@@ -83,7 +83,7 @@ const void *peer_pointer(const struct team *team, struct peer_memory *memory, in
     uint32_t region = in ? place->in_region : place->out_region;
     if (team_is_here(team, rank))
         return (const void *)(uintptr_t)((in ? place->in : place->out) + offset);
-    const struct import *import = region ? view(team, memory, rank, in, region) : NULL;
+    const struct shm_import *import = region ? view(team, memory, rank, in, region) : NULL;
     uint64_t from = (in ? place->in_offset : place->out_offset) + offset;
     return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }

@@ -12,7 +12,7 @@
 
 /* A peer's regions that the running operation reads. */
 struct peer_views {
-    struct import *in, *out;
+    struct shm_import *in, *out;
 };
 
 struct peer_memory {

@@ -21,7 +21,7 @@
 static struct wire_process process[RANKS + 1]; /* the last is this process */
 static const struct wire_process *members[RANKS + 1];
 static struct team team = {.rank = RANKS, .nranks = RANKS + 1, .process = members};
-static struct import *import[RANKS];
+static struct shm_import *import[RANKS];
 
 static struct region_pair pair_of(int rank)
 {

@@ -19,10 +19,10 @@
 #define HOT   (500 * NS_PER_US) /* from one group to the next: then the workers are worth waking, and stay awake */
 #define LOOKS 128               /* from one look at the clock to the next, or until others are let run */
 
-enum state { ASLEEP, WAKING, READY, BUSY, ENDED };
+enum workers_state { ASLEEP, WAKING, READY, BUSY, ENDED };
 
 /* A member's line is written by the caller, to hand it a share, and by the member, when that is done. */
-struct member {
+struct workers_member {
     alignas(2 * CACHE_LINE) _Atomic uint32_t state;
     worker_task_t *work;
     void *argument;
@@ -31,7 +31,7 @@ struct member {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the workers work: for as long as issuing takes */
-static struct member member[MOST];
+static struct workers_member member[MOST];
 static int members;
 static uint64_t last; /* when it was last asked to work */
 
@@ -42,7 +42,7 @@ static _Atomic int most_members;
 /* ---- Members ---- */
 
 /* False: it is not time to sleep yet. */
-static bool sleep_if_idle(struct member *me, uint64_t since)
+static bool sleep_if_idle(struct workers_member *me, uint64_t since)
 {
     uint32_t ready = READY, waking = WAKING;
     if (clock_ns() - since < HOT || !atomic_compare_exchange_strong(&me->state, &ready, ASLEEP))
@@ -55,7 +55,7 @@ static bool sleep_if_idle(struct member *me, uint64_t since)
 
 static void *workers_serve(void *argument)
 {
-    struct member *me = argument;
+    struct workers_member *me = argument;
     uint64_t since = clock_ns();
     for (unsigned looks = 1;; looks++) {
         uint32_t state = atomic_load_explicit(&me->state, memory_order_acquire);
@@ -79,7 +79,7 @@ static void *workers_serve(void *argument)
 static void workers_enlist(int wanted)
 {
     while (members < wanted) {
-        struct member *one = &member[members];
+        struct workers_member *one = &member[members];
         atomic_store(&one->state, READY);
         if (thread_start(&one->thread, "tutti-worker", workers_serve, one) != TUTTI_SUCCESS)
             return;
@@ -100,7 +100,7 @@ static void dismiss(void)
 /* ---- Work ---- */
 
 /* False: it sleeps. It is woken for the next time. */
-static bool hand(struct member *to, worker_task_t *work, void *argument, int share)
+static bool hand(struct workers_member *to, worker_task_t *work, void *argument, int share)
 {
     uint32_t ready = READY, asleep = ASLEEP;
     if (atomic_compare_exchange_strong(&to->state, &asleep, WAKING))
@@ -113,7 +113,7 @@ static bool hand(struct member *to, worker_task_t *work, void *argument, int sha
     return atomic_compare_exchange_strong(&to->state, &ready, BUSY);
 }
 
-static void await(const struct member *one)
+static void await(const struct workers_member *one)
 {
     unsigned turn = 0;
     for (unsigned looks = 1; atomic_load_explicit(&one->state, memory_order_acquire) == BUSY; looks++) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A send or a receive of this round. `value` is where the payload starts in checker.payload. */
-struct message {
+struct checker_message {
     int src, dst, order;
     const struct action *action;
     size_t value;
@@ -26,7 +26,7 @@ struct checker {
     struct action *again;   /* [bound]: a second answer, to see that it is the same */
     int *counts;            /* [n] */
     int *marks;             /* [most cells of a rank]: 1 + the action that writes a cell in step 2 */
-    struct message *sends, *receives;
+    struct checker_message *sends, *receives;
     size_t nsends, nreceives;
     struct symbol *payload;
     size_t payload_used, payload_room;
@@ -301,7 +301,7 @@ static tutti_result_t post_send(struct checker *c, int rank, const struct action
         if (result)
             return result;
     }
-    c->sends[c->nsends++] = (struct message){rank, a->peer, order, a, c->payload_used};
+    c->sends[c->nsends++] = (struct checker_message){rank, a->peer, order, a, c->payload_used};
     if (a->nblocks)
         memcpy(c->payload + c->payload_used, from, (size_t)a->nblocks * sizeof *from);
     c->payload_used += (size_t)a->nblocks;
@@ -314,7 +314,7 @@ static tutti_result_t post_messages(struct checker *c, int rank)
     for (int i = 0; i < c->counts[rank]; i++) {
         const struct action *a = &actions[i];
         if (receives(a))
-            c->receives[c->nreceives++] = (struct message){a->peer, rank, i, a, 0};
+            c->receives[c->nreceives++] = (struct checker_message){a->peer, rank, i, a, 0};
         tutti_result_t result = a->kind == ACTION_SEND ? post_send(c, rank, a, i) : TUTTI_SUCCESS;
         if (result)
             return result;
@@ -324,7 +324,7 @@ static tutti_result_t post_messages(struct checker *c, int rank)
 
 static int checker_by_pair(const void *left, const void *right)
 {
-    const struct message *a = left, *b = right;
+    const struct checker_message *a = left, *b = right;
     if (a->src != b->src)
         return a->src < b->src ? -1 : 1;
     if (a->dst != b->dst)
@@ -332,7 +332,8 @@ static int checker_by_pair(const void *left, const void *right)
     return a->order - b->order;
 }
 
-static tutti_result_t checker_deliver(struct checker *c, const struct message *send, const struct message *receive)
+static tutti_result_t checker_deliver(struct checker *c, const struct checker_message *send,
+                                      const struct checker_message *receive)
 {
     const struct action *a = receive->action;
     int rank = receive->dst;
@@ -361,8 +362,8 @@ static tutti_result_t match(struct checker *c)
     qsort(c->sends, c->nsends, sizeof *c->sends, checker_by_pair);
     qsort(c->receives, c->nreceives, sizeof *c->receives, checker_by_pair);
     for (size_t i = 0; i < c->nsends || i < c->nreceives; i++) {
-        const struct message *send = i < c->nsends ? &c->sends[i] : NULL;
-        const struct message *receive = i < c->nreceives ? &c->receives[i] : NULL;
+        const struct checker_message *send = i < c->nsends ? &c->sends[i] : NULL;
+        const struct checker_message *receive = i < c->nreceives ? &c->receives[i] : NULL;
         if (!send)
             return wrong(c, receive->dst, "a receive from rank %d has no send", receive->src);
         if (!receive || send->src != receive->src || send->dst != receive->dst)

@@ -134,7 +134,7 @@ void trace_file_close(struct trace_file *file, bool remove)
 #define KEPT  256 /* of the dead, whatever their age: a job that crashes again and again would fill the folder */
 #define SHARE 4   /* nor do they take more than one part in so many of the folder's file system */
 
-struct left {
+struct file_left {
     char *path;
     struct timespec made;
     uint64_t bytes;
@@ -142,20 +142,20 @@ struct left {
 
 static int newest_first(const void *one, const void *other)
 {
-    const struct timespec *a = &((const struct left *)one)->made, *b = &((const struct left *)other)->made;
+    const struct timespec *a = &((const struct file_left *)one)->made, *b = &((const struct file_left *)other)->made;
     if (a->tv_sec != b->tv_sec)
         return a->tv_sec < b->tv_sec ? 1 : -1;
     return (a->tv_nsec < b->tv_nsec) - (a->tv_nsec > b->tv_nsec);
 }
 
 /* This user's among them, the newest first. */
-static size_t file_look_at(char **paths, size_t count, struct left *left)
+static size_t file_look_at(char **paths, size_t count, struct file_left *left)
 {
     struct stat info;
     size_t mine = 0;
     for (size_t i = 0; i < count; i++)
         if (lstat(paths[i], &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
-            left[mine++] = (struct left){paths[i], info.st_mtim, (uint64_t)info.st_blocks * 512};
+            left[mine++] = (struct file_left){paths[i], info.st_mtim, (uint64_t)info.st_blocks * 512};
     qsort(left, mine, sizeof *left, newest_first);
     return mine;
 }
@@ -172,7 +172,7 @@ static bool gave_a_sign_today(const struct blackbox *box)
 }
 
 /* Cheap first: neither old nor one too many is left alone without looking inside. */
-static bool can_go(const struct left *left, bool too_many)
+static bool can_go(const struct file_left *left, bool too_many)
 {
     struct blackbox *box;
     bool old = left->made.tv_sec + DAY_S < time(NULL);
@@ -192,7 +192,7 @@ void trace_file_sweep(const char *dir)
     size_t count;
     if (boxfile_list(dir, &paths, &count) != TUTTI_SUCCESS)
         return;
-    struct left *left = calloc(count + 1, sizeof *left);
+    struct file_left *left = calloc(count + 1, sizeof *left);
     size_t mine = left ? file_look_at(paths, count, left) : 0;
     uint64_t bytes = 0, room = room_for(dir);
     for (size_t i = 0; i < mine; i++) {

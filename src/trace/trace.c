@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct place {
+struct trace_place {
     struct trace_comm comm;
     bool used;
 };
@@ -24,11 +24,11 @@ struct lane_place {
     bool used;
 };
 
-struct box {
+struct trace_box {
     struct trace public;
     struct trace_file file;
     pthread_mutex_t lock; /* over the tables and the events ring */
-    struct place places[WIRE_BOX_COMMS];
+    struct trace_place places[WIRE_BOX_COMMS];
     struct lane_place lanes[WIRE_BOX_LANES];
     uint64_t events;     /* written so far */
     bool failed;         /* a communicator failed: keep the file */
@@ -49,7 +49,7 @@ uint64_t trace_slow_now(void)
     return clock_ns();
 }
 
-static struct wire_box_header *header_of(struct box *box)
+static struct wire_box_header *header_of(struct trace_box *box)
 {
     return (struct wire_box_header *)(void *)box->file.base;
 }
@@ -65,7 +65,7 @@ static void box_clock(struct wire_box_clock *clock)
     trace_store(&clock->realtime_ns, (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec);
 }
 
-static void fill_header(struct box *box)
+static void fill_header(struct trace_box *box)
 {
     struct wire_box_header *header = header_of(box);
     header->version = WIRE_BOX_VERSION;
@@ -97,7 +97,7 @@ struct trace *trace_open(void)
 {
     if (!param_int(PARAM_TRACE))
         return NULL;
-    struct box *box = calloc(1, sizeof *box);
+    struct trace_box *box = calloc(1, sizeof *box);
     if (!box) {
         log_warn("no black box: no memory for its tables");
         return NULL;
@@ -117,7 +117,7 @@ struct trace *trace_open(void)
 
 void trace_close(struct trace *trace, bool keep)
 {
-    struct box *box = (struct box *)trace;
+    struct trace_box *box = (struct trace_box *)trace;
     if (!box)
         return;
     struct wire_box_header *header = header_of(box);
@@ -133,10 +133,10 @@ void trace_close(struct trace *trace, bool keep)
 
 const char *trace_path(const struct trace *trace)
 {
-    return trace ? ((const struct box *)trace)->file.path : "";
+    return trace ? ((const struct trace_box *)trace)->file.path : "";
 }
 
-static void note_event(struct box *box, enum wire_event_kind kind, const struct trace_about *about)
+static void note_event(struct trace_box *box, enum wire_event_kind kind, const struct trace_about *about)
 {
     struct wire_box_event *ring = (struct wire_box_event *)(void *)(box->file.base + WIRE_BOX_EVENT_AT);
     struct wire_box_event *event = &ring[box->events & (WIRE_BOX_EVENTS - 1)];
@@ -158,7 +158,7 @@ static void note_event(struct box *box, enum wire_event_kind kind, const struct 
 
 void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about)
 {
-    struct box *box = (struct box *)trace;
+    struct trace_box *box = (struct trace_box *)trace;
     if (!box)
         return;
     pthread_mutex_lock(&box->lock);
@@ -168,13 +168,13 @@ void trace_event(struct trace *trace, enum wire_event_kind kind, const struct tr
 
 /* ---- Communicators ---- */
 
-static struct wire_box_comm *record_at(struct box *box, unsigned index)
+static struct wire_box_comm *record_at(struct trace_box *box, unsigned index)
 {
     return (struct wire_box_comm *)(void *)(box->file.base + WIRE_BOX_COMM_AT + index * WIRE_BOX_COMM_BYTES);
 }
 
 /* A new place is better than one with a past; of those, the one that ended well longest ago; then any that ended. */
-static struct place *find_place(struct box *box)
+static struct trace_place *find_place(struct trace_box *box)
 {
     int best = -1;
     uint64_t best_rank = UINT64_MAX;
@@ -212,7 +212,7 @@ static void copy_text(char *to, size_t size, const char *from)
     memcpy(to, from ? from : "", length);
 }
 
-static void fill_comm(struct place *place, uint64_t id, const char *name, int rank, int nranks, int local_ranks)
+static void fill_comm(struct trace_place *place, uint64_t id, const char *name, int rank, int nranks, int local_ranks)
 {
     struct wire_box_comm *record = place->comm.record;
     record_begin(record);
@@ -234,9 +234,9 @@ static void fill_comm(struct place *place, uint64_t id, const char *name, int ra
 }
 
 /* Finds a place and has room made for it in the file. Under the lock. */
-static struct place *claim(struct box *box)
+static struct trace_place *claim(struct trace_box *box)
 {
-    struct place *place = find_place(box);
+    struct trace_place *place = find_place(box);
     if (!place)
         return NULL;
     unsigned index = (unsigned)(place - box->places);
@@ -253,12 +253,12 @@ static struct place *claim(struct box *box)
 struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks,
                                    int local_ranks)
 {
-    struct box *box = (struct box *)trace;
+    struct trace_box *box = (struct trace_box *)trace;
     if (!box)
         return NULL;
     pthread_mutex_lock(&box->lock);
     box_clock(&header_of(box)->latest);
-    struct place *place = claim(box);
+    struct trace_place *place = claim(box);
     trace_count(trace, place ? WIRE_COUNTER_COMMS_MADE : WIRE_COUNTER_COMMS_UNRECORDED, 1);
     if (place)
         fill_comm(place, id, name, rank, nranks, local_ranks);
@@ -286,18 +286,18 @@ static void set_state(struct trace_comm *comm, enum wire_comm_state state, tutti
 static void note_comm(struct trace_comm *comm, enum wire_event_kind kind, int peer, uint64_t value)
 {
     const struct trace_about about = {.lane = -1, .peer_rank = peer, .comm = comm->record->id, .value1 = value};
-    note_event((struct box *)comm->trace, kind, &about);
+    note_event((struct trace_box *)comm->trace, kind, &about);
 }
 
 void trace_comm_close(struct trace_comm *comm)
 {
     if (!comm)
         return;
-    struct box *box = (struct box *)comm->trace;
+    struct trace_box *box = (struct trace_box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_CLOSED, TUTTI_SUCCESS, -1, NULL);
     note_comm(comm, WIRE_EVENT_COMM_FINI, -1, 0);
-    ((struct place *)comm)->used = false;
+    ((struct trace_place *)comm)->used = false;
     box_clock(&header_of(box)->latest);
     pthread_mutex_unlock(&box->lock);
 }
@@ -306,7 +306,7 @@ void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culpr
 {
     if (!comm)
         return;
-    struct box *box = (struct box *)comm->trace;
+    struct trace_box *box = (struct trace_box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_FAILED, result, culprit, sentence);
     note_comm(comm, WIRE_EVENT_COMM_FAILED, culprit, (uint64_t)result);
@@ -320,7 +320,7 @@ void trace_comm_aborted(struct trace_comm *comm)
 {
     if (!comm)
         return;
-    struct box *box = (struct box *)comm->trace;
+    struct trace_box *box = (struct trace_box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_ABORTED, TUTTI_REMOTE_ERROR, -1, "aborted by this process");
     note_comm(comm, WIRE_EVENT_COMM_ABORT, -1, 0);
@@ -331,7 +331,7 @@ void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t b
 {
     if (!comm)
         return;
-    struct box *box = (struct box *)comm->trace;
+    struct trace_box *box = (struct trace_box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     record_begin(comm->record);
     comm->record->memory[row] = bytes;
@@ -361,7 +361,7 @@ static void lane_end(struct wire_box_lane *record)
 }
 
 /* A new place is better than one with a past; of those, the one that was opened longest ago. Under the lock. */
-static struct lane_place *claim_lane(struct box *box)
+static struct lane_place *claim_lane(struct trace_box *box)
 {
     struct lane_place *best = NULL;
     for (int i = 0; i < WIRE_BOX_LANES && (!best || best->lane.record); i++) {
@@ -403,7 +403,7 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
 
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport)
 {
-    struct box *box = (struct box *)trace;
+    struct trace_box *box = (struct trace_box *)trace;
     if (!box || !param_int(PARAM_TRACE_SEGMENTS))
         return NULL;
     pthread_mutex_lock(&box->lock);
@@ -454,7 +454,7 @@ void trace_lane_close(struct trace_lane *lane)
 {
     if (!lane)
         return;
-    struct box *box = (struct box *)lane->trace;
+    struct trace_box *box = (struct trace_box *)lane->trace;
     pthread_mutex_lock(&box->lock);
     end_lane(lane, WIRE_LANE_CLOSED);
     ((struct lane_place *)lane)->used = false;

@@ -22,18 +22,18 @@ const char *window_cause_name(enum window_cause cause)
 }
 
 /* The lanes of one box to one process, of which one is looked at. */
-struct view {
+struct boxwindow_view {
     const struct blackbox *box;
     const struct blackbox_lane *lane;
 };
 
-static bool is_sibling(const struct view *view, const struct blackbox_lane *other)
+static bool is_sibling(const struct boxwindow_view *view, const struct blackbox_lane *other)
 {
     return other != view->lane && other->peer_pid == view->lane->peer_pid && other->peer_host == view->lane->peer_host;
 }
 
 /* From `at` on, before `end`: how long is a sibling busy (*busy), or if none is, until when is none? */
-static uint64_t next_change(const struct view *view, uint64_t at, uint64_t end, bool *busy)
+static uint64_t next_change(const struct boxwindow_view *view, uint64_t at, uint64_t end, bool *busy)
 {
     uint64_t until = at, begins = end;
     for (size_t i = 0; i < view->box->lane_count; i++) {
@@ -53,7 +53,7 @@ static uint64_t next_change(const struct view *view, uint64_t at, uint64_t end, 
 }
 
 /* The lane stood still with data and credit. */
-static void add_unused(const struct view *view, struct lane_window *window, uint64_t from, uint64_t to)
+static void add_unused(const struct boxwindow_view *view, struct lane_window *window, uint64_t from, uint64_t to)
 {
     while (from < to) {
         bool busy;
@@ -69,7 +69,7 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 }
 
 /* The lane stood still until it was given this segment: for want of what? */
-static void add_pause(const struct view *view, struct lane_window *window, uint64_t from,
+static void add_pause(const struct boxwindow_view *view, struct lane_window *window, uint64_t from,
                       const struct blackbox_segment *next)
 {
     uint64_t to = next->posted, ready = between(from, next->ready, to), credit = between(from, next->credit, to);
@@ -92,7 +92,7 @@ static void boxwindow_find_cause(struct lane_window *window)
 }
 
 /* Adds a segment to a window; the lane was free since `free_since`. */
-static void add_segment(const struct view *view, struct lane_window *window, uint64_t free_since,
+static void add_segment(const struct boxwindow_view *view, struct lane_window *window, uint64_t free_since,
                         const struct blackbox_segment *segment)
 {
     if (segment->posted > free_since)
@@ -147,7 +147,7 @@ static size_t join_short(struct lane_window *windows, size_t count)
 
 size_t lane_windows(const struct blackbox *box, size_t index, uint32_t segments, struct lane_window **out)
 {
-    const struct view view = {box, &box->lanes[index]};
+    const struct boxwindow_view view = {box, &box->lanes[index]};
     const struct blackbox_lane *lane = view.lane;
     struct lane_window *windows = *out = calloc(2 * lane->segment_count + 1, sizeof *windows), *open = NULL;
     size_t count = 0;

@@ -115,7 +115,7 @@ static uint8_t *write_report(struct input *input, uint64_t number, size_t *size)
     return writer ? report_end(writer, size) : NULL;
 }
 
-static void take(struct job *job, const void *bytes, size_t size, uint64_t now)
+static void take(struct master_job *job, const void *bytes, size_t size, uint64_t now)
 {
     struct report report;
     if (report_read(bytes, size, &report) != TUTTI_SUCCESS)
@@ -141,7 +141,7 @@ static void diagnose(const struct job_look *before, const struct job_look *after
 
 static int take_bundle(const uint8_t *data, size_t size)
 {
-    struct job job = {0};
+    struct master_job job = {0};
     struct bundle bundle;
     struct bundle_answer answers[ANSWERS];
     size_t length;
@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size && data[0] == 3)
         return take_bundle(data + 1, size - 1);
-    struct job job = {0};
+    struct master_job job = {0};
     struct job_look before = {0}, after = {0};
     bool raw = size && data[0] & 1;
     struct input input = {data + (size > 0), size - (size > 0)};

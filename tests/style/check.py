@@ -348,6 +348,7 @@ def check(root):
     yield from order.check_circles(root)
     yield from order.check_headers(root)
     yield from order.check_names(root)
+    yield from order.check_tags(root)
     yield from order.check_callers(root)
     yield from check_tables(root, code)
     yield from check_measured(root)
@@ -388,6 +389,7 @@ PLANTED = [
     ({"src/LAYERS": ROWS + "src/low/: a\n", "src/low/a.h": HEAD + "\n" * 151}, "one header a file"),
     ({"src/low/d.c": HEAD + "static int t(void)\n{\n    return 0;\n}\n",
       "src/high/d.c": HEAD + "static int t(void)\n{\n    return 1;\n}\n"}, "t() is a function of"),
+    ({"cli/d.h": HEAD + "struct s {\n    int y;\n};\n"}, "s is a struct or enumeration of cli/d.h, src/low/a.c"),
     ({"src/low/d.c": HEAD + "int d(void)\n{\n    return 0;\n}\n", "src/low/d.h": HEAD + "int d(void);\n"},
      "low/d.c: nobody calls d()"),
     ({"src/low/long.c": LONG}, "more than 80"),

@@ -147,6 +147,29 @@ def check_names(root):
             yield f"{name}() is a function of {', '.join(sorted(path for path, _ in places))}: one name, one function"
 
 
+TAG = re.compile(r"^[ \t]*(?:(?:typedef|static|extern|const) )*(?:struct|enum|union) (\w+) \{", re.M)
+TAGGED = ("src", "cli", "control", "compat", "emulation")
+NOT_OURS = re.compile(r"CU[a-z]|cuda[A-Z]")  # the driver's, which two folders declare for themselves
+
+
+def check_tags(root):
+    """No struct, union or enumeration has the name of one in another file."""
+    where = collections.defaultdict(set)
+    for top in TAGGED:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                stem, ending = os.path.splitext(name)
+                if ending not in (".c", ".h", ".cuh") or APART.match(stem) or folder.endswith("/tests"):
+                    continue
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as file:
+                    for tag in TAG.findall(OPAQUE.sub(" ", file.read())):
+                        where[tag].add(os.path.relpath(path, root))
+    for tag, paths in sorted(where.items()):
+        if len(paths) > 1 and not NOT_OURS.match(tag):
+            yield f"{tag} is a struct or enumeration of {', '.join(sorted(paths))}: one name, one thing"
+
+
 # Where a function may be used; whose functions are looked at.
 CALLERS = ("src", "cli", "emulation", "compat", "control", "bindings", "examples", "benchmarks", "tests")
 LOOKED_AT = ("src", "cli", "control")
@@ -189,7 +212,7 @@ def main():
         return show(root, sys.argv[2])
     root = sys.argv[1] if len(sys.argv) > 1 else root
     complaints = [*check_order(root), *check_circles(root), *check_headers(root), *check_names(root),
-                  *check_callers(root)]
+                  *check_tags(root), *check_callers(root)]
     print(*complaints, sep="\n", end="\n" if complaints else "")
     print(f"{len(complaints)} violations")
     return bool(complaints)

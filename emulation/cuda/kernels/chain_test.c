@@ -14,8 +14,8 @@
 #define BATCH 8
 #define GUARD 64
 
-static struct team team;
-static struct job jobs[2 * BATCH];
+static struct thread_team team;
+static struct team_job jobs[2 * BATCH];
 
 struct broadcast {
     unsigned char *memory[KERNEL_RANKS][2], *in, *out[KERNEL_RANKS];
@@ -37,7 +37,7 @@ static size_t random_bytes_of_broadcast(unsigned blocks)
     }
 }
 
-static void make_broadcast(struct broadcast *b, struct job *job)
+static void make_broadcast(struct broadcast *b, struct team_job *job)
 {
     const unsigned blocks = below(3) ? 1 + below(6) : 1 + below(KERNEL_STRIPES);
     const int root = (int)below((unsigned)team.n), fan = (int)below(2), in_place = (int)below(2);
@@ -45,8 +45,8 @@ static void make_broadcast(struct broadcast *b, struct job *job)
     const size_t bytes = b->bytes = chunk == 16 || chunk == 100 ? below(30000) : random_bytes_of_broadcast(blocks);
     static const char *const kernels[] = {"tutti_chain", "tutti_reduce_ring_float", "tutti_reduce_lines_float"};
     const unsigned kernel = team.n > 2 ? below(3) : 0;
-    *job =
-        (struct job){.kernel = cuda_kernel_find(kernels[kernel]), .each_block_its_thread = blocks < 5 && below(8) == 0};
+    *job = (struct team_job){.kernel = cuda_kernel_find(kernels[kernel]),
+                             .each_block_its_thread = blocks < 5 && below(8) == 0};
     for (int p = 0; p < team.n; p++) {
         for (int end = 0; end < 2; end++) {
             b->memory[p][end] = allocate(bytes + 16 + GUARD);
@@ -116,11 +116,11 @@ struct sum {
     size_t count;
 };
 
-static void make_sum(struct sum *s, struct job *job)
+static void make_sum(struct sum *s, struct team_job *job)
 {
     const unsigned blocks = 1 + below(8);
     s->count = (size_t)team.n * (KERNEL_BULK_LEAST / 4 * below(8) + below(100));
-    *job = (struct job){.kernel = cuda_kernel_find("tutti_reduce_bulk_uint32")};
+    *job = (struct team_job){.kernel = cuda_kernel_find("tutti_reduce_bulk_uint32")};
     for (int p = 0; p < team.n; p++) {
         s->in[p] = (uint32_t *)(void *)allocate(s->count * 4);
         s->out[p] = (uint32_t *)(void *)allocate(s->count * 4);

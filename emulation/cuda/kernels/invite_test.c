@@ -20,8 +20,8 @@
 #define PLAIN    1000
 #define STRIPE   256 /* bytes of the shortest that may go straight */
 
-static struct team team;
-static struct job jobs[LAUNCHES];
+static struct thread_team team;
+static struct team_job jobs[LAUNCHES];
 static struct kernel_mappings mappings[KERNEL_RANKS];
 static uint32_t offers; /* made so far: no two of a trial have the same place */
 
@@ -95,7 +95,7 @@ static uint64_t stripes_of(const struct kernel_exchange *what, uint64_t bytes)
     return count;
 }
 
-static void make_message(struct message *m, struct job *job, int from, int to)
+static void make_message(struct message *m, struct team_job *job, int from, int to)
 {
     struct kernel_exchange *out = &job->params[from].exchange, *in = &job->params[to].exchange;
     *m = (struct message){.bytes = draw_bytes(), .answer = (enum answer)below(ANSWERS)};
@@ -118,8 +118,8 @@ static void make_message(struct message *m, struct job *job, int from, int to)
 static void make_launch(int index)
 {
     const uint64_t from = below(3) ? 1 + below(3) * below(100000) : 0;
-    struct job *job = &jobs[index];
-    *job = (struct job){.kernel = cuda_kernel_find("tutti_exchange"), .each_block_its_thread = true};
+    struct team_job *job = &jobs[index];
+    *job = (struct team_job){.kernel = cuda_kernel_find("tutti_exchange"), .each_block_its_thread = true};
     for (int p = 0; p < team.n; p++)
         job->params[p].exchange = (struct kernel_exchange){
             .team = team_of(&team, p), .plain_from = PLAIN, .invite_from = from, .mappings = &mappings[p]};
@@ -197,7 +197,7 @@ static unsigned char *begin_one_message(size_t bytes)
 {
     unsigned char *memory = filled(2 * bytes, 1);
     assert_true(team_init(&team, 2));
-    jobs[0] = (struct job){.kernel = cuda_kernel_find("tutti_exchange"), .each_block_its_thread = true};
+    jobs[0] = (struct team_job){.kernel = cuda_kernel_find("tutti_exchange"), .each_block_its_thread = true};
     for (int p = 0; p < 2; p++) {
         struct kernel_launch launch;
         struct kernel_exchange *what = &jobs[0].params[p].exchange;

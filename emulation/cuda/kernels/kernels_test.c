@@ -39,9 +39,9 @@ struct trial {
 /* Memory that peers still have mapped in a buffer's place: nobody's, and as long as any. */
 static unsigned char decoy[12 << 20];
 
-static struct team team;
+static struct thread_team team;
 static struct trial trials[BATCH];
-static struct job jobs[BATCH];
+static struct team_job jobs[BATCH];
 static size_t pending;
 
 static size_t in_count(const struct trial *t)
@@ -159,10 +159,10 @@ static uint64_t random_invitation(const struct trial *t, int p, bool sure)
     return t->kernel == KERNEL_REDUCE_BULK && below(4) ? KERNEL_INVITE_ADDRESS | (uintptr_t)to : 0;
 }
 
-static void make_job(const struct trial *t, struct job *job)
+static void make_job(const struct trial *t, struct team_job *job)
 {
-    *job =
-        (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
+    *job = (struct team_job){.kernel = kernel_of(t->kernel, t->type),
+                             .each_block_its_thread = t->blocks < 5 && below(8) == 0};
     assert_int_equal(job->kernel->size,
                      t->kernel == KERNEL_REDUCE_PEER ? sizeof(struct kernel_peer) : sizeof(struct kernel_reduce));
     const bool invites = below(4) && !t->ring;
@@ -397,12 +397,12 @@ static size_t long_message(void)
     return below(4) == 0 ? 0 : all * chunks - 40 + below(80);
 }
 
-static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(void))
+static void make_exchange(struct exchange *x, struct team_job *job, size_t (*length)(void))
 {
     const uint64_t from[] = {0, 1, 1 + below(9000), UINT64_MAX}, plain_from = from[below(4)];
     const uint64_t to[] = {0, 1 + below(400000), UINT64_MAX}, lines_from = below(3) * below(9000),
                    lines_to = to[below(3)];
-    *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8), .each_block_its_thread = true};
+    *job = (struct team_job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8), .each_block_its_thread = true};
     for (int p = 0; p < team.n; p++)
         job->params[p].exchange = (struct kernel_exchange){
             .team = team_of(&team, p), .plain_from = plain_from, .lines_from = lines_from, .lines_to = lines_to};
@@ -515,7 +515,7 @@ static uint32_t waited_for(void)
 
 /* Rank 0 runs alone: it waits for the others in vain, says for whom when it is asked, and goes on until it is told to
  * end. */
-static void give_up(struct job *job, uint32_t needed)
+static void give_up(struct team_job *job, uint32_t needed)
 {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_lonely, job), 0);
@@ -543,7 +543,7 @@ static void test_abort(void **state)
             if (kernel == KERNEL_COURIER || (kernel == KERNEL_REDUCE_TWO && mode == KERNEL_REDUCE_SCATTER))
                 continue;
             assert_true(team_init(&team, 3));
-            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, 1, 1}}};
+            struct team_job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, 1, 1}}};
             if (kernel == KERNEL_EXCHANGE)
                 job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0),
                                                                   .send = {NULL, buffer[0]},

@@ -15,9 +15,9 @@ static unsigned char *zeroed(uint64_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-bool team_init(struct team *team, int n)
+bool team_init(struct thread_team *team, int n)
 {
-    *team = (struct team){.n = n};
+    *team = (struct thread_team){.n = n};
     for (int p = 0; p < n; p++) {
         team->window[p] = zeroed(kernel_window_bytes(n));
         team->bulk[p] = zeroed(kernel_bulk_bytes(n));
@@ -29,7 +29,7 @@ bool team_init(struct team *team, int n)
     return true;
 }
 
-void team_free(struct team *team)
+void team_free(struct thread_team *team)
 {
     for (int p = 0; p < team->n; p++) {
         if (team->window[p])
@@ -37,17 +37,17 @@ void team_free(struct team *team)
         if (team->bulk[p])
             munmap(team->bulk[p], kernel_bulk_bytes(team->n));
     }
-    *team = (struct team){0};
+    *team = (struct thread_team){0};
 }
 
-void team_count_from(struct team *team, uint32_t number)
+void team_count_from(struct thread_team *team, uint32_t number)
 {
     for (int p = 0; p < team->n; p++)
         for (size_t i = 0; i < NUMBERS; i++)
             ((uint32_t *)team->window[p])[i] = number;
 }
 
-struct kernel_team team_of(struct team *team, int rank)
+struct kernel_team team_of(struct thread_team *team, int rank)
 {
     struct kernel_team out = {.rank = rank,
                               .nranks = team->n,
@@ -61,8 +61,8 @@ struct kernel_team team_of(struct team *team, int rank)
     return out;
 }
 
-struct block {
-    const struct job *job;
+struct team_block {
+    const struct team_job *job;
     int rank;
     unsigned index;
     pthread_t thread;
@@ -70,7 +70,7 @@ struct block {
 
 static void *run_block(void *arg)
 {
-    const struct block *block = arg;
+    const struct team_block *block = arg;
     const struct cuda_index grid = block->job->grid[block->rank];
     const struct cuda_index at = {block->index % grid.x, block->index / grid.x, 0};
     cuda_kernel_run_block(block->job->kernel, &block->job->params[block->rank], grid, at);
@@ -83,12 +83,12 @@ static void start(pthread_t *thread, void *(*run)(void *), void *arg)
         abort();
 }
 
-static void run_job(const struct job *job, int rank)
+static void run_job(const struct team_job *job, int rank)
 {
     const unsigned blocks = job->grid[rank].x * job->grid[rank].y;
-    struct block each[blocks];
+    struct team_block each[blocks];
     for (unsigned i = 0; i < blocks; i++) {
-        each[i] = (struct block){job, rank, i, 0};
+        each[i] = (struct team_block){job, rank, i, 0};
         if (job->each_block_its_thread)
             start(&each[i].thread, run_block, &each[i]);
         else
@@ -99,7 +99,7 @@ static void run_job(const struct job *job, int rank)
 }
 
 struct rank {
-    const struct job *jobs;
+    const struct team_job *jobs;
     size_t count;
     int rank;
     pthread_t thread;
@@ -119,7 +119,7 @@ static bool is_told(const struct kernel_team *team)
     return team->abort[KERNEL_OVER] == team->ticket && times[0] && times[0] <= times[1];
 }
 
-void team_run(const struct job *jobs, size_t count, int first, int end)
+void team_run(const struct team_job *jobs, size_t count, int first, int end)
 {
     struct rank ranks[KERNEL_RANKS];
     for (int p = first; p < end; p++) {

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-struct team {
+struct thread_team {
     int n;
     /* one behind the other: what is wanted of kernels, rank 0's last launch that is over, whom kernels wait for */
     uint32_t abort, over, waits[KERNEL_RANKS];
@@ -18,7 +18,7 @@ struct team {
 };
 
 /* One operation: the same kernel on every rank. */
-struct job {
+struct team_job {
     const struct cuda_kernel *kernel;
     bool each_block_its_thread;
     struct cuda_index grid[KERNEL_RANKS];
@@ -30,17 +30,17 @@ struct job {
     } params[KERNEL_RANKS];
 };
 
-bool team_init(struct team *team, int n);
-void team_free(struct team *team);
+bool team_init(struct thread_team *team, int n);
+void team_free(struct thread_team *team);
 
 /* Makes every number in every window `number`, as if that many messages had been sent and read. */
-void team_count_from(struct team *team, uint32_t number);
+void team_count_from(struct thread_team *team, uint32_t number);
 
 /* For one launch. Rank 0's have tickets. */
-struct kernel_team team_of(struct team *team, int rank);
+struct kernel_team team_of(struct thread_team *team, int rank);
 
 /* Runs all jobs on ranks [first, end), each in a thread of its own, without any meeting between jobs. Ends the program
  * if rank 0's last launch has not told that it is over. */
-void team_run(const struct job *jobs, size_t count, int first, int end);
+void team_run(const struct team_job *jobs, size_t count, int first, int end);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct {
     char bus_id[32];
 } nvmlPciInfo_t;
 
-struct calls {
+struct nvml_calls {
     int (*Init)(void);
     const char *(*ErrorString)(int result);
     int (*SystemGetDriverVersion)(char *out, unsigned size);
@@ -41,20 +41,20 @@ static const struct {
     size_t offset;
     bool needed;
 } rows[] = {
-    {"nvmlInit_v2", offsetof(struct calls, Init), true},
-    {"nvmlErrorString", offsetof(struct calls, ErrorString), true},
-    {"nvmlSystemGetDriverVersion", offsetof(struct calls, SystemGetDriverVersion), true},
-    {"nvmlDeviceGetCount_v2", offsetof(struct calls, DeviceGetCount), true},
-    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct calls, DeviceGetHandleByIndex), true},
-    {"nvmlDeviceGetName", offsetof(struct calls, DeviceGetName), true},
-    {"nvmlDeviceGetPciInfo_v3", offsetof(struct calls, DeviceGetPciInfo), true},
-    {"nvmlDeviceGetNvLinkState", offsetof(struct calls, DeviceGetNvLinkState), true},
-    {"nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct calls, DeviceGetNvLinkRemotePciInfo), true},
-    {"nvmlDeviceGetNvLinkRemoteDeviceType", offsetof(struct calls, DeviceGetNvLinkRemoteDeviceType), false},
-    {"nvmlDeviceGetP2PStatus", offsetof(struct calls, DeviceGetP2PStatus), false},
+    {"nvmlInit_v2", offsetof(struct nvml_calls, Init), true},
+    {"nvmlErrorString", offsetof(struct nvml_calls, ErrorString), true},
+    {"nvmlSystemGetDriverVersion", offsetof(struct nvml_calls, SystemGetDriverVersion), true},
+    {"nvmlDeviceGetCount_v2", offsetof(struct nvml_calls, DeviceGetCount), true},
+    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct nvml_calls, DeviceGetHandleByIndex), true},
+    {"nvmlDeviceGetName", offsetof(struct nvml_calls, DeviceGetName), true},
+    {"nvmlDeviceGetPciInfo_v3", offsetof(struct nvml_calls, DeviceGetPciInfo), true},
+    {"nvmlDeviceGetNvLinkState", offsetof(struct nvml_calls, DeviceGetNvLinkState), true},
+    {"nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct nvml_calls, DeviceGetNvLinkRemotePciInfo), true},
+    {"nvmlDeviceGetNvLinkRemoteDeviceType", offsetof(struct nvml_calls, DeviceGetNvLinkRemoteDeviceType), false},
+    {"nvmlDeviceGetP2PStatus", offsetof(struct nvml_calls, DeviceGetP2PStatus), false},
 };
 
-static struct calls nvml;
+static struct nvml_calls nvml;
 static char complaint[400]; /* "" once the library is usable */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -5,23 +5,23 @@
 
 #include <math.h>
 
-struct shape {
+struct reference_shape {
     int exponent, mantissa;
     unsigned largest, infinity, nan; /* infinity 0: the format has none */
     bool saturates;
 };
 
-static struct shape shape_of(tutti_type_t type)
+static struct reference_shape shape_of(tutti_type_t type)
 {
     switch (type) {
     case TUTTI_FLOAT16:
-        return (struct shape){5, 10, 0x7bff, 0x7c00, 0x7e00, false};
+        return (struct reference_shape){5, 10, 0x7bff, 0x7c00, 0x7e00, false};
     case TUTTI_BFLOAT16:
-        return (struct shape){8, 7, 0x7f7f, 0x7f80, 0x7fc0, false};
+        return (struct reference_shape){8, 7, 0x7f7f, 0x7f80, 0x7fc0, false};
     case TUTTI_FLOAT8_E4M3:
-        return (struct shape){4, 3, 0x7e, 0, 0x7f, true};
+        return (struct reference_shape){4, 3, 0x7e, 0, 0x7f, true};
     default:
-        return (struct shape){5, 2, 0x7b, 0x7c, 0x7e, true};
+        return (struct reference_shape){5, 2, 0x7b, 0x7c, 0x7e, true};
     }
 }
 
@@ -30,7 +30,7 @@ static bool narrow(tutti_type_t type)
     return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT8_E4M3 || type == TUTTI_FLOAT8_E5M2;
 }
 
-static double finite_value(struct shape s, unsigned magnitude)
+static double finite_value(struct reference_shape s, unsigned magnitude)
 {
     int bias = (1 << (s.exponent - 1)) - 1;
     unsigned exponent = magnitude >> s.mantissa, mantissa = magnitude & ((1u << s.mantissa) - 1);
@@ -41,7 +41,7 @@ static double finite_value(struct shape s, unsigned magnitude)
 
 float reference_decode(tutti_type_t type, unsigned bits)
 {
-    struct shape s = shape_of(type);
+    struct reference_shape s = shape_of(type);
     unsigned sign = 1u << (s.exponent + s.mantissa), magnitude = bits & (sign - 1);
     double value = NAN;
     if (magnitude <= s.largest)
@@ -52,7 +52,7 @@ float reference_decode(tutti_type_t type, unsigned bits)
 }
 
 /* The finite magnitude nearest to `value`, ties to the even one, as if the format went one step beyond its largest. */
-static unsigned reference_nearest(struct shape s, double value)
+static unsigned reference_nearest(struct reference_shape s, double value)
 {
     unsigned low = 0, high = s.largest + 1;
     while (high - low > 1) {
@@ -70,7 +70,7 @@ static unsigned reference_nearest(struct shape s, double value)
 
 unsigned reference_encode(tutti_type_t type, float value)
 {
-    struct shape s = shape_of(type);
+    struct reference_shape s = shape_of(type);
     unsigned sign = signbit(value) ? 1u << (s.exponent + s.mantissa) : 0;
     if (isnan(value))
         return s.nan;

@@ -125,25 +125,25 @@ static void recv_from(struct kernel_exchange *what, int peer, const void *to, ui
 
 /* A message's memory. Where a schedule's message is empty (of a barrier) words go behind this rank's own window, which
  * nobody reads. */
-struct piece {
+struct collective_piece {
     const char *at;
     uint64_t bytes;
 };
 
-static struct piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place, int peer,
-                             bool sends)
+static struct collective_piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place,
+                                        int peer, bool sends)
 {
     size_t size = type_size(call->type), block = (size_t)place->block;
     if (!place->nblocks) {
         const unsigned char *words = gpu->kernels.window[gpu->rank] + kernel_window_bytes(gpu->nranks);
-        return (struct piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
+        return (struct collective_piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
     }
     if (call->coll != COLL_ALLTOALLV)
-        return (struct piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) +
-                                  block * call->count * size,
-                              (uint64_t)place->nblocks * call->count * size};
+        return (struct collective_piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) +
+                                             block * call->count * size,
+                                         (uint64_t)place->nblocks * call->count * size};
     struct call_part part = call_part(call, place->block, sends);
-    return (struct piece){part.at, part.count * size};
+    return (struct collective_piece){part.at, part.count * size};
 }
 
 static void gpu_collective_describe(const struct gpu *gpu, const struct call *call, const struct flow *flow,
@@ -152,8 +152,8 @@ static void gpu_collective_describe(const struct gpu *gpu, const struct call *ca
     memset(what, 0, sizeof *what);
     for (int peer = 0; peer < gpu->nranks; peer++) {
         const struct flow_peer *with = &flow->peer[peer];
-        struct piece out = piece_of(gpu, call, &with->send, peer, true),
-                     in = piece_of(gpu, call, &with->recv, peer, false);
+        struct collective_piece out = piece_of(gpu, call, &with->send, peer, true),
+                                in = piece_of(gpu, call, &with->recv, peer, false);
         if (with->send.used)
             send_to(what, peer, out.at, out.bytes);
         if (with->recv.used)

@@ -15,18 +15,18 @@
 #define CHAIN_MOST 64 /* pieces of a chain */
 
 /* Begins a message and lists it. */
-static tutti_result_t begin(struct gpu *gpu, struct copies *copies, struct transfer transfer, CUstream stream)
+static tutti_result_t begin(struct gpu *gpu, struct copies *copies, struct gpu_transfer transfer, CUstream stream)
 {
-    struct transfer *place = &copies->list[copies->count++];
+    struct gpu_transfer *place = &copies->list[copies->count++];
     *place = transfer;
     return transfer_begin(gpu, place, &copies->words, stream);
 }
 
 /* With what is copied for it, from where the stream is now. */
-static tutti_result_t begin_now(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer,
+static tutti_result_t begin_now(struct gpu *gpu, struct gpu_transfer *list, int *count, struct gpu_transfer transfer,
                                 CUstream stream)
 {
-    struct transfer *place = &list[(*count)++];
+    struct gpu_transfer *place = &list[(*count)++];
     struct side_words words = {.count = 0};
     *place = transfer;
     tutti_result_t result = transfer_begin(gpu, place, &words, stream);
@@ -42,7 +42,7 @@ static tutti_result_t begin_now(struct gpu *gpu, struct transfer *list, int *cou
  * comes first, and then what is received: where streams share a hardware queue, in which a waiting one holds up the
  * others, ranks would otherwise wait for one another.
  */
-static tutti_result_t pass_pieces(struct gpu *gpu, const struct transfer *list, int count, CUstream stream)
+static tutti_result_t pass_pieces(struct gpu *gpu, const struct gpu_transfer *list, int count, CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     bool any = true;
@@ -55,7 +55,7 @@ static tutti_result_t pass_pieces(struct gpu *gpu, const struct transfer *list, 
     return result;
 }
 
-static tutti_result_t end_all(struct gpu *gpu, const struct transfer *list, int count, CUstream stream)
+static tutti_result_t end_all(struct gpu *gpu, const struct gpu_transfer *list, int count, CUstream stream)
 {
     struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -67,7 +67,7 @@ static tutti_result_t end_all(struct gpu *gpu, const struct transfer *list, int 
 /* The last one is left to the kernel: nothing of it is under way. */
 static bool leave_last(struct copies *copies, uint32_t *way)
 {
-    const struct transfer *last = &copies->list[copies->count - 1];
+    const struct gpu_transfer *last = &copies->list[copies->count - 1];
     if (last->way != MAILBOX_STAGED || !last->by_kernel)
         return false;
     *way &= ~(1u << last->peer);
@@ -80,7 +80,7 @@ static tutti_result_t begin_recv(struct gpu *gpu, const struct kernel_exchange *
 {
     if (!(*way >> from & 1))
         return TUTTI_SUCCESS;
-    struct transfer transfer = {
+    struct gpu_transfer transfer = {
         .peer = from, .by_kernel = !gpu->plan.facts.zero, .memory = what->recv[from], .bytes = what->recv_bytes[from]};
     tutti_result_t result = begin(gpu, copies, transfer, stream);
     if (result == TUTTI_SUCCESS)
@@ -101,18 +101,18 @@ static uint64_t all_bytes(const struct gpu *gpu, const uint64_t *bytes, uint32_t
  * what it gets besides, from ranks that push to others meanwhile. What it is too late for is the kernel's.
  */
 static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, uint64_t sent,
-                                 int to, const struct transfer **after, struct copies *copies, CUstream stream)
+                                 int to, const struct gpu_transfer **after, struct copies *copies, CUstream stream)
 {
     if (!(*way >> to & 1))
         return TUTTI_SUCCESS;
-    struct transfer transfer = {.peer = to,
-                                .sends = true,
-                                .by_kernel = !gpu->plan.facts.zero,
-                                .pushed = after && !gpu->plan.facts.zero && !gpu->here[to],
-                                .memory = (char *)(uintptr_t)what->send[to],
-                                .bytes = what->send_bytes[to],
-                                .sent = sent,
-                                .after = after ? *after : NULL};
+    struct gpu_transfer transfer = {.peer = to,
+                                    .sends = true,
+                                    .by_kernel = !gpu->plan.facts.zero,
+                                    .pushed = after && !gpu->plan.facts.zero && !gpu->here[to],
+                                    .memory = (char *)(uintptr_t)what->send[to],
+                                    .bytes = what->send_bytes[to],
+                                    .sent = sent,
+                                    .after = after ? *after : NULL};
     tutti_result_t result = begin(gpu, copies, transfer, stream);
     if (result == TUTTI_SUCCESS && !leave_last(copies, way) && after)
         *after = &copies->list[copies->count - 1];
@@ -136,7 +136,7 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
 tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies)
 {
-    const struct transfer *last = NULL;
+    const struct gpu_transfer *last = NULL;
     uint64_t sent = all_bytes(gpu, what->send_bytes, ways[0]);
     int n = gpu->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
@@ -156,7 +156,7 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
 /* Pauses between copies are what turns cost. Where none ends before all have come, all are waited for first. */
 static tutti_result_t gpu_copy_copy_all(struct gpu *gpu, const struct copies *copies)
 {
-    const struct transfer *pushes[KERNEL_RANKS];
+    const struct gpu_transfer *pushes[KERNEL_RANKS];
     int count = 0;
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < copies->count && result == TUTTI_SUCCESS; i++) {
@@ -192,11 +192,11 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
 tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
                           int after, CUstream stream)
 {
-    struct transfer in[CHAIN_MOST], out[CHAIN_MOST];
+    struct gpu_transfer in[CHAIN_MOST], out[CHAIN_MOST];
     int ins = 0, outs = 0;
     tutti_result_t result = TUTTI_SUCCESS;
     for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece) {
-        struct transfer transfer = {
+        struct gpu_transfer transfer = {
             .peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece};
         result = begin_now(gpu, in, &ins, transfer, stream);
     }
@@ -208,10 +208,10 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
             result = end_all(gpu, &in[next], 1, stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = begin_now(gpu, out, &outs,
-                               (struct transfer){.peer = after,
-                                                 .sends = true,
-                                                 .memory = (char *)(uintptr_t)from + at,
-                                                 .bytes = bytes - at < piece ? bytes - at : piece},
+                               (struct gpu_transfer){.peer = after,
+                                                     .sends = true,
+                                                     .memory = (char *)(uintptr_t)from + at,
+                                                     .bytes = bytes - at < piece ? bytes - at : piece},
                                stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = pass_pieces(gpu, &out[outs - 1], 1, stream);

@@ -12,7 +12,7 @@ enum exchange { EXCHANGE_GROUP, EXCHANGE_COLLECTIVE, EXCHANGE_ALL };
 
 /* Messages of an exchange that copy engines carry. */
 struct copies {
-    struct transfer list[2 * KERNEL_RANKS];
+    struct gpu_transfer list[2 * KERNEL_RANKS];
     int count;
     enum exchange kind;
     struct side_words words; /* that the user's stream has yet to write */

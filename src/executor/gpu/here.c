@@ -48,20 +48,20 @@ struct gpu *here_visit(bool (*says)(const struct gpu *gpu, const void *argument)
     return found;
 }
 
-struct member {
+struct here_member {
     uint64_t team;
     int rank;
 };
 
 static bool is_member(const struct gpu *gpu, const void *argument)
 {
-    const struct member *member = argument;
+    const struct here_member *member = argument;
     return gpu->rank == member->rank && gpu->base.team->id == member->team;
 }
 
 struct gpu *here_visit_rank(const struct gpu *gpu, int rank)
 {
-    struct member member = {gpu->base.team->id, rank};
+    struct here_member member = {gpu->base.team->id, rank};
     return here_visit(is_member, &member);
 }
 

@@ -16,7 +16,7 @@
 
 /* Peers' memory, to be unmapped when nothing is under way, and then its own, to be freed when all peers have unmapped
  * that. */
-struct left {
+struct leave_left {
     struct later later;
     struct list imports;
     struct mailbox *mailbox;
@@ -25,12 +25,12 @@ struct left {
     bool registered, in_host;
 };
 
-static const struct left *left_of(const struct later *later)
+static const struct leave_left *left_of(const struct later *later)
 {
-    return (const struct left *)later;
+    return (const struct leave_left *)later;
 }
 
-static bool all_unmapped(const struct left *left)
+static bool all_unmapped(const struct leave_left *left)
 {
     for (int rank = 0; rank < left->nranks; rank++)
         if (rank != left->rank && !atomic_load(&left->mailbox->rank[rank].unmapped))
@@ -38,18 +38,18 @@ static bool all_unmapped(const struct left *left)
     return true;
 }
 
-static bool is_unmapped(const struct left *left)
+static bool is_unmapped(const struct leave_left *left)
 {
     return atomic_load(&left->mailbox->rank[left->rank].unmapped);
 }
 
 static bool leave_may(const struct later *later)
 {
-    const struct left *left = left_of(later);
+    const struct leave_left *left = left_of(later);
     return !is_unmapped(left) || all_unmapped(left);
 }
 
-static void unmap(struct left *left)
+static void unmap(struct leave_left *left)
 {
     for (struct list *node; (node = list_pop(&left->imports));)
         imported_unmap(left->later.device, left->rank, list_entry(node, struct import, node));
@@ -57,7 +57,7 @@ static void unmap(struct left *left)
 }
 
 /* Each of these calls waits for all work of the context, the user's too. */
-static void leave_free(struct left *left)
+static void leave_free(struct leave_left *left)
 {
     const CUdeviceptr all[] = {left->bulk, left->stand_in, left->window, left->sealed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -71,7 +71,7 @@ static void leave_free(struct left *left)
 
 static bool leave_work(struct later *later)
 {
-    struct left *left = (struct left *)later;
+    struct leave_left *left = (struct leave_left *)later;
     if (!is_unmapped(left))
         unmap(left);
     bool done = all_unmapped(left);
@@ -113,19 +113,19 @@ static void leave_say_closed(struct gpu *gpu)
 /* Without memory for the record the process keeps all to its end. */
 static void leave_rest(struct gpu *gpu)
 {
-    struct left *left = malloc(sizeof *left);
+    struct leave_left *left = malloc(sizeof *left);
     if (!left)
         return;
-    *left = (struct left){.later = {.may = leave_may, .work = leave_work},
-                          .mailbox = gpu->mailbox,
-                          .rank = gpu->rank,
-                          .nranks = gpu->nranks,
-                          .window = gpu->scratch.window,
-                          .bulk = gpu->scratch.bulk,
-                          .stand_in = gpu->scratch.stand_in,
-                          .sealed = gpu->scratch.sealed,
-                          .registered = gpu->mailbox_registered,
-                          .in_host = gpu->plan.facts.in_host};
+    *left = (struct leave_left){.later = {.may = leave_may, .work = leave_work},
+                                .mailbox = gpu->mailbox,
+                                .rank = gpu->rank,
+                                .nranks = gpu->nranks,
+                                .window = gpu->scratch.window,
+                                .bulk = gpu->scratch.bulk,
+                                .stand_in = gpu->scratch.stand_in,
+                                .sealed = gpu->scratch.sealed,
+                                .registered = gpu->mailbox_registered,
+                                .in_host = gpu->plan.facts.in_host};
     list_init(&left->imports);
     imported_take_all(gpu, &left->imports);
     if (!later_leave(&left->later, &gpu->base))
@@ -145,7 +145,7 @@ void leave_close(struct gpu *gpu)
 
 static void leave_say_unmapped(struct later *later)
 {
-    const struct left *left = left_of(later);
+    const struct leave_left *left = left_of(later);
     if (later->work == leave_work)
         atomic_store(&left->mailbox->rank[left->rank].unmapped, 1);
 }

@@ -52,7 +52,7 @@ struct peer_info {
 };
 
 /* What takes the time of making one, for the log. */
-enum part {
+enum open_part {
     PART_CONTEXT,
     PART_KERNELS,
     PART_MAILBOX,
@@ -69,7 +69,7 @@ struct opening {
     uint64_t since, spent[PARTS]; /* nanoseconds */
 };
 
-static void spend(struct opening *opening, enum part part)
+static void spend(struct opening *opening, enum open_part part)
 {
     uint64_t now = clock_ns();
     opening->spent[part] += now - opening->since;

@@ -29,7 +29,7 @@ struct symmetric {
 };
 
 /* What ranks tell one another. */
-struct told {
+struct symmetric_told {
     uint64_t size, offset; /* in the allocation */
     int32_t offer[KERNEL_RANKS];
 };
@@ -47,10 +47,10 @@ static void symmetric_let_go(struct gpu *gpu, const struct symmetric *symmetric)
             offer_let_go(gpu, peer, symmetric->offered[peer]);
 }
 
-static tutti_result_t offer(struct gpu *gpu, struct symmetric *symmetric, struct told *told)
+static tutti_result_t offer(struct gpu *gpu, struct symmetric *symmetric, struct symmetric_told *told)
 {
     struct cuda_range range;
-    *told = (struct told){.size = symmetric->size};
+    *told = (struct symmetric_told){.size = symmetric->size};
     memset(told->offer, -1, sizeof told->offer);
     tutti_result_t result = cuda_range_of((void *)(uintptr_t)symmetric->begin, &range);
     if (result != TUTTI_SUCCESS)
@@ -66,7 +66,8 @@ static tutti_result_t offer(struct gpu *gpu, struct symmetric *symmetric, struct
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t symmetric_map(struct gpu *gpu, struct symmetric *symmetric, const struct told *all, bool *good)
+static tutti_result_t symmetric_map(struct gpu *gpu, struct symmetric *symmetric, const struct symmetric_told *all,
+                                    bool *good)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int peer = 0; result == TUTTI_SUCCESS && *good && peer < gpu->nranks; peer++) {
@@ -84,7 +85,7 @@ static tutti_result_t symmetric_map(struct gpu *gpu, struct symmetric *symmetric
 /* Every rank comes to both meetings, whatever has failed on it. */
 static tutti_result_t agree(struct gpu *gpu, struct symmetric *symmetric, bool *good)
 {
-    struct told mine, all[KERNEL_RANKS];
+    struct symmetric_told mine, all[KERNEL_RANKS];
     uint8_t can, can_all[KERNEL_RANKS];
     cuda_enter(gpu->base.device);
     tutti_result_t offered = offer(gpu, symmetric, &mine);

@@ -28,13 +28,13 @@
 #include "executor/stream/beside.h"
 #include "executor/stream/ticket.h"
 
-static struct mailbox_pair *transfer_pair_of(const struct gpu *gpu, const struct transfer *transfer)
+static struct mailbox_pair *transfer_pair_of(const struct gpu *gpu, const struct gpu_transfer *transfer)
 {
     return transfer->sends ? &gpu->messages.pair[gpu->rank][transfer->peer]
                            : &gpu->messages.pair[transfer->peer][gpu->rank];
 }
 
-static int end_of(const struct transfer *transfer)
+static int end_of(const struct gpu_transfer *transfer)
 {
     return transfer->sends ? 0 : 1;
 }
@@ -42,14 +42,14 @@ static int end_of(const struct transfer *transfer)
 /* ---- What streams do ---- */
 
 /* Within a process copies are pushed, if need be on a stream of the sender's. */
-static bool is_pushed(const struct gpu *gpu, const struct transfer *transfer)
+static bool is_pushed(const struct gpu *gpu, const struct gpu_transfer *transfer)
 {
     return (transfer->way == MAILBOX_HERE && gpu->messages.pushes) || transfer->sends == transfer->copies;
 }
 
-static struct mailbox_turn transfer_turn_of(const struct gpu *gpu, const struct transfer *transfer)
+static struct mailbox_turn transfer_turn_of(const struct gpu *gpu, const struct gpu_transfer *transfer)
 {
-    const struct transfer *after = transfer->after;
+    const struct gpu_transfer *after = transfer->after;
     if (!after || after->way == MAILBOX_STAGED)
         return (struct mailbox_turn){0};
     return (struct mailbox_turn){
@@ -77,7 +77,7 @@ static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 /* Within a process. One GPU copies if it addresses both ends; otherwise the driver lets each GPU deal with its own
  * memory. */
 static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, CUstream side,
-                                const struct transfer *transfer, const struct mailbox_post *post)
+                                const struct gpu_transfer *transfer, const struct mailbox_post *post)
 {
     CUdeviceptr mine = device_address(transfer->memory), theirs = post->address;
     CUcontext here = gpu->base.device->context, there = (CUcontext)(uintptr_t)post->context;
@@ -89,7 +89,7 @@ static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, 
                       "copying memory of one GPU to another");
 }
 
-static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const struct transfer *transfer,
+static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const struct gpu_transfer *transfer,
                                   const struct mailbox_post *post)
 {
     CUdeviceptr mine = device_address(transfer->memory),
@@ -108,7 +108,7 @@ static tutti_result_t tell_coming(const struct gpu *owner, struct side_words *wo
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
 static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
-                                       const struct transfer *transfer, const struct mailbox_post *post,
+                                       const struct gpu_transfer *transfer, const struct mailbox_post *post,
                                        const struct mailbox_turn *turn)
 {
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
@@ -140,7 +140,8 @@ static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstr
 
 /* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share
  * a queue. */
-static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post)
+static tutti_result_t push_for_peer(struct gpu *gpu, const struct gpu_transfer *transfer,
+                                    const struct mailbox_post *post)
 {
     struct gpu *peer = here_visit_rank(gpu, transfer->peer);
     if (!peer)
@@ -153,7 +154,7 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     return result;
 }
 
-static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer)
+static tutti_result_t copy_whole(struct gpu *gpu, const struct gpu_transfer *transfer)
 {
     const struct mailbox_post *post = &transfer->post;
     struct mailbox_turn turn = transfer->sends ? transfer_turn_of(gpu, transfer) : post->after;
@@ -163,13 +164,13 @@ static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfe
                             post, &turn);
 }
 
-bool transfer_is_push(const struct transfer *transfer)
+bool transfer_is_push(const struct gpu_transfer *transfer)
 {
     return transfer->way == MAILBOX_MAPPED && transfer->sends && transfer->copies;
 }
 
 /* Says that there will be copies; before: what was said of the ones before. */
-static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const *list, int count, uint32_t *before)
+static tutti_result_t say_pushing(struct gpu *gpu, const struct gpu_transfer *const *list, int count, uint32_t *before)
 {
     for (int i = 0; i < count; i++)
         before[i] = atomic_exchange(&transfer_pair_of(gpu, list[i])->pushing, list[i]->number);
@@ -179,7 +180,7 @@ static tutti_result_t say_pushing(struct gpu *gpu, const struct transfer *const 
     return result;
 }
 
-static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct transfer *const *list, int count)
+static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct gpu_transfer *const *list, int count)
 {
     struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -194,7 +195,7 @@ static tutti_result_t push_all(struct gpu *gpu, CUstream side, const struct tran
     return result;
 }
 
-tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count)
+tutti_result_t transfer_push_all(struct gpu *gpu, const struct gpu_transfer *const *list, int count)
 {
     CUstream *side = &gpu->messages.copy[0][list[0]->peer];
     struct side_words words = {.count = 0};
@@ -216,12 +217,12 @@ static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
     return (uint32_t)((bytes + gpu->messages.stage - 1) / gpu->messages.stage);
 }
 
-static uint64_t piece_bytes(const struct gpu *gpu, const struct transfer *transfer, uint64_t from)
+static uint64_t piece_bytes(const struct gpu *gpu, const struct gpu_transfer *transfer, uint64_t from)
 {
     return transfer->bytes - from < gpu->messages.stage ? transfer->bytes - from : gpu->messages.stage;
 }
 
-static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece)
+static tutti_result_t send_piece(struct gpu *gpu, const struct gpu_transfer *transfer, uint64_t from, uint32_t piece)
 {
     struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     CUstream side = gpu->messages.copy[0][transfer->peer];
@@ -239,7 +240,7 @@ static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfe
     return side_write(gpu, side, &pair->arrived, piece);
 }
 
-static tutti_result_t transfer_take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from,
+static tutti_result_t transfer_take_piece(struct gpu *gpu, const struct gpu_transfer *transfer, uint64_t from,
                                           uint32_t piece, CUstream stream)
 {
     struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
@@ -250,7 +251,7 @@ static tutti_result_t transfer_take_piece(struct gpu *gpu, const struct transfer
     return result == TUTTI_SUCCESS ? side_write(gpu, stream, &pair->freed, piece) : result;
 }
 
-bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream,
+bool transfer_piece(struct gpu *gpu, const struct gpu_transfer *transfer, uint32_t index, CUstream stream,
                     tutti_result_t *result)
 {
     uint64_t from = (uint64_t)index * gpu->messages.stage;
@@ -265,8 +266,8 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
 /* ---- Who comes first ---- */
 
 /* What other messages have said so far goes out before: a peer may wait for that, and this rank for that peer. */
-static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer,
-                                     struct side_words *words, CUstream stream)
+static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair,
+                                     const struct gpu_transfer *transfer, struct side_words *words, CUstream stream)
 {
     int end = end_of(transfer);
     uint32_t before = transfer->number - MAILBOX_POSTS; /* in whose place it comes */
@@ -284,7 +285,7 @@ static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair 
 }
 
 /* Memory that the peer cannot map, or has not mapped yet, or not as a whole, is staged. */
-static tutti_result_t transfer_describe(struct gpu *gpu, const struct transfer *transfer, struct mailbox_post *post)
+static tutti_result_t transfer_describe(struct gpu *gpu, const struct gpu_transfer *transfer, struct mailbox_post *post)
 {
     struct cuda_range range;
     *post = (struct mailbox_post){.address = (uintptr_t)transfer->memory,
@@ -318,7 +319,7 @@ static bool transfer_is_taken(const struct mailbox_pair *pair, uint32_t number)
 }
 
 /* False: the other end was faster. */
-static bool come_first(struct mailbox_pair *pair, const struct transfer *transfer, const struct mailbox_post *post)
+static bool come_first(struct mailbox_pair *pair, const struct gpu_transfer *transfer, const struct mailbox_post *post)
 {
     uint32_t slot = transfer->number % MAILBOX_POSTS;
     int end = end_of(transfer);
@@ -337,7 +338,7 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
  * than the GPUs. Other peers are told before what their copies wait for.
  */
 static tutti_result_t let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair,
-                                     const struct transfer *transfer, struct side_words *words, CUstream stream)
+                                     const struct gpu_transfer *transfer, struct side_words *words, CUstream stream)
 {
     if (!transfer->sends || gpu->here[transfer->peer] || transfer_is_taken(pair, transfer->number))
         return TUTTI_SUCCESS;
@@ -350,7 +351,7 @@ static tutti_result_t let_come_first(const struct gpu *gpu, const struct mailbox
     return result;
 }
 
-static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer *transfer, uint64_t theirs)
+static tutti_result_t check_lengths(const struct gpu *gpu, const struct gpu_transfer *transfer, uint64_t theirs)
 {
     unsigned long long here = transfer->bytes, there = theirs;
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
@@ -361,7 +362,7 @@ static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer
 }
 
 /* Both ends count alike: by what the first one has decided. */
-static void number_pieces(struct gpu *gpu, struct transfer *transfer)
+static void number_pieces(struct gpu *gpu, struct gpu_transfer *transfer)
 {
     _Atomic uint32_t *count =
         transfer->sends ? &gpu->messages.sent_pieces[transfer->peer] : &gpu->messages.received_pieces[transfer->peer];
@@ -370,7 +371,7 @@ static void number_pieces(struct gpu *gpu, struct transfer *transfer)
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
 }
 
-static tutti_result_t transfer_tell(struct gpu *gpu, struct transfer *transfer, struct side_words *words,
+static tutti_result_t transfer_tell(struct gpu *gpu, struct gpu_transfer *transfer, struct side_words *words,
                                     CUstream stream)
 {
     struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
@@ -387,7 +388,7 @@ static tutti_result_t transfer_tell(struct gpu *gpu, struct transfer *transfer, 
 }
 
 /* A receiver's pieces come in the user's stream. */
-tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
+tutti_result_t transfer_copy(struct gpu *gpu, const struct gpu_transfer *transfer)
 {
     if (transfer->copies)
         return copy_whole(gpu, transfer);
@@ -396,7 +397,7 @@ tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream)
+tutti_result_t transfer_begin(struct gpu *gpu, struct gpu_transfer *transfer, struct side_words *words, CUstream stream)
 {
     struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     _Atomic uint32_t *count =
@@ -439,7 +440,8 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct
     return result;
 }
 
-tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, struct side_words *words, CUstream stream)
+tutti_result_t transfer_end(struct gpu *gpu, const struct gpu_transfer *transfer, struct side_words *words,
+                            CUstream stream)
 {
     struct mailbox_pair *pair = transfer_pair_of(gpu, transfer);
     if (transfer->way != MAILBOX_STAGED)

@@ -11,7 +11,7 @@
 struct gpu;
 
 /* A message by copy engine between its two halves: what is begun and what the user's stream waits for. */
-struct transfer {
+struct gpu_transfer {
     int peer;
     bool sends;
     char *memory;
@@ -22,24 +22,25 @@ struct transfer {
     bool by_kernel; /* it is not staged: where that were its way it is left to a kernel */
     bool pushed;    /* its sender copies it, or nobody does */
     enum mailbox_way way;
-    struct mailbox_post post;     /* of the end whose call came first */
-    uint32_t piece;               /* the first one's number, of a staged message */
-    const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
+    struct mailbox_post post;         /* of the end whose call came first */
+    uint32_t piece;                   /* the first one's number, of a staged message */
+    const struct gpu_transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
 /* Between the parts others may begin. What tells the peer, behind what is in the stream, is left in `words`: the caller
  * issues it, and before this waits for a peer's host it does. */
-tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, struct side_words *words, CUstream stream);
+tutti_result_t transfer_begin(struct gpu *gpu, struct gpu_transfer *transfer, struct side_words *words,
+                              CUstream stream);
 /* Beside the stream, from where it was marked: side_mark(). */
-tutti_result_t transfer_copy(struct gpu *gpu, const struct transfer *transfer);
+tutti_result_t transfer_copy(struct gpu *gpu, const struct gpu_transfer *transfer);
 /* Some that this rank copies to other processes: one behind another, when all of their receivers have come. */
-bool transfer_is_push(const struct transfer *transfer);
-tutti_result_t transfer_push_all(struct gpu *gpu, const struct transfer *const *list, int count);
+bool transfer_is_push(const struct gpu_transfer *transfer);
+tutti_result_t transfer_push_all(struct gpu *gpu, const struct gpu_transfer *const *list, int count);
 /* The user's stream goes on when it is done: that is left in `words`. */
-tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, struct side_words *words,
+tutti_result_t transfer_end(struct gpu *gpu, const struct gpu_transfer *transfer, struct side_words *words,
                             CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
-bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream,
+bool transfer_piece(struct gpu *gpu, const struct gpu_transfer *transfer, uint32_t index, CUstream stream,
                     tutti_result_t *result);
 
 #endif

@@ -22,7 +22,7 @@
 enum place_state { PLACE_FREE, PLACE_COPYING, PLACE_POSTED };
 
 /* Host memory for a piece that is under way. */
-struct place {
+struct pieces_place {
     enum place_state state;
     const struct direction *of;
     char *host, *gpu;
@@ -32,23 +32,23 @@ struct place {
 struct direction {
     bool sends, pageable;
     int peer;
-    int item, last;      /* that the next piece is of, and the last one; -1: none is left */
-    size_t next;         /* that piece */
-    size_t left;         /* pieces that have had no place yet */
-    size_t room;         /* of a place: the largest piece */
-    struct place *place; /* taken in turn */
+    int item, last;             /* that the next piece is of, and the last one; -1: none is left */
+    size_t next;                /* that piece */
+    size_t left;                /* pieces that have had no place yet */
+    size_t room;                /* of a place: the largest piece */
+    struct pieces_place *place; /* taken in turn */
     size_t places, turn;
 };
 
 /* What one channel has to do of a job. */
-struct work {
+struct pieces_work {
     struct channel *channel;
     const struct job *job;
     size_t left, bytes; /* pieces that are not over; of all */
     int *after;         /* by item: the next one of its direction; -1 */
     struct direction *direction;
     int directions, places;
-    struct place *place;
+    struct pieces_place *place;
     void *pageable;
     struct p2p *p2p; /* a message lies in the place of its number */
     int *ended;
@@ -108,7 +108,7 @@ static size_t own_pieces(const struct channel *channel, const struct p2p_item *i
 
 /* ---- Directions, and memory for them ---- */
 
-static void begin_item(const struct work *work, struct direction *direction, int item)
+static void begin_item(const struct pieces_work *work, struct direction *direction, int item)
 {
     direction->item = item;
     direction->next = item < 0 ? 0 : first_piece(work->channel, &work->job->items[item]);
@@ -119,7 +119,7 @@ static size_t padded(size_t bytes)
     return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
-static void pieces_add_item(struct work *work, struct direction *direction, int i)
+static void pieces_add_item(struct pieces_work *work, struct direction *direction, int i)
 {
     const struct p2p_item *item = &work->job->items[i];
     size_t bytes = item_bytes(item), most = pieces_piece_bytes(work->channel->staged),
@@ -136,7 +136,7 @@ static void pieces_add_item(struct work *work, struct direction *direction, int 
 }
 
 /* number: by peer and way, 0: it has none yet. */
-static void sort_items(struct work *work, int *number)
+static void sort_items(struct pieces_work *work, int *number)
 {
     for (int i = 0; i < work->job->count; i++) {
         const struct p2p_item *item = &work->job->items[i];
@@ -155,7 +155,7 @@ static void sort_items(struct work *work, int *number)
 
 /* Every direction has a place; those that found pinned memory share the rest of that. Returns the bytes that did not
  * fit. */
-static size_t count_places(struct work *work)
+static size_t count_places(struct pieces_work *work)
 {
     const struct staged *staged = work->channel->staged;
     size_t pinned = SLICES * staged->slice_bytes, most = SLICES * padded(pieces_piece_bytes(staged)), missing = 0;
@@ -181,7 +181,7 @@ static tutti_result_t pieces_no_memory(const struct job *job)
     return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
 }
 
-static tutti_result_t find_places(struct work *work)
+static tutti_result_t find_places(struct pieces_work *work)
 {
     size_t missing = count_places(work);
     char *pinned = work->channel->slice[0].memory, *pageable = missing ? malloc(missing) : NULL;
@@ -190,18 +190,18 @@ static tutti_result_t find_places(struct work *work)
     work->ended = calloc((size_t)work->places, sizeof *work->ended);
     if (!work->place || !work->ended || (missing && !pageable))
         return pieces_no_memory(work->job);
-    struct place *place = work->place;
+    struct pieces_place *place = work->place;
     for (int i = 0; i < work->directions; i++) {
         struct direction *direction = &work->direction[i];
         char **memory = direction->pageable ? &pageable : &pinned;
         direction->place = place;
         for (size_t k = 0; k < direction->places; k++, *memory += direction->room)
-            *place++ = (struct place){.of = direction, .host = *memory};
+            *place++ = (struct pieces_place){.of = direction, .host = *memory};
     }
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t set_out(struct work *work)
+static tutti_result_t set_out(struct pieces_work *work)
 {
     size_t count = (size_t)work->job->count;
     int *number = calloc(2 * (size_t)work->channel->staged->base.team->nranks, sizeof *number);
@@ -218,7 +218,7 @@ static tutti_result_t set_out(struct work *work)
 
 /* ---- The way of a piece ---- */
 
-static void pieces_post(struct work *work, struct place *place)
+static void pieces_post(struct pieces_work *work, struct pieces_place *place)
 {
     const struct p2p_item item = {place->of->sends, place->of->peer, place->host, place->bytes, TUTTI_UINT8};
     place->state = PLACE_POSTED;
@@ -226,7 +226,7 @@ static void pieces_post(struct work *work, struct place *place)
 }
 
 /* What is to be sent has come from the GPU; or what was received has come to it, or what was sent has left. */
-static void go_on(struct work *work, struct place *place)
+static void go_on(struct pieces_work *work, struct pieces_place *place)
 {
     if (place->of->sends && place->state == PLACE_COPYING) {
         pieces_post(work, place);
@@ -236,7 +236,7 @@ static void go_on(struct work *work, struct place *place)
     work->left--;
 }
 
-static tutti_result_t copy(struct work *work, struct place *place)
+static tutti_result_t copy(struct pieces_work *work, struct pieces_place *place)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     place->state = PLACE_COPYING;
@@ -250,17 +250,17 @@ static tutti_result_t copy(struct work *work, struct place *place)
 }
 
 /* What was taken first is posted first. */
-static void end_copies(struct work *work, const struct direction *direction)
+static void end_copies(struct pieces_work *work, const struct direction *direction)
 {
     for (size_t k = 0; k < direction->places; k++) {
-        struct place *place = &direction->place[(direction->turn + k) % direction->places];
+        struct pieces_place *place = &direction->place[(direction->turn + k) % direction->places];
         if (place->state == PLACE_COPYING)
             go_on(work, place);
     }
 }
 
 /* Without a courier: copies are in streams. */
-static tutti_result_t await_copies(struct work *work)
+static tutti_result_t await_copies(struct pieces_work *work)
 {
     const struct channel *channel = work->channel;
     tutti_result_t result = cuda_check(channel->staged->base.cu->StreamSynchronize(channel->in), "waiting for copies");
@@ -272,10 +272,10 @@ static tutti_result_t await_copies(struct work *work)
 }
 
 /* The place of the next piece. NULL: none is left, or all places are taken. */
-static struct place *pieces_take_place(const struct work *work, struct direction *direction)
+static struct pieces_place *pieces_take_place(const struct pieces_work *work, struct direction *direction)
 {
     const struct staged *staged = work->channel->staged;
-    struct place *place = &direction->place[direction->turn % direction->places];
+    struct pieces_place *place = &direction->place[direction->turn % direction->places];
     if (!direction->left || place->state != PLACE_FREE)
         return NULL;
     const struct p2p_item *item = &work->job->items[direction->item];
@@ -290,9 +290,9 @@ static struct place *pieces_take_place(const struct work *work, struct direction
     return place;
 }
 
-static tutti_result_t begin_pieces(struct work *work, struct direction *direction, bool *moved)
+static tutti_result_t begin_pieces(struct pieces_work *work, struct direction *direction, bool *moved)
 {
-    struct place *place;
+    struct pieces_place *place;
     tutti_result_t result = TUTTI_SUCCESS;
     while (result == TUTTI_SUCCESS && (place = pieces_take_place(work, direction)) != NULL) {
         *moved = true;
@@ -305,13 +305,13 @@ static tutti_result_t begin_pieces(struct work *work, struct direction *directio
 }
 
 /* All that can be done now. Receives first: peers find them posted. */
-static tutti_result_t take_turn(struct work *work, bool *moved)
+static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     int ended = p2p_take_ended(work->channel->team, work->p2p, work->ended);
     *moved = ended > 0;
     for (int i = 0; i < ended && result == TUTTI_SUCCESS; i++) {
-        struct place *place = &work->place[work->ended[i]];
+        struct pieces_place *place = &work->place[work->ended[i]];
         if (place->of->sends)
             go_on(work, place);
         else
@@ -324,7 +324,7 @@ static tutti_result_t take_turn(struct work *work, bool *moved)
     return result == TUTTI_SUCCESS && *moved && !work->channel->staged->copies ? await_copies(work) : result;
 }
 
-static tutti_result_t carry(struct work *work)
+static tutti_result_t carry(struct pieces_work *work)
 {
     struct team *team = work->channel->team;
     tutti_result_t result = work->channel->staged->copies ? TUTTI_SUCCESS : await_copies(work); /* of a job before */
@@ -341,7 +341,7 @@ static tutti_result_t carry(struct work *work)
 
 tutti_result_t pieces_run(struct channel *channel, const struct job *job)
 {
-    struct work work = {.channel = channel, .job = job};
+    struct pieces_work work = {.channel = channel, .job = job};
     tutti_result_t result = set_out(&work);
     if (result == TUTTI_SUCCESS && work.left)
         result = carry(&work);

@@ -38,10 +38,10 @@ static struct list *bucket(const struct region_pair *who, uint32_t id)
     return head;
 }
 
-struct import *import_add(const struct region_pair *who, uint32_t id, uint64_t size, int fd)
+struct shm_import *import_add(const struct region_pair *who, uint32_t id, uint64_t size, int fd)
 {
     void *base = NULL;
-    struct import *import = calloc(1, sizeof *import);
+    struct shm_import *import = calloc(1, sizeof *import);
     bool fine = import && size && size <= SIZE_MAX / 2 && memory_trust(fd, (size_t)size) &&
                 memory_map(fd, (size_t)size, &base) == TUTTI_SUCCESS;
     if (fd >= 0)
@@ -50,7 +50,7 @@ struct import *import_add(const struct region_pair *who, uint32_t id, uint64_t s
         free(import);
         return NULL;
     }
-    *import = (struct import){.who = *who, .id = id, .base = base, .size = size, .holders = 1};
+    *import = (struct shm_import){.who = *who, .id = id, .base = base, .size = size, .holders = 1};
     list_init(&import->of_peer);
     pthread_mutex_lock(&mutex);
     list_push(bucket(who, id), &import->node);
@@ -59,7 +59,7 @@ struct import *import_add(const struct region_pair *who, uint32_t id, uint64_t s
     return import;
 }
 
-void import_release(struct import *import)
+void import_release(struct shm_import *import)
 {
     pthread_mutex_lock(&mutex);
     bool last = --import->holders == 0;
@@ -72,7 +72,7 @@ void import_release(struct import *import)
     free(import);
 }
 
-void import_drop(struct import *import)
+void import_drop(struct shm_import *import)
 {
     list_remove(&import->of_peer);
     pthread_mutex_lock(&mutex);
@@ -81,13 +81,13 @@ void import_drop(struct import *import)
     import_release(import);
 }
 
-struct import *import_hold(const struct region_pair *who, uint32_t id)
+struct shm_import *import_hold(const struct region_pair *who, uint32_t id)
 {
-    struct import *found = NULL;
+    struct shm_import *found = NULL;
     pthread_mutex_lock(&mutex);
     list_each(node, bucket(who, id))
     {
-        struct import *import = list_entry(node, struct import, node);
+        struct shm_import *import = list_entry(node, struct shm_import, node);
         if (import->id != id || memcmp(&import->who, who, sizeof *who) != 0)
             continue;
         import->holders++;

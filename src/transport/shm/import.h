@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "transport/shm/region.h"
 
-struct import {
+struct shm_import {
     struct list node;    /* among all imports */
     struct list of_peer; /* the transport's */
     struct region_pair who;
@@ -23,13 +23,13 @@ struct import {
 
 /* Maps a region of who->owner for who->mapper. The descriptor is closed in any case. NULL: it cannot be mapped, or is
  * not to be trusted. */
-struct import *import_add(const struct region_pair *who, uint32_t id, uint64_t size, int fd);
+struct shm_import *import_add(const struct region_pair *who, uint32_t id, uint64_t size, int fd);
 /* The owner has freed it or is gone: nobody finds it any more. */
-void import_drop(struct import *import);
+void import_drop(struct shm_import *import);
 
 /* NULL: there is none. It stays mapped until import_release. */
-struct import *import_hold(const struct region_pair *who, uint32_t id);
-void import_release(struct import *import);
+struct shm_import *import_hold(const struct region_pair *who, uint32_t id);
+void import_release(struct shm_import *import);
 
 /* Bytes of all that is mapped. */
 uint64_t import_bytes(void);

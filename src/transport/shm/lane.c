@@ -81,12 +81,12 @@ static uint64_t power_at_least(uint64_t value)
     return power;
 }
 
-static struct ring_shape shape_wanted(void)
+static struct shm_ring_shape shape_wanted(void)
 {
     uint64_t chunk = (uint64_t)param_int(PARAM_SHM_CHUNK) / CACHE_LINE * CACHE_LINE;
     uint64_t data = chunk * (uint64_t)param_int(PARAM_SHM_CHUNKS),
              least = 4 * (chunk > SHM_MAX_MSG ? chunk : SHM_MAX_MSG);
-    struct ring_shape shape = {.chunk = (uint32_t)chunk, .data = power_at_least(data > least ? data : least)};
+    struct shm_ring_shape shape = {.chunk = (uint32_t)chunk, .data = power_at_least(data > least ? data : least)};
     shape.slots = (uint32_t)power_at_least((uint64_t)param_int(PARAM_SHM_RING) / sizeof(struct ring_slot));
     return shape;
 }

@@ -10,7 +10,7 @@
 /* The first packet of whoever connects; with it the lane's memory, its page and its bell. */
 struct shm_hello {
     struct wire_hello hello;
-    struct ring_shape shape;
+    struct shm_ring_shape shape;
     struct attach_word word; /* of the sender */
 };
 _Static_assert(sizeof(struct shm_hello) == 440, "shm_hello is part of the protocol");

@@ -13,29 +13,29 @@ static bool is_power(uint64_t value)
     return value && !(value & (value - 1));
 }
 
-bool ring_shape_ok(const struct ring_shape *shape)
+bool ring_shape_ok(const struct shm_ring_shape *shape)
 {
     return is_power(shape->slots) && shape->slots >= 8 && shape->slots <= MOST_SLOTS && is_power(shape->data) &&
            shape->data <= MOST_DATA && shape->chunk >= CACHE_LINE && shape->chunk % CACHE_LINE == 0 &&
            shape->chunk <= shape->data / 4;
 }
 
-static size_t slots_size(const struct ring_shape *shape)
+static size_t slots_size(const struct shm_ring_shape *shape)
 {
     return (shape->slots * sizeof(struct ring_slot) + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t ring_pair_size(const struct ring_shape *shape)
+size_t ring_pair_size(const struct shm_ring_shape *shape)
 {
     return PAGE + 2 * slots_size(shape) + (2 * (size_t)shape->data + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t ring_fixed_size(const struct ring_shape *shape)
+size_t ring_fixed_size(const struct shm_ring_shape *shape)
 {
     return PAGE / 2 + slots_size(shape);
 }
 
-static uint64_t first_window(const struct ring_shape *shape)
+static uint64_t first_window(const struct shm_ring_shape *shape)
 {
     return shape->data < RING_LEAST ? shape->data : RING_LEAST;
 }
@@ -45,17 +45,17 @@ static struct ring_control *control_at(void *memory, bool second)
     return (struct ring_control *)memory + second;
 }
 
-static struct ring_slot *slots_at(const struct ring_shape *shape, void *memory, bool second)
+static struct ring_slot *slots_at(const struct shm_ring_shape *shape, void *memory, bool second)
 {
     return (struct ring_slot *)((char *)memory + PAGE + second * slots_size(shape));
 }
 
-static unsigned char *data_at(const struct ring_shape *shape, void *memory, bool second)
+static unsigned char *data_at(const struct shm_ring_shape *shape, void *memory, bool second)
 {
     return (unsigned char *)memory + PAGE + 2 * slots_size(shape) + second * shape->data;
 }
 
-void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory, bool second)
+void ring_out_init(struct ring_out *ring, const struct shm_ring_shape *shape, void *memory, bool second)
 {
     *ring = (struct ring_out){.control = control_at(memory, second),
                               .slots = slots_at(shape, memory, second),
@@ -65,7 +65,7 @@ void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *
                               .most = shape->data};
 }
 
-void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory, bool second)
+void ring_in_init(struct ring_in *ring, const struct shm_ring_shape *shape, void *memory, bool second)
 {
     *ring = (struct ring_in){.control = control_at(memory, second),
                              .slots = slots_at(shape, memory, second),

@@ -79,7 +79,7 @@ struct ring_control {
         CACHE_LINE) _Atomic uint64_t revoked; /* the sender's, by bit: what is read of this pull is not to be used */
 };
 
-struct ring_shape {
+struct shm_ring_shape {
     uint32_t slots; /* a power of two */
     uint32_t chunk; /* longest piece of a put */
     uint64_t data;  /* bytes, a power of two, at least four chunks */
@@ -106,14 +106,14 @@ struct ring_in {
     bool tell; /* the sender waits for what the next slot's end says */
 };
 
-bool ring_shape_ok(const struct ring_shape *shape);
+bool ring_shape_ok(const struct shm_ring_shape *shape);
 /* Bytes of both directions of a lane, in pages: controls, slots, data. */
-size_t ring_pair_size(const struct ring_shape *shape);
+size_t ring_pair_size(const struct shm_ring_shape *shape);
 /* Bytes of one direction that are there whatever its window is. */
-size_t ring_fixed_size(const struct ring_shape *shape);
+size_t ring_fixed_size(const struct shm_ring_shape *shape);
 /* `second`: the other direction. */
-void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory, bool second);
-void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory, bool second);
+void ring_out_init(struct ring_out *ring, const struct shm_ring_shape *shape, void *memory, bool second);
+void ring_in_init(struct ring_in *ring, const struct shm_ring_shape *shape, void *memory, bool second);
 
 static inline uint64_t ring_window(const struct ring_out *ring)
 {

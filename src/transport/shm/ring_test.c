@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ring_shape shape = {.slots = 8, .chunk = 256, .data = 1024};
+static const struct shm_ring_shape shape = {.slots = 8, .chunk = 256, .data = 1024};
 
 struct rings {
     void *memory;
@@ -198,8 +198,8 @@ static void follows_no_nonsense(void **state)
 
 static void checks_shapes(void **state)
 {
-    struct ring_shape bad[] = {{7, 256, 1024}, {8, 256, 1000}, {8, 512, 1024},        {8, 0, 1024},
-                               {8, 100, 1024}, {0, 256, 1024}, {1u << 31, 256, 1024}, {8, 256, 1ull << 40}};
+    struct shm_ring_shape bad[] = {{7, 256, 1024}, {8, 256, 1000}, {8, 512, 1024},        {8, 0, 1024},
+                                   {8, 100, 1024}, {0, 256, 1024}, {1u << 31, 256, 1024}, {8, 256, 1ull << 40}};
     (void)state;
     assert_true(ring_shape_ok(&shape));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -64,7 +64,7 @@ static void confirm_theirs(struct shm_transport *shm, struct shm_peer *peer, int
 {
     list_each(node, &peer->imports)
     {
-        struct import *import = list_entry(node, struct import, of_peer);
+        struct shm_import *import = list_entry(node, struct shm_import, of_peer);
         struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_MAPPED, .key = import->id};
         import->told = import->told || shm_share_say(shm, socket, &notice, -1);
     }
@@ -121,11 +121,11 @@ void shm_say_again(struct transport_timer *again)
     shm_tell_frees(shm);
 }
 
-static struct import *shm_share_find(const struct shm_peer *peer, uint32_t id)
+static struct shm_import *shm_share_find(const struct shm_peer *peer, uint32_t id)
 {
     list_each(node, &peer->imports)
     {
-        struct import *import = list_entry(node, struct import, of_peer);
+        struct shm_import *import = list_entry(node, struct shm_import, of_peer);
         if (import->id == id)
             return import;
     }
@@ -165,7 +165,7 @@ void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd)
             close(fd);
         return;
     }
-    struct import *import = import_add(&theirs, id, size, fd);
+    struct shm_import *import = import_add(&theirs, id, size, fd);
     if (!import)
         return; /* it is staged, or goes through the ring */
     list_push(&peer->imports, &import->of_peer);
@@ -180,7 +180,7 @@ void shm_peer_maps(struct shm_peer *peer, uint32_t id)
 
 void shm_peer_drop(struct shm_peer *peer, uint32_t id)
 {
-    struct import *import = shm_share_find(peer, id);
+    struct shm_import *import = shm_share_find(peer, id);
     if (import)
         import_drop(import);
 }
@@ -189,14 +189,14 @@ void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *
 {
     struct region_pair ours = pair(shm->base.self->uuid, peer->uuid);
     while (!list_empty(&peer->imports))
-        import_drop(list_entry(peer->imports.next, struct import, of_peer));
+        import_drop(list_entry(peer->imports.next, struct shm_import, of_peer));
     region_forget_mapper(&ours);
     free(peer->told);
 }
 
 const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length)
 {
-    struct import *import = shm_share_find(peer, id);
+    struct shm_import *import = shm_share_find(peer, id);
     return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }
 

@@ -89,7 +89,7 @@ struct shm_lane {
     uint16_t index;
     uint8_t uuid[WIRE_UUID_BYTES]; /* who should answer */
     struct transport_timer deadline;
-    struct ring_shape shape;
+    struct shm_ring_shape shape;
     void *memory;
     struct ring_out out;
     struct ring_in in;

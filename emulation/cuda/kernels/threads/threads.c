@@ -51,7 +51,7 @@ bool threads_any(uint32_t id, uint32_t threads, bool yes)
     return meet(id, threads, true, yes);
 }
 
-struct thread {
+struct threads_thread {
     pthread_t handle;
     threads_kernel *kernel;
     const void *params;
@@ -61,7 +61,7 @@ struct thread {
 
 static void *run(void *argument)
 {
-    const struct thread *t = argument;
+    const struct threads_thread *t = argument;
     cuda_thread_index = (struct cuda_index){t->index, 0, 0};
     cuda_grid = t->grid;
     cuda_block_index = t->block;
@@ -72,12 +72,12 @@ static void *run(void *argument)
 void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid,
                  struct cuda_index block)
 {
-    struct thread all[THREADS_MOST];
+    struct threads_thread all[THREADS_MOST];
     for (int i = 0; i < 16; i++)
         barriers[i] = (struct barrier){.changed = PTHREAD_COND_INITIALIZER};
     cuda_block_size = (struct cuda_index){threads, 1, 1};
     for (unsigned i = 0; i < threads; i++) {
-        all[i] = (struct thread){.kernel = kernel, .params = params, .index = i, .grid = grid, .block = block};
+        all[i] = (struct threads_thread){.kernel = kernel, .params = params, .index = i, .grid = grid, .block = block};
         if (pthread_create(&all[i].handle, NULL, run, &all[i]) != 0)
             abort();
     }
