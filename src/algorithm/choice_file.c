@@ -9,11 +9,11 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/choice_rules.h"
 #include "base/error.h"
+#include "base/jsonread.h"
 #include "base/random.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,190 +22,285 @@
 
 #define VERSION    1
 #define MOST_RULES 4096
+#define MOST_BYTES (4u << 20)
 #define ANY_CLASS  ((1u << CHOICE_CLASS_COUNT) - 1)
 
 static const char *const class_names[CHOICE_CLASS_COUNT] = {[CHOICE_SHM] = "shm", [CHOICE_TCP] = "tcp"};
 
+enum choice_key { KEY_COLLECTIVE, KEY_CLASS, KEY_DIRECT, KEY_HOSTS, KEY_MIN, KEY_MAX, KEY_BYTES, KEY_ALGORITHM, KEYS };
+
+static const char *const choice_keys[KEYS] = {
+    [KEY_COLLECTIVE] = "collective", [KEY_CLASS] = "class",   [KEY_DIRECT] = "direct",   [KEY_HOSTS] = "hosts",
+    [KEY_MIN] = "min_ranks",         [KEY_MAX] = "max_ranks", [KEY_BYTES] = "max_bytes", [KEY_ALGORITHM] = "algorithm",
+};
+
 /* A rule that is being read, and what messages say of where it stands. */
-struct reader {
+struct choice_reader {
     const char *path;
     int index;
-    json_t *json;
+    struct jsonread_value values[KEYS];
+    char unknown[JSONREAD_TEXT]; /* a key that is none; "": there is none */
+    bool is_object;
     struct choice_rule rule;
 };
 
-static tutti_result_t bad_rule(const struct reader *r, const char *key, const char *want)
+static tutti_result_t bad_rule(const struct choice_reader *r, const char *key, const char *want)
 {
     return error_set(TUTTI_INVALID_ARGUMENT,
                      "choice table %s: rule %d: \"%s\": want %s; correct it, or run tutti tune again", r->path,
                      r->index, key, want);
 }
 
-/* A whole number, or `absent`. */
-static tutti_result_t read_number(const struct reader *r, const char *key, int64_t least, int64_t most, int64_t *out)
+/* A whole number, or what *out has. */
+static tutti_result_t read_number(const struct choice_reader *r, enum choice_key key, int64_t least, int64_t most,
+                                  int64_t *out)
 {
     char want[80];
-    json_t *value = json_object_get(r->json, key);
-    if (!value)
+    const struct jsonread_value *value = &r->values[key];
+    if (value->kind == JSONREAD_ABSENT)
         return TUTTI_SUCCESS;
-    if (json_is_integer(value) && json_integer_value(value) >= least && json_integer_value(value) <= most) {
-        *out = json_integer_value(value);
+    if (value->kind == JSONREAD_INTEGER && value->number >= least && value->number <= most) {
+        *out = value->number;
         return TUTTI_SUCCESS;
     }
     snprintf(want, sizeof want, "an integer, %lld to %lld", (long long)least, (long long)most);
-    return bad_rule(r, key, want);
+    return bad_rule(r, choice_keys[key], want);
 }
 
-static tutti_result_t read_limits(struct reader *r)
+static tutti_result_t read_limits(struct choice_reader *r)
 {
     int64_t min_ranks = 1, max_ranks = INT_MAX, max_bytes = -1;
-    tutti_result_t result = read_number(r, "min_ranks", 1, INT_MAX, &min_ranks);
+    tutti_result_t result = read_number(r, KEY_MIN, 1, INT_MAX, &min_ranks);
     if (!result)
-        result = read_number(r, "max_ranks", min_ranks, INT_MAX, &max_ranks);
+        result = read_number(r, KEY_MAX, min_ranks, INT_MAX, &max_ranks);
     if (!result)
-        result = read_number(r, "max_bytes", 0, INT64_MAX, &max_bytes);
+        result = read_number(r, KEY_BYTES, 0, INT64_MAX, &max_bytes);
     r->rule.min_ranks = (int)min_ranks;
     r->rule.max_ranks = (int)max_ranks;
     r->rule.max_bytes = max_bytes < 0 ? UINT64_MAX : (uint64_t)max_bytes;
     return result;
 }
 
-static tutti_result_t read_class(struct reader *r)
+static tutti_result_t read_class(struct choice_reader *r)
 {
-    const char *text = json_string_value(json_object_get(r->json, "class"));
-    r->rule.classes = 0;
-    if (!json_object_get(r->json, "class") || (text && strcmp(text, "any") == 0))
-        r->rule.classes = ANY_CLASS;
-    for (int c = 0; text && c < CHOICE_CLASS_COUNT; c++)
-        if (strcmp(text, class_names[c]) == 0)
+    const struct jsonread_value *value = &r->values[KEY_CLASS];
+    r->rule.classes = value->kind == JSONREAD_ABSENT || strcmp(value->text, "any") == 0 ? ANY_CLASS : 0;
+    for (int c = 0; c < CHOICE_CLASS_COUNT; c++)
+        if (strcmp(value->text, class_names[c]) == 0)
             r->rule.classes = 1u << c;
     return r->rule.classes ? TUTTI_SUCCESS : bad_rule(r, "class", "\"shm\", \"tcp\" or \"any\"");
 }
 
-static tutti_result_t read_algorithm(struct reader *r)
+static tutti_result_t read_boolean(const struct choice_reader *r, enum choice_key key, bool *out)
+{
+    const struct jsonread_value *value = &r->values[key];
+    *out = value->kind == JSONREAD_BOOLEAN && value->number;
+    return value->kind == JSONREAD_ABSENT || value->kind == JSONREAD_BOOLEAN
+               ? TUTTI_SUCCESS
+               : bad_rule(r, choice_keys[key], "true or false");
+}
+
+static tutti_result_t read_algorithm(struct choice_reader *r)
 {
     char choices[256];
-    const char *coll = json_string_value(json_object_get(r->json, "collective"));
-    const char *name = json_string_value(json_object_get(r->json, "algorithm"));
-    json_t *direct = json_object_get(r->json, "direct");
-    r->rule.coll = coll ? schedule_coll_find(coll, strlen(coll)) : COLL_COUNT;
+    const char *coll = r->values[KEY_COLLECTIVE].text, *name = r->values[KEY_ALGORITHM].text;
+    r->rule.coll = *coll ? schedule_coll_find(coll, strlen(coll)) : COLL_COUNT;
     if (r->rule.coll == COLL_COUNT)
         return bad_rule(r, "collective", "\"allreduce\", \"broadcast\" and so on");
-    r->rule.algorithm = name ? algorithm_find(r->rule.coll, name, strlen(name)) : NULL;
+    r->rule.algorithm = *name ? algorithm_find(r->rule.coll, name, strlen(name)) : NULL;
     if (!r->rule.algorithm)
         return bad_rule(r, "algorithm", algorithm_names(r->rule.coll, choices, sizeof choices));
-    if (direct && !json_is_boolean(direct))
-        return bad_rule(r, "direct", "true or false");
-    r->rule.direct = json_is_true(direct);
-    json_t *hosts = json_object_get(r->json, "hosts");
-    if (hosts && !json_is_boolean(hosts))
-        return bad_rule(r, "hosts", "true or false");
-    r->rule.hosts = json_is_true(hosts);
-    return TUTTI_SUCCESS;
+    tutti_result_t result = read_boolean(r, KEY_DIRECT, &r->rule.direct);
+    return result ? result : read_boolean(r, KEY_HOSTS, &r->rule.hosts);
 }
 
-/* A misspelt key would silently not limit. */
-static tutti_result_t check_keys(const struct reader *r)
+static tutti_result_t read_rule(struct choice_reader *r)
 {
-    static const char *const keys[] = {"collective", "class",     "direct",    "hosts",
-                                       "min_ranks",  "max_ranks", "max_bytes", "algorithm"};
-    const char *key;
-    json_t *value;
-    if (!json_is_object(r->json))
+    if (!r->is_object)
         return bad_rule(r, "", "an object");
-    json_object_foreach(r->json, key, value)
-    {
-        bool known = false;
-        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-            known |= strcmp(keys[i], key) == 0;
-        if (!known)
-            return bad_rule(
-                r, key,
-                "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
-    }
-    return TUTTI_SUCCESS;
-}
-
-static tutti_result_t read_rule(struct reader *r)
-{
-    tutti_result_t result = check_keys(r);
-    if (!result)
-        result = read_algorithm(r);
+    if (*r->unknown) /* a misspelt key would silently not limit */
+        return bad_rule(
+            r, r->unknown,
+            "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
+    tutti_result_t result = read_algorithm(r);
     if (!result)
         result = read_class(r);
     return result ? result : read_limits(r);
 }
 
-static tutti_result_t read_rules(const char *path, json_t *array, struct choice_list *list)
+/* ---- The file ---- */
+
+static bool take_member(struct jsonread *json, const char *key, void *context)
 {
-    size_t count = json_array_size(array);
-    if (!json_is_array(array) || count > MOST_RULES)
-        return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: \"rules\": want an array of at most %d rules", path,
-                         MOST_RULES);
-    struct choice_rule *rules = calloc(count + 1, sizeof *rules);
-    if (!rules)
-        return error_set(TUTTI_SYSTEM_ERROR, "choice table %s: out of memory", path);
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (size_t i = 0; i < count && !result; i++) {
-        struct reader reader = {.path = path, .index = (int)i, .json = json_array_get(array, i)};
-        result = read_rule(&reader);
-        rules[i] = reader.rule;
+    struct choice_reader *r = context;
+    struct jsonread_value passed;
+    for (int i = 0; i < KEYS; i++)
+        if (strcmp(choice_keys[i], key) == 0) {
+            if (r->values[i].kind != JSONREAD_ABSENT)
+                json->error = "a key stands twice in an object";
+            return !json->error && jsonread_value(json, &r->values[i]);
+        }
+    if (!*r->unknown)
+        snprintf(r->unknown, sizeof r->unknown, "%s", *key ? key : "?");
+    return jsonread_value(json, &passed);
+}
+
+/* The table as it is read. The first rule that is wrong is told when all is read: another version may have others. */
+struct choice_table_reader {
+    const char *path;
+    struct jsonread_value version;
+    struct choice_list list;
+    bool rules, too_many, no_memory;
+    tutti_result_t result;
+    char sentence[512];
+};
+
+static bool take_rule(struct jsonread *json, const char *key, void *context)
+{
+    struct choice_table_reader *table = context;
+    struct choice_reader reader = {.path = table->path, .index = table->list.count};
+    struct jsonread_value passed;
+    reader.is_object = jsonread_next(json) == JSONREAD_OBJECT;
+    if (!(reader.is_object ? jsonread_object(json, take_member, &reader) : jsonread_value(json, &passed)))
+        return false;
+    table->too_many |= table->list.count == MOST_RULES;
+    if (table->result || table->too_many || table->no_memory)
+        return true;
+    table->result = read_rule(&reader);
+    if (table->result)
+        snprintf(table->sentence, sizeof table->sentence, "%s", error_last());
+    struct choice_rule *more = realloc(table->list.rules, (size_t)(table->list.count + 1) * sizeof *more);
+    table->no_memory = !more;
+    if (more) {
+        more[table->list.count++] = reader.rule;
+        table->list.rules = more;
     }
-    if (result)
-        free(rules);
-    else
-        *list = (struct choice_list){rules, (int)count};
-    return result;
+    return true;
+}
+
+static bool take_part(struct jsonread *json, const char *key, void *context)
+{
+    struct choice_table_reader *table = context;
+    struct jsonread_value passed;
+    bool version = strcmp(key, "version") == 0, rules = strcmp(key, "rules") == 0;
+    if ((version && table->version.kind != JSONREAD_ABSENT) || (rules && table->rules))
+        json->error = "a key stands twice in an object";
+    if (json->error)
+        return false;
+    if (rules && jsonread_next(json) == JSONREAD_ARRAY)
+        return table->rules = true, jsonread_array(json, take_rule, table);
+    return jsonread_value(json, version ? &table->version : &passed);
+}
+
+/* The sentence, or what is wrong with the table as a whole. */
+static tutti_result_t choice_judge(const struct choice_table_reader *table)
+{
+    if (table->version.kind != JSONREAD_INTEGER || table->version.number != VERSION)
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "choice table %s: \"version\" is not %d: another tutti wrote it; run tutti tune again",
+                         table->path, VERSION);
+    if (!table->rules || table->too_many)
+        return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: \"rules\": want an array of at most %d rules",
+                         table->path, MOST_RULES);
+    if (table->no_memory)
+        return error_set(TUTTI_SYSTEM_ERROR, "choice table %s: out of memory", table->path);
+    return table->result ? error_set(table->result, "%s", table->sentence) : TUTTI_SUCCESS;
+}
+
+static tutti_result_t choice_parse(const char *text, size_t length, struct choice_table_reader *table)
+{
+    struct jsonread json;
+    struct jsonread_value passed;
+    jsonread_start(&json, text, length);
+    bool whole = jsonread_next(&json) == JSONREAD_OBJECT ? jsonread_object(&json, take_part, table)
+                                                         : jsonread_value(&json, &passed);
+    if (whole && jsonread_end(&json))
+        return choice_judge(table);
+    return error_set(TUTTI_INVALID_ARGUMENT,
+                     "choice table %s: %s (line %d, column %d); correct it, or run tutti tune again", table->path,
+                     json.error, json.line, jsonread_column(&json));
+}
+
+/* The bytes of a file, the caller's; NULL: errno says why not. */
+static char *choice_read_text(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    char *text = file ? malloc(MOST_BYTES) : NULL;
+    *length = text ? fread(text, 1, MOST_BYTES, file) : 0;
+    bool whole = text && !ferror(file) && *length < MOST_BYTES;
+    int why = text && !whole && !ferror(file) ? EFBIG : errno;
+    if (file)
+        fclose(file);
+    if (!whole)
+        free(text);
+    errno = why;
+    return whole ? text : NULL;
 }
 
 tutti_result_t choice_load(const char *path, struct choice_list *list)
 {
-    json_error_t error;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
+    struct choice_table_reader table = {.path = path};
+    size_t length;
+    char *text = choice_read_text(path, &length);
+    if (!text)
         return error_set(TUTTI_INVALID_ARGUMENT,
-                         "choice table %s: %s (line %d, column %d); correct it, or run tutti tune again", path,
-                         error.text, error.line, error.column);
-    json_t *version = json_object_get(root, "version");
-    tutti_result_t result;
-    if (!json_is_integer(version) || json_integer_value(version) != VERSION)
-        result = error_set(TUTTI_INVALID_ARGUMENT,
-                           "choice table %s: \"version\" is not %d: another tutti wrote it; run tutti tune again", path,
-                           VERSION);
+                         "choice table %s: it cannot be read: %s; correct it, or run tutti tune again", path,
+                         strerror(errno));
+    tutti_result_t result = choice_parse(text, length, &table);
+    free(text);
+    if (result)
+        free(table.list.rules);
     else
-        result = read_rules(path, json_object_get(root, "rules"), list);
-    json_decref(root);
+        *list = table.list;
     return result;
 }
 
-static json_t *rule_json(const struct choice_rule *rule)
+/* ---- Written ---- */
+
+static void choice_write_text(FILE *file, const char *text)
+{
+    putc('"', file);
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20)
+            fprintf(file, "\\u%04x", *text);
+        else
+            fprintf(file, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    putc('"', file);
+}
+
+static void write_rule(FILE *file, const struct choice_rule *rule)
 {
     const char *name = "any";
     for (int c = 0; c < CHOICE_CLASS_COUNT; c++)
         if (rule->classes == 1u << c)
             name = class_names[c];
-    json_t *json =
-        json_pack("{s:s, s:s, s:b, s:i, s:s}", "collective", schedule_coll_name(rule->coll), "class", name, "direct",
-                  (int)rule->direct, "min_ranks", rule->min_ranks, "algorithm", rule->algorithm->name);
-    if (json && rule->hosts)
-        json_object_set_new(json, "hosts", json_true());
-    if (json && rule->max_ranks != INT_MAX)
-        json_object_set_new(json, "max_ranks", json_integer(rule->max_ranks));
-    if (json && rule->max_bytes <= INT64_MAX)
-        json_object_set_new(json, "max_bytes", json_integer((json_int_t)rule->max_bytes));
-    return json;
+    fprintf(file, "    {\"collective\": \"%s\", \"class\": \"%s\", \"direct\": %s, \"min_ranks\": %d, ",
+            schedule_coll_name(rule->coll), name, rule->direct ? "true" : "false", rule->min_ranks);
+    if (rule->hosts)
+        fprintf(file, "\"hosts\": true, ");
+    if (rule->max_ranks != INT_MAX)
+        fprintf(file, "\"max_ranks\": %d, ", rule->max_ranks);
+    if (rule->max_bytes <= INT64_MAX)
+        fprintf(file, "\"max_bytes\": %" PRIu64 ", ", rule->max_bytes);
+    fprintf(file, "\"algorithm\": \"%s\"}", rule->algorithm->name);
 }
 
-static json_t *table_json(const char *comment, const struct choice_rule *rules, int count)
+/* False: errno says why. */
+static bool write_table(const char *path, const char *comment, const struct choice_rule *rules, int count)
 {
-    json_t *array = json_array();
-    for (int i = 0; array && i < count; i++)
-        json_array_append_new(array, rule_json(&rules[i]));
-    if (!array || json_array_size(array) != (size_t)count) {
-        json_decref(array);
-        return NULL;
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return false;
+    fprintf(file, "{\n  \"version\": %d,\n  \"comment\": ", VERSION);
+    choice_write_text(file, comment);
+    fprintf(file, ",\n  \"rules\": [");
+    for (int i = 0; i < count; i++) {
+        fprintf(file, i ? ",\n" : "\n");
+        write_rule(file, &rules[i]);
     }
-    return json_pack("{s:i, s:s, s:o}", "version", VERSION, "comment", comment ? comment : "", "rules", array);
+    fprintf(file, "\n  ]\n}\n");
+    bool written = !ferror(file);
+    return fclose(file) == 0 && written;
 }
 
 tutti_result_t choice_save(const char *path, const char *comment, const struct choice_rule *rules, int count)
@@ -216,15 +311,13 @@ tutti_result_t choice_save(const char *path, const char *comment, const struct c
         return TUTTI_SYSTEM_ERROR;
     if (snprintf(temporary, sizeof temporary, "%s.%016" PRIx64, path, unique) >= (int)sizeof temporary)
         return error_set(TUTTI_INVALID_ARGUMENT, "choice table %.100s...: the path is too long", path);
-    json_t *json = table_json(comment, rules, count);
-    if (!json)
-        return error_set(TUTTI_SYSTEM_ERROR, "choice table %s: out of memory, or the comment is not UTF-8", path);
+    if (comment && !jsonread_is_text(comment, strlen(comment)))
+        return error_set(TUTTI_SYSTEM_ERROR, "choice table %s: the comment is not UTF-8", path);
     tutti_result_t result = TUTTI_SUCCESS;
     errno = 0;
-    if (json_dump_file(json, temporary, JSON_INDENT(2)) != 0 || rename(temporary, path) != 0) {
+    if (!write_table(temporary, comment ? comment : "", rules, count) || rename(temporary, path) != 0) {
         result = error_set(TUTTI_SYSTEM_ERROR, "choice table %s: it cannot be written: %s", path, strerror(errno));
         unlink(temporary);
     }
-    json_decref(json);
     return result;
 }

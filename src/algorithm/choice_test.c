@@ -197,7 +197,16 @@ static void wrong_files(void **state)
     refused_file("{\"rules\": []}", "\"version\" is not 1");
     refused_file("{\"version\": 2, \"rules\": []}", "\"version\" is not 1");
     refused_file("{\"version\": 1}", "\"rules\": want an array");
-    refused_file("{\"version\": 1, \"version\": 1, \"rules\": []}", "line 1");
+    refused_file("{\"version\": 1, \"version\": 1, \"rules\": []}", "twice");
+    refused_file("{\"version\": 1, \"rules\": [{\"collective\": \"reduce\", \"collective\": \"reduce\"}]}", "twice");
+    refused_file("{\"version\": 2, \"rules\": [{\"way\": 1}]}", "\"version\" is not 1");
+    refused_file("{\"version\": 1,\n \"rules\": [] x}", "line 2, column 14");
+    refused_file("{\"version\": 1, \"rules\": []} 1", "follows");
+    refused_file("{\"version\": 1, \"comment\": \"\xff\", \"rules\": []}", "UTF-8");
+    refused_file("{\"version\": 1, \"comment\": 99999999999999999999, \"rules\": []}", "too large");
+    refused_file("{\"version\": 1.0, \"rules\": []}", "\"version\" is not 1");
+    refused_file("{\"version\": 1, \"comment\": \"\\x\", \"rules\": []}", "backslash");
+    refused_file("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "in one another");
     refused_rule("7", "an object");
     refused_rule("{\"collective\": \"allreduse\", \"algorithm\": \"ring\"}", "\"collective\"");
     refused_rule("{\"algorithm\": \"ring\"}", "\"collective\"");
@@ -221,6 +230,17 @@ static void missing_file(void **state)
     assert_non_null(strstr(error_last(), "/nonexistent/tune.json"));
 }
 
+/* What no key asks for is passed over, whatever it is. */
+static void other_values(void **state)
+{
+    const char *text =
+        " {\"more\": [1, -2.5e3, {\"a\": null}, [], {}], \"comment\": \"\\u0041\\n\\u00e4 \xc3\xa4\", \"version\":1 ,"
+        "\"rules\": [ {\"\\u0061lgorithm\": \"tree\" , \"collective\":\"broadcast\", \"hosts\": false} ] } ";
+    FILE *file = fopen(path, "w");
+    assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    assert_string_equal(pick_with("", path, COLL_BROADCAST, 1000, 4096, 0), "tree");
+}
+
 static void saved_and_read_again(void **state)
 {
     const struct choice_rule rules[] = {
@@ -235,7 +255,7 @@ static void saved_and_read_again(void **state)
     assert_string_equal(pick_with("", path, COLL_BROADCAST, 16, 4097, CHOICE_DIRECT), "scatter-allgather");
     assert_string_equal(pick_with("", path, COLL_BROADCAST, 17, 4097, CHOICE_DIRECT), "direct");
     uint64_t saved = hash_of("", path);
-    assert_int_equal(choice_save(path, "another", rules, 3), TUTTI_SUCCESS);
+    assert_int_equal(choice_save(path, "another\n \"\\\x01 \xc3\xa4", rules, 3), TUTTI_SUCCESS);
     assert_true(hash_of("", path) == saved);
     assert_int_equal(choice_save(path, NULL, rules, 2), TUTTI_SUCCESS);
     assert_true(hash_of("", path) != saved);
@@ -363,6 +383,7 @@ int main(void)
         cmocka_unit_test(rules_of_a_file),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(missing_file),
+        cmocka_unit_test(other_values),
         cmocka_unit_test(saved_and_read_again),
         cmocka_unit_test(not_saved),
         cmocka_unit_test(hashes),

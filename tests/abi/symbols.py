@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """symbols.py LIBRARY HEADER: the library exports what the header declares with TUTTI_API, and nothing else; and a
 program that runs already can load it, which takes that none of its memory of threads has a place fixed when programs
-start."""
+start. It needs no library but the system's: what programs preload must bring nothing along that they have in another
+version."""
 import ctypes
 import re
 import subprocess
@@ -18,6 +19,11 @@ def main():
     dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
     if "STATIC_TLS" in dynamic:
         print(f"{library} wants static memory of threads: dlopen() fails where little is left")
+        return 1
+    needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+    strange = [name for name in needed if not re.match(r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-\S+)\.so", name)]
+    if strange:
+        print(f"{library} needs {', '.join(strange)}")
         return 1
     ctypes.CDLL(library)
     if missing or surplus or not declared:
