@@ -34,7 +34,7 @@ void early_drop_all(struct link *link);
 /* Must small payloads wait for a credit now? */
 static inline bool early_is_held(const struct link *link)
 {
-    return link->early.held || link->out.bytes + link->loans.bytes > link->early.most / 4;
+    return link->early.held || link->out.bytes > link->early.most / 4;
 }
 
 #endif

@@ -34,7 +34,7 @@ bool lend_begin(struct link *link, struct link_send *send)
     send->lent = true;
     send->segments = 0;
     link->puts.reading[id] = send;
-    link->loans.bytes += send->length;
+    link->out.bytes += send->length;
     link_count_sent(link, lane->ops, WIRE_COUNTER_MESSAGES_SENT, sizeof head + send->length);
     return true;
 }
@@ -52,7 +52,7 @@ void lend_release(struct link *link, struct link_send *send)
         return;
     send->lent = false;
     link->puts.reading[send->id] = NULL;
-    link->loans.bytes -= send->length;
+    link->out.bytes -= send->length;
 }
 
 void lend_give_up(struct link *link, struct link_send *send)

@@ -132,6 +132,13 @@ static void domain_free(struct link_domain *domain)
     free(domain);
 }
 
+/* Payloads of no bytes are never lent. */
+static size_t lends_from(size_t times)
+{
+    size_t least = (size_t)param_int(PARAM_SHM_CMA_MIN);
+    return param_int(PARAM_SHM_CMA) ? times * (least ? least : 1) : SIZE_MAX;
+}
+
 tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
                                 const struct path_policy *policy, struct link_domain **out)
 {
@@ -143,7 +150,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->poller = poller;
     domain->trace = trace;
     domain->policy = path_complete(policy);
-    domain->lend_from = param_int(PARAM_SHM_CMA) ? (size_t)param_int(PARAM_SHM_CMA_MIN) : SIZE_MAX;
+    domain->lend_from = lends_from(1);
     domain->self.uid = user_identity();
     domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
@@ -330,8 +337,7 @@ bool link_has_left(const struct link *link)
 
 void link_crowd(struct link_domain *domain)
 {
-    if (param_int(PARAM_SHM_CMA))
-        domain->lend_from = CROWDED_LENDS * (size_t)param_int(PARAM_SHM_CMA_MIN);
+    domain->lend_from = lends_from(CROWDED_LENDS);
 }
 
 bool link_met(struct link_domain *domain)

@@ -153,6 +153,8 @@ static void links_choose(struct link *link, int index, int cost)
     link->eager = links_eager(link->messages, data < 0 ? NULL : domain->ops[data]);
     bool asked = param_int(PARAM_EAGER) || link->messages->max_lent < link->eager;
     link->unasked = asked ? link->eager : link->messages->max_lent;
+    bool all = !link->messages->lend || link->eager < domain->lend_from;
+    link->brief = all ? link->eager : domain->lend_from - 1;
     link->early.most = (size_t)param_int(PARAM_EARLY);
     link->planned[0] = index;
     link->planned[1] = data;

@@ -163,7 +163,7 @@ static tutti_result_t send_eager(struct link *link, struct wire_message *head, c
 bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
                    tutti_result_t *result)
 {
-    if (!link->messages || link->lost || length >= link->domain->lend_from || !goes_unasked(link, length, link->eager))
+    if (!link->messages || link->lost || !goes_unasked(link, length, link->brief))
         return false;
     *result = send_eager(link, head, data, length);
     return true;

@@ -11,8 +11,8 @@
 /* message.c's. */
 struct link_messages {
     uint64_t next_sequence, received, acked_to_peer;
-    struct list kept; /* sent but not acknowledged, then unsent ones */
-    size_t bytes;
+    struct list kept;    /* sent but not acknowledged, then unsent ones */
+    size_t bytes;        /* and those that lend.c has lent */
     struct list *unsent; /* first unsent one in kept, or &kept */
     bool flushing;       /* message_flush() is at work */
     uint32_t resends;    /* how often `unsent` was set back */
@@ -37,7 +37,6 @@ struct unexpected;
 
 /* lend.c's and borrow.c's: payloads that are copied from where they lie. */
 struct link_loans {
-    size_t bytes;            /* lent */
     bool never;              /* the peer could not copy from our memory */
     struct link_recv *recv;  /* where the peer's payload at hand is copied to: one of these, */
     struct unexpected *item; /* NULL: none is at hand */
@@ -111,6 +110,7 @@ struct link {
     char reason[480]; /* why it is lost */
     size_t eager;     /* payloads up to this size ride in messages */
     size_t unasked;   /* and up to this size need no credit: they ride in messages, or are lent */
+    size_t brief;     /* and up to this size are never lent */
     struct link_messages out;
     struct link_match match;
     struct link_early early;
