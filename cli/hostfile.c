@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct wishes {
-    int format; /* enum format */
+struct hostfile_wishes {
+    int format; /* enum hostfile_format */
 };
 
-enum format { FORMAT_LINES, FORMAT_TORCHRUN };
+enum hostfile_format { FORMAT_LINES, FORMAT_TORCHRUN };
 
-#define W struct wishes
+#define W struct hostfile_wishes
 static const struct option_row rows[] = {
     {'f', "format", "FORMAT", "lines: as they stand in HOSTFILE (default); torchrun: each host with its options",
      TO_WORD(W, format, "lines torchrun")},
@@ -54,7 +54,7 @@ static int lines_by_rank(const void *left, const void *right)
     return a->rank != b->rank ? a->rank - b->rank : (a->line > b->line) - (a->line < b->line);
 }
 
-static void print(const struct fabric *fabric, const struct ranked *sorted, int count, enum format format)
+static void print(const struct fabric *fabric, const struct ranked *sorted, int count, enum hostfile_format format)
 {
     const char *first = fabric->host[sorted[0].line->host].name;
     for (int i = 0; i < count; i++)
@@ -99,7 +99,7 @@ static tutti_result_t rank_hosts(const struct fabric *fabric, const struct host_
     return result;
 }
 
-static tutti_result_t sort(const struct wishes *w, const struct fabric *fabric, const struct host_list *list)
+static tutti_result_t sort(const struct hostfile_wishes *w, const struct fabric *fabric, const struct host_list *list)
 {
     struct ranked *sorted = malloc(((size_t)list->count + 1) * sizeof *sorted);
     int32_t *host = malloc(((size_t)list->count + 1) * sizeof *host);
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 {
     struct fabric fabric = {0};
     struct host_list list = {0};
-    struct wishes w = {0};
+    struct hostfile_wishes w = {0};
     standard_hold();
     int code = options_parse(&options_of_hostfile, argc, argv, &w);
     if (code >= 0)

@@ -21,14 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct wishes {
+struct simulate_wishes {
     const char *gpus, *collective, *bytes, *algorithms, *orders, *paths, *hosts, *svg, *rules;
     int lanes, draws, fail, seed;
     double overhead, gamma;
     bool json;
 };
 
-#define W struct wishes
+#define W struct simulate_wishes
 static const struct option_row rows[] = {
     {'n', "gpus", "LIST", "numbers of GPUs, the fabric's first ones: 512,8192 (default: all)", TO_TEXT(W, gpus)},
     {'c', "collective", "NAME", "allreduce (the default), allgather, ...", TO_TEXT(W, collective)},
@@ -131,7 +131,7 @@ static bool take_way(void *to, const char *item)
     return take_word(to, route_names, ROUTE_WAYS, item);
 }
 
-static int read_lists(const struct wishes *w, struct study_request *request)
+static int read_lists(const struct simulate_wishes *w, struct study_request *request)
 {
     request->coll = schedule_coll_find(w->collective, strlen(w->collective));
     if (request->coll == COLL_COUNT || request->coll == COLL_ALLTOALLV)
@@ -152,7 +152,7 @@ static bool take_algorithm(void *to, const char *item)
     return algorithm_find(*(enum coll *)to, item, strlen(item)) != NULL;
 }
 
-static int check(const struct wishes *w, struct study_request *request)
+static int check(const struct simulate_wishes *w, struct study_request *request)
 {
     char names[512];
     int code = read_lists(w, request);
@@ -299,7 +299,7 @@ static int draw(const char *path, const struct simulate_report *report)
     return EXIT_OK;
 }
 
-static int answer(const struct wishes *w, const struct simulate_report *report)
+static int answer(const struct simulate_wishes *w, const struct simulate_report *report)
 {
     int code = EXIT_OK;
     if (w->json)
@@ -313,7 +313,7 @@ static int answer(const struct wishes *w, const struct simulate_report *report)
     return code;
 }
 
-static int run(const struct wishes *w, const struct scales *scales, const struct host_list *hosts,
+static int run(const struct simulate_wishes *w, const struct scales *scales, const struct host_list *hosts,
                struct simulate_report *report)
 {
     report->scale = calloc(SIMULATE_SCALES, sizeof *report->scale);
@@ -330,7 +330,7 @@ static int run(const struct wishes *w, const struct scales *scales, const struct
     return code;
 }
 
-static int with_fabric(const struct wishes *w, struct study_request *request, const struct fabric *fabric)
+static int with_fabric(const struct simulate_wishes *w, struct study_request *request, const struct fabric *fabric)
 {
     struct scales scales = {.most = fabric->gpus};
     struct host_list hosts = {0};
@@ -357,15 +357,15 @@ int main(int argc, char **argv)
     struct fabric fabric;
     struct study_request request = {0};
     standard_hold();
-    struct wishes w = {.collective = "allreduce",
-                       .bytes = "64K,1M,16M,256M",
-                       .orders = "nearest,farthest",
-                       .paths = "ecmp,steered,allocated",
-                       .lanes = 4,
-                       .draws = 3,
-                       .seed = 1,
-                       .overhead = 5e-7,
-                       .gamma = 2e-12};
+    struct simulate_wishes w = {.collective = "allreduce",
+                                .bytes = "64K,1M,16M,256M",
+                                .orders = "nearest,farthest",
+                                .paths = "ecmp,steered,allocated",
+                                .lanes = 4,
+                                .draws = 3,
+                                .seed = 1,
+                                .overhead = 5e-7,
+                                .gamma = 2e-12};
     int code = options_parse(&options_of_simulate, argc, argv, &w);
     if (code < 0 && optind != argc - 1)
         code = usage_error("simulate", "want one FABRIC, a file such as examples/fabric/pod.yaml");
