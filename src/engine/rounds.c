@@ -64,6 +64,8 @@ static void rounds_post(struct context *c, struct rounds_run *run, const struct 
                            .message = ordinal(run, index, action->peer, sends),
                            .from = sends ? me : peer,
                            .to = sends ? peer : me};
+    if (c->rounds->memory->place && data)
+        data = c->rounds->memory->place(data);
     transfer_fill(transfer, &run->transfers, action->peer, sends, tag, op_call(c->op), data, length);
     run->transfers.count++;
     run->transfers.pending++;
@@ -90,21 +92,22 @@ static void post_action(struct context *c, struct rounds_run *run, const struct 
 
 /* ---- A round ---- */
 
-static void workspace_drop(struct workspace *space)
+static void workspace_drop(const struct rounds_memory *memory, struct workspace *space)
 {
     known_remove(space->known);
-    free(space->bytes);
+    if (space->bytes)
+        memory->release(space->bytes, space->size);
 }
 
-static tutti_result_t workspace_ensure(struct workspace *space, size_t want)
+static tutti_result_t workspace_ensure(const struct rounds_memory *memory, struct workspace *space, size_t want)
 {
     if (space->size >= want)
         return TUTTI_SUCCESS;
     size_t size = (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    unsigned char *bigger = aligned_alloc(CACHE_LINE, size);
+    unsigned char *bigger = memory->allocate(size);
     if (!bigger)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of scratch", want);
-    workspace_drop(space);
+    workspace_drop(memory, space);
     *space = (struct workspace){bigger, want, known_add(bigger, size)};
     return TUTTI_SUCCESS;
 }
@@ -117,7 +120,7 @@ static tutti_result_t post_round(struct context *c, struct rounds_run *run)
     for (int i = 0; i < run->actions; i++)
         if (run->action[i].kind == ACTION_RECV_REDUCE)
             bounce += run_length(c, run, &run->action[i]);
-    tutti_result_t result = workspace_ensure(&run->bounce, bounce);
+    tutti_result_t result = workspace_ensure(c->rounds->memory, &run->bounce, bounce);
     if (result != TUTTI_SUCCESS)
         return result;
     bounce = 0;
@@ -217,8 +220,8 @@ static bool rounds_may_move(const struct op *op)
 {
     for (int i = 0; i < op->rounds->runs; i++) {
         const struct rounds_run *run = &op->rounds->run[i];
-        if (run->busy ? run->transfers.result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->transfers.pending
-                      : op->rounds->next < op->rounds->slices)
+        bool waits = run->phase == RUN_WAIT ? run->transfers.pending > 0 : rounds_is_at_work(run);
+        if (run->busy ? run->transfers.result != TUTTI_SUCCESS || !waits : op->rounds->next < op->rounds->slices)
             return true;
     }
     return op->rounds->finished == op->rounds->slices;
@@ -233,21 +236,22 @@ void rounds_free(struct rounds *rounds)
     for (int i = 0; i < rounds->runs; i++) {
         free(rounds->run[i].action);
         free(rounds->run[i].transfer);
-        workspace_drop(&rounds->run[i].bounce);
-        workspace_drop(&rounds->run[i].scratch);
-        workspace_drop(&rounds->run[i].prepared);
+        workspace_drop(rounds->memory, &rounds->run[i].bounce);
+        workspace_drop(rounds->memory, &rounds->run[i].scratch);
+        workspace_drop(rounds->memory, &rounds->run[i].prepared);
     }
     free(rounds->run);
     free(rounds);
 }
 
-static struct rounds *rounds_new(int runs, int most)
+static struct rounds *rounds_new(const struct rounds_memory *memory, int runs, int most)
 {
     struct rounds *rounds = calloc(1, sizeof *rounds);
     if (!rounds)
         return NULL;
     rounds->run = calloc((size_t)runs, sizeof *rounds->run);
     rounds->runs = rounds->run ? runs : 0;
+    rounds->memory = memory;
     rounds->most = most;
     bool complete = rounds->run;
     for (int i = 0; i < rounds->runs; i++) {
@@ -266,10 +270,10 @@ static struct rounds *obtain(struct team *team, int runs, int most)
 {
     struct rounds *kept = team->rounds_idle;
     team->rounds_idle = NULL;
-    if (kept && kept->most >= most && kept->runs >= runs)
+    if (kept && kept->memory == team->memory && kept->most >= most && kept->runs >= runs)
         return kept;
     rounds_free(kept);
-    return rounds_new(runs, most);
+    return rounds_new(team->memory, runs, most);
 }
 
 /* A multi-block action of a strided buffer becomes one message per block. */
@@ -300,8 +304,8 @@ static tutti_result_t rounds_start(struct team *team, struct op *op)
         struct rounds_run *run = &rounds->run[i];
         run->busy = false;
         transfers_begin(&run->transfers);
-        if ((size_t)i < rounds->slices && (workspace_ensure(&run->scratch, scratch) != TUTTI_SUCCESS ||
-                                           workspace_ensure(&run->prepared, input) != TUTTI_SUCCESS))
+        if ((size_t)i < rounds->slices && (workspace_ensure(rounds->memory, &run->scratch, scratch) != TUTTI_SUCCESS ||
+                                           workspace_ensure(rounds->memory, &run->prepared, input) != TUTTI_SUCCESS))
             return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, error_last());
     }
     return TUTTI_SUCCESS;
@@ -313,8 +317,12 @@ static void rounds_end(struct team *team, struct op *op)
     struct rounds *rounds = op->rounds;
     if (!rounds)
         return;
-    for (int i = 0; i < rounds->runs; i++)
+    for (int i = 0; i < rounds->runs; i++) {
         transfers_cancel(rounds->run[i].transfer, rounds->run[i].transfers.count);
+        if (rounds->run[i].started)
+            rounds->memory->give_up(&rounds->run[i].item);
+        rounds->run[i].started = false;
+    }
     rounds_free(team->rounds_idle);
     team->rounds_idle = rounds;
     op->rounds = NULL;

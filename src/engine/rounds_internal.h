@@ -6,6 +6,7 @@
 #define TUTTI_ENGINE_ROUNDS_INTERNAL_H
 
 #include "engine/rounds.h"
+#include "engine/rounds_memory.h"
 #include "engine/slices.h"
 #include "engine/transfers.h"
 
@@ -19,6 +20,7 @@ struct cursor {
     int32_t block;
     size_t done;    /* elements of the block */
     size_t arrived; /* bytes of the bounce buffer that have been folded */
+    int32_t folded; /* sources of a REDUCE that the piece has in it */
 };
 
 /* Memory that grows, and that adapters may keep registered. */
@@ -35,6 +37,9 @@ struct rounds_run {
     bool busy;
     enum phase phase;
     struct cursor at;
+    bool started; /* the backend is at the item, */
+    size_t piece; /* which has so many elements of a block */
+    struct rounds_item item;
     struct action *action;
     struct transfers transfers; /* of the round */
     struct transfer *transfer;  /* one for each message: several of a multi-block action of a strided buffer */
@@ -44,6 +49,7 @@ struct rounds_run {
 };
 
 struct rounds {
+    const struct rounds_memory *memory;
     int runs, most; /* capacity: runs, transfers of a round */
     struct rounds_run *run;
     size_t next, finished, slices;
@@ -75,11 +81,17 @@ static inline int rounds_input_blocks(const struct context *c)
     return slices_input_blocks(&c->rounds->slicing, c->team->nranks);
 }
 
+/* Nothing is to be done for it before the backend has done what it has started. */
+static inline bool rounds_is_at_work(const struct rounds_run *run)
+{
+    return run->started && !atomic_load_explicit(&run->item.done, memory_order_acquire);
+}
+
 /* A slice begins. */
 void rounds_enter(struct context *c, struct rounds_run *run);
 /* The kind's work(). */
 bool rounds_work(struct team *team, struct op *op);
-/* As far as it goes without links. False: the budget is spent. */
+/* As far as it goes without links. False: the budget is spent, or the backend is at work. */
 bool rounds_work_on(struct context *c, struct rounds_run *run);
 
 #endif

@@ -50,47 +50,63 @@ static size_t rounds_work_take_piece(struct context *c, size_t elements, size_t 
     return n;
 }
 
-static void reduce_into(struct context *c, bool final, void *to, const void *const *sources, int n, size_t count)
+static struct rounds_item *new_item(struct context *c, struct rounds_run *run, enum rounds_kind kind, void *to,
+                                    size_t count)
 {
-    const struct reduction *reduction = &c->op->route.reduction;
-    reduction_apply(reduction, to, sources, n, count);
-    if (final && reduction_needs_finish(reduction))
-        reduction_finish(reduction, to, to, count);
+    struct rounds_item *item = &run->item;
+    item->kind = kind;
+    item->finishes = false;
+    item->sources = 0;
+    item->to = to;
+    item->count = count;
+    item->size = c->size;
+    item->reduction = &c->op->route.reduction;
+    return item;
 }
 
-/* More sources than fit are folded in turns, the result so far being the first of the next turn. */
-static void local_reduce(struct context *c, struct rounds_run *run, const struct action *action, void *to, size_t skip,
-                         size_t count)
+/* Of a REDUCE: more sources than fit are folded in turns, the result so far being the first of the next turn. */
+static void reduce_sources(struct context *c, struct rounds_run *run, const struct action *action, size_t skip,
+                           struct rounds_item *item)
 {
-    const void *sources[64];
-    for (int32_t done = 0; done < action->nsrc;) {
-        int n = 0;
-        if (done)
-            sources[n++] = to;
-        for (; n < 64 && done < action->nsrc; done++)
-            sources[n++] =
-                rounds_place(c, run, action->src_buffer, action->src_block + done * action->nblocks + run->at.block) +
-                skip;
-        reduce_into(c, action->final && done == action->nsrc, to, sources, n, count);
-    }
+    struct cursor *at = &run->at;
+    if (at->folded)
+        item->from[item->sources++] = item->to;
+    for (; item->sources < ROUNDS_SOURCES && at->folded < action->nsrc; at->folded++)
+        item->from[item->sources++] =
+            rounds_place(c, run, action->src_buffer, action->src_block + at->folded * action->nblocks + at->block) +
+            skip;
+    item->finishes = action->final && at->folded == action->nsrc;
 }
 
 /* The next `count` elements of the block. */
 static void work_piece(struct context *c, struct rounds_run *run, const struct action *action, size_t count)
 {
-    const struct cursor *at = &run->at;
+    struct cursor *at = &run->at;
     size_t skip = at->done * c->size;
     unsigned char *to = rounds_place(c, run, action->dst_buffer, action->dst_block + at->block) + skip;
+    bool copies = action->kind == ACTION_COPY;
+    struct rounds_item *item = new_item(c, run, copies ? ROUNDS_COPY : ROUNDS_REDUCE, to, count);
     if (action->kind == ACTION_REDUCE) {
-        local_reduce(c, run, action, to, skip, count);
+        reduce_sources(c, run, action, skip, item);
         return;
     }
-    const unsigned char *from = rounds_place(c, run, action->src_buffer, action->src_block + at->block) + skip;
-    const void *sources[2] = {from, run->bounce.bytes + at->arrived + skip};
-    if (action->kind == ACTION_RECV_REDUCE)
-        reduce_into(c, action->final, to, sources, 2, count);
-    else
-        memory_copy(to, from, count * c->size);
+    item->from[item->sources++] = rounds_place(c, run, action->src_buffer, action->src_block + at->block) + skip;
+    if (!copies)
+        item->from[item->sources++] = run->bounce.bytes + at->arrived + skip;
+    item->finishes = !copies && action->final;
+}
+
+/* False: the backend has started it. */
+static bool work_item(struct context *c, struct rounds_run *run)
+{
+    struct rounds_item *item = &run->item;
+    item->team = c->team;
+    atomic_store_explicit(&item->done, false, memory_order_relaxed);
+    run->started = true; /* by another thread it may be over before work() returns */
+    if (c->rounds->memory->work(item) == ROUNDS_STARTED)
+        return false;
+    run->started = false;
+    return true;
 }
 
 static size_t sources_of(const struct action *action)
@@ -105,17 +121,35 @@ static bool lies_there(const struct context *c, const struct rounds_run *run, co
                                               rounds_place(c, run, action->src_buffer, action->src_block + block);
 }
 
-/* False: the budget is spent. */
+/* The whole piece has been worked on; of a REDUCE all its sources. */
+static void piece_ends(struct rounds_run *run, const struct action *action)
+{
+    if (action->kind == ACTION_REDUCE && run->at.folded < action->nsrc)
+        return;
+    run->at.done += run->piece;
+    run->at.folded = 0;
+    run->piece = 0;
+}
+
+/* False: the budget is spent, or the backend is at work. */
 static bool work_block(struct context *c, struct rounds_run *run, const struct action *action)
 {
     struct cursor *at = &run->at;
     size_t count = rounds_count(c, run, action, action->block + at->block);
     while (at->done < count && !lies_there(c, run, action)) {
-        size_t n = rounds_work_take_piece(c, count - at->done, sources_of(action));
-        if (!n)
+        if (run->started) {
+            run->started = false;
+            piece_ends(run, action);
+            continue;
+        }
+        if (!run->piece)
+            run->piece = rounds_work_take_piece(c, count - at->done, sources_of(action));
+        if (!run->piece)
             return false;
-        work_piece(c, run, action, n);
-        at->done += n;
+        work_piece(c, run, action, run->piece);
+        if (!work_item(c, run))
+            return false;
+        piece_ends(run, action);
     }
     at->arrived += count * c->size;
     at->done = 0;
@@ -148,12 +182,19 @@ static bool rounds_work_prepare(struct context *c, struct rounds_run *run)
     for (; at->block < rounds_input_blocks(c); at->block++, at->done = 0) {
         size_t count = rounds_count(c, run, &any, at->block);
         while (at->done < count) {
-            size_t n = rounds_work_take_piece(c, count - at->done, 1), skip = at->done * c->size;
-            if (!n)
+            size_t skip = at->done * c->size;
+            if (!run->started && !(run->piece = rounds_work_take_piece(c, count - at->done, 1)))
                 return false;
-            reduction_prepare(&c->op->route.reduction, rounds_place(c, run, BUFFER_IN, at->block) + skip,
-                              user_place(c, run, BUFFER_IN, at->block) + skip, n);
-            at->done += n;
+            struct rounds_item *item = &run->item;
+            if (!run->started) {
+                item = new_item(c, run, ROUNDS_PREPARE, rounds_place(c, run, BUFFER_IN, at->block) + skip, run->piece);
+                item->from[item->sources++] = user_place(c, run, BUFFER_IN, at->block) + skip;
+                if (!work_item(c, run))
+                    return false;
+            }
+            run->started = false;
+            at->done += run->piece;
+            run->piece = 0;
         }
     }
     return true;
@@ -173,7 +214,7 @@ static void enter_round(struct context *c, struct rounds_run *run)
 
 static bool has_work(const struct rounds_run *run)
 {
-    return run->busy && run->phase != RUN_POST && run->phase != RUN_WAIT;
+    return run->busy && run->phase != RUN_POST && run->phase != RUN_WAIT && !rounds_is_at_work(run);
 }
 
 bool rounds_work_on(struct context *c, struct rounds_run *run)
@@ -188,13 +229,15 @@ bool rounds_work_on(struct context *c, struct rounds_run *run)
         run->round += run->phase == RUN_FOLD;
         enter_round(c, run);
     }
-    return true;
+    return !rounds_is_at_work(run);
 }
 
 void rounds_enter(struct context *c, struct rounds_run *run)
 {
     run->round = 0;
     run->at = (struct cursor){0};
+    run->piece = 0;
+    run->started = false;
     run->phase = RUN_PREPARE;
     if (!c->prepares)
         enter_round(c, run);

@@ -20,6 +20,7 @@
 #define TEAM_TURN     (1u << 20) /* bytes of work in a turn: some tenths of a millisecond */
 #define TEAM_SENTENCE WIRE_ABORT_TEXT
 
+struct rounds_memory;
 struct shared;
 struct team;
 
@@ -47,9 +48,10 @@ struct team {
     enum choice_class class;
     struct levels *levels; /* who is near whom */
     struct trace_comm *trace;
-    struct shared *shared;      /* NULL: ranks do not all share memory */
-    int shares_taken;           /* descriptors that came for this rank: comm/share.c */
-    struct rounds *rounds_idle; /* kept for the next operation */
+    struct shared *shared;              /* NULL: ranks do not all share memory */
+    int shares_taken;                   /* descriptors that came for this rank: comm/share.c */
+    const struct rounds_memory *memory; /* that its calls over links work on: rounds_memory.h */
+    struct rounds *rounds_idle;         /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
     uint32_t *sent, *received; /* p2p sequence by peer, at issue */
 

@@ -13,6 +13,7 @@
 #include "engine/p2p.h"
 #include "engine/queue.h"
 #include "engine/rounds.h"
+#include "engine/rounds_memory.h"
 #include "engine/shared.h"
 #include "engine/team.h"
 
@@ -216,6 +217,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     pthread_mutex_init(&team->parts_lock, NULL);
     list_init(&team->parts);
     team->whole = config->whole;
+    team->memory = &rounds_host;
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
