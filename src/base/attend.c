@@ -150,23 +150,25 @@ static struct attendant *find_attendant(const char *name, uint64_t key)
     return NULL;
 }
 
-static tutti_result_t make_attendant(const char *name, uint64_t key, struct attendant **out)
+/* NULL: *result says why. */
+static struct attendant *make_attendant(const char *name, uint64_t key, tutti_result_t *result)
 {
     struct attendant *attendant = calloc(1, sizeof *attendant);
-    if (!attendant)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the thread %s", name);
+    if (!attendant) {
+        *result = error_set(TUTTI_SYSTEM_ERROR, "no memory for the thread %s", name);
+        return NULL;
+    }
     attendant->name = name;
     attendant->key = key;
     attendant->alone = attend_limit_now() == 1;
     list_init(&attendant->things);
-    tutti_result_t result = thread_start(&attendant->thread, name, attend, attendant);
-    if (result != TUTTI_SUCCESS) {
+    *result = thread_start(&attendant->thread, name, attend, attendant);
+    if (*result != TUTTI_SUCCESS) {
         free(attendant);
-        return result;
+        return NULL;
     }
     list_push(&attendants, &attendant->node);
-    *out = attendant;
-    return TUTTI_SUCCESS;
+    return attendant;
 }
 
 tutti_result_t attend_begin(struct attended *attended, const char *name, uint64_t key)
@@ -175,8 +177,8 @@ tutti_result_t attend_begin(struct attended *attended, const char *name, uint64_
     pthread_mutex_lock(&attend_lock);
     struct attendant *attendant = find_attendant(name, key);
     if (!attendant)
-        result = make_attendant(name, key, &attendant);
-    if (result == TUTTI_SUCCESS) {
+        attendant = make_attendant(name, key, &result);
+    if (attendant) {
         attended->by = attendant;
         attended->due = 0;
         attended->heard = atomic_load(attended->bell);

@@ -57,7 +57,7 @@ static void match_deliver(struct link *link, struct link_recv *recv, const struc
         incoming_finish(link, recv, refuse_call(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
-    if (length)
+    if (body && length) /* without one it did not fit, and was refused */
         memcpy(recv->data, body, length);
     incoming_finish(link, recv, TUTTI_SUCCESS);
 }
