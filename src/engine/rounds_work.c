@@ -212,15 +212,22 @@ static void enter_round(struct context *c, struct rounds_run *run)
     run->phase = RUN_LOCAL;
 }
 
-static bool has_work(const struct rounds_run *run)
+static bool at_links(const struct rounds_run *run)
 {
-    return run->busy && run->phase != RUN_POST && run->phase != RUN_WAIT && !rounds_is_at_work(run);
+    return run->phase == RUN_POST || run->phase == RUN_WAIT;
 }
 
+static bool has_work(const struct rounds_run *run)
+{
+    return run->busy && !at_links(run) && !rounds_is_at_work(run);
+}
+
+/* The backend is looked at once a turn: between two looks it may have ended, and a round would be left out. */
 bool rounds_work_on(struct context *c, struct rounds_run *run)
 {
-    while (has_work(run)) {
-        if (!(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
+    while (run->busy && !at_links(run)) {
+        if (rounds_is_at_work(run) ||
+            !(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
             return false;
         if (run->phase == RUN_LOCAL) {
             run->phase = RUN_POST;
@@ -229,7 +236,7 @@ bool rounds_work_on(struct context *c, struct rounds_run *run)
         run->round += run->phase == RUN_FOLD;
         enter_round(c, run);
     }
-    return !rounds_is_at_work(run);
+    return true;
 }
 
 void rounds_enter(struct context *c, struct rounds_run *run)
