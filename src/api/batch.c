@@ -343,11 +343,29 @@ static void interleave(struct batches *batches)
     qsort(batches->entry, count, sizeof *batches->entry, by_place);
 }
 
-static tutti_result_t issue_in_order(struct entry *entry, struct entry *end)
+/* The caller may free all buffers of a group that failed. What a failed communicator has got of the group on host
+ * memory ends first. */
+static void await_issued(const struct entry *first, const struct entry *end)
+{
+    struct tutti_comm *latest = NULL;
+    struct error_saved saved;
+    error_save(&saved);
+    for (const struct entry *entry = first; entry != end; entry++) {
+        struct tutti_comm *comm = entry->kind == ENTRY_DONE ? entry->comm : NULL;
+        if (comm && comm != latest && comm_device(comm) == TUTTI_HOST && atomic_load(&comm->team->failed))
+            comm_wait(comm, false);
+        latest = comm ? comm : latest;
+    }
+    error_restore(&saved);
+}
+
+static tutti_result_t issue_in_order(struct entry *first, struct entry *end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (; entry != end && group_goes_on(result); entry++)
+    for (struct entry *entry = first; entry != end && group_goes_on(result); entry++)
         result = group_worse(result, batch_issue(entry, end, ALL_BATCHES));
+    if (!group_goes_on(result))
+        await_issued(first, end);
     return result;
 }
 

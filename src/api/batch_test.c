@@ -21,6 +21,7 @@
 /* A communicator of some GPU, whose executor writes to the log that all share. */
 struct scripted {
     struct tutti_comm comm;
+    struct team team; /* which fails with the call that fails */
     struct executor executor;
     char name;
     int fail_at; /* the call that fails, from 1; 0: none */
@@ -42,7 +43,16 @@ static struct scripted *scripted_of(struct executor *executor)
 
 static tutti_result_t outcome(struct scripted *who)
 {
-    return ++who->calls == who->fail_at ? error_set(TUTTI_DEVICE_ERROR, "%c failed", who->name) : TUTTI_SUCCESS;
+    if (++who->calls != who->fail_at)
+        return TUTTI_SUCCESS;
+    atomic_store(&who->team.failed, TUTTI_DEVICE_ERROR);
+    return error_set(TUTTI_DEVICE_ERROR, "%c failed", who->name);
+}
+
+static tutti_result_t await_all(struct executor *executor)
+{
+    say(scripted_of(executor), "w", 0, NULL);
+    return error_set(TUTTI_REMOTE_ERROR, "%c has failed", scripted_of(executor)->name);
 }
 
 static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
@@ -82,11 +92,14 @@ static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, t
 
 static void script(struct scripted *who, char name, int device, uint64_t id)
 {
-    static const struct executor_ops ops = {.name = "scripted", .issue = issue, .messages = messages, .follow = follow};
+    static const struct executor_ops ops = {
+        .name = "scripted", .issue = issue, .messages = messages, .follow = follow, .wait = await_all};
     *who = (struct scripted){.name = name};
     executor_init(&who->executor, &ops, device);
     who->executor.on_streams = device != TUTTI_HOST;
+    who->executor.uses_team = true;
     who->comm.executor = &who->executor;
+    who->comm.team = &who->team;
     who->comm.id = id;
     *text = 0;
 }
@@ -218,6 +231,20 @@ static void a_run_ends_with_its_first_failure(void **state)
     }
 }
 
+/* What was issued before has ended then; of a healthy communicator it may wait for peers. */
+static void a_failed_group_leaves_nothing_on_host_memory(void **state)
+{
+    struct scripted a, b;
+    (void)state;
+    script(&b, 'b', TUTTI_HOST, 3);
+    script(&a, 'a', TUTTI_HOST, 2);
+    a.fail_at = 2;
+    struct entry entries[] = {collective(&b, 1, 0), collective(&a, 1, 0), collective(&a, 2, 0), collective(&a, 3, 0)};
+    assert_int_equal(batch_issue_all(entries, 4), TUTTI_DEVICE_ERROR);
+    assert_string_equal(error_last(), "a failed");
+    assert_string_equal(text, "b.c1@0 a.c1@0 a.c2@0 a.w0@0 ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +256,7 @@ int main(void)
         cmocka_unit_test(the_first_failure_ends_a_group),
         cmocka_unit_test(runs_are_handed_over_at_once),
         cmocka_unit_test(a_run_ends_with_its_first_failure),
+        cmocka_unit_test(a_failed_group_leaves_nothing_on_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,8 @@ const struct rounds_memory rounds_host = {
 /* Whoever waits for it may sleep. */
 void rounds_item_done(struct rounds_item *item)
 {
-    struct team *team = item->team;
+    struct poller *poller =
+        item->team->engine->poller; /* of the engine: the team may be closed as soon as this is done */
     atomic_store_explicit(&item->done, true, memory_order_release);
-    poller_wake(team->engine->poller);
+    poller_wake(poller);
 }

@@ -149,13 +149,13 @@ static int make_teams(void **state)
 
 static int end_teams(void **state)
 {
-    for (int rank = 0; rank < RANKS; rank++)
-        team_close(team[rank]);
     pthread_mutex_lock(&later.lock);
     later.stop = true;
     pthread_cond_broadcast(&later.news);
     pthread_mutex_unlock(&later.lock);
-    pthread_join(later.thread, NULL);
+    pthread_join(later.thread, NULL); /* it wakes the team of an item that is over */
+    for (int rank = 0; rank < RANKS; rank++)
+        team_close(team[rank]);
     engine_release(engine);
     choice_close(choices);
     return 0;

@@ -226,8 +226,7 @@ static bool has_work(const struct rounds_run *run)
 bool rounds_work_on(struct context *c, struct rounds_run *run)
 {
     while (run->busy && !at_links(run)) {
-        if (rounds_is_at_work(run) ||
-            !(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
+        if (rounds_is_at_work(run) || !(run->phase == RUN_PREPARE ? rounds_work_prepare(c, run) : work_actions(c, run)))
             return false;
         if (run->phase == RUN_LOCAL) {
             run->phase = RUN_POST;
