@@ -325,8 +325,7 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
 
 /* Calls of this thread between start and end are issued together at the (outermost) end: sends and receives of one
  * communicator run at the same time, and inits of several ranks by one thread meet. Groups nest. An error of any call
- * inside makes the end return it, and nothing of the group is issued. If a communicator fails meanwhile, the end waits
- * for those of its calls on host memory that were issued: then all buffers of the group are the caller's again. */
+ * inside makes the end return it, and nothing of the group is issued. */
 TUTTI_API tutti_result_t tutti_group_start(void);
 TUTTI_API tutti_result_t tutti_group_end(void);
 /* Drops what the open group of this thread keeps, and what comes into it: its outermost end issues nothing and fails.
