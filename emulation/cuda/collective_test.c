@@ -100,20 +100,21 @@ static void launch_reduce(int r, enum kernel_id kernel)
 {
     struct rank *rank = &ranks[r];
     struct kernel_launch how;
-    struct kernel_reduce what = {.team = team_of(r),
-                                 .in = AT(rank->in),
-                                 .out = AT(rank->out),
-                                 .count = COUNT,
-                                 .mode = KERNEL_ALLREDUCE,
-                                 .op = TUTTI_SUM};
-    follow_reduce(kernel, 0, &what);
+    struct kernel_list list = {.reduce = {.team = team_of(r),
+                                          .in = AT(rank->in),
+                                          .out = AT(rank->out),
+                                          .count = COUNT,
+                                          .mode = KERNEL_ALLREDUCE,
+                                          .op = TUTTI_SUM}};
+    struct kernel_reduce *what = &list.reduce;
+    follow_reduce(kernel, 0, what);
     CUfunction function = kernel == KERNEL_REDUCE_ONE   ? rank->one
                           : kernel == KERNEL_REDUCE_TWO ? rank->two
                                                         : rank->bulk;
     kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
-    what.stripes = how.stripes;
+    what->stripes = how.stripes;
     enter(r);
-    launch(function, &how, rank->stream, &what);
+    launch(function, &how, rank->stream, &list); /* which some take, and others only its beginning */
 }
 
 static void check_sums(void)

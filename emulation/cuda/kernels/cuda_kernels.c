@@ -20,8 +20,8 @@ __thread bool cuda_kernel_has_waited;
         kernel(copy);                                                                                                  \
     }
 #define RUN_REDUCTIONS(type, name)                                                                                     \
-    RUN(tutti_reduce_one_##name, kernel_reduce)                                                                        \
-    RUN(tutti_reduce_two_##name, kernel_reduce)                                                                        \
+    RUN(tutti_reduce_one_##name, kernel_list)                                                                          \
+    RUN(tutti_reduce_two_##name, kernel_list)                                                                          \
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
@@ -29,19 +29,21 @@ __thread bool cuda_kernel_has_waited;
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
+RUN(tutti_messages, kernel_messages)
 KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
 
 #define ROW(kernel, params_type) {#kernel, sizeof(struct params_type), run_##kernel},
 #define REDUCTION_ROWS(type, name)                                                                                     \
-    ROW(tutti_reduce_one_##name, kernel_reduce)                                                                        \
-    ROW(tutti_reduce_two_##name, kernel_reduce)                                                                        \
+    ROW(tutti_reduce_one_##name, kernel_list)                                                                          \
+    ROW(tutti_reduce_two_##name, kernel_list)                                                                          \
     ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     ROW(tutti_reduce_peer_##name, kernel_peer)
-static const struct cuda_kernel kernels[] = {ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(
-    tutti_exchange, kernel_exchange) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
+static const struct cuda_kernel kernels[] = {
+    ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(tutti_exchange, kernel_exchange)
+        ROW(tutti_messages, kernel_messages) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
 
 const struct cuda_kernel *cuda_kernel_find(const char *name)
 {

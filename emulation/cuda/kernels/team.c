@@ -73,7 +73,8 @@ static void *run_block(void *arg)
     const struct team_block *block = arg;
     const struct cuda_index grid = block->job->grid[block->rank];
     const struct cuda_index at = {block->index % grid.x, block->index / grid.x, 0};
-    cuda_kernel_run_block(block->job->kernel, &block->job->params[block->rank], grid, at);
+    const struct cuda_kernel *own = block->job->own[block->rank];
+    cuda_kernel_run_block(own ? own : block->job->kernel, &block->job->params[block->rank], grid, at);
     return NULL;
 }
 
@@ -109,7 +110,8 @@ static void *run_rank(void *arg)
 {
     const struct rank *rank = arg;
     for (size_t i = 0; i < rank->count; i++)
-        run_job(&rank->jobs[i], rank->rank);
+        if (!rank->jobs[i].joined[rank->rank])
+            run_job(&rank->jobs[i], rank->rank);
     return NULL;
 }
 

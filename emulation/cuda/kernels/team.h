@@ -17,14 +17,17 @@ struct thread_team {
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
 };
 
-/* One operation: the same kernel on every rank. */
+/* One operation: the same kernel on every rank, or a rank's own, which takes a list. */
 struct team_job {
-    const struct cuda_kernel *kernel;
+    const struct cuda_kernel *kernel, *own[KERNEL_RANKS];
     bool each_block_its_thread;
+    bool joined[KERNEL_RANKS]; /* this rank has it in the list of a launch before */
     struct cuda_index grid[KERNEL_RANKS];
     union {
+        struct kernel_list list; /* begins with `reduce` */
         struct kernel_reduce reduce;
-        struct kernel_peer peer; /* begins with `reduce` */
+        struct kernel_peer peer;         /* begins with `reduce` */
+        struct kernel_messages messages; /* begins with `exchange` */
         struct kernel_exchange exchange;
         struct kernel_chain chain;
     } params[KERNEL_RANKS];

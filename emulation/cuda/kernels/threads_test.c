@@ -134,6 +134,44 @@ static bool wanted(const struct operation *o, int rank, size_t i, unsigned numbe
     return true;
 }
 
+static void run_blocks(const struct operation *o, const struct kernel_list *list)
+{
+    for (unsigned block = 0; block < o->blocks; block++)
+        threads_run(o->kernel, list, o->threads, (struct cuda_index){o->blocks, 1, 1},
+                    (struct cuda_index){block, 0, 0});
+}
+
+/* How many pieces the vector is reduced in: most have one. */
+static unsigned pieces_of(const struct operation *o, unsigned number)
+{
+    bool can = o->kernel == threads_reduce_one_int32 || o->kernel == threads_reduce_two_int32;
+    return can && !o->ring && o->mode != KERNEL_REDUCE_SCATTER ? 1 + (unsigned)(mix64(number + 77) % 8) : 1;
+}
+
+/* Pieces of a vector as a list, where each has some of the blocks; where these are one, other ranks have as many
+ * launches as pieces: blocks run one after another here. */
+static void run_pieces(const struct operation *o, const struct kernel_reduce *what, unsigned number, unsigned pieces)
+{
+    struct kernel_list list = {.reduce = *what, .items = pieces};
+    size_t at = 0;
+    for (unsigned i = 0; i < pieces; i++) {
+        uint64_t bits = mix64(number * 64 + i);
+        size_t left = o->count - at, count = i + 1 == pieces ? left : bits % (left + 1);
+        unsigned most = o->stripes > o->blocks ? o->stripes : o->blocks;
+        list.item[i] = (struct kernel_item){(const int32_t *)what->in + at, (int32_t *)what->out + at, count,
+                                            1 + (unsigned)(bits >> 32) % most};
+        at += count;
+    }
+    if (o->blocks > 1 || (number + (unsigned)what->team.rank) % 2) {
+        run_blocks(o, &list);
+        return;
+    }
+    for (unsigned i = 0; i < pieces; i++) {
+        struct kernel_list one = {.reduce = *what, .items = 1, .item = {list.item[i]}};
+        run_blocks(o, &one);
+    }
+}
+
 static bool run_one(int rank, unsigned number)
 {
     const struct operation o = operation_of(number);
@@ -170,8 +208,12 @@ static bool run_one(int rank, unsigned number)
     what.sure = (number + (unsigned)rank) % 2;
     for (int p = 0; p < ranks; p++)
         what.invite[p] = (number / 3 + (unsigned)(rank + p)) % 4 ? KERNEL_INVITE_ADDRESS | (uintptr_t)to : 0;
-    for (unsigned block = 0; block < o.blocks; block++)
-        threads_run(o.kernel, &what, o.threads, (struct cuda_index){o.blocks, 1, 1}, (struct cuda_index){block, 0, 0});
+    struct kernel_list whole = {.reduce = what};
+    unsigned pieces = pieces_of(&o, number);
+    if (pieces > 1)
+        run_pieces(&o, &what, number, pieces);
+    else
+        run_blocks(&o, &whole);
     for (size_t i = 0; i < o.count + 4; i++) {
         int32_t want = o.in_place ? value(rank, i + (size_t)(to - in - (ptrdiff_t)o.shift), number) : 0x5a5a5a5a;
         wanted(&o, rank, i, number, &want);

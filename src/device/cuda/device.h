@@ -27,7 +27,7 @@ struct cuda_device {
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded;    /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction moves[3],
+    CUfunction moves[4],
         reduce[6][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, peer, lines, ring */
 };
 

@@ -4,6 +4,8 @@
 
 #include "device/cuda/numbers.h"
 
+#include <string.h>
+
 #define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
 
 /* The library's own numbers of blocks: from so many bytes on so many. */
@@ -220,6 +222,36 @@ void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room roo
     *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE,
                                   .blocks = in_clusters(launch_larger(used + own, 1), room.most),
                                   .threads = KERNEL_EXCHANGE_THREADS};
+}
+
+/* Of two messages the one that has more stripes decides: they may go in different forms. */
+static uint64_t launch_longest(const struct kernel_exchange *what, uint64_t x, uint64_t y)
+{
+    const uint32_t stripes[] = {kernel_exchange_stripes(what, x), kernel_exchange_stripes(what, y)};
+    return stripes[0] > stripes[1] || (stripes[0] == stripes[1] && x > y) ? x : y;
+}
+
+void kernel_choose_messages(struct kernel_messages *what, struct kernel_room room, bool in_host,
+                            struct kernel_launch *out)
+{
+    struct kernel_exchange all = what->item[0];
+    for (uint32_t i = 1; i < what->items; i++)
+        for (int p = 0; p < all.team.nranks; p++) {
+            const struct kernel_exchange *one = &what->item[i];
+            all.send_bytes[p] = launch_longest(&all, all.send_bytes[p], one->send_bytes[p]);
+            all.recv_bytes[p] = launch_longest(&all, all.recv_bytes[p], one->recv_bytes[p]);
+            if (p == all.team.rank && one->send[p] != one->recv[p] &&
+                one->send_bytes[p]) { /* there is a copy to make */
+                all.send[p] = one->send[p];
+                all.recv[p] = one->recv[p];
+            }
+        }
+    kernel_choose_exchange(&all, room, in_host, out);
+    for (uint32_t i = 0; i < what->items; i++) {
+        memcpy(what->item[i].out_end, all.out_end, sizeof all.out_end);
+        memcpy(what->item[i].in_end, all.in_end, sizeof all.in_end);
+    }
+    out->kernel = KERNEL_MESSAGES;
 }
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)

@@ -14,6 +14,7 @@ enum kernel_id {
     KERNEL_EXCHANGE,
     KERNEL_CHAIN,
     KERNEL_COURIER,
+    KERNEL_MESSAGES,
     KERNEL_REDUCE_ONE,
     KERNEL_REDUCE_TWO,
     KERNEL_REDUCE_BULK,
@@ -67,6 +68,10 @@ void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room roo
 
 /* The most that a kernel takes: those of reductions in lines have slots for no more. */
 unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room);
+
+/* The same for all of a list, by the longest message to and from each rank. */
+void kernel_choose_messages(struct kernel_messages *what, struct kernel_room room, bool in_host,
+                            struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 

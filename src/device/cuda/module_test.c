@@ -56,20 +56,21 @@ static CUdeviceptr reach(const struct rank *user, const struct rank *owner, stru
 static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
 {
     struct rank *rank = &ranks[me];
-    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS},
-                                   .count = COUNT,
-                                   .mode = KERNEL_ALLREDUCE,
-                                   .wants = 1,
-                                   .gives = 1u << !me,
-                                   .takes = 1u << !me,
-                                   .op = TUTTI_SUM};
+    struct kernel_list list = {.reduce = {.team = {.rank = me, .nranks = RANKS},
+                                          .count = COUNT,
+                                          .mode = KERNEL_ALLREDUCE,
+                                          .wants = 1,
+                                          .gives = 1u << !me,
+                                          .takes = 1u << !me,
+                                          .op = TUTTI_SUM}};
     struct kernel_launch how;
-    params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
-    params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
-    params.in = params.out = (void *)(uintptr_t)rank->data;
+    struct kernel_reduce *params = &list.reduce;
+    params->team.window[me] = (unsigned char *)(uintptr_t)rank->window;
+    params->team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
+    params->in = params->out = (void *)(uintptr_t)rank->data;
     kernel_shape_reduce(KERNEL_REDUCE_ONE, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
-    params.stripes = how.stripes;
-    CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &params, rank->stream) == TUTTI_SUCCESS);
+    params->stripes = how.stripes;
+    CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &list, rank->stream) == TUTTI_SUCCESS);
 }
 
 static void finish_rank(struct rank *rank)
@@ -189,7 +190,7 @@ static void no_such_kernel(void)
 {
     struct cuda_device *device;
     struct kernel_launch how = {.kernel = KERNEL_REDUCE_ONE, .blocks = 1, .threads = 32};
-    struct kernel_reduce params = {.count = 0};
+    struct kernel_list params = {.items = 0};
     CHECK(cuda_device_acquire(0, &device) == TUTTI_SUCCESS);
     CHECK(cuda_launch(device, &how, TUTTI_TYPE_COUNT, &params, NULL) == TUTTI_INTERNAL_ERROR);
     how.kernel = KERNEL_COUNT;

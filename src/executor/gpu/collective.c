@@ -222,6 +222,84 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream
     return result;
 }
 
+/* ---- Several collectives ---- */
+
+/* Messages of an exchange that no copy engine carries, and to which nobody is invited: a list has one step, which tells
+ * of no user's memory. */
+static bool goes_by_slots(const struct gpu *gpu, const struct call *call)
+{
+    const struct kernel_exchange forms = {.plain_from = gpu->plan.forms.plain_from,
+                                          .lines_from = gpu->plan.forms.lines_from,
+                                          .lines_to = gpu->plan.forms.lines_to,
+                                          .invite_from = gpu->plan.forms.invite_from};
+    uint64_t bytes = call->count * type_size(call->type);
+    return gpu->nranks > 1 && call->coll != COLL_ALLTOALLV && call->coll != COLL_BARRIER &&
+           bytes < gpu->plan.forms.copy_from[1] && !kernel_exchange_invites(&forms, bytes);
+}
+
+/* May the call be one of several in a launch, whether it is captured or not? */
+static bool is_small(struct gpu *gpu, const struct call *call)
+{
+    if (!call->count)
+        return false;
+    for (int capturing = 0; capturing < 2; capturing++)
+        switch (plan_of(gpu, call, capturing)->way) {
+        case WAY_ONE_SHOT:
+        case WAY_TWO_SHOT:
+            break;
+        case WAY_EXCHANGE:
+            if (!goes_by_slots(gpu, call))
+                return false;
+            break;
+        default:
+            return false;
+        }
+    return true;
+}
+
+/* Their launches are held back; so all that is issued between order_begin() and order_end() has the ticket of one. */
+static tutti_result_t issue_small(struct gpu *gpu, const struct call *call, CUstream stream)
+{
+    uint32_t number = team_next_seq(gpu->base.team);
+    if (gpu->observer)
+        gpu->observer->called(gpu, call, number);
+    step_collective(gpu, call);
+    tutti_result_t result = carry_out(gpu, call, stream);
+    if (result == TUTTI_SUCCESS && !gpu->base.tickets.capturing)
+        atomic_store(&gpu->base.tickets.ticket, gpu->base.tickets.told);
+    if (gpu->observer)
+        gpu->observer->returned(gpu, result);
+    return result;
+}
+
+static tutti_result_t collective_small(struct gpu *gpu, const struct executor_call *calls, int count, CUstream stream)
+{
+    cuda_enter(gpu->base.device);
+    tutti_result_t result = order_begin(&gpu->base, stream, true);
+    if (result == TUTTI_SUCCESS) {
+        launch_hold(gpu);
+        for (int i = 0; result == TUTTI_SUCCESS && i < count; i++)
+            result = issue_small(gpu, calls[i].call, stream);
+        result = order_end(&gpu->base, stream, launch_release(gpu, result));
+    }
+    cuda_leave();
+    return result;
+}
+
+tutti_result_t gpu_collectives(struct gpu *gpu, const struct executor_call *calls, int count, CUstream stream)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; result == TUTTI_SUCCESS && i < count;) {
+        int end = i;
+        while (end < count && is_small(gpu, calls[end].call))
+            end++;
+        result = end > i + 1 ? collective_small(gpu, calls + i, end - i, stream)
+                             : gpu_collective(gpu, calls[i].call, stream);
+        i = end > i ? end : i + 1;
+    }
+    return result;
+}
+
 /* ---- Sends and receives ---- */
 
 /* Takes the next send to and receive from each peer out of the list. False: none was left. */
@@ -259,8 +337,10 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
     tutti_result_t result = order_begin(&gpu->base, stream, false);
     if (result == TUTTI_SUCCESS) {
         step_p2p(gpu, items, count);
+        launch_hold(gpu);
         while (result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
             result = exchange_issue(gpu, &what, EXCHANGE_GROUP, stream, gpu->base.tickets.capturing);
+        result = launch_release(gpu, result);
         result = order_end(&gpu->base, stream, result);
     }
     if (gpu->observer)

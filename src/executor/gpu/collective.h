@@ -7,6 +7,7 @@
 #include "tutti/tutti.h"
 
 struct call;
+struct executor_call;
 struct gpu;
 struct p2p_item;
 
@@ -14,6 +15,8 @@ struct p2p_item;
  * issued. */
 tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call);
 tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream);
+/* One after another; small ones in a row may be one launch. Ends with the first that fails. */
+tutti_result_t gpu_collectives(struct gpu *gpu, const struct executor_call *calls, int count, CUstream stream);
 /* Sends and receives of one group, at the same time. */
 tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, CUstream stream);
 

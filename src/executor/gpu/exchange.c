@@ -71,7 +71,6 @@ static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
 
 static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
 {
-    struct kernel_launch how;
     uint64_t any = 0;
     for (int peer = 0; peer < gpu->nranks; peer++)
         any |= what->send_bytes[peer] | what->recv_bytes[peer];
@@ -84,8 +83,7 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
     what->invite_from = gpu->plan.forms.invite_from;
     what->mappings = layout_mappings(gpu);
     gpu_exchange_invite(gpu, what);
-    kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
-    return launch_kernel(gpu, &how, TUTTI_UINT8, &what->team, stream);
+    return launch_messages(gpu, what, stream);
 }
 
 /*
@@ -103,15 +101,22 @@ tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enu
         ways[0] = large(gpu, what->send_bytes, kind != EXCHANGE_GROUP);
         ways[1] = large(gpu, what->recv_bytes, kind != EXCHANGE_GROUP);
     }
+    bool copied = ways[0] || ways[1];
+    if (result == TUTTI_SUCCESS && copied)
+        result = launch_flush(gpu);
     if (result == TUTTI_SUCCESS)
         result = copy_begin(gpu, what, ways, kind, stream, &copies);
     if (result != TUTTI_SUCCESS)
         return result;
     leave_out(small.send_bytes, ways[0]);
     leave_out(small.recv_bytes, ways[1]);
-    struct kernel_exchange *other = own_by_kernel(gpu, &small) ? what : &small;
+    bool own_kernel = own_by_kernel(gpu, &small);
+    copied = copied || (!own_kernel && what->send_bytes[gpu->rank]);
+    struct kernel_exchange *other = own_kernel ? what : &small;
     leave_out(other->send_bytes, 1u << gpu->rank);
     leave_out(other->recv_bytes, 1u << gpu->rank);
     result = gpu_exchange_launch(gpu, &small, stream);
+    if (result == TUTTI_SUCCESS && copied)
+        result = launch_flush(gpu);
     return result == TUTTI_SUCCESS ? copy_end(gpu, what, &copies, stream) : result;
 }

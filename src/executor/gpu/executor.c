@@ -37,6 +37,15 @@ static tutti_result_t gpu_executor_issue(struct executor *executor, const struct
     return result;
 }
 
+static tutti_result_t gpu_executor_issue_many(struct executor *executor, const struct executor_call *calls, int count,
+                                              tutti_stream_t stream)
+{
+    tutti_result_t result = gpu_collectives(gpu_of(executor), calls, count, (CUstream)stream);
+    for (int i = 0; i < count; i++)
+        free(calls[i].owned);
+    return result;
+}
+
 static tutti_result_t gpu_executor_messages(struct executor *executor, const struct p2p_item *items, int count,
                                             tutti_stream_t stream)
 {
@@ -111,6 +120,7 @@ static void close_gpu(struct executor *executor)
 static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .prepare = gpu_executor_prepare,
                                             .issue = gpu_executor_issue,
+                                            .issue_many = gpu_executor_issue_many,
                                             .messages = gpu_executor_messages,
                                             .register_symmetric = register_symmetric,
                                             .unregister = unregister,

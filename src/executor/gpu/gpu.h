@@ -12,6 +12,7 @@
 #include "executor/gpu/helper.h"
 #include "executor/gpu/import.h"
 #include "executor/gpu/imported.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/mixing.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
@@ -116,6 +117,7 @@ struct gpu {
     bool mailbox_registered;
     CUdeviceptr mailbox_device;
     struct kernel_team kernels;      /* what every launch takes */
+    struct launch_held held;         /* small calls of a group: launch.c */
     struct mailbox_step step;        /* of the call that is being issued: step.c */
     const struct observer *observer; /* NULL: there is none */
     struct record *record;           /* NULL: there is no black box */

@@ -427,6 +427,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a GPU executor");
     gpu->rank = gpu->kernels.rank = team->rank;
     gpu->nranks = gpu->kernels.nranks = gpu->plan.facts.nranks = team->nranks;
+    gpu->held.kernel = KERNEL_NONE;
     gpu->plan.facts.room.most = (unsigned)config->blocks;
     gpu->plan.facts.zero = config->policy == TUTTI_POLICY_ZERO;
     list_init(&gpu->offers.passed_fds);

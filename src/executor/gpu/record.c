@@ -260,7 +260,8 @@ static void wake(struct record *record)
 static void push(struct record *record, uint32_t ticket)
 {
     uint64_t tail = atomic_load_explicit(&record->tail, memory_order_relaxed);
-    *pending_at(record, tail) = (struct pending){record->call, record->first, ticket};
+    uint32_t first = (int32_t)(ticket - record->first) < 0 ? ticket : record->first; /* it went with one before */
+    *pending_at(record, tail) = (struct pending){record->call, first, ticket};
     atomic_store(&record->tail,
                  tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
     if (!atomic_load(&record->watching) && !atomic_exchange(&record->watching, true))

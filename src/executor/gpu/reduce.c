@@ -62,30 +62,37 @@ static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const stru
             what->invite[peer] = offer_invite(gpu, peer, call->in, plan->given);
 }
 
+static bool takes_list(enum kernel_id kernel)
+{
+    return kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO;
+}
+
 static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                         const struct flow *flow, CUstream stream)
 {
-    struct kernel_reduce what = {.in = call->in,
-                                 .out = call->out,
-                                 .count = call->count,
-                                 .mode = (int32_t)plan->mode,
-                                 .op = call->op,
-                                 .premul = call->premul,
-                                 .scalar = call->scalar,
-                                 .scalar_at = call->scalar_at,
-                                 .chunk = plan->chunk,
-                                 .stripes = plan->launch.stripes};
+    struct kernel_list list = {.reduce = {.in = call->in,
+                                          .out = call->out,
+                                          .count = call->count,
+                                          .mode = (int32_t)plan->mode,
+                                          .op = call->op,
+                                          .premul = call->premul,
+                                          .scalar = call->scalar,
+                                          .scalar_at = call->scalar_at,
+                                          .chunk = plan->chunk,
+                                          .stripes = plan->launch.stripes}};
+    struct kernel_reduce *what = &list.reduce;
     if (plan_goes_round(plan->way))
-        steps_ring(flow, gpu->rank, &what);
+        steps_ring(flow, gpu->rank, what);
     else
-        steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
+        steps_reduce(flow, plan->launch.kernel, gpu->nranks, what);
     if (plan->way == WAY_PEER_LOAD)
-        return peer_reduce_issue(gpu, call, plan, &what, stream);
-    gpu_reduce_invite(gpu, call, plan, &what);
-    gpu_reduce_show(gpu, call, plan, &what);
+        return peer_reduce_issue(gpu, call, plan, what, stream);
+    gpu_reduce_invite(gpu, call, plan, what);
+    gpu_reduce_show(gpu, call, plan, what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, gpu_reduce_everybody(gpu)) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
-        result = launch_kernel(gpu, &plan->launch, call->type, &what.team, stream);
+        result = takes_list(plan->launch.kernel) ? launch_vector(gpu, &plan->launch, call->type, &list, stream)
+                                                 : launch_kernel(gpu, &plan->launch, call->type, &what->team, stream);
     if (plan->reads || plan->way == WAY_RING_COPY)
         gpu->step.reads = gpu->base.tickets.told;
     return result;

@@ -5,10 +5,10 @@
 
 extern "C" void threads_reduce_one_int32(const void *what)
 {
-    reduce_stripes<element<TUTTI_INT32>, false>(*(const struct kernel_reduce *)what);
+    reduce_stripes<element<TUTTI_INT32>, false>(*(const struct kernel_list *)what);
 }
 
 extern "C" void threads_reduce_two_int32(const void *what)
 {
-    reduce_stripes<element<TUTTI_INT32>, true>(*(const struct kernel_reduce *)what);
+    reduce_stripes<element<TUTTI_INT32>, true>(*(const struct kernel_list *)what);
 }

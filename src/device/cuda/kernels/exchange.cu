@@ -61,7 +61,8 @@ DEVICE struct stream exchange_stream(const struct kernel_exchange &what, const s
     return s;
 }
 
-DEVICE void exchange_by_half(const struct kernel_exchange &what)
+/* False, in all threads of a half: given up. */
+DEVICE bool exchange_by_half(const struct kernel_exchange &what)
 {
     __shared__ struct stages_state state;
     __shared__ struct invite_state invite;
@@ -71,8 +72,9 @@ DEVICE void exchange_by_half(const struct kernel_exchange &what)
     {
         struct stream s = exchange_stream(what, share, direction);
         if (!(share.invites ? invite_run(what, &s, &state, &invite) : stream_run(&s, &state)))
-            return;
+            return false;
     }
+    return true;
 }
 
 /* ---- a block of one thread: whichever of its two messages can go on ---- */
@@ -127,7 +129,7 @@ DEVICE bool exchange_wait(struct waiting *w, const struct exchange_half *halves)
     return wait_hear(w, ranks);
 }
 
-DEVICE void exchange_alone(const struct kernel_exchange &what)
+DEVICE bool exchange_alone(const struct kernel_exchange &what)
 {
     struct exchange_half halves[2];
     struct waiting w = {what.team.abort, 0};
@@ -153,6 +155,7 @@ DEVICE void exchange_alone(const struct kernel_exchange &what)
     }
     if (halves[STREAM_IN].more && halves[STREAM_IN].way == INVITE_OPEN)
         invite_revoke(what, halves[STREAM_IN].s);
+    return !halves[STREAM_OUT].more && !halves[STREAM_IN].more;
 }
 
 /* ---- */
@@ -167,15 +170,27 @@ DEVICE void exchange_with_self(const struct kernel_exchange &what, uint32_t inde
                                 (const unsigned char *)what.send[me] + s.begin, s.end - s.begin, whole_block());
 }
 
-KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
+/* False: given up. */
+DEVICE bool exchange_all(const struct kernel_exchange &what)
 {
     const uint32_t last = (uint32_t)what.team.nranks - 1, own = kernel_exchange_own(&what, last);
+    if (blockIdx.x < own)
+        return ALONE ? exchange_alone(what) : exchange_by_half(what);
+    exchange_with_self(what, blockIdx.x - own, gridDim.x - own);
+    return true;
+}
+
+KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
+{
     launch_begins(what.team);
-    if (blockIdx.x >= own)
-        exchange_with_self(what, blockIdx.x - own, gridDim.x - own);
-    else if (ALONE)
-        exchange_alone(what);
-    else
-        exchange_by_half(what);
+    exchange_all(what);
     launch_over(what.team);
+}
+
+KERNEL(KERNEL_EXCHANGE_THREADS) tutti_messages(PARAMETER(struct kernel_messages) what)
+{
+    launch_begins(what.item[0].team);
+    bool good = true;
+    ROLLED for (uint32_t i = 0; good && i < what.items; i++) good = exchange_all(what.item[i]);
+    launch_over(what.item[0].team);
 }

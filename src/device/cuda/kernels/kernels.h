@@ -56,6 +56,9 @@
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
+#define KERNEL_LIST_MOST     32 /* vectors that one launch for small ones reduces */
+#define KERNEL_MESSAGES_MOST 7  /* exchanges in one launch: parameters of a kernel have 4 KiB */
+
 #define KERNEL_TIMES 256 /* launches whose times are kept: by ticket */
 
 /* In kernel_team.abort; and words behind it. */
@@ -132,6 +135,24 @@ struct kernel_reduce {
 };
 
 /*
+ * Of the kernels for small vectors (one, two): several vectors in one launch, one after another in each block. They
+ * have `reduce` in common but for its in, out, count and stripes; no items: `reduce` is the only one. reduce.stripes is
+ * the most of any item. Other ranks may reduce the same vectors in other launches, in the same order.
+ */
+struct kernel_item {
+    const void *in;
+    void *out;
+    uint64_t count;
+    uint32_t stripes;
+};
+
+struct kernel_list {
+    struct kernel_reduce reduce;
+    uint32_t items;
+    struct kernel_item item[KERNEL_LIST_MOST];
+};
+
+/*
  * Of reduce_peer, whose ranks tell one another where `in` and `out` are: in bytes behind in_base[p] and out_base[p],
  * which are the same place of rank p's memory for all ranks, as this one addresses it. All 0: one process, whose GPUs
  * address everything alike.
@@ -164,6 +185,14 @@ struct kernel_exchange {
     uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS];
     uint64_t invite_from, invite[KERNEL_RANKS];
     struct kernel_mappings *mappings;
+};
+
+/* Several exchanges in one launch, one after another in each half of a block: `item[0].team` is the launch's. out_end
+ * and in_end are those of all, so that a stripe is one block's in all of them. Other ranks may have the same ones in
+ * other launches, in the same order. */
+struct kernel_messages {
+    struct kernel_exchange item[KERNEL_MESSAGES_MOST];
+    uint32_t items;
 };
 
 /*

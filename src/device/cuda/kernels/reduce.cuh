@@ -8,9 +8,9 @@
 #include <reduce_ll.cuh>
 
 #define REDUCE_KERNELS(type, name)                                                                                     \
-    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_one_##name, kernel_reduce, what.team,                                     \
+    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_one_##name, kernel_list, what.reduce.team,                                \
              reduce_stripes<element<type>, false>(what))                                                               \
-    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_two_##name, kernel_reduce, what.team,                                     \
+    LAUNCHED(KERNEL_LL_THREADS, tutti_reduce_two_##name, kernel_list, what.reduce.team,                                \
              reduce_stripes<element<type>, true>(what))                                                                \
     LAUNCHED(KERNEL_BULK_THREADS, tutti_reduce_bulk_##name, kernel_reduce, what.team, reduce_bulk<element<type>>(what))
 

@@ -44,8 +44,6 @@ template <int N> struct ll_numbers {
 
 template <class E> struct ll_run {
     const struct kernel_team &team;
-    const unsigned char *in;
-    unsigned char *out;
     const arithmetic<E> &a;
     uint32_t stripe, others, gives, takes; /* ranks that results go to, and come from */
     bool wants;                            /* does this rank get a result? */
@@ -399,16 +397,8 @@ DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char 
 template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a, uint32_t stripe)
 {
     const int n = what.team.nranks, me = what.team.rank;
-    const ll_run<E> r = {what.team,
-                         (const unsigned char *)what.in,
-                         (unsigned char *)what.out,
-                         a,
-                         stripe,
-                         all_ranks_but(n, me),
-                         what.gives,
-                         what.takes,
-                         what.wants != 0,
-                         what.mode == KERNEL_REDUCE};
+    const ll_run<E> r = {what.team,  a,          stripe,          all_ranks_but(n, me),
+                         what.gives, what.takes, what.wants != 0, what.mode == KERNEL_REDUCE};
     return r;
 }
 
@@ -440,64 +430,76 @@ DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_
     return c;
 }
 
-template <class E, int N> DEVICE void reduce_one(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
+/* Items [first, end) of the list, one after another. */
+template <class E, int N>
+DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end)
 {
+    const struct kernel_reduce &what = list.reduce;
     ll_numbers<N> k;
     ll_open(&k, what.team, stripe);
-    const unsigned char *in = (const unsigned char *)what.in;
-    const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? what.count * E::BYTES : 0;
-    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES, stripe, stripes);
-    if (mine.begin == mine.end)
-        return;
-    fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
     const ll_run<E> r = ll_run_of(what, a, stripe);
-    for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
-        if (!one_round(r, &k, in + at, r.out + at, cut_of_one(mine, at, block)))
-            return;
-    ll_close(k, what.team, r.stripe);
+    ROLLED for (uint32_t i = first; i < end; i++)
+    {
+        const struct kernel_item item = list_item(list, i);
+        const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? item.count * E::BYTES : 0;
+        const struct small_span mine = small_stripe((uint32_t)item.count * E::BYTES, stripe, item.stripes);
+        const unsigned char *in = (const unsigned char *)item.in;
+        if (mine.begin != mine.end)
+            fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
+        for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
+            if (!one_round(r, &k, in + at, (unsigned char *)item.out + at, cut_of_one(mine, at, block)))
+                return;
+    }
+    ll_close(k, what.team, stripe);
 }
 
-template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
+template <class E, int N>
+DEVICE void reduce_two(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end)
 {
+    const struct kernel_reduce &what = list.reduce;
+    const uint32_t n = (uint32_t)what.team.nranks;
     ll_numbers<N> k;
     ll_open(&k, what.team, stripe);
-    const unsigned char *in = (const unsigned char *)what.in;
-    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES, stripe, stripes);
-    const uint32_t n = (uint32_t)what.team.nranks;
-    if (mine.begin == mine.end)
-        return;
-    fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
     const ll_run<E> r = ll_run_of(what, a, stripe);
-    for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
-        if (!two_round(r, &k, in + at, r.out + at, cut_of_two(mine, at, n)))
-            return;
-    ll_close(k, what.team, r.stripe);
+    ROLLED for (uint32_t i = first; i < end; i++)
+    {
+        const struct kernel_item item = list_item(list, i);
+        const struct small_span mine = small_stripe((uint32_t)item.count * E::BYTES, stripe, item.stripes);
+        const unsigned char *in = (const unsigned char *)item.in;
+        if (mine.begin != mine.end)
+            fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
+        for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
+            if (!two_round(r, &k, in + at, (unsigned char *)item.out + at, cut_of_two(mine, at, n)))
+                return;
+    }
+    ll_close(k, what.team, stripe);
 }
 
 template <class E, bool TWO>
-DEVICE void reduce_stripe(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
+DEVICE void reduce_stripe(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end)
 {
-    if (TWO && what.team.nranks <= 4)
-        reduce_two<E, 4>(what, stripe, stripes);
+    if (TWO && list.reduce.team.nranks <= 4)
+        reduce_two<E, 4>(list, stripe, first, end);
     else if (TWO)
-        reduce_two<E, 8>(what, stripe, stripes);
-    else if (what.team.nranks <= 4)
-        reduce_one<E, 4>(what, stripe, stripes);
+        reduce_two<E, 8>(list, stripe, first, end);
+    else if (list.reduce.team.nranks <= 4)
+        reduce_one<E, 4>(list, stripe, first, end);
     else
-        reduce_one<E, 8>(what, stripe, stripes);
+        reduce_one<E, 8>(list, stripe, first, end);
 }
 
-/* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another. */
-template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_reduce &what)
+/* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another: a block of one thread,
+ * which has both stripes, goes from item to item with them. */
+template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_list &list)
 {
-    const uint32_t each = what.stripes > gridDim.x ? 2 : 1, stripes = each == 2 ? what.stripes : gridDim.x,
-                   first = blockIdx.x * each;
+    const uint32_t each = list.reduce.stripes > gridDim.x ? 2 : 1, first = blockIdx.x * each, items = list_items(list);
     if (!ALONE)
-        reduce_stripe<E, TWO>(what, first + threadIdx.x / LL_STEP, stripes);
-    for (uint32_t i = 0; ALONE && i < each; i++)
-        reduce_stripe<E, TWO>(what, first + i, stripes);
+        reduce_stripe<E, TWO>(list, first + threadIdx.x / LL_STEP, 0, items);
+    for (uint32_t item = 0; ALONE && item < items; item++)
+        for (uint32_t i = 0; i < each; i++)
+            reduce_stripe<E, TWO>(list, first + i, item, item + 1);
 }
 
 #endif

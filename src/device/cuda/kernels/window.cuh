@@ -88,6 +88,20 @@ DEVICE struct window *window_of(const struct kernel_team &team, int rank)
     return (struct window *)team.window[rank];
 }
 
+/* Without items: what the rest says, over the stripes of the grid. */
+DEVICE uint32_t list_items(const struct kernel_list &list)
+{
+    return list.items ? list.items : 1;
+}
+
+DEVICE struct kernel_item list_item(const struct kernel_list &list, uint32_t i)
+{
+    const struct kernel_reduce &what = list.reduce;
+    const uint32_t stripes = what.stripes > gridDim.x ? what.stripes : gridDim.x;
+    const struct kernel_item only = {what.in, what.out, what.count, stripes};
+    return list.items ? list.item[i] : only;
+}
+
 #define SPAN_LINES 16 /* a part has so many or more where it begins with one */
 
 /* A part of a vector, in bytes. */
