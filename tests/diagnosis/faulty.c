@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faulty FAULT RANK AT: a job like training in three dimensions: neighbours in pairs, ranks of one place in their
- * pairs, all. From step AT on RANK does what FAULT says. A rank that hears of a failure says so and stays, as a program
- * that is caught in its error handling.
+ * faulty FAULT RANK AT [MS]: a job like training in three dimensions: neighbours in pairs, ranks of one place in their
+ * pairs, all. From step AT on RANK does what FAULT says; a slow one is late by MS in each step. A rank that hears of a
+ * failure says so and stays, as a program that is caught in its error handling.
  */
 #include "tutti/tutti.h"
 
@@ -14,11 +14,11 @@
 
 #define COUNT   5000
 #define STEP_US 2000 /* of computation */
-#define SLOW_US 40000
+#define SLOW_MS 40
 
 struct job {
     tutti_comm_t world, pair, row;
-    int rank, culprit, at;
+    int rank, culprit, at, slow_ms;
     const char *fault;
 };
 
@@ -52,7 +52,7 @@ static tutti_result_t step(const struct job *job, int number)
     compute(STEP_US / 4);
     usleep(STEP_US);
     if (is(job, "slow", number))
-        usleep(SLOW_US);
+        usleep((useconds_t)job->slow_ms * 1000);
     while (is(job, "hang", number))
         pause();
     if (!result && !(is(job, "skip", number) && number == job->at))
@@ -86,7 +86,8 @@ int main(int argc, char **argv)
 {
     struct job job = {.fault = argc > 1 ? argv[1] : "none",
                       .culprit = argc > 2 ? atoi(argv[2]) : -1,
-                      .at = argc > 3 ? atoi(argv[3]) : 0};
+                      .at = argc > 3 ? atoi(argv[3]) : 0,
+                      .slow_ms = argc > 4 ? atoi(argv[4]) : SLOW_MS};
     tutti_result_t result = start(&job);
     for (int number = 0; !result; number++) {
         if (number == job.at) {

@@ -235,7 +235,8 @@ class PageTest(HostsTest):
 
     def matrix(self, page):
         self.turn(page, "delays")
-        page.until("document.querySelector('#delays .side h2')?.textContent === 'The highest of 1023 cells'")
+        page.until("/^The highest of 1023 cells in \\d+ looks?$/.test("
+                   "document.querySelector('#delays .side h2')?.textContent)")
         self.choose(page, "pipeline", "messages")
         self.assertEqual(page.ask("document.querySelectorAll('#delays .side tr')[1].textContent"), "5640.0 ms, slow")
         self.assertIn("2048 cells", page.ask("document.querySelector('#delays .side h2').textContent"))
@@ -274,7 +275,8 @@ class PageTest(HostsTest):
     def test_slow_job(self):
         """A rank that is slow is framed in the job and in the delays, above its victims; and the history has its
         verdict and what the job did."""
-        self.start_all("--stuck", "5s", job=("slow", "2", "2"))
+        late_ms = 200  # longer than others are late when processors are few
+        self.start_all("--stuck", "5s", job=("slow", "2", "2", str(late_ms)))
         page = self.look()
         page.until("[...document.querySelectorAll('.verdict.slow strong')].some("
                    "(one) => /^rank 2 /.test(one.textContent))")
@@ -284,7 +286,8 @@ class PageTest(HostsTest):
         self.assertIn("to blame by a verdict: 1", page.ask("document.querySelector('#job .bar').textContent"))
         self.keep("job-slow")
         self.turn(page, "delays")
-        page.until("document.querySelectorAll('#delays .side tr').length > 3")
+        # one look may meet the moment in which the culprit waits for others
+        page.until("/ in [1-9]\\d looks$/.test(document.querySelector('#delays .side h2')?.textContent)")
         cells = page.ask("[...document.querySelectorAll('#delays .side tr')].slice(1).map("
                          "(one) => [one.children[1].textContent, parseInt(one.children[2].textContent)])")
         self.assertEqual(cells[0][0], "2, to blame", cells)

@@ -234,8 +234,9 @@ function list(view) {
   const rows = highest.map((cell) => element("tr", {}, element("td", {}, String(waits ? cell.to : cell.from)),
     element("td", {}, String(waits ? cell.from : cell.to) + (blamed(cell) ? ", to blame" : "")),
     element("td", {}, waits ? `${Math.round(100 * cell.value)} %` : time(cell.value) + (cell.slow ? ", slow" : ""))));
-  const words = waits ? ["Rank", "waits for", "in so many looks"] : ["From", "to", "takes"];
-  view.list.replaceChildren(...(rows.length ? [element("h2", {}, `The highest of ${plural(view.cells.length, "cell")}`),
+  const words = waits ? ["Rank", "waits for", "share of looks"] : ["From", "to", "takes"];
+  const looks = waits ? ` in ${plural(view.seen.get(view.comm?.id)?.looks.length ?? 0, "look")}` : "";
+  view.list.replaceChildren(...(rows.length ? [element("h2", {}, `The highest of ${plural(view.cells.length, "cell")}${looks}`),
     element("table", {}, element("tr", {}, ...words.map((word) => element("th", {}, word))), ...rows)] : []));
 }
 
