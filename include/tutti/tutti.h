@@ -175,7 +175,7 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls
  * on it (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not
- * failed before; it is freed all the same. */
+ * failed before, or had because calls differed, which no call has said yet; it is freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had

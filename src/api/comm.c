@@ -222,6 +222,14 @@ tutti_result_t tutti_comm_finalize(tutti_comm_t comm)
     return result == TUTTI_SUCCESS ? comm_finalize(comm) : result;
 }
 
+/* The user has heard of it, or need not: a peer may go when all is done. That calls differ a peer may find after
+ * this rank's last one has ended well. */
+static bool failed_before(const struct team *team)
+{
+    tutti_result_t failed = team ? (tutti_result_t)atomic_load(&team->failed) : TUTTI_SUCCESS;
+    return failed != TUTTI_SUCCESS && (failed != TUTTI_INVALID_USAGE || atomic_load(&team->reported));
+}
+
 tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
 {
     if (!comm)
@@ -231,10 +239,10 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
         result = not_grouped("communicator", atomic_load(&comm->grouped));
     if (result != TUTTI_SUCCESS)
         return result;
-    bool failed = comm->team && atomic_load(&comm->team->failed); /* which is known by then */
+    bool old = failed_before(comm->team);
     result = comm_finalize(comm);
     comm_free(comm);
-    return failed ? TUTTI_SUCCESS : result;
+    return old ? TUTTI_SUCCESS : result;
 }
 
 tutti_result_t tutti_comm_abort(tutti_comm_t comm)

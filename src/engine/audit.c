@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/failure.h"
 #include "engine/shared_internal.h"
+#include "engine/wait.h"
 
 /* ---- Shared memory ---- */
 
@@ -91,5 +92,9 @@ static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool sh
 tutti_result_t team_audit(struct team *team, bool end)
 {
     bool shared = team->shared && (end || atomic_load_explicit(&team->shared->unread, memory_order_relaxed));
-    return end || shared || link_any_left(team->engine->links) ? audit(team, shared, end) : TUTTI_SUCCESS;
+    if (!end && !shared && !link_any_left(team->engine->links))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = audit(team, shared, end);
+    tutti_result_t failure = result == TUTTI_SUCCESS ? TUTTI_SUCCESS : team_report(team);
+    return failure == TUTTI_SUCCESS ? result : failure;
 }

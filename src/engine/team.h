@@ -79,6 +79,7 @@ struct team {
     struct wire_abort cause;
     _Atomic bool flood;           /* peers must be told, */
     _Atomic bool telling;         /* and nobody has waited yet until they knew */
+    _Atomic bool reported;        /* a call has returned the failure, or the user caused it */
     bool met_some;                /* links to tell them have been made; under the engine's lock */
     _Atomic bool stopped;         /* an operation has failed here, or this rank gave up: those behind it fail too */
     _Atomic uint32_t finished;    /* the last collective that ended well */

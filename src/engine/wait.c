@@ -49,7 +49,10 @@ tutti_result_t team_report(struct team *team)
 {
     if (atomic_load(&team->failed) && atomic_exchange(&team->telling, false))
         see_told(team->engine);
-    return team_failure(team);
+    tutti_result_t result = team_failure(team);
+    if (result != TUTTI_SUCCESS)
+        atomic_store(&team->reported, true);
+    return result;
 }
 
 /* ---- Waiting ---- */
