@@ -124,5 +124,5 @@ expect "run paths" "$(find "$root/usr" -type f \( -name '*.so*' -o -path '*/bin/
 expect "files that name the folder of the build" "$(grep -rlF "$work/deb" "$root/usr" || true)" ""
 
 if [ -n "${TUTTI_TEST_FULL:-}" ] && command -v lintian >/dev/null; then
-    lintian --allow-root --fail-on error --suppress-tags bad-distribution-in-changes-file "$work"/deb/*.changes
+    lintian --allow-root --fail-on error,warning --suppress-tags bad-distribution-in-changes-file "$work"/deb/*.changes
 fi
