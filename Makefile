@@ -27,7 +27,7 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 NINJA = ninja -C "$(BUILD)" $(if $(JOBS),-j $(JOBS))
 # Tags of meson: what `make demo` builds, what `make install` installs, and what developers and tests use besides.
 DEMO_PARTS := runtime,devel,demo
-PARTS := runtime,devel,man,control
+PARTS := runtime,compat,devel,man,control
 EXTRA_PARTS := demo,extra
 # NEED TAGS: the files that ninja makes for these. FILL=TAGS: puts them into build/bin, build/lib and so on, wherever
 # else somebody may install to.

@@ -47,8 +47,8 @@ def compiled(where: pathlib.Path) -> pathlib.Path:
     shutil.rmtree(build, ignore_errors=True)  # one of an earlier time names a meson that pip had for that time alone
     subprocess.run(["meson", "setup", build, ROOT, *SETUP], check=True)
     subprocess.run(["meson", "compile", "-C", build, *TARGETS], check=True)
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags", "runtime", "--destdir",
-                    target], check=True)
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags", "runtime,compat",
+                    "--destdir", target], check=True)
     return target / "carried"
 
 

@@ -12,7 +12,7 @@ unset MAKEFLAGS DESTDIR PREFIX
 from_make() {
     make -s --no-print-directory -C "$sources" PACKAGES= NINJA=true BUILD="$build" "$@"
 }
-from_make put PARTS=runtime,devel,man,control,extra PREFIX="$prefix"
+from_make put PARTS=runtime,compat,devel,man,control,extra PREFIX="$prefix"
 # The folder may be moved afterwards, and has no need of the build.
 mv "$work/a" "$work/b"
 prefix=$work/b/prefix
@@ -77,6 +77,13 @@ from_make uninstall DESTDIR="$dest" PREFIX=/usr >/dev/null
 expect "files after make uninstall" "$(find "$dest" ! -type d)" "$dest/usr/bin/another"
 expect "folders after make uninstall" "$(find "$dest" -name tutti -o -name softverbs)" ""
 ! from_make uninstall DESTDIR="$dest" PREFIX=/usr >"$work/log" 2>&1 || { echo "uninstalled twice"; exit 1; }
+
+# What the demo does not run it does not build.
+parts=$(sed -n 's/^DEMO_PARTS := //p' "$sources/Makefile")
+expect "what make demo builds" "$(python3 "$sources/tests/needed.py" "$build" --tags "$parts" | sed 's/\.so.*//')" \
+    "cli/tutti
+examples/train/tutti-train
+src/api/libtutti"
 
 # Each target that has a name of its own is in the list.
 from_make help >"$work/help"
