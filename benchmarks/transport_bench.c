@@ -75,11 +75,11 @@ static void on_message(struct lane *lane, const void *bytes, size_t length)
     (void)length;
     ((struct side *)lane->user)->messages++;
 }
-static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
     (void)imm;
     (void)length;
-    return ((struct side *)lane->user)->area + offset;
+    return place_host(((struct side *)lane->user)->area + offset);
 }
 static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
@@ -171,7 +171,8 @@ static void send_message(struct side *side, size_t length)
 
 static void send_put(struct side *side, size_t offset, size_t length)
 {
-    struct put put = {.source = side->source + offset, .length = length, .offset = offset, .whole = side->buffer};
+    struct put put = {
+        .source = place_host(side->source + offset), .length = length, .offset = offset, .whole = side->buffer};
     tutti_result_t result;
     side->due_sent++;
     while ((result = side->ops->put(side->lane, &put)) == TUTTI_IN_PROGRESS)

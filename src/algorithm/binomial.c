@@ -58,7 +58,7 @@ static int binomial_reduce_scratch(const struct shape *shape, int rank)
 static int binomial_reduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = binomial_distance_of(shape, me), bit = 1 << round, count = 0;
-    struct place sum = distance ? scratch(0) : out(0);
+    struct spot sum = distance ? scratch(0) : out(0);
     if (n == 1)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance % (2 * bit) == bit)
@@ -81,12 +81,12 @@ static int subtree_scratch(const struct shape *shape, int rank)
 
 /* Where a rank keeps the block of the rank at `distance`: the root by rank in its user buffer, others by distance from
  * themselves. */
-static struct place kept(const struct shape *shape, int me, int distance, enum buffer user)
+static struct spot kept(const struct shape *shape, int me, int distance, enum buffer user)
 {
     int mine = binomial_distance_of(shape, me);
     if (mine == 0)
-        return (struct place){(uint8_t)user, binomial_rank_at(shape, distance)};
-    return has_children(shape, mine) ? scratch(distance - mine) : (struct place){(uint8_t)user, 0};
+        return (struct spot){(uint8_t)user, binomial_rank_at(shape, distance)};
+    return has_children(shape, mine) ? scratch(distance - mine) : (struct spot){(uint8_t)user, 0};
 }
 
 /* The blocks of distances [first, first + 2^round) to or from `peer`: one action, or two where ranks wrap round. */
@@ -98,7 +98,7 @@ static int subtree(const struct shape *shape, int me, int peer, int first, int r
     for (int from = first, to; from < end; from = to) {
         to = from < turn && turn < end ? turn : end;
         struct run blocks = run(binomial_rank_at(shape, from), to - from);
-        struct place place = kept(shape, me, from, user);
+        struct spot place = kept(shape, me, from, user);
         actions[count++] = send ? act_send(peer, place, blocks) : act_recv(peer, place, blocks);
     }
     return count;

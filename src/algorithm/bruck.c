@@ -71,7 +71,7 @@ static int alltoall_actions(const struct shape *shape)
 }
 
 /* Where offset i is before round k: in IN if no lower bit has moved it, else where its last move put it. */
-static struct place offset_place(int n, int me, int i, int k)
+static struct spot offset_place(int n, int me, int i, int k)
 {
     int moved = i & ((1 << k) - 1);
     if (!moved)
@@ -92,7 +92,7 @@ static int bruck_alltoall_round(const struct shape *shape, int me, int round, st
     }
     int step = 1 << round, length = travellers(n, round);
     for (int i = step; i < n; i = (i + 1) | step) {
-        struct place from = offset_place(n, me, i, round);
+        struct spot from = offset_place(n, me, i, round);
         actions[count++] =
             act_copy(from, scratch(travellers(i, round)), run(from.buffer == BUFFER_IN ? from.block : 0, 1));
     }

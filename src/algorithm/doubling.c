@@ -49,7 +49,7 @@ static int doubling_allreduce_round(const struct shape *shape, int me, int round
     if (member < 0)
         return 0;
     int peer = fold_rank(member ^ 1 << bit, extra);
-    struct place mine = bit == 0 && me >= 2 * extra ? in(0) : out(0);
+    struct spot mine = bit == 0 && me >= 2 * extra ? in(0) : out(0);
     actions[0] = act_send(peer, mine, run(0, 1));
     actions[1] = act_recv_reduce(peer, mine, out(0), run(0, 1), bit == bits - 1);
     return 2;
@@ -85,7 +85,7 @@ static int doubling_barrier_round(const struct shape *shape, int me, int round, 
 static int doubling_scan_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = 1 << round, count = 0;
-    struct place mine = round == 0 ? in(0) : out(0);
+    struct spot mine = round == 0 ? in(0) : out(0);
     if (me == 0 && round == 0)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance < n - me)

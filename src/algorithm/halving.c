@@ -91,7 +91,7 @@ static int halving_reduce_scatter_round(const struct shape *shape, int me, int r
     }
     int keep = me & ~(size - 1), give = keep ^ size;
     bool last = size == 1;
-    struct place from = round ? scratch(give % half) : in(give), mine = round ? scratch(keep % half) : in(keep);
+    struct spot from = round ? scratch(give % half) : in(give), mine = round ? scratch(keep % half) : in(keep);
     actions[0] = act_send(me ^ size, from, run(give, size));
     actions[1] = act_recv_reduce(me ^ size, mine, last ? out(0) : scratch(keep % half), run(keep, size), last);
     return 2;

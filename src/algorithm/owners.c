@@ -38,7 +38,7 @@ static int owners_give(const struct shape *shape, int owners, int me, struct act
 static int owners_collect(const struct shape *shape, int owners, int me, struct action *actions)
 {
     int n = shape->nranks, count = 0, mine = owned(shape, owners, me);
-    struct place sum = me == shape->root ? out(mine) : scratch(n);
+    struct spot sum = me == shape->root ? out(mine) : scratch(n);
     if (mine >= 0)
         actions[count++] = act_reduce(scratch(0), n, sum, run(mine, 1), true);
     if (mine >= 0 && me != shape->root)

@@ -49,7 +49,7 @@ ALGORITHM_ROWS(DECLARE_ROW)
     };
 
 /* (buffer, block), and the vector blocks that an action is about. */
-struct place {
+struct spot {
     uint8_t buffer;
     int32_t block;
 };
@@ -57,19 +57,19 @@ struct run {
     int32_t block, nblocks;
 };
 
-static inline struct place in(int block)
+static inline struct spot in(int block)
 {
-    return (struct place){BUFFER_IN, block};
+    return (struct spot){BUFFER_IN, block};
 }
 
-static inline struct place out(int block)
+static inline struct spot out(int block)
 {
-    return (struct place){BUFFER_OUT, block};
+    return (struct spot){BUFFER_OUT, block};
 }
 
-static inline struct place scratch(int block)
+static inline struct spot scratch(int block)
 {
-    return (struct place){BUFFER_SCRATCH, block};
+    return (struct spot){BUFFER_SCRATCH, block};
 }
 
 static inline struct run run(int block, int nblocks)
@@ -77,7 +77,7 @@ static inline struct run run(int block, int nblocks)
     return (struct run){block, nblocks};
 }
 
-static inline struct action act_send(int peer, struct place src, struct run blocks)
+static inline struct action act_send(int peer, struct spot src, struct run blocks)
 {
     return (struct action){.kind = ACTION_SEND,
                            .src_buffer = src.buffer,
@@ -87,7 +87,7 @@ static inline struct action act_send(int peer, struct place src, struct run bloc
                            .nblocks = blocks.nblocks};
 }
 
-static inline struct action act_recv(int peer, struct place dst, struct run blocks)
+static inline struct action act_recv(int peer, struct spot dst, struct run blocks)
 {
     return (struct action){.kind = ACTION_RECV,
                            .dst_buffer = dst.buffer,
@@ -98,7 +98,7 @@ static inline struct action act_recv(int peer, struct place dst, struct run bloc
 }
 
 /* dst = src op what arrives. */
-static inline struct action act_recv_reduce(int peer, struct place src, struct place dst, struct run blocks, bool final)
+static inline struct action act_recv_reduce(int peer, struct spot src, struct spot dst, struct run blocks, bool final)
 {
     return (struct action){.kind = ACTION_RECV_REDUCE,
                            .src_buffer = src.buffer,
@@ -111,7 +111,7 @@ static inline struct action act_recv_reduce(int peer, struct place src, struct p
                            .nblocks = blocks.nblocks};
 }
 
-static inline struct action act_copy(struct place src, struct place dst, struct run blocks)
+static inline struct action act_copy(struct spot src, struct spot dst, struct run blocks)
 {
     return (struct action){.kind = ACTION_COPY,
                            .src_buffer = src.buffer,
@@ -122,7 +122,7 @@ static inline struct action act_copy(struct place src, struct place dst, struct 
                            .nblocks = blocks.nblocks};
 }
 
-static inline struct action act_reduce(struct place src, int nsrc, struct place dst, struct run blocks, bool final)
+static inline struct action act_reduce(struct spot src, int nsrc, struct spot dst, struct run blocks, bool final)
 {
     return (struct action){.kind = ACTION_REDUCE,
                            .src_buffer = src.buffer,
@@ -142,7 +142,7 @@ static inline int wrap(int value, int n)
 }
 
 /* My block, from `mine`, to all. */
-static inline int share(const struct shape *shape, int me, struct place mine, struct action *actions)
+static inline int share(const struct shape *shape, int me, struct spot mine, struct action *actions)
 {
     int n = shape->nranks, count = 0;
     for (int i = 1; i < n; i++) {

@@ -49,13 +49,13 @@ static inline void transfer_fill(struct transfer *transfer, struct transfers *of
     if (sends) {
         transfer->send.tag = tag;
         transfer->send.call = call;
-        transfer->send.data = data;
+        transfer->send.place = place_host(data);
         transfer->send.length = length;
         transfer->send.done = transfer_sent;
     } else {
         transfer->recv.tag = tag;
         transfer->recv.call = call;
-        transfer->recv.data = data;
+        transfer->recv.place = place_host(data);
         transfer->recv.length = length;
         transfer->recv.done = transfer_received;
     }

@@ -12,6 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the receive at hand, which is over if it is in a device's memory: nothing is copied there. */
+static void *borrow_place(struct link *link)
+{
+    struct link_recv *recv = link->loans.recv;
+    void *to = place_reach(recv->place);
+    if (!to) {
+        link->loans.recv = NULL;
+        match_take(link, recv, refuse_target(recv));
+    }
+    return to;
+}
+
 void *borrow_target(struct lane *carrier, const void *bytes, size_t size, size_t length)
 {
     struct link_lane *lane = carrier->user;
@@ -28,7 +40,7 @@ void *borrow_target(struct lane *carrier, const void *bytes, size_t size, size_t
         return NULL;
     link->loans.recv = match_find(link, &head, length, &refused);
     if (link->loans.recv)
-        return link->loans.recv->data;
+        return borrow_place(link);
     link->loans.item = refused ? NULL : early_make(link, &head, length);
     return link->loans.item ? link->loans.item->body : NULL;
 }
@@ -45,7 +57,7 @@ void borrow_copied(struct lane *carrier, bool whole)
         early_add(link, item);
     else if (item)
         free(item);
-    if (recv && (whole || reach_unwritable(recv->data, recv->length)))
+    if (recv && (whole || reach_unwritable(place_reach(recv->place), recv->length)))
         match_take(link, recv, whole ? TUTTI_SUCCESS : refuse_target(recv));
 }
 
@@ -71,7 +83,7 @@ void borrow_unreadable(struct lane *carrier, uint64_t token)
         return;
     }
     lend_release(lane->link, send);
-    if (reach_unreadable(send->data, send->length)) {
+    if (reach_unreadable(place_reach(send->place), send->length)) {
         send->done(send, refuse_source(send));
         return;
     }

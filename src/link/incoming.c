@@ -18,7 +18,7 @@
 
 void incoming_credit(struct link *link, struct link_recv *recv)
 {
-    if (!reach_ends_writable(recv->data, recv->length)) {
+    if (place_is_host(recv->place) && !reach_ends_writable(place_reach(recv->place), recv->length)) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
     }
@@ -45,7 +45,11 @@ void incoming_credit(struct link *link, struct link_recv *recv)
         struct wire_credit credit;
         struct wire_remote memory;
     } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
-    recv->memory = memory_offer(link, recv->data, recv->length, &body.memory);
+    recv->memory = memory_offer(link, recv->place, recv->length, &body.memory);
+    if (!recv->memory && !place_is_host(recv->place)) { /* then the lanes would have to copy */
+        incoming_finish(link, recv, refuse_target(recv));
+        return;
+    }
     struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
     message_send(link, &head, &body, recv->memory ? sizeof body : sizeof body.credit);
 }
@@ -121,11 +125,11 @@ static struct link_recv *incoming_of(struct link *link, uint32_t imm, uint64_t o
     return offset >= begin && length <= size && offset - begin <= size - length ? recv : NULL;
 }
 
-void *incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+struct place incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
 {
     struct link_lane *lane = carrier->user;
     struct link_recv *recv = incoming_of(lane->link, imm, offset, length);
-    return recv ? (char *)recv->data + offset : NULL;
+    return recv ? place_behind(recv->place, offset) : (struct place){0};
 }
 
 void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)

@@ -17,7 +17,7 @@ void incoming_finish(struct link *link, struct link_recv *recv, tutti_result_t r
 void incoming_say_have(struct link *link);
 
 /* Upcalls of transports. */
-void *incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
+struct place incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
 void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
 void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
 

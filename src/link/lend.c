@@ -21,13 +21,14 @@ static struct link_lane *lend_lane(struct link *link)
 bool lend_begin(struct link *link, struct link_send *send)
 {
     struct link_lane *lane = lend_lane(link);
-    if (!lane || !link->lossless || link->loans.never || link->out.unsent != &link->out.kept)
+    void *data = place_reach(send->place);
+    if (!data || !lane || !link->lossless || link->loans.never || link->out.unsent != &link->out.kept)
         return false;
     uint32_t id = slots_free((void ***)&link->puts.reading, &link->puts.reading_size, MAX_IDS);
     if (id == MAX_IDS)
         return false;
     struct wire_message head = {.tag = send->tag, .kind = WIRE_EAGER, .call = send->call};
-    struct iovec parts[2] = {{&head, sizeof head}, {(void *)(uintptr_t)send->data, send->length}};
+    struct iovec parts[2] = {{&head, sizeof head}, {data, send->length}};
     if (lane->ops->lend(lane->carrier, parts, token_of(id, LENT_SEGMENT)) != TUTTI_SUCCESS)
         return false;
     send->id = (uint16_t)id;

@@ -11,6 +11,7 @@
 #define TUTTI_LINK_LINK_H
 
 #include "base/list.h"
+#include "base/place.h"
 #include "link/policy.h"
 #include "transport/transport.h"
 #include "wire/link.h"
@@ -31,7 +32,7 @@ struct link_registration;
 struct link_send {
     struct wire_tag tag;
     struct wire_call call;
-    const void *data;
+    struct place place;
     size_t length;
     void (*done)(struct link_send *send, tutti_result_t result);
 
@@ -58,7 +59,7 @@ struct link_send {
 struct link_recv {
     struct wire_tag tag;
     struct wire_call call;
-    void *data;
+    struct place place;
     size_t length;
     void (*done)(struct link_recv *recv, tutti_result_t result);
 
@@ -114,11 +115,12 @@ tutti_result_t link_get(struct link_domain *domain, const struct wire_process *p
 /* The link to a process in a session, whichever side has made it; NULL: there is none. */
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session);
 
-/* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
+/* The payload is matched with the peer's receive of the same tag. Small ones are done at once. A device's memory that
+ * no lane of the link reaches by itself is refused: TUTTI_INVALID_ARGUMENT. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
-/* The same for a send that is over at once, with no record of it: a head with tag and call. False: nothing was done, as
- * this one is not. */
+/* The same for a send that is over at once, with no record of it: a head with tag and call, and data in this host's
+ * memory. False: nothing was done, as this one is not. */
 bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
                    tutti_result_t *result);
 /* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once,

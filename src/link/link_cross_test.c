@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many processes connect to one another at the same time, over a real transport: each pair keeps one lane of each
- * index, and none dies. */
+/*
+ * Many processes connect to one another at the same time, over a real transport: each pair keeps one lane of each
+ * index, and none dies. Payloads in a device's memory are refused there, however they would have gone.
+ */
+#include "base/error.h"
 #include "base/param.h"
 #include "link/domain.h"
 #include "trace/trace.h"
@@ -10,11 +13,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define DOMAINS     12
 #define PATIENCE_MS 120000
+#define LONG        (1u << 20)
 
 static struct trace *box;
 static struct link_domain *domains[DOMAINS];
@@ -87,7 +93,7 @@ static void part(struct link_domain *domain)
     list_each(node, &domain->links) link_lose(list_entry(node, struct link, node), "the test ends");
 }
 
-static void test_crossing(void **state)
+static void open_all(void)
 {
     static const struct path_policy policy = {.name = "first", .pick = pick};
     static const struct link_owner owner = {.lost = on_lost, .aborted = on_aborted, .shared = on_shared};
@@ -101,11 +107,10 @@ static void test_crossing(void **state)
         look_around(turn);
         assert_false(clock_passed(deadline));
     }
-    for (unsigned turn = 0; turn < 50; turn++) /* what crossed arrives late */
-        look_around(turn);
-    assert_true(all_joined());
-    assert_int_equal(box->counters[WIRE_COUNTER_LANES_DOWN], 0);
-    assert_true(box->counters[WIRE_COUNTER_LANES_UP] >= DOMAINS * (DOMAINS - 1));
+}
+
+static void close_all(void)
+{
     for (int i = 0; i < DOMAINS; i++) {
         part(domains[i]);
         link_domain_close(domains[i]);
@@ -113,9 +118,97 @@ static void test_crossing(void **state)
     }
 }
 
+static void test_crossing(void **state)
+{
+    open_all();
+    for (unsigned turn = 0; turn < 50; turn++) /* what crossed arrives late */
+        look_around(turn);
+    assert_true(all_joined());
+    assert_int_equal(box->counters[WIRE_COUNTER_LANES_DOWN], 0);
+    assert_true(box->counters[WIRE_COUNTER_LANES_UP] >= DOMAINS * (DOMAINS - 1));
+    close_all();
+}
+
+static struct {
+    bool sent, received;
+    tutti_result_t send_result, recv_result;
+    char text[256];
+} over;
+
+static void keep_text(tutti_result_t result)
+{
+    if (result != TUTTI_SUCCESS)
+        snprintf(over.text, sizeof over.text, "%s", error_last());
+}
+
+static void on_sent(struct link_send *send, tutti_result_t result)
+{
+    keep_text(result);
+    over.sent = true;
+    over.send_result = result;
+}
+
+static void on_received(struct link_recv *recv, tutti_result_t result)
+{
+    keep_text(result);
+    over.received = true;
+    over.recv_result = result;
+}
+
+/* One payload of domain 0 for domain 1, until the end that lies on a device, or both, know what became of it. */
+static void carry(uint32_t seq, size_t length, struct place from, struct place to)
+{
+    struct link_send send = {.tag = {.seq = seq}, .place = from, .length = length, .done = on_sent};
+    struct link_recv recv = {.tag = {.seq = seq}, .place = to, .length = length, .done = on_received};
+    struct link *out = link_find(domains[0], domains[1]->self.uuid, 0),
+                *in = link_find(domains[1], domains[0]->self.uuid, 0);
+    uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
+    memset(&over, 0, sizeof over);
+    link_recv(in, &recv);
+    link_send(out, &send);
+    while ((place_is_host(to) && !over.sent) || (place_is_host(from) && !over.received)) {
+        look_around(0);
+        assert_false(clock_passed(deadline));
+    }
+    if (!over.sent)
+        link_cancel_send(out, &send);
+    if (!over.received)
+        link_cancel_recv(in, &recv);
+}
+
+/* A message, one that is lent where lanes do that, and segments: what stands for the device's memory has no rights. */
+static void test_devices_are_refused(void **state)
+{
+    static const size_t lengths[] = {1, 500, 6000, 20000, LONG};
+    unsigned char *data = calloc(2, LONG);
+    void *bad = mmap(NULL, LONG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct place host = place_host(data), other = place_host(data + LONG), gpu = {.address = bad, .device = 2};
+    uint32_t seq = 0;
+    assert_non_null(data);
+    assert_true(bad != MAP_FAILED);
+    open_all();
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        carry(seq++, lengths[i], gpu, other);
+        assert_int_equal(over.send_result, TUTTI_INVALID_ARGUMENT);
+        assert_non_null(strstr(over.text, "memory of GPU 1"));
+        carry(seq++, lengths[i], host, gpu);
+        assert_int_equal(over.recv_result, TUTTI_INVALID_ARGUMENT);
+        assert_non_null(strstr(over.text, "memory of GPU 1"));
+        memset(data, 1 + (int)i, lengths[i]);
+        carry(seq++, lengths[i], host, other);
+        assert_int_equal(over.send_result, TUTTI_SUCCESS);
+        assert_int_equal(over.recv_result, TUTTI_SUCCESS);
+        assert_memory_equal(data, data + LONG, lengths[i]);
+    }
+    close_all();
+    munmap(bad, LONG);
+    free(data);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crossing), cmocka_unit_test(test_crossing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crossing), cmocka_unit_test(test_crossing),
+                                       cmocka_unit_test(test_devices_are_refused)};
     if (argc > 1)
         setenv("TUTTI_TRANSPORT", argv[1], 1);
     param_reload();

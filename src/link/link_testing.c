@@ -235,9 +235,11 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     if (result != TUTTI_SUCCESS)
         return result;
     REQUIRE(put->length);
+    if (!put->remote && !place_is_host(put->source))
+        return error_note(TUTTI_INVALID_ARGUMENT, "the script's lanes cannot read a device's memory");
     struct packet *packet = script_packet_new(put->length);
     packet->put = true;
-    packet->from = put->source;
+    packet->from = put->source.address;
     packet->imm = put->imm;
     packet->offset = put->offset;
     packet->token = put->token;
@@ -245,8 +247,8 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
         const struct transport_memory *memory = put->memory;
         REQUIRE((base->ops->caps & TRANSPORT_DIRECT) && put->remote->key[0]);
         REQUIRE(memory && script_registered(base->transport->side, memory->key[0]));
-        REQUIRE((const char *)put->source >= (char *)memory->address &&
-                (const char *)put->source + put->length <= (char *)memory->address + memory->length);
+        REQUIRE((const char *)put->source.address >= (char *)memory->address &&
+                (const char *)put->source.address + put->length <= (char *)memory->address + memory->length);
         packet->remote = (unsigned char *)(uintptr_t)put->remote->address + put->offset;
         packet->key = put->remote->key[0];
     }
@@ -281,7 +283,7 @@ bool script_registered(int side, uint32_t key)
     return key && registered[side][key % 4096] && registered[side][key % 4096]->key[0] == key;
 }
 
-static tutti_result_t on_register(struct transport *transport, void *address, size_t length,
+static tutti_result_t on_register(struct transport *transport, struct place place, size_t length,
                                   struct transport_memory **out)
 {
     static uint32_t last;
@@ -289,14 +291,14 @@ static tutti_result_t on_register(struct transport *transport, void *address, si
         transport->script->fail_registrations -= transport->script->fail_registrations > 0;
         return error_note(TUTTI_INVALID_USAGE, "the script registers nothing");
     }
-    struct transport_memory *memory = calloc(1, sizeof *memory), **place;
+    struct transport_memory *memory = calloc(1, sizeof *memory), **slot;
     REQUIRE(memory);
     do
-        place = &registered[transport->side][++last % 4096];
-    while (*place || !last);
-    *memory = (struct transport_memory){address, length, 1, {last}};
+        slot = &registered[transport->side][++last % 4096];
+    while (*slot || !last);
+    *memory = (struct transport_memory){place.address, length, 1, {last}};
     transport->script->registrations++;
-    *place = *out = memory;
+    *slot = *out = memory;
     return TUTTI_SUCCESS;
 }
 

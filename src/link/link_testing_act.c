@@ -102,7 +102,12 @@ static void land(struct script_lane *to, struct packet *packet, size_t end)
         packet->landed = end;
         return;
     }
-    void *target = length ? owner->target(&to->lane, packet->imm, packet->offset + packet->landed, length) : NULL;
+    struct place place = {0};
+    if (length)
+        place = owner->target(&to->lane, packet->imm, packet->offset + packet->landed, length);
+    void *target = place_reach(place);
+    if (!place_is_host(place))
+        owner->unwritable(&to->lane, packet->imm, packet->offset + packet->landed, length);
     if (target)
         memcpy(target, packet->from + packet->landed, length);
     packet->landed = end;

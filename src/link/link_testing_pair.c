@@ -174,11 +174,17 @@ struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t
         payload->data[i] = sends ? pattern(seq, i) : 0;
     struct wire_tag tag = script_tag(seq);
     if (sends)
-        payload->send = (struct link_send){
-            .tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = sent};
+        payload->send = (struct link_send){.tag = tag,
+                                           .call.signature = signature,
+                                           .place = place_host(payload->data),
+                                           .length = length,
+                                           .done = sent};
     else
-        payload->recv = (struct link_recv){
-            .tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = received};
+        payload->recv = (struct link_recv){.tag = tag,
+                                           .call.signature = signature,
+                                           .place = place_host(payload->data),
+                                           .length = length,
+                                           .done = received};
     return payload;
 }
 
@@ -189,9 +195,9 @@ void payload_move(struct payload *payload, unsigned char *data)
     payload->data = data;
     payload->moved = true;
     if (payload->sends)
-        payload->send.data = data;
+        payload->send.place = place_host(data);
     else
-        payload->recv.data = data;
+        payload->recv.place = place_host(data);
 }
 
 void payload_start(struct payload *payload, struct link *link)

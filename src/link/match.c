@@ -57,8 +57,13 @@ static void match_deliver(struct link *link, struct link_recv *recv, const struc
         incoming_finish(link, recv, refuse_call(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
+    void *to = place_reach(recv->place);
+    if (length && !to) {
+        incoming_finish(link, recv, refuse_target(recv));
+        return;
+    }
     if (body && length) /* without one it did not fit, and was refused */
-        memcpy(recv->data, body, length);
+        memcpy(to, body, length);
     incoming_finish(link, recv, TUTTI_SUCCESS);
 }
 
@@ -208,7 +213,13 @@ static void match_meet(struct link *link, struct link_send *send, struct link_re
     if (self_begin(link, send, recv))
         return;
     link->domain->met = true;
-    match_deliver(link, recv, &send->call, send->data, send->length);
+    const void *data = place_reach(send->place);
+    if (!data && send->length) {
+        incoming_finish(link, recv, refuse_source(send));
+        send->done(send, refuse_source(send));
+        return;
+    }
+    match_deliver(link, recv, &send->call, data, send->length);
     send->done(send, TUTTI_SUCCESS);
 }
 
@@ -238,7 +249,9 @@ void link_send(struct link *link, struct link_send *send)
         return;
     } else if (goes_unasked(link, send->length, link->eager)) {
         struct wire_message head = {.tag = send->tag, .call = send->call};
-        send->done(send, send_eager(link, &head, send->data, send->length));
+        const void *data = place_reach(send->place);
+        bool refused = !data && send->length;
+        send->done(send, refused ? refuse_source(send) : send_eager(link, &head, data, send->length));
     } else {
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();

@@ -15,20 +15,20 @@ static int direct_transport(const struct link *link)
     return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_DIRECT) ? data : -1;
 }
 
-static struct link_registration *link_memory_take(struct link *link, void *data, size_t length, bool target)
+static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target)
 {
     int transport = direct_transport(link);
-    return transport < 0 ? NULL : registration_take(link->domain, transport, data, length, target);
+    return transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target);
 }
 
-struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out)
+struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out)
 {
-    struct link_registration *registration = link_memory_take(link, data, length, true);
+    struct link_registration *registration = link_memory_take(link, place, length, true);
     if (!registration)
         return NULL;
     const struct transport_memory *memory = registration->memory;
     *out = (struct wire_remote){
-        .address = (uint64_t)(uintptr_t)data, .devices = (uint32_t)memory->devices, .opened = memory->opened};
+        .address = (uint64_t)(uintptr_t)place.address, .devices = (uint32_t)memory->devices, .opened = memory->opened};
     memcpy(out->key, memory->key, sizeof out->key);
     return registration;
 }
@@ -38,7 +38,7 @@ struct link_memory *memory_meet(struct link *link, const struct link_send *send,
     struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
-        source = link_memory_take(link, (void *)send->data, send->length, false);
+        source = link_memory_take(link, send->place, send->length, false);
     if (source && (memory = malloc(sizeof *memory)))
         *memory = (struct link_memory){source, *remote};
     else

@@ -10,7 +10,7 @@ struct link_memory {
     struct wire_remote remote; /* no devices: it was revoked */
 };
 /* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. */
-struct link_registration *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out);
+struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out);
 /* The source of a send, if the credit came with memory. NULL: as above. */
 struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote);
 void memory_part(struct link *link, struct link_memory *memory);

@@ -83,11 +83,12 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
                               send->length, send->tag.to));
         return;
     }
-    if (!reach_ends_readable(send->data, send->length)) {
+    send->memory = memory_meet(link, send, &early->memory);
+    bool copied = !send->memory; /* by the processor, on some lanes at least */
+    if (place_is_host(send->place) ? !reach_ends_readable(place_reach(send->place), send->length) : copied) {
         outgoing_finish(link, send, refuse_source(send));
         return;
     }
-    send->memory = memory_meet(link, send, &early->memory);
     list_push(&link->puts.queue, &send->node);
     outgoing_pump(link);
 }
@@ -176,7 +177,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     struct link_lane *lane = outgoing_pick(link, send, length, now);
     if (!lane)
         return false;
-    struct put put = {.source = (const char *)send->data + send->segment * index,
+    struct put put = {.source = place_behind(send->place, send->segment * index),
                       .length = length,
                       .imm = imm_of(send->slot, index),
                       .offset = send->segment * index,
@@ -208,7 +209,11 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
         outgoing_read(send, index);
         send->lane_of[index] = SEGMENT_WAITS;
     }
-    return false;
+    if (result != TUTTI_INVALID_ARGUMENT)
+        return false;
+    outgoing_give_up(link, send); /* a lane that cannot carry it stands in for one that could */
+    outgoing_finish(link, send, refuse_source(send));
+    return true;
 }
 
 void outgoing_pump(struct link *link)

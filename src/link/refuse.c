@@ -22,9 +22,16 @@ tutti_result_t refuse_call(const struct wire_tag *tag, const struct wire_call *m
 
 /* The caller's memory is not what the call says: neither the peer's fault nor the lane's. */
 static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wire_call *call, bool sends,
-                                    const void *data, size_t length)
+                                    struct place place, size_t length)
 {
     char text[WIRE_CALL_TEXT];
+    const void *data = place.address;
+    if (!place_is_host(place))
+        return error_note(TUTTI_INVALID_ARGUMENT,
+                          "rank %u gave memory of GPU %d for %s, %zu bytes %s rank %u: no lane between the two reaches "
+                          "it; copy them through host memory, or use a communicator on GPUs",
+                          sends ? tag->from : tag->to, place.device - 1, wire_call_text(*call, text, sizeof text),
+                          length, sends ? "to" : "from", sends ? tag->to : tag->from);
     const void *at = sends ? reach_unreadable(data, length) : reach_unwritable(data, length);
     return error_note(TUTTI_INVALID_ARGUMENT,
                       "rank %u gave memory that cannot be %s for %s: address %p, in %zu bytes from %p %s rank %u; the "
@@ -35,10 +42,10 @@ static tutti_result_t refuse_memory(const struct wire_tag *tag, const struct wir
 
 tutti_result_t refuse_source(const struct link_send *send)
 {
-    return refuse_memory(&send->tag, &send->call, true, send->data, send->length);
+    return refuse_memory(&send->tag, &send->call, true, send->place, send->length);
 }
 
 tutti_result_t refuse_target(const struct link_recv *recv)
 {
-    return refuse_memory(&recv->tag, &recv->call, false, recv->data, recv->length);
+    return refuse_memory(&recv->tag, &recv->call, false, recv->place, recv->length);
 }

@@ -49,24 +49,30 @@ static void registration_trim(struct link_domain *domain, uint64_t most)
     }
 }
 
-static tutti_result_t registration_ask(struct link_domain *domain, int transport, const struct known *range,
+static tutti_result_t registration_ask(struct link_domain *domain, int transport, struct place place, size_t size,
                                        struct transport_memory **out)
 {
     const struct transport_ops *ops = domain->ops[transport];
-    return ops->register_memory(domain->transport[transport], range->base, range->size, out);
+    return ops->register_memory(domain->transport[transport], place, size, out);
 }
 
-static struct link_registration *registration_make(struct link_domain *domain, int transport, const struct known *range,
-                                                   bool target)
+static struct place registration_place(const struct known *range)
+{
+    return (struct place){.address = range->base, .life = range->id};
+}
+
+/* All of known memory, if the place has a life; else that of one payload. */
+static struct link_registration *registration_make(struct link_domain *domain, int transport, struct place place,
+                                                   size_t size, bool target)
 {
     struct link_registration *made = calloc(1, sizeof *made);
     uint64_t most = (uint64_t)param_int(PARAM_REGISTERED);
     uint64_t begin = clock_ns();
-    registration_trim(domain, most > range->size ? most - range->size : 0);
-    tutti_result_t result = made ? registration_ask(domain, transport, range, &made->memory) : TUTTI_SYSTEM_ERROR;
+    registration_trim(domain, most > size ? most - size : 0);
+    tutti_result_t result = made ? registration_ask(domain, transport, place, size, &made->memory) : TUTTI_SYSTEM_ERROR;
     if (made && result != TUTTI_SUCCESS && domain->registered) { /* the system may have a limit of its own */
         registration_trim(domain, 0);
-        result = registration_ask(domain, transport, range, &made->memory);
+        result = registration_ask(domain, transport, place, size, &made->memory);
     }
     trace_count(domain->trace, WIRE_COUNTER_REGISTERING, clock_ns() - begin);
     if (result != TUTTI_SUCCESS) {
@@ -75,11 +81,11 @@ static struct link_registration *registration_make(struct link_domain *domain, i
     }
     made->transport = transport;
     made->target = target;
-    made->known = range->id;
+    made->known = place.life;
     list_push(&domain->registrations, &made->node);
     domain->registered += made->memory->length;
     trace_count(domain->trace, WIRE_COUNTER_REGISTRATIONS, 1);
-    trace_count(domain->trace, WIRE_COUNTER_REGISTERED_BYTES, range->size);
+    trace_count(domain->trace, WIRE_COUNTER_REGISTERED_BYTES, size);
     return made;
 }
 
@@ -104,21 +110,24 @@ static struct link_registration *registration_find(struct link_domain *domain, i
     return NULL;
 }
 
-struct link_registration *registration_take(struct link_domain *domain, int transport, void *data, size_t length,
-                                            bool target)
+struct link_registration *registration_take(struct link_domain *domain, int transport, struct place place,
+                                            size_t length, bool target)
 {
     struct known range;
     struct link_registration *found = NULL;
-    bool kept = known_find(data, length, &range) && range.size <= (uint64_t)param_int(PARAM_REGISTERED);
-    if (!kept && param_int(PARAM_REGISTER) == REGISTER_POOL)
-        return NULL;
-    if (!kept)
-        range = (struct known){.base = data, .size = length};
-    else if ((found = registration_find(domain, transport, range.id, target)) && !is_whole(found->memory)) {
+    bool kept = known_find(place.address, length, &range) && range.size <= (uint64_t)param_int(PARAM_REGISTERED);
+    if ((place.life && (!kept || range.id != place.life)) || (!kept && param_int(PARAM_REGISTER) == REGISTER_POOL))
+        return NULL; /* it is other memory by now, or is not to be registered */
+    if (kept) {
+        place = registration_place(&range);
+        length = range.size;
+        found = registration_find(domain, transport, range.id, target);
+    }
+    if (found && !is_whole(found->memory)) {
         registration_retire(domain, found);
         found = NULL;
     }
-    if (!found && !(found = registration_make(domain, transport, &range, target)))
+    if (!found && !(found = registration_make(domain, transport, place, length, target)))
         return NULL;
     found->users++;
     list_remove(&found->node); /* the latest are at the end */
@@ -141,7 +150,7 @@ static void fill_pool(struct link_domain *domain)
             for (int target = 0; target <= 1; target++)
                 if ((domain->ops[i]->caps & TRANSPORT_DIRECT) && range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
                     !registration_find(domain, i, range.id, target))
-                    registration_make(domain, i, &range, target);
+                    registration_make(domain, i, registration_place(&range), range.size, target);
 }
 
 /* Known memory has come or gone. */

@@ -12,6 +12,8 @@
 
 bool self_begin(struct link *link, struct link_send *send, struct link_recv *recv)
 {
+    if (!place_is_host(send->place) || !place_is_host(recv->place)) /* which is said without */
+        return false;
     if (send->length <= PIECE || send->length != recv->length || send->call.signature != recv->call.signature)
         return false;
     list_remove(&recv->node);
@@ -38,7 +40,8 @@ int self_poll(struct link_domain *domain)
         return 0;
     struct link_send *send = list_entry(domain->copies.next, struct link_send, node);
     size_t left = send->length - send->copied, piece = left < PIECE ? left : PIECE;
-    memcpy((char *)send->partner->data + send->copied, (const char *)send->data + send->copied, piece);
+    memcpy(place_reach(place_behind(send->partner->place, send->copied)),
+           place_reach(place_behind(send->place, send->copied)), piece);
     send->copied += piece;
     if (send->copied == send->length)
         self_end(domain, send);

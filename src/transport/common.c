@@ -13,6 +13,26 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+void *transport_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    const struct transport_owner *owner = &lane->transport->owner;
+    struct place place = owner->target(lane, imm, offset, length);
+    if (!place_is_host(place) && owner->unwritable)
+        owner->unwritable(lane, imm, offset, length);
+    return place_reach(place);
+}
+
+tutti_result_t transport_put_check(const struct lane *lane, const struct put *put)
+{
+    if (!put->length || put->length > INT64_MAX || put->offset > UINT64_MAX - put->length)
+        return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
+    if (!place_is_host(put->source))
+        return error_note(TUTTI_INVALID_ARGUMENT,
+                          "a lane over %s cannot read the memory of a GPU (device %d, %zu bytes)", lane->ops->name,
+                          put->source.device - 1, put->length);
+    return TUTTI_SUCCESS;
+}
+
 static void wind_clock(struct transport *transport)
 {
     struct itimerspec when = {0};

@@ -97,7 +97,7 @@ static inline void transport_take(struct list *to, struct list *from)
 
 /* The calls that a transport may not have. */
 bool transport_no_nic(struct transport *transport, unsigned device, struct transport_nic *out);
-tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length,
+tutti_result_t transport_no_register(struct transport *transport, struct place place, size_t length,
                                      struct transport_memory **out);
 void transport_no_deregister(struct transport *transport, struct transport_memory *memory);
 void transport_no_announce(struct transport *transport, const void *address);
@@ -115,6 +115,12 @@ static inline size_t transport_msg_length(const struct iovec *parts, int count, 
     }
     return length;
 }
+
+/* Where bytes of a put go on a lane for which this process or the system copies them: the owner is asked. NULL: they
+ * are dropped, and the owner was told if it named a device's memory. The lane may be closed when this returns. */
+void *transport_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+/* Can such a lane carry the put? */
+tutti_result_t transport_put_check(const struct lane *lane, const struct put *put);
 
 /* The greeting by which this process begins lane `index` to `peer`. */
 struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index,

@@ -50,7 +50,7 @@ static tutti_result_t no_put(struct lane *lane, const struct put *put)
     return error_note(TUTTI_INVALID_USAGE, "this transport has no puts");
 }
 
-tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length,
+tutti_result_t transport_no_register(struct transport *transport, struct place place, size_t length,
                                      struct transport_memory **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport registers no memory");

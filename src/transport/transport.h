@@ -17,6 +17,7 @@
 #ifndef TUTTI_TRANSPORT_TRANSPORT_H
 #define TUTTI_TRANSPORT_TRANSPORT_H
 
+#include "base/place.h"
 #include "base/poller.h"
 #include "tutti/tutti.h"
 #include "wire/blackbox.h"
@@ -62,9 +63,11 @@ struct transport_owner {
     /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The
      * bytes may lie in memory that the peer can still write: copy what is checked before it is used. */
     void (*message)(struct lane *lane, const void *bytes, size_t length);
-    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory
-     * is valid until the owner gets control again; for the rest of a put the transport asks again. */
-    void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+    /* Where bytes [offset, offset + length) of the put with `imm` go; address NULL: the bytes are dropped, silently.
+     * The memory is valid until the owner gets control again; for the rest of a put the transport asks again. Where
+     * this process or the system copies, a device's memory is refused: unwritable() follows, and the bytes are dropped.
+     */
+    struct place (*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* A whole put has arrived (also one that was dropped). Of one that was stored by its key `offset` is
      * TRANSPORT_NO_OFFSET. Puts and messages of one lane are notified in the order sent; only a put that we were to
      * read where it lies, and could not, comes later. */
@@ -84,7 +87,7 @@ struct transport_owner {
     /* The source of the put with `token` cannot be read, which is no fault of the lane. The put does not arrive, and no
      * sent() follows. NULL: the lane goes down instead. */
     void (*unreadable)(struct lane *lane, uint64_t token);
-    /* What target() said for these bytes cannot be written. They are dropped, and the next target() should say so.
+    /* What target() said for these bytes cannot be written here. They are dropped, and the next target() should say so.
      * NULL: the lane goes down instead. */
     void (*unwritable)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* A message of lend(): its first part, as in message(), and where `length` bytes of the second go; NULL: nowhere.
@@ -125,11 +128,11 @@ struct transport_memory {
 };
 
 struct put {
-    const void *source; /* valid until sent(), unreadable(), down() or close() */
-    size_t length;      /* >= 1 */
-    uint32_t imm;       /* handed to the peer's target() and arrived() */
-    uint64_t offset;    /* likewise */
-    uint64_t whole;     /* bytes of all that the put is a part of; 0: of it alone */
+    struct place source; /* valid until sent(), unreadable(), down() or close() */
+    size_t length;       /* >= 1 */
+    uint32_t imm;        /* handed to the peer's target() and arrived() */
+    uint64_t offset;     /* likewise */
+    uint64_t whole;      /* bytes of all that the put is a part of; 0: of it alone */
     uint64_t
         token; /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
     /* For TRANSPORT_DIRECT, if both ends have registered their memory; else NULL, and the peer is asked by target().
@@ -175,14 +178,16 @@ struct transport_ops {
     /* As msg(), of two parts, of which the second stays where it is until sent() or unreadable(): the peer copies it
      * from there. TUTTI_IN_PROGRESS: not now, or not this one, and nothing follows. NULL: never. */
     tutti_result_t (*lend)(struct lane *lane, const struct iovec parts[2], uint64_t token);
-    /* Starts a put. TUTTI_IN_PROGRESS as above. sent() or unreadable() may come from inside. */
+    /* Starts a put. TUTTI_IN_PROGRESS as above. TUTTI_INVALID_ARGUMENT: it is no put, or its source is a device's
+     * memory, which this lane cannot read: nothing was taken, and the lane goes on. sent() or unreadable() may come
+     * from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
     /* When it returns the source of the put, or what was lent, with `token` is no longer needed, whatever the peer
      * does, and no sent() follows. The put arrives whole or not at all. If such a put is not under way nothing happens.
      */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TRANSPORT_DIRECT only. */
-    tutti_result_t (*register_memory)(struct transport *transport, void *address, size_t length,
+    tutti_result_t (*register_memory)(struct transport *transport, struct place place, size_t length,
                                       struct transport_memory **out);
     /* From here on nobody reads or writes it. No put from it is under way. */
     void (*deregister_memory)(struct transport *transport, struct transport_memory *memory);

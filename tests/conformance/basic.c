@@ -125,7 +125,8 @@ static void refuses_bad_messages_and_puts(void **state)
     assert_int_equal(under_test->msg(pair.at->lane, &empty, 0), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(under_test->msg(pair.at->lane, whole, 2), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(under_test->msg(pair.at->lane, huge, 2), TUTTI_INVALID_ARGUMENT);
-    struct put none = {.source = &byte}, beyond = {.source = &byte, .length = 2, .offset = UINT64_MAX};
+    struct put none = {.source = place_host(&byte)},
+               beyond = {.source = place_host(&byte), .length = 2, .offset = UINT64_MAX};
     assert_int_equal(under_test->put(pair.at->lane, &none), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(under_test->put(pair.at->lane, &beyond), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(send_pattern(pair.at, 1, 8, 1), TUTTI_SUCCESS); /* the lane is none the worse */
@@ -136,8 +137,11 @@ static void refuses_bad_messages_and_puts(void **state)
 /* Puts `length` bytes to `offset`; they arrive whole. */
 static void put_once(struct pair *pair, uint8_t *source, size_t length, uint64_t offset)
 {
-    struct put put = {
-        .source = source, .length = length, .imm = (uint32_t)length * 7, .offset = offset, .token = length + 1};
+    struct put put = {.source = place_host(source),
+                      .length = length,
+                      .imm = (uint32_t)length * 7,
+                      .offset = offset,
+                      .token = length + 1};
     size_t arrived = pair->bt->counts[NOTE_ARRIVED], sent = pair->at->counts[NOTE_SENT];
     fill_pattern(source, length, length + offset);
     assert_int_equal(under_test->put(pair->at->lane, &put), TUTTI_SUCCESS);
@@ -180,7 +184,7 @@ static void dropped_puts_arrive_too(void **state)
     pair.bt->drop = true;
     size_t length = 5 << 20;
     uint8_t *source = calloc(1, length);
-    struct put put = {.source = source, .length = length, .imm = 9, .offset = 77};
+    struct put put = {.source = place_host(source), .length = length, .imm = 9, .offset = 77};
     assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
     pair_until(&pair, pair.bt->counts[NOTE_ARRIVED] == 1);
     assert_int_equal(end_last(pair.bt, NOTE_ARRIVED)->length, length);

@@ -105,9 +105,11 @@ static bool connect_both(struct life *life)
 
 static void know_memory(struct life *life)
 {
-    if (under_test->register_memory(life->pair.a.transport, life->source, LENGTH, &life->from) != TUTTI_SUCCESS)
+    if (under_test->register_memory(life->pair.a.transport, place_host(life->source), LENGTH, &life->from) !=
+        TUTTI_SUCCESS)
         life->from = NULL;
-    if (under_test->register_memory(life->pair.b.transport, life->written, LENGTH, &life->to) != TUTTI_SUCCESS)
+    if (under_test->register_memory(life->pair.b.transport, place_host(life->written), LENGTH, &life->to) !=
+        TUTTI_SUCCESS)
         life->to = NULL;
 }
 
@@ -138,7 +140,7 @@ static bool exchange(struct life *life)
     bt->area = life->area;
     bt->area_size = LENGTH;
     for (uint64_t i = 0; i < 6 && !is_over(life); i++, sent++) {
-        struct put put = {.source = life->source, .length = LENGTH, .token = i};
+        struct put put = {.source = place_host(life->source), .length = LENGTH, .token = i};
         put.remote = direct && i % 2 ? &remote : NULL;
         put.memory = life->from;
         life_until(life, send_pattern(at, i, 3000, 2) != TUTTI_IN_PROGRESS);
@@ -351,7 +353,7 @@ static void what_cannot_be_ended_sends_nothing_more(void **state)
     uint32_t number = ((struct verbs_lane *)life.pair.at->lane)->qp->qp_num;
     snprintf(text, sizeof text, "freeze %s", device);
     soft_command(text);
-    struct put put = {.source = life.source, .length = LENGTH, .remote = &remote, .memory = life.from};
+    struct put put = {.source = place_host(life.source), .length = LENGTH, .remote = &remote, .memory = life.from};
     assert_int_equal(under_test->put(life.pair.at->lane, &put), TUTTI_SUCCESS);
     soft_command("fault fail-destroy-qp=1");
     end_close(life.pair.at);

@@ -88,7 +88,7 @@ static void peer_closes(void **state)
     assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 1); /* what came before still counts */
     assert_true(strlen(error_last()) > 0);
     assert_int_equal(send_pattern(pair.bt, 5, 1000, 1), TUTTI_REMOTE_ERROR);
-    struct put put = {.source = "x", .length = 1};
+    struct put put = {.source = place_host("x"), .length = 1};
     assert_int_equal(under_test->put(pair.bt->lane, &put), TUTTI_REMOTE_ERROR);
     close_after(&pair, 1000);
     assert_int_equal(pair.bt->counts[NOTE_DOWN], 1);
@@ -122,7 +122,7 @@ static void close_with_full_queues(void **state)
         pair.bt->area = area;
         pair.bt->area_size = length;
         pair.bt->quiet = true;
-        struct put put = {.source = source, .length = length};
+        struct put put = {.source = place_host(source), .length = length};
         while (under_test->put(pair.at->lane, &put) == TUTTI_SUCCESS)
             ;
         close_after(&pair, steps);
@@ -157,7 +157,7 @@ static void close_inside(struct end *end, const struct note *note, const void *b
 /* Traffic that makes each kind of upcall at both ends. */
 static void provoke(struct pair *pair, const uint8_t *source, size_t length)
 {
-    struct put put = {.source = source, .length = length};
+    struct put put = {.source = place_host(source), .length = length};
     for (int i = 0; i < 20; i++) {
         if (pair->at->lane)
             send_pattern(pair->at, 3, 900, 1);

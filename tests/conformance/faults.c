@@ -59,11 +59,11 @@ static void on_message(struct lane *lane, const void *bytes, size_t length)
     ((struct stub *)lane->user)->messages++;
 }
 
-static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
     (void)lane;
     (void)imm;
-    return offset + length <= LENGTH ? area + offset : NULL;
+    return place_host(offset + length <= LENGTH ? area + offset : NULL);
 }
 
 static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
@@ -131,7 +131,7 @@ static bool over(void)
 static void send_all(struct stub *from)
 {
     struct iovec parts[2] = {{source, 1000}, {source + 1000, 5000}};
-    struct put put = {.source = shared ? shared : source, .length = LENGTH};
+    struct put put = {.source = place_host(shared ? shared : source), .length = LENGTH};
     for (put.token = 1; put.token <= 5 && !over(); put.token++) {
         while (under_test->msg(from->lane, parts, 2) == TUTTI_IN_PROGRESS && !over())
             step();

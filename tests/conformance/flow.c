@@ -128,7 +128,7 @@ static tutti_result_t send_one(struct flow *flow)
     struct operation op = operation_at(flow->tx_seed, flow->sent, flow->longest);
     if (!op.is_put)
         return send_message(flow, &op);
-    struct put put = {.source = flow->source + op.source,
+    struct put put = {.source = place_host(flow->source + op.source),
                       .length = op.length,
                       .imm = op.imm,
                       .offset = op.offset,

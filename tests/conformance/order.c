@@ -63,7 +63,7 @@ static void refuses_when_full_then_writable(void **state)
 
 static void queue_puts(struct pair *pair, const uint8_t *source, size_t length, uint64_t *count)
 {
-    struct put put = {.source = source, .length = length};
+    struct put put = {.source = place_host(source), .length = length};
     tutti_result_t result;
     for (put.token = 0; (result = under_test->put(pair->at->lane, &put)) == TUTTI_SUCCESS; put.token++)
         ;
@@ -114,7 +114,7 @@ static void one_poll_takes_some_and_not_all(void **state)
 static void put_again(struct end *end, const struct note *note, const void *bytes)
 {
     static const uint8_t source[100000];
-    struct put put = {.source = source, .length = sizeof source, .token = note->id + 1};
+    struct put put = {.source = place_host(source), .length = sizeof source, .token = note->id + 1};
     (void)bytes;
     if (note->kind == NOTE_SENT && note->id < 100)
         assert_int_equal(under_test->put(end->lane, &put), TUTTI_SUCCESS);
@@ -167,7 +167,7 @@ static uint8_t greeting_source[3000];
 /* More than a lane takes at once. */
 static void speak_at_once(struct end *end, const struct note *note, const void *bytes)
 {
-    struct put put = {.source = greeting_source, .length = sizeof greeting_source};
+    struct put put = {.source = place_host(greeting_source), .length = sizeof greeting_source};
     (void)bytes;
     if (note->kind != NOTE_ACCEPTED)
         return;

@@ -72,20 +72,20 @@ static void on_message(struct lane *lane, const void *bytes, size_t length)
     take_note(end_of(lane), (struct note){.kind = NOTE_MESSAGE, .length = length}, bytes);
 }
 
-static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
     struct end *end = end_of(lane);
     take_note(end, (struct note){.kind = NOTE_TARGET, .id = imm, .offset = offset, .length = length}, NULL);
     if (end->drop || offset > end->area_size || length > end->area_size - offset)
-        return NULL;
-    return end->area + offset;
+        return (struct place){0};
+    return (struct place){.address = end->area + offset, .device = end->area_device};
 }
 
 static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
     struct end *end = end_of(lane);
     bool inside = end->area && offset <= end->area_size && length <= end->area_size - offset;
-    const void *bytes = inside && !end->drop ? end->area + offset : NULL;
+    const void *bytes = inside && !end->drop && !end->area_device ? end->area + offset : NULL;
     take_note(end, (struct note){.kind = NOTE_ARRIVED, .id = imm, .offset = offset, .length = length}, bytes);
 }
 
@@ -320,8 +320,9 @@ void know(struct party *party, struct known *known)
 {
     known->bytes = calloc(1, KNOWN_LENGTH);
     assert_non_null(known->bytes);
-    assert_int_equal(party->ops->register_memory(party->transport, known->bytes, KNOWN_LENGTH, &known->memory),
-                     TUTTI_SUCCESS);
+    assert_int_equal(
+        party->ops->register_memory(party->transport, place_host(known->bytes), KNOWN_LENGTH, &known->memory),
+        TUTTI_SUCCESS);
     assert_ptr_equal(known->memory->address, known->bytes);
     assert_int_equal(known->memory->length, KNOWN_LENGTH);
     assert_in_range(known->memory->devices, 1, WIRE_DEVICES);
@@ -341,8 +342,11 @@ void forget(struct party *party, struct known *known)
 tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote, size_t offset,
                           size_t length, uint64_t token)
 {
-    struct put put = {
-        .source = source->bytes + offset, .length = length, .imm = (uint32_t)token, .offset = offset, .token = token};
+    struct put put = {.source = place_host(source->bytes + offset),
+                      .length = length,
+                      .imm = (uint32_t)token,
+                      .offset = offset,
+                      .token = token};
     put.remote = remote;
     put.memory = source->memory;
     return under_test->put(end->lane, &put);

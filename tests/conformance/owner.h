@@ -52,8 +52,9 @@ struct end {
     size_t counts[NOTE_SHARED + 1];
     uint8_t *area; /* puts go to area + offset */
     size_t area_size;
-    bool drop;  /* target() says NULL */
-    bool quiet; /* count only */
+    int area_device; /* struct place's */
+    bool drop;       /* target() says NULL */
+    bool quiet;      /* count only */
     void (*hook)(struct end *end, const struct note *note, const void *bytes);
     void *hook_context;
 };

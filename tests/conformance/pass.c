@@ -57,7 +57,7 @@ static void throttles_the_lanes_that_it_should(void **state)
     pair_until(&pair, fast->counts[NOTE_UP] && end_accepted(&pair.b, 1));
     uint64_t begun = clock_ns();
     for (int i = 0; i < PUTS; i++) {
-        struct put put = {.source = source, .length = LENGTH, .token = (uint64_t)i};
+        struct put put = {.source = place_host(source), .length = LENGTH, .token = (uint64_t)i};
         assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
         pair_until(&pair, under_test->put(fast->lane, &put) == TUTTI_SUCCESS);
     }
@@ -78,7 +78,8 @@ static void gives_up_what_waits(void **state)
     stand_between("throttle=1M");
     pair_open(&pair);
     for (uint64_t i = 0; i < 3; i++) {
-        struct put put = {.source = i ? source : kept, .length = i ? 1 << 20 : 1 << 18, .imm = (uint32_t)i, .token = i};
+        struct put put = {
+            .source = place_host(i ? source : kept), .length = i ? 1 << 20 : 1 << 18, .imm = (uint32_t)i, .token = i};
         assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
     }
     under_test->give_up(pair.at->lane, 1);

@@ -171,7 +171,7 @@ static void wakes_for_room_and_death(void **state)
     struct solo solo;
     size_t length = 2 << 20;
     uint8_t *source = calloc(1, length);
-    struct put put = {.source = source, .length = length};
+    struct put put = {.source = place_host(source), .length = length};
     uint64_t count = 0, deadline = clock_deadline_ms(60000);
     char byte = 0;
     (void)state;
@@ -246,7 +246,7 @@ static void shares_nothing_with_the_dead(void **state)
 static void flood_body(struct solo *solo, void *context)
 {
     static const uint8_t source[FLOOD] = {1};
-    struct put put = {.source = source, .length = FLOOD};
+    struct put put = {.source = place_host(source), .length = FLOOD};
     char byte = 0;
     (void)context;
     solo_swap(solo, &byte, &byte, 1);
@@ -319,7 +319,7 @@ static void give_up_body(struct solo *solo, void *context)
 static void give_up_one(struct solo *solo, pid_t child, uint8_t *source, uint32_t round, uint64_t *random)
 {
     size_t length = 1 + random_next(random) % FLOOD;
-    struct put put = {.source = source, .length = length, .imm = round % 128, .token = round};
+    struct put put = {.source = place_host(source), .length = length, .imm = round % 128, .token = round};
     bool stops = round % 8 == 0;
     memset(source, (int)put.imm, length);
     party_until(&solo->party, under_test->put(solo->end->lane, &put) == TUTTI_SUCCESS);
@@ -351,7 +351,7 @@ static void give_up_takes_source_back(void **state)
         solo_swap(&solo, &byte, &byte, 1);
         for (uint32_t round = 1; round <= 400; round++)
             give_up_one(&solo, child, source, round, &random);
-        struct put last = {.source = source, .length = 4096, .imm = 0xee, .token = 1};
+        struct put last = {.source = place_host(source), .length = 4096, .imm = 0xee, .token = 1};
         memset(source, 0xee, 4096);
         size_t sent = solo.end->counts[NOTE_SENT];
         party_until(&solo.party, under_test->put(solo.end->lane, &last) == TUTTI_SUCCESS);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conformance: memory of the owner that cannot be read or written ends what it is part of, and no lane, where the
- * system does the reading and writing: over TCP, and over shared memory by cross-memory attach.
+ * system does the reading and writing: over TCP, and over shared memory by cross-memory attach. A device's memory is
+ * refused by every lane that copies.
  */
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/param.h"
 #include "suite.h"
 
@@ -49,7 +51,7 @@ static void close_with_area(struct pair *pair)
 
 static void put(struct pair *pair, const uint8_t *source, uint64_t token)
 {
-    struct put put = {.source = source, .length = LENGTH, .imm = (uint32_t)token, .token = token};
+    struct put put = {.source = place_host(source), .length = LENGTH, .imm = (uint32_t)token, .token = token};
     tutti_result_t result;
     while ((result = under_test->put(pair->at->lane, &put)) == TUTTI_IN_PROGRESS)
         pair_step(pair);
@@ -129,7 +131,7 @@ static void what_is_given_up_half_way_takes_no_lane_along(void **state)
     }
     pair_open(&pair);
     pair.bt->drop = true;
-    struct put put = {.source = source, .length = length, .imm = 9, .token = 9};
+    struct put put = {.source = place_host(source), .length = length, .imm = 9, .token = 9};
     assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
     for (int i = 0; i < 3; i++)
         party_step(&pair.a);
@@ -141,10 +143,43 @@ static void what_is_given_up_half_way_takes_no_lane_along(void **state)
     pair_close(&pair);
 }
 
+/* Nobody may touch it: the memory here has no rights, so whoever does gets a signal. */
+static void a_device_is_refused(void **state)
+{
+    static const size_t lengths[] = {1, 5000, LENGTH};
+    struct pair pair;
+    uint8_t *bad = mmap(NULL, LENGTH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *good = malloc(LENGTH);
+    (void)state;
+    assert_true(bad != MAP_FAILED);
+    fill_pattern(good, LENGTH, 6);
+    open_with_area(&pair, bad);
+    pair.bt->area_device = 1;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct put put = {.source = {.address = bad, .device = 3}, .length = lengths[i], .token = i};
+        assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_INVALID_ARGUMENT);
+        assert_non_null(strstr(error_last(), "device 2"));
+    }
+    assert_int_equal(pair.at->counts[NOTE_SENT] + pair.at->counts[NOTE_UNREADABLE], 0);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct put put = {.source = place_host(good), .length = lengths[i], .imm = (uint32_t)i, .token = i};
+        size_t before = pair.bt->counts[NOTE_UNWRITABLE];
+        pair.bt->drop = false; /* it has not been told of this one */
+        assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
+        pair_until(&pair, pair.bt->counts[NOTE_ARRIVED] == i + 1 && pair.at->counts[NOTE_SENT] == i + 1);
+        assert_true(pair.bt->counts[NOTE_UNWRITABLE] > before);
+        assert_int_equal(end_last(pair.bt, NOTE_UNWRITABLE)->id, i);
+    }
+    passes_on(&pair);
+    close_with_area(&pair);
+    munmap(bad, LENGTH);
+    free(good);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_source_has_a_hole),
     cmocka_unit_test(a_target_has_a_hole),
     cmocka_unit_test(what_is_given_up_half_way_takes_no_lane_along),
+    cmocka_unit_test(a_device_is_refused),
 };
 
 const struct group unreachable_group = {"unreachable", tests, sizeof tests / sizeof *tests, NULL};

@@ -50,11 +50,11 @@ static void on_message(struct lane *lane, const void *bytes, size_t length)
     for (size_t i = 0; i < length; i++)
         sum += ((const unsigned char *)bytes)[i];
 }
-static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
     (void)lane;
     (void)imm;
-    return offset <= AREA && length <= AREA - offset ? area + offset : NULL;
+    return place_host(offset <= AREA && length <= AREA - offset ? area + offset : NULL);
 }
 static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
@@ -141,7 +141,7 @@ static size_t command(const uint8_t *data, size_t size)
     struct shm_lane *lane = shm_lane_of(bad.lane);
     struct shm_notice notice = {.magic = SHM_MAGIC};
     static const uint8_t source[5000];
-    struct put put = {.source = source, .length = sizeof source};
+    struct put put = {.source = place_host(source), .length = sizeof source};
     size_t take = size - 1 < RING_INLINE ? size - 1 : RING_INLINE;
     switch (data[0] % 6) {
     case 0:

@@ -49,11 +49,11 @@ static void on_message(struct lane *which, const void *bytes, size_t length)
         which->ops->lane_close(which);
     }
 }
-static void *on_target(struct lane *which, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *which, uint32_t imm, uint64_t offset, size_t length)
 {
     (void)which;
     (void)imm;
-    return offset <= AREA && length <= AREA - offset ? area + offset : NULL;
+    return place_host(offset <= AREA && length <= AREA - offset ? area + offset : NULL);
 }
 static void on_arrived(struct lane *which, uint32_t imm, uint64_t offset, size_t length)
 {

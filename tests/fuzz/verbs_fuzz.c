@@ -48,7 +48,7 @@ static void on_message(struct lane *which, const void *bytes, size_t length)
     (void)length;
     abort(); /* nothing goes over the queue pair */
 }
-static void *on_target(struct lane *which, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *which, uint32_t imm, uint64_t offset, size_t length)
 {
     (void)which;
     (void)imm;

@@ -253,12 +253,14 @@ static void on_message(struct lane *below, const void *bytes, size_t length)
     UPCALL(below, message(&lane->base.lane, bytes, length));
 }
 
-static void *on_target(struct lane *below, uint32_t imm, uint64_t offset, size_t length)
+static struct place on_target(struct lane *below, uint32_t imm, uint64_t offset, size_t length)
 {
     struct pass_lane *lane = below->user;
     struct pass_transport *pass = pass_of(lane);
     transport_enter(&pass->base);
-    void *target = carrier_dead(&lane->base) ? NULL : pass->base.owner.target(&lane->base.lane, imm, offset, length);
+    struct place target = {0};
+    if (!carrier_dead(&lane->base))
+        target = pass->base.owner.target(&lane->base.lane, imm, offset, length);
     transport_leave(&pass->base);
     return target;
 }
@@ -384,11 +386,11 @@ static tutti_result_t pass_share(struct lane *base, uint64_t key, int fd)
     return lane->below ? lane->below->ops->share(lane->below, key, fd) : TUTTI_REMOTE_ERROR;
 }
 
-static tutti_result_t pass_register(struct transport *transport, void *address, size_t length,
+static tutti_result_t pass_register(struct transport *transport, struct place place, size_t length,
                                     struct transport_memory **out)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
-    return pass->table->under->register_memory(pass->below, address, length, out);
+    return pass->table->under->register_memory(pass->below, place, length, out);
 }
 
 static void pass_deregister(struct transport *transport, struct transport_memory *memory)

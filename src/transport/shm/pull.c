@@ -23,13 +23,14 @@
 void shm_choose(struct shm_lane *lane, struct shm_put *put)
 {
     const struct put *what = &put->put;
+    const void *source = place_reach(what->source);
     put->stream = what->length >= STREAM_MIN || what->whole >= STREAM_MIN;
-    put->pull = !lane->shuns_regions && region_find(what->source, what->length, &put->region, &put->address) &&
+    put->pull = !lane->shuns_regions && region_find(source, what->length, &put->region, &put->address) &&
                 shm_peer_has(lane, put->region);
     if (put->pull)
         return;
     put->region = 0;
-    put->address = (uintptr_t)what->source;
+    put->address = (uintptr_t)source;
     put->pull = !lane->shuns_attach && what->length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN) &&
                 param_int(PARAM_SHM_CMA) && atomic_load_explicit(&lane->out.control->attaches, memory_order_relaxed);
 }
@@ -90,7 +91,7 @@ static bool revoked(const struct shm_lane *lane, uint32_t number)
 static bool read_piece(struct shm_lane *lane, const struct ring_pull *pull, uint64_t length)
 {
     struct lane *base = &lane->base.lane;
-    void *target = base->transport->owner.target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
+    void *target = transport_target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
     if (!target || carrier_dead(&lane->base))
         return true;
     return pull->region ? pull_copy_mapped(lane, pull, target, length) : attach(lane, pull, target, length);

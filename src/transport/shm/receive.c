@@ -52,7 +52,7 @@ static const char *piece(struct shm_lane *lane, const struct ring_put *piece)
     if (piece->length > lane->put.total - lane->put_done)
         return "the peer sent more than a put's length";
     /* The owner is asked for each piece: a receive may have been given up, and its memory with it. */
-    void *target = base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, piece->length);
+    void *target = transport_target(base, lane->put.imm, lane->put.offset + lane->put_done, piece->length);
     if (carrier_dead(&lane->base))
         return NULL;
     if (target && lane->put.stream)

@@ -106,7 +106,7 @@ static void put_again(struct shm_lane *lane, const struct shm_put *put)
         owner->unreadable(&lane->base.lane, put->put.token);
         return;
     }
-    if (!put->region && owner->unreadable && reach_unreadable(put->put.source, put->put.length)) {
+    if (!put->region && owner->unreadable && reach_unreadable(place_reach(put->put.source), put->put.length)) {
         owner->unreadable(&lane->base.lane, put->put.token);
         return;
     }
@@ -177,7 +177,7 @@ static bool push_piece(struct shm_lane *lane, struct shm_put *put)
     void *room = shm_reserve(lane, length);
     if (!room)
         return false;
-    memcpy(room, (const char *)put->put.source + put->done, length);
+    memcpy(room, (const char *)place_reach(put->put.source) + put->done, length);
     struct ring_put piece = describe_piece(put, length);
     ring_post(&lane->out, RING_PIECE, length, &piece, sizeof piece);
     put->done += length;
@@ -306,10 +306,10 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
     struct shm_lane *lane = shm_lane_of(base);
     struct transport *transport = base->transport;
     tutti_result_t result = shm_send_check(lane);
+    if (result == TUTTI_SUCCESS)
+        result = transport_put_check(base, put);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (!put->length || put->length > INT64_MAX || put->offset > UINT64_MAX - put->length)
-        return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     if (lane->count == SHM_QUEUE)
         return shm_send_refuse(lane, 1);
     struct shm_put *entry = entry_at(lane, lane->count++);
@@ -335,7 +335,7 @@ void shm_forget_lent(struct shm_lane *lane)
 tutti_result_t shm_lend(struct lane *base, const struct iovec parts[2], uint64_t token)
 {
     struct shm_lane *lane = shm_lane_of(base);
-    struct shm_put put = {.put = {.source = parts[1].iov_base, .length = parts[1].iov_len, .token = token},
+    struct shm_put put = {.put = {.source = place_host(parts[1].iov_base), .length = parts[1].iov_len, .token = token},
                           .lent = true};
     struct ring_lent lent;
     if (shm_send_check(lane) != TUTTI_SUCCESS || waiting(lane) || lane->share_due || lane->count == SHM_QUEUE ||

@@ -21,8 +21,7 @@ static void ask_target(struct tcp_lane *lane)
 {
     struct lane *base = &lane->base.lane;
     uint64_t left = lane->put.length - lane->put_done;
-    lane->put_target =
-        left ? base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
+    lane->put_target = left ? transport_target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
 }
 
 /* Where the next bytes go. Returns the number of parts. */
@@ -177,6 +176,8 @@ int tcp_receive(struct tcp_lane *lane)
         struct iovec parts[2];
         size_t bytes;
         int count = tcp_receive_make_room(lane, parts, &bytes);
+        if (carrier_dead(&lane->base)) /* closed by its owner, who was asked where bytes go */
+            break;
         ssize_t got = read_parts(lane->source.fd, parts, count);
         bool nothing = got < 0 && (errno == EAGAIN || errno == EINTR);
         if (nothing && !lane->broken)

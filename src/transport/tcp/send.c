@@ -293,13 +293,13 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     struct tcp_lane *lane = tcp_lane_of(base);
     struct transport *transport = base->transport;
     tutti_result_t result = tcp_send_check(lane);
+    if (result == TUTTI_SUCCESS)
+        result = transport_put_check(base, put);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (!put->length || put->offset > UINT64_MAX - put->length)
-        return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     struct tcp_out *out = tcp_send_push(lane);
     out->frame = (struct tcp_frame){.type = TCP_PUT, .imm = put->imm, .length = put->length, .offset = put->offset};
-    out->body = put->source;
+    out->body = place_reach(put->source);
     out->end = TCP_WHOLE;
     out->token = put->token;
     base->bytes_sent += put->length;

@@ -27,11 +27,18 @@ void verbs_deregister(struct transport *transport, struct transport_memory *base
     free(memory);
 }
 
-tutti_result_t verbs_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+tutti_result_t verbs_register(struct transport *transport, struct place place, size_t length,
+                              struct transport_memory **out)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
     struct verbs_memory *memory = calloc(1, sizeof *memory);
+    void *address = place_reach(place);
     uint32_t some = 0;
+    if (!address) {
+        free(memory);
+        return error_note(TUTTI_INVALID_ARGUMENT, "the memory of a GPU (device %d) is not registered with RDMA devices",
+                          place.device - 1);
+    }
     if (!memory)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory to register %zu bytes", length);
     memory->base = (struct transport_memory){.address = address, .length = length, .devices = verbs->devices};

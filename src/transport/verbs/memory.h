@@ -5,7 +5,8 @@
 
 #include "transport/verbs/verbs.h"
 
-tutti_result_t verbs_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
+tutti_result_t verbs_register(struct transport *transport, struct place place, size_t length,
+                              struct transport_memory **out);
 void verbs_deregister(struct transport *transport, struct transport_memory *memory);
 /* Takes what is registered with a device that has no queue pairs any more: *out is to be freed. Returns how many. */
 int verbs_take_regions(struct verbs_device *device, struct ibv_mr ***out);

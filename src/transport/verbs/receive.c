@@ -65,7 +65,7 @@ static void take_chunk(struct verbs_lane *lane, const struct verbs_head *head, c
         verbs_fail(lane, "the peer sent a piece of a put that is none", 0);
         return;
     }
-    void *target = base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, length);
+    void *target = transport_target(base, lane->put.imm, lane->put.offset + lane->put_done, length);
     if (carrier_dead(&lane->base))
         return;
     if (target)

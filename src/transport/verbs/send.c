@@ -301,17 +301,17 @@ tutti_result_t verbs_put(struct lane *base, const struct put *put)
 {
     struct verbs_lane *lane = verbs_lane_of(base);
     tutti_result_t result = verbs_send_check(lane);
+    if (result == TUTTI_SUCCESS)
+        result = transport_put_check(base, put);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (!put->length || put->offset > UINT64_MAX - put->length)
-        return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     struct verbs_item *item = verbs_send_push(lane);
     *item = (struct verbs_item){.is_put = true,
                                 .imm = put->imm,
                                 .length = put->length,
                                 .offset = put->offset,
                                 .token = put->token,
-                                .body = put->source};
+                                .body = place_reach(put->source)};
     if (goes_direct(lane, put)) {
         item->remote = put->remote;
         item->memory = put->memory;
