@@ -344,12 +344,7 @@ def check(root):
     every = code + [(path, read(root, path)) for path in files(root, ("include", "benchmarks"), C_ENDINGS)]
     yield from check_layers(root, every)
     yield from check_cycles(root, every)
-    yield from order.check_order(root)
-    yield from order.check_circles(root)
-    yield from order.check_headers(root)
-    yield from order.check_names(root)
-    yield from order.check_tags(root)
-    yield from order.check_callers(root)
+    yield from order.check_all(root)
     yield from check_tables(root, code)
     yield from check_measured(root)
     yield from check_documents(root)
@@ -392,6 +387,10 @@ PLANTED = [
     ({"cli/d.h": HEAD + "struct s {\n    int y;\n};\n"}, "s is a struct or enumeration of cli/d.h, src/low/a.c"),
     ({"src/low/d.c": HEAD + "int d(void)\n{\n    return 0;\n}\n", "src/low/d.h": HEAD + "int d(void);\n"},
      "low/d.c: nobody calls d()"),
+    *(({"src/low/k.c": HEAD + "static int k(void)\n{\n    " + text + "\n}\n"}, "k.c:4: " + found) for text, found in (
+        ("return op->kind == &op_one;", "op->kind =="), ("return op->kind != x;", "op->kind !="),
+        ("return what == &op_one;", "== &op_one"), ("return &op_one == what;", "&op_one =="),
+        ("switch (op->kind) {}", "switch (op->kind"), ("return gpu->staged;", "gpu->staged"))),
     ({"src/low/long.c": LONG}, "more than 80"),
     ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
     ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the files inside a folder, as src/LAYERS has it, and names of functions that stand in several files.
 
-    order.py [ROOT]          what is wrong, one line each; exit status 1 if anything is
+    order.py [ROOT]          what is wrong, one line each, and how often each rule is broken; exit status 1 if any is
     order.py --calls FOLDER  which file of the folder calls what of which other, for writing a row
 """
 import collections
@@ -199,6 +199,42 @@ def check_callers(root):
             yield f"{path}: nobody calls {word}()"
 
 
+# Code that asks of which kind an operation is, in place of calling what the row of its kind has.
+KINDS = re.compile(r"\bop->kind\s*[!=]=|\bswitch\s*\(\s*op->kind\b|[!=]=\s*&op_\w+|(?<![\w.>])&op_\w+\s*[!=]=")
+# The GPU executor knows nothing of staging, which is an executor of its own.
+STAGED = re.compile(r"\bgpu(?:->|\.)staged\b")
+
+
+def check_seams(root, pattern, wrong):
+    for folder, _, names in os.walk(os.path.join(root, "src")):
+        for name in sorted(name for name in names if name.endswith((".c", ".h"))):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            text = OPAQUE.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), read(root, folder, name))
+            for match in pattern.finditer(text):
+                yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {match.group(0)}: {wrong}"
+
+
+def check_kinds(root):
+    """Whatever depends on the kind of an operation is a function of the kind's row (engine/op_kind.h)."""
+    return check_seams(root, KINDS, "what depends on the kind is a function in the row of the kind")
+
+
+def check_staged(root):
+    return check_seams(root, STAGED, "staging is an executor of its own")
+
+
+# What is counted, and the check that finds it.
+CHECKS = (("calls up, or without a place", check_order), ("circles of files", check_circles),
+          ("umbrella headers", check_headers), ("function names in two files", check_names),
+          ("struct names in two files", check_tags), ("functions that nobody calls", check_callers),
+          ("questions for the kind of an operation", check_kinds), ("uses of gpu->staged", check_staged))
+
+
+def check_all(root):
+    for _, check in CHECKS:
+        yield from check(root)
+
+
 def show(root, folder):
     _, used = calls(root, folder)
     for stem in sorted(used):
@@ -211,11 +247,12 @@ def main():
     if sys.argv[1:2] == ["--calls"]:
         return show(root, sys.argv[2])
     root = sys.argv[1] if len(sys.argv) > 1 else root
-    complaints = [*check_order(root), *check_circles(root), *check_headers(root), *check_names(root),
-                  *check_tags(root), *check_callers(root)]
-    print(*complaints, sep="\n", end="\n" if complaints else "")
-    print(f"{len(complaints)} violations")
-    return bool(complaints)
+    found = [(name, list(check(root))) for name, check in CHECKS]
+    for _, complaints in found:
+        print(*complaints, sep="\n", end="\n" if complaints else "")
+    for name, complaints in found:
+        print(f"{len(complaints):6} {name}")
+    return any(complaints for _, complaints in found)
 
 
 if __name__ == "__main__":
