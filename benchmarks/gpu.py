@@ -32,12 +32,12 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import (apps, beside, check, first, groups, kill, late, layers, limits, nopeer, pipeline, plugin,
-                       report, run, sanitize, speed, suite)
+from gpu_parts import (apps, beside, check, comm_setup, groups, kill, late_rank, layers, limits, nopeer, pipeline,
+                       plugin, report, run, sanitize, speed, suite)
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
-PARTS = {"kill": (kill, 150, 140, 10), "first": (first, 180, 60, 15), "nopeer": (nopeer, 180, 60, 28),
-         "beside": (beside, 300, 120, 66), "late": (late, 120, 60, 26), "groups": (groups, 90, 40, 16),
+PARTS = {"kill": (kill, 150, 140, 10), "first": (comm_setup, 180, 60, 15), "nopeer": (nopeer, 180, 60, 28),
+         "beside": (beside, 300, 120, 66), "late": (late_rank, 120, 60, 26), "groups": (groups, 90, 40, 16),
          "layers": (layers, 240, 110, 22), "pipeline": (pipeline, 240, 60, 34), "speed": (speed, 540, 90, 72),
          "apps": (apps, 300, 120, 130), "suite": (suite, 500, 150, 0),
          "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 20), "limits": (limits, 90, 80, 20),

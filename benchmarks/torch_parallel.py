@@ -23,7 +23,7 @@ from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInp
                                                parallelize_module)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from gpu_parts import proof
+from gpu_parts import served_by
 
 WORDS, WIDTH, HEAD, LENGTH, BATCH, LAYERS = 512, 256, 32, 512, 8, 4
 
@@ -214,7 +214,7 @@ def main():
         if rank == 0 and (step % 5 == 4 or step == 0):
             print(f"{options.mode} step {step + 1}: loss {loss.item():.8f}", flush=True)
     if rank == 0:
-        print(proof.line(), flush=True)
+        print(served_by.line(), flush=True)
     dist.destroy_process_group()
 
 

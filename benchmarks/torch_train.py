@@ -17,7 +17,7 @@ from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
-from gpu_parts import proof
+from gpu_parts import served_by
 
 WORDS, WIDTH, LENGTH, BATCH = 512, 256, 64, 16
 
@@ -67,7 +67,7 @@ def main():
         if rank == 0 and (step % 5 == 4 or step == 0):
             print(f"{options.mode} step {step + 1}: loss {mean.item():.8f}", flush=True)
     if rank == 0:
-        print(proof.line(), flush=True)
+        print(served_by.line(), flush=True)
     dist.destroy_process_group()
 
 

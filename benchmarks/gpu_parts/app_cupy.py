@@ -9,7 +9,7 @@ import cupy
 import numpy
 from cupy.cuda import nccl
 
-from gpu_parts import proof
+from gpu_parts import served_by
 
 COUNTS = (1000, 100 * 1000, 1000 * 1000)
 TYPES = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64, "int32": nccl.NCCL_INT32,
@@ -123,7 +123,7 @@ def main():
             gpus.size(kind, number, count)
     for count in (256, 20 * 1000, 60 * 1000, 1000 * 1000, 20 * 1000 * 1000):
         gpus.behind_late(count)
-    print(proof.line())
+    print(served_by.line())
     print(*gpus.wrong[:10], sep="\n")
     print(f"result: {gpus.points} points, {len(gpus.wrong)} wrong", flush=True)
     return bool(gpus.wrong)

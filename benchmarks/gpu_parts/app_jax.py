@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from gpu_parts import proof
+from gpu_parts import served_by
 
 COUNTS = (4096, 1 << 18, 1 << 23)  # elements of a device's shard; the large ones are beyond XLA's own kernels
 
@@ -80,7 +80,7 @@ def main():
     points += 1
     if not numpy.allclose(ours, theirs, rtol=1e-3, atol=1e-4):
         wrong.append(f"training: weights differ by {abs(ours - theirs).max()}")
-    print(proof.line())
+    print(served_by.line())
     print(*wrong[:10], sep="\n")
     print(f"result: {points} points, {len(wrong)} wrong", flush=True)
     return bool(wrong)

@@ -3,7 +3,7 @@
 byte by byte."""
 import collections
 
-from . import values
+from . import exact_values
 from .device import OPS, TYPES, pointer, size
 
 Preset = collections.namedtuple("Preset", "types ops bytes moved large", defaults=((),))
@@ -33,7 +33,7 @@ class Exercise:
         most = max(*want.bytes, *want.large, max(want.moved) * self.ranks) + 64
         self.send, self.recv = self.device.alloc(most), self.device.alloc(most)
         for kind in want.types:
-            for op in (op for op in want.ops if values.exact(op, self.ranks)):
+            for op in (op for op in want.ops if exact_values.exact(op, self.ranks)):
                 for nbytes in want.bytes:
                     self.reductions(kind, op, nbytes // TYPES[kind][1])
         for nbytes in want.large:  # some ways are for large vectors alone
@@ -53,7 +53,7 @@ class Exercise:
         self.device.fill(self.recv, GUARD, len(expected))
         call(self.send, self.recv)
         self.device.wait(self.limit, f"rank {self.rank}: {name}")
-        at = values.first_difference(self.device.get(self.recv, len(expected)), expected, width)
+        at = exact_values.first_difference(self.device.get(self.recv, len(expected)), expected, width)
         self.points += 1
         if at is not None:
             self.wrong.append(f"{name}: element {at} of {len(wanted or b'') // width} is wrong")
@@ -61,27 +61,27 @@ class Exercise:
     def reductions(self, kind, op, count):
         number, opcode, stream, call = TYPES[kind][0], OPS[op], self.device.stream, self.nccl.call
         name, root = f"{kind} {op}, {count} elements", self.ranks - 1
-        own, total = values.own(kind, self.rank, 0, count), values.reduced(kind, op, self.ranks, 0, count)
+        own, total = exact_values.own(kind, self.rank, 0, count), exact_values.reduced(kind, op, self.ranks, 0, count)
         self.step(f"allreduce {name}", kind, own, total, lambda s, r: call(
             "ncclAllReduce", pointer(s), pointer(r), size(count), number, opcode, self.comm, stream))
         self.step(f"reduce {name}", kind, own, total if self.rank == root else None, lambda s, r: call(
             "ncclReduce", pointer(s), pointer(r), size(count), number, opcode, root, self.comm, stream))
         part = count // self.ranks
-        self.step(f"reduce-scatter {name}", kind, values.own(kind, self.rank, 0, part * self.ranks),
-                  values.reduced(kind, op, self.ranks, self.rank * part, part), lambda s, r: call(
+        self.step(f"reduce-scatter {name}", kind, exact_values.own(kind, self.rank, 0, part * self.ranks),
+                  exact_values.reduced(kind, op, self.ranks, self.rank * part, part), lambda s, r: call(
                       "ncclReduceScatter", pointer(s), pointer(r), size(part), number, opcode, self.comm, stream))
 
     def moves(self, kind, count):
         """A block of `count` elements to each: allgather, alltoall, broadcast, gather, scatter, and a ring."""
         number, stream, call, n = TYPES[kind][0], self.device.stream, self.nccl.call, self.ranks
         root, at, every = n - 1, self.rank == n - 1, range(n)
-        own = [values.own(kind, rank, 0, count) for rank in every]
+        own = [exact_values.own(kind, rank, 0, count) for rank in every]
         all_blocks, name = b"".join(own), f"{count} elements each"
         self.step(f"allgather {name}", kind, own[self.rank], all_blocks, lambda s, r: call(
             "ncclAllGather", pointer(s), pointer(r), size(count), number, self.comm, stream))
         self.step(f"broadcast {name}", kind, own[self.rank], own[root], lambda s, r: call(
             "ncclBroadcast", pointer(s), pointer(r), size(count), number, root, self.comm, stream))
-        rows = [b"".join(values.own(kind, me + other, 0, count) for other in every) for me in every]
+        rows = [b"".join(exact_values.own(kind, me + other, 0, count) for other in every) for me in every]
         self.step(f"alltoall {name}", kind, rows[self.rank], rows[self.rank], lambda s, r: call(
             "ncclAlltoAll", pointer(s), pointer(r), size(count), number, self.comm, stream))
         self.step(f"gather {name}", kind, own[self.rank], all_blocks if at else None, lambda s, r: call(

@@ -4,7 +4,8 @@ performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
-from . import apps, beside, check, first, groups, kill, late, layers, limits, nopeer, perf, pipeline, speed
+from . import (apps, beside, check, comm_setup, groups, kill, late_rank, layers, limits, nopeer, perf, pipeline,
+               speed)
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -204,12 +205,12 @@ def means(points):
 def details(data):
     lines = []
     if data["first"]:
-        lines += ["## Communicators: time and device memory", "", first.show(data["first"].get("summary", {}))]
+        lines += ["## Communicators: time and device memory", "", comm_setup.show(data["first"].get("summary", {}))]
     if data["beside"]:
         lines += ["## Beside a matrix product", "", beside.show(data["beside"].get("summary", {})),
                   beside.show_rates(data["beside"].get("rates", {}))]
     if data["late"]:
-        lines += ["## A host that comes late", "", late.show(data["late"].get("summary", {}))]
+        lines += ["## A host that comes late", "", late_rank.show(data["late"].get("summary", {}))]
     if data["groups"]:
         lines += ["## Groups of many calls", "", groups.show(data["groups"].get("summary", {}))]
     if data["layers"]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from . import nursery, ranks, run
+from . import forked_runs, ranks, run
 from .run import Budget, say, table, tail
 
 # Of accelerate.test_utils.scripts; processes at most: one asks for two, another one's own checks fail with more.
@@ -66,7 +66,7 @@ class Nurseries:
         self.temp, self.of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True), {}
         for library, folder in ({} if options.spawn else options.libraries).items():
             env = {**environment(options, library, folder, self.temp.name), **UNTOUCHED}
-            self.of[library] = nursery.Nursery([sys.executable, ONE, "--nursery"], env)
+            self.of[library] = forked_runs.Nursery([sys.executable, ONE, "--nursery"], env)
 
     def await_all(self):
         until = time.monotonic() + LOADED
@@ -89,7 +89,7 @@ class Try:
         self.name, self.library, self.path = name, library, path
         self.temp = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         if parent and not path:
-            self.job = nursery.Forked(parent, name, self.temp.name, of_a_run(self.temp.name))
+            self.job = forked_runs.Forked(parent, name, self.temp.name, of_a_run(self.temp.name))
             return
         env = environment(options, library, folder, self.temp.name)
         command = [sys.executable, ONE, name]

@@ -14,7 +14,7 @@ import traceback
 import torch
 import torch.distributed as dist
 
-from gpu_parts import proof
+from gpu_parts import served_by
 from gpu_parts.device import Nccl, pointer, size
 from gpu_parts.ranks import Meet
 
@@ -194,7 +194,7 @@ def main():
         except Exception:  # the next way goes on: all ranks fail alike, or the parent's limit ends this
             out[name] = {"failed": traceback.format_exc()}
         meet.leave(out)
-    out["served"] = proof.line()
+    out["served"] = served_by.line()
     with open(os.path.join(options.folder, f"out.{options.rank}.json"), "w", encoding="utf-8") as file:
         json.dump(out, file)
     bench.together()

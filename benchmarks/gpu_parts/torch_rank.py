@@ -6,7 +6,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from gpu_parts import proof
+from gpu_parts import served_by
 
 
 def join():
@@ -17,7 +17,7 @@ def join():
 
 def leave(folder, out):
     """Leaves what was found, and which library served it, to the parent."""
-    out["served"] = proof.line()
+    out["served"] = served_by.line()
     with open(os.path.join(folder, f"out.{os.environ['RANK']}.json"), "w", encoding="utf-8") as file:
         json.dump(out, file)
     dist.destroy_process_group()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One test of PyTorch's own suite for the back ends of torch.distributed, as the suite runs them: `torch_suite.py
 NAME`. `--list` names those that are not skipped for the back end nccl. `--nursery` runs those that it is told of
-(nursery.py), each in processes that are forked. The environment says BACKEND, WORLD_SIZE and TEMP_DIR."""
+(forked_runs.py), each in processes that are forked. The environment says BACKEND, WORLD_SIZE and TEMP_DIR."""
 import os
 import sys
 import unittest
@@ -104,9 +104,9 @@ if __name__ == "__main__":
         print("\n".join(names()))
     elif FORKS:
         sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        from gpu_parts import nursery
+        from gpu_parts import forked_runs
         if unfit():
             sys.exit("not fit to be forked: " + unfit())
-        nursery.serve(run_forked)
+        forked_runs.serve(run_forked)
     else:
         sys.exit(run_one(sys.argv[1]))

@@ -32,10 +32,10 @@ if sys.argv[1:] == ["--list"]:
     print("\n".join(NAMES))
 elif FORKED:
     sys.path.insert(0, os.environ["SUITE_PARTS"])
-    from gpu_parts import nursery
+    from gpu_parts import forked_runs
     if os.environ.get("SUITE_UNFIT"):
         sys.exit("not fit to be forked")
     print("loaded")
-    nursery.serve(run_one)
+    forked_runs.serve(run_one)
 else:
     sys.exit(run_one(sys.argv[1]))

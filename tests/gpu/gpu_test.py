@@ -25,8 +25,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, cutting, exercise, groups, kill, late, layers, limits,  # noqa: E402
-                       perf, pipeline, plugin, ranks, report, run, sanitize, speed, suite, values)
+from gpu_parts import (apps, beside, check, cutting, exact_values, exercise, groups, kill, late_rank,  # noqa: E402
+                       layers, limits, perf, pipeline, plugin, ranks, report, run, sanitize, speed, suite)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -127,23 +127,23 @@ class Tables(unittest.TestCase):
 
 class Numbers(unittest.TestCase):
     def test_small_floats(self):
-        self.assertEqual([values.encode("f8e4m3", v)[0] for v in (1, 1.5, 2, 9)], [0x38, 0x3c, 0x40, 0x51])
-        self.assertEqual([values.encode("f8e5m2", v)[0] for v in (1, 1.75, 9)], [0x3c, 0x3f, 0x48])  # 9 rounds to 8
-        self.assertEqual(values.encode("bfloat16", 1.5), b"\xc0\x3f")
-        self.assertEqual(values.encode("int8", 2.25), b"\x02")
+        self.assertEqual([exact_values.encode("f8e4m3", v)[0] for v in (1, 1.5, 2, 9)], [0x38, 0x3c, 0x40, 0x51])
+        self.assertEqual([exact_values.encode("f8e5m2", v)[0] for v in (1, 1.75, 9)], [0x3c, 0x3f, 0x48])
+        self.assertEqual(exact_values.encode("bfloat16", 1.5), b"\xc0\x3f")
+        self.assertEqual(exact_values.encode("int8", 2.25), b"\x02")
 
     def test_stretches(self):
-        own = struct.unpack("<7i", values.own("int32", 2, 4, 7))
+        own = struct.unpack("<7i", exact_values.own("int32", 2, 4, 7))
         self.assertEqual(list(own), [(i + 2) % 3 + 1 for i in range(4, 11)])
-        total = struct.unpack("<5f", values.reduced("float", "sum", 4, 1, 5))
+        total = struct.unpack("<5f", exact_values.reduced("float", "sum", 4, 1, 5))
         self.assertEqual(list(total), [sum((i + r) % 3 + 1 for r in range(4)) for i in range(1, 6)])
-        self.assertEqual(values.reduced("int32", "prod", 2, 0, 3), struct.pack("<3i", 2, 6, 3))
-        self.assertFalse(values.exact("avg", 5))
+        self.assertEqual(exact_values.reduced("int32", "prod", 2, 0, 3), struct.pack("<3i", 2, 6, 3))
+        self.assertFalse(exact_values.exact("avg", 5))
 
     def test_differences(self):
-        self.assertIsNone(values.first_difference(b"abc", b"abc", 1))
-        self.assertEqual(values.first_difference(b"aaaabbbbcccc", b"aaaabbbXcccc", 4), 1)
-        self.assertEqual(values.first_difference(b"x" * 1000 + b"y", b"x" * 1001, 1), 1000)
+        self.assertIsNone(exact_values.first_difference(b"abc", b"abc", 1))
+        self.assertEqual(exact_values.first_difference(b"aaaabbbbcccc", b"aaaabbbXcccc", 4), 1)
+        self.assertEqual(exact_values.first_difference(b"x" * 1000 + b"y", b"x" * 1001, 1), 1000)
 
 
 class Jobs(unittest.TestCase):
@@ -465,8 +465,8 @@ class Programs(unittest.TestCase):
 
     def with_fake(self, module, *arguments):
         """A part whose program on PyTorch is fake_torch.py."""
-        real = module.WORKER
-        module.WORKER = [os.path.join(HERE, "fake_torch.py"), module.__name__.rpartition(".")[2]]
+        real, name = module.WORKER, module.__name__.rpartition(".")[2]
+        module.WORKER = [os.path.join(HERE, "fake_torch.py"), {"late_rank": "late"}.get(name, name)]
         try:
             return self.part(module.WORKER[1], "--gpus", "2", *arguments)
         finally:
@@ -513,7 +513,7 @@ class Programs(unittest.TestCase):
 
     def test_late(self):
         """The worst rank's median counts; quick: messages of 256 MiB alone."""
-        status, out, err = self.with_fake(late)
+        status, out, err = self.with_fake(late_rank)
         self.assertEqual(status, 0, err)
         found = self.load("late")["summary"]
         self.assertEqual(found["nccl"]["ring:67108864"], {"in step": 800.0, "late": 1200.0})
@@ -522,16 +522,16 @@ class Programs(unittest.TestCase):
         self.assertRegex(late.show({"tutti": found["tutti"]}), r"\| alltoall, 256 MiB +\| - +\| 600 +\| - +\| - ")
         for mode, words in (("foreign", "nothing proves that tutti served it"), ("fail", "exit statuses [3, 3]")):
             os.environ["FAKE"] = mode
-            status, out, err = self.with_fake(late, "--quick")
+            status, out, err = self.with_fake(late_rank, "--quick")
             self.assertEqual((status, self.load("late")["complete"]), (1, False))
             self.assertIn(words, err)
             self.assertEqual("send/recv ring, 256 MiB" in out, mode == "foreign")
             self.assertNotIn("send/recv ring, 64 MiB", out)
         os.environ["FAKE"] = ""
-        status, _, err = self.with_fake(late, "--budget", "1")
+        status, _, err = self.with_fake(late_rank, "--budget", "1")
         self.assertEqual((status, self.load("late")["complete"], "late: nccl" in err), (1, False, False))
         for wrong in ("ring", "ring:x", "circle:4"):
-            self.assertEqual(self.with_fake(late, "--rows", wrong)[0], 2)
+            self.assertEqual(self.with_fake(late_rank, "--rows", wrong)[0], 2)
 
     def test_plugin(self):
         """Connections are cut from outside, where that is permitted."""

@@ -6,7 +6,7 @@ import statistics
 from . import ranks
 from .run import Budget, size_name, table, versus
 
-WORKER = ["-m", "gpu_parts.torch_late"]
+WORKER = ["-m", "gpu_parts.torch_late_rank"]
 MIB = 1 << 20
 NAMES = {"allreduce": "allreduce in place", "allgather": "allgather in place", "alltoall": "alltoall",
          "ring": "send/recv ring"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nursery for nursery_test.py: `nursery_runs.py BENCHMARKS`. A run's name says what it does."""
+"""A nursery for forked_runs_test.py: `forked_runs_job.py BENCHMARKS`. A run's name says what it does."""
 import os
 import signal
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, sys.argv[1])
-from gpu_parts import nursery  # noqa: E402
+from gpu_parts import forked_runs  # noqa: E402
 
 
 def run_one(name):
@@ -27,4 +27,4 @@ def run_one(name):
     return 7 if name == "seven" else 0
 
 
-nursery.serve(run_one)
+forked_runs.serve(run_one)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks/gpu_parts/nursery.py: `nursery_test.py BENCHMARKS`."""
+"""Tests of benchmarks/gpu_parts/forked_runs.py: `forked_runs_test.py BENCHMARKS`."""
 import contextlib
 import os
 import signal
@@ -12,7 +12,7 @@ import unittest
 HERE, BENCHMARKS = os.path.dirname(os.path.abspath(__file__)), sys.argv[1]
 sys.path.insert(0, BENCHMARKS)
 
-from gpu_parts import nursery, run  # noqa: E402
+from gpu_parts import forked_runs, run  # noqa: E402
 
 
 class Nurseries(unittest.TestCase):
@@ -21,13 +21,13 @@ class Nurseries(unittest.TestCase):
     def setUp(self):
         self.temp = tempfile.TemporaryDirectory()
         self.addCleanup(self.temp.cleanup)
-        command = [sys.executable, os.path.join(HERE, "nursery_runs.py"), BENCHMARKS]
-        self.nursery = nursery.Nursery(command, dict(os.environ))
+        command = [sys.executable, os.path.join(HERE, "forked_runs_job.py"), BENCHMARKS]
+        self.nursery = forked_runs.Nursery(command, dict(os.environ))
         self.addCleanup(self.nursery.close)
 
     def begin(self, name):
         folder = tempfile.mkdtemp(dir=self.temp.name)
-        return nursery.Forked(self.nursery, name, folder, {"COLOUR": "red" + name[:1]})
+        return forked_runs.Forked(self.nursery, name, folder, {"COLOUR": "red" + name[:1]})
 
     def end(self, job):
         until = time.monotonic() + 20
@@ -69,7 +69,7 @@ class Nurseries(unittest.TestCase):
 
     def test_never_ready(self):
         self.assertFalse(self.nursery.ready(time.monotonic()))  # it has only begun to load
-        with contextlib.closing(nursery.Nursery(["true"], None)) as ended:
+        with contextlib.closing(forked_runs.Nursery(["true"], None)) as ended:
             self.assertFalse(ended.ready(time.monotonic() + 20))
 
 
