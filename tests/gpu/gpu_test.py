@@ -519,7 +519,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(found["nccl"]["ring:67108864"], {"in step": 800.0, "late": 1200.0})
         self.assertRegex(out, r"\| allgather in place, 1 GiB +\| 800 +\| 600 +\| 1.33 +\| 1200 +\| 900 +\| 1.33 +\|")
         self.assertIn("## A host that comes late", self.part("report")[1])
-        self.assertRegex(late.show({"tutti": found["tutti"]}), r"\| alltoall, 256 MiB +\| - +\| 600 +\| - +\| - ")
+        self.assertRegex(late_rank.show({"tutti": found["tutti"]}), r"\| alltoall, 256 MiB +\| - +\| 600 +\| - +\| - ")
         for mode, words in (("foreign", "nothing proves that tutti served it"), ("fail", "exit statuses [3, 3]")):
             os.environ["FAKE"] = mode
             status, out, err = self.with_fake(late_rank, "--quick")
