@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report: the table of aims, filled from what the parts have left, and all points:
+"""report: the table of aims, filled from what the parts, and those of tests/gpu, have left, and all points:
 performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
-from . import (apps, beside, check, comm_setup, groups, kill, late_rank, layers, limits, nopeer, perf, pipeline,
-               speed)
+from . import beside, comm_setup, groups, late_rank, layers, limits, perf, pipeline, speed
 from .run import load_all, size_name, table
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "gpu"))
+from gpu_tests import apps, check, kill, nopeer  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 # case, bytes, what: microseconds (at most) or bus GB/s (at least), aim

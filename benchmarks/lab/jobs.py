@@ -4,7 +4,7 @@ job draws new source ports, so each run is another draw; what chance alone does 
 import contextlib
 import statistics
 
-import chance
+import ecmp_draws
 from fabric import FOREVER, Job, Lab, Ports
 from result import Row, middle, spread
 
@@ -44,7 +44,7 @@ def apart(rates):
 def rows_of(lanes, ecmp, steered, weighed):
     means = [[statistics.fmean(rates) for rates in way] for way in (ecmp, steered)]
     ratio, most = middle(means[1]) / statistics.fmean(means[0]), max(map(apart, steered))
-    mean, uneven = chance.pairs(JOBS, lanes, JOBS)
+    mean, uneven = ecmp_draws.pairs(JOBS, lanes, JOBS)
     out = [Row(f"{lanes} lane{'s'[:lanes > 1]}: mean of the jobs' rates, steered over ECMP in turn", "1.70x (C4P)",
                ">= 1.6x", f"{ratio:.2f}x ({spread(means[1])} against {spread(means[0])} Mbit/s; by chance "
                f"{1 / mean:.2f}x)", ratio >= 1.6),

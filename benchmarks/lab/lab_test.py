@@ -11,7 +11,7 @@ import tempfile
 import time
 import types
 
-import chance
+import ecmp_draws
 import fabric
 import monitor
 
@@ -54,19 +54,19 @@ def windows_show_what_a_second_hides():
         assert not os.listdir(folder)
 
 
-def chance_is_what_can_be_counted():
+def draws_are_what_can_be_counted():
     """Of 8 flows at random on 8 uplinks 8 (1 - (7/8)^8) = 5.25 are used."""
-    mean, _ = chance.pairs(8, 1, 8)
+    mean, _ = ecmp_draws.pairs(8, 1, 8)
     assert abs(mean - (1 - (7 / 8) ** 8)) < 0.01, mean
-    assert chance.pairs(1, 1, 1, 1) == (1, 0)
-    assert chance.rings(2, 1, 1, 1, 10) == (1, 1)
-    assert [round(6 * rate, 6) for rate in chance.fair([{0: 1}, {0: 1, 1: 1}, {1: 2}], 2)] == [4, 2, 2]
-    one, planned = chance.rings(8, 8, 8, 2)
-    assert planned == 2 and abs(one - chance.many_rings(1, 8, 8, 8, 2)) < 1e-9, (one, planned)
+    assert ecmp_draws.pairs(1, 1, 1, 1) == (1, 0)
+    assert ecmp_draws.rings(2, 1, 1, 1, 10) == (1, 1)
+    assert [round(6 * rate, 6) for rate in ecmp_draws.fair([{0: 1}, {0: 1, 1: 1}, {1: 2}], 2)] == [4, 2, 2]
+    one, planned = ecmp_draws.rings(8, 8, 8, 2)
+    assert planned == 2 and abs(one - ecmp_draws.many_rings(1, 8, 8, 8, 2)) < 1e-9, (one, planned)
 
 
 def main():
-    chance_is_what_can_be_counted()
+    draws_are_what_can_be_counted()
     windows_show_what_a_second_hides()
     wrong = run(sys.argv[1], "--only", "nothing")
     assert wrong.returncode == 2 and "no measurement nothing" in wrong.stderr, wrong

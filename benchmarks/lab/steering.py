@@ -5,7 +5,7 @@ hosts at once, and 4 and 8 hosts with 1 to 8 lanes. Each job draws new source po
 import contextlib
 import statistics
 
-import chance
+import ecmp_draws
 import clos
 from fabric import Ports
 from result import Row, middle, spread
@@ -57,7 +57,7 @@ def sweep(bench):
                 for way, draws in (("ECMP", 2), ("steered", 1)):
                     rates[way] = [clos.load(*labs[way], [clos.across(hosts)], lanes, "turns", bench.seconds / 2)[0][0]
                                   for _ in range(draws)]
-                random, planned = chance.rings(hosts, lanes, clos.UPLINKS, clos.nic(hosts) / clos.UPLINK)
+                random, planned = ecmp_draws.rings(hosts, lanes, clos.UPLINKS, clos.nic(hosts) / clos.UPLINK)
                 ratio = rates["steered"][0] / statistics.fmean(rates["ECMP"])
                 found.setdefault(hosts, {})[lanes] = ratio, planned / random, rates
                 bench.say(f"{hosts} hosts, {lanes} lanes: {spread(rates['ECMP'])}, steered {rates['steered'][0]:.1f} "
@@ -68,7 +68,7 @@ def sweep(bench):
 def by_chance(rings, hosts):
     """Steered over ECMP, all lanes in turn: steered fills the NICs."""
     full = clos.nic() / clos.UPLINK
-    return full / chance.many_rings(rings, hosts, clos.LANES, clos.UPLINKS, full, 500)
+    return full / ecmp_draws.many_rings(rings, hosts, clos.LANES, clos.UPLINKS, full, 500)
 
 
 def rows_of(found, ways, name, expected):

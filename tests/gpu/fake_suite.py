@@ -10,7 +10,7 @@ NAMES = ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_he
 def run_one(name):
     here = "LD_PRELOAD" in os.environ
     once = os.path.join(os.environ["SUITE_ONCE"], "tutti" if here else "nccl")
-    print("a nursery's" if FORKED else "a program's")
+    print("a forked run" if FORKED else "a program")
     if name == "test_slow_here" and here:
         time.sleep(60)
     first = name == "test_shy" and not os.path.exists(once)  # fails at the first try
@@ -27,12 +27,12 @@ def run_one(name):
     return int(bad)
 
 
-FORKED = sys.argv[1:] == ["--nursery"]
+FORKED = sys.argv[1:] == ["--fork"]
 if sys.argv[1:] == ["--list"]:
     print("\n".join(NAMES))
 elif FORKED:
     sys.path.insert(0, os.environ["SUITE_PARTS"])
-    from gpu_parts import forked_runs
+    from gpu_tests import forked_runs
     if os.environ.get("SUITE_UNFIT"):
         sys.exit("not fit to be forked")
     print("loaded")

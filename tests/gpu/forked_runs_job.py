@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nursery for forked_runs_test.py: `forked_runs_job.py BENCHMARKS`. A run's name says what it does."""
+"""The process that forked_runs_test.py has runs forked from. A run's name says what it does."""
 import os
 import signal
 import subprocess
 import sys
 import time
 
-sys.path.insert(0, sys.argv[1])
-from gpu_parts import forked_runs  # noqa: E402
+from gpu_tests import forked_runs
 
 
 def run_one(name):

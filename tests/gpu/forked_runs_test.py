@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks/gpu_parts/forked_runs.py: `forked_runs_test.py BENCHMARKS`."""
+"""Tests of gpu_tests/forked_runs.py."""
 import contextlib
 import os
 import signal
@@ -9,25 +9,25 @@ import tempfile
 import time
 import unittest
 
-HERE, BENCHMARKS = os.path.dirname(os.path.abspath(__file__)), sys.argv[1]
-sys.path.insert(0, BENCHMARKS)
+from gpu_tests import forked_runs
+from gpu_parts import run  # gpu_tests says where it is
 
-from gpu_parts import forked_runs, run  # noqa: E402
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class Nurseries(unittest.TestCase):
+class ForkedRuns(unittest.TestCase):
     """Runs that are forked from a process of their own."""
 
     def setUp(self):
         self.temp = tempfile.TemporaryDirectory()
         self.addCleanup(self.temp.cleanup)
-        command = [sys.executable, os.path.join(HERE, "forked_runs_job.py"), BENCHMARKS]
-        self.nursery = forked_runs.Nursery(command, dict(os.environ))
-        self.addCleanup(self.nursery.close)
+        command = [sys.executable, os.path.join(HERE, "forked_runs_job.py")]
+        self.parent = forked_runs.Parent(command, dict(os.environ))
+        self.addCleanup(self.parent.close)
 
     def begin(self, name):
         folder = tempfile.mkdtemp(dir=self.temp.name)
-        return forked_runs.Forked(self.nursery, name, folder, {"COLOUR": "red" + name[:1]})
+        return forked_runs.Forked(self.parent, name, folder, {"COLOUR": "red" + name[:1]})
 
     def end(self, job):
         until = time.monotonic() + 20
@@ -36,7 +36,7 @@ class Nurseries(unittest.TestCase):
         return job.poll()
 
     def test_ends(self):
-        self.assertTrue(self.nursery.ready(time.monotonic() + 20))
+        self.assertTrue(self.parent.ready(time.monotonic() + 20))
         jobs = {name: self.begin(name) for name in ("fine", "seven", "raises", "exits", "dies")}
         jobs.update({f"{n} more": self.begin("seven") for n in range(40)})
         ends = {name: self.end(job) for name, job in jobs.items()}
@@ -47,7 +47,7 @@ class Nurseries(unittest.TestCase):
         self.assertIn("a sentence", jobs["exits"].text())
 
     def test_kill_reaches_grandchildren(self):
-        self.assertTrue(self.nursery.ready(time.monotonic() + 20))
+        self.assertTrue(self.parent.ready(time.monotonic() + 20))
         job, other = self.begin("hangs"), self.begin("fine")
         self.assertEqual(self.end(other), 0)
         while job.text().count("\n") < 2:
@@ -61,15 +61,15 @@ class Nurseries(unittest.TestCase):
         self.assertFalse(os.path.exists(f"/proc/{below}"))
 
     def test_it_is_gone(self):
-        self.assertTrue(self.nursery.ready(time.monotonic() + 20))
+        self.assertTrue(self.parent.ready(time.monotonic() + 20))
         job = self.begin("orphans")
         self.assertEqual(self.end(job), 1)
         job.kill()
         self.assertEqual((job.poll(), self.end(self.begin("fine"))), (1, 1))
 
     def test_never_ready(self):
-        self.assertFalse(self.nursery.ready(time.monotonic()))  # it has only begun to load
-        with contextlib.closing(forked_runs.Nursery(["true"], None)) as ended:
+        self.assertFalse(self.parent.ready(time.monotonic()))  # it has only begun to load
+        with contextlib.closing(forked_runs.Parent(["true"], None)) as ended:
             self.assertFalse(ended.ready(time.monotonic() + 20))
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks/gpu.py without a GPU: arguments, tables of nccl-tests, time limits, the report;
+"""Tests of benchmarks/gpu.py and run.py without a GPU: arguments, tables of nccl-tests, time limits, the report;
 with fakes of nccl-tests and compute-sanitizer.
 
     gpu_test.py ROOT [LIBFOLDER DRIVERFOLDER]     with them, also our workers on the stand-in driver in DRIVERFOLDER,
                                                   over LIBFOLDER/libnccl.so.2
 """
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -25,8 +26,13 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, cutting, exact_values, exercise, groups, kill, late_rank,  # noqa: E402
-                       layers, limits, perf, pipeline, plugin, ranks, report, run, sanitize, speed, suite)
+from gpu_parts import (beside, exact_values, exercise, groups, late_rank, layers, limits, perf,  # noqa: E402
+                       pipeline, ranks, report, run, speed)
+from gpu_tests import apps, check, cutting, kill, plugin, sanitize, suite  # noqa: E402
+
+spec = importlib.util.spec_from_file_location("gpu_run", os.path.join(HERE, "run.py"))
+gpu_run = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(gpu_run)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -47,11 +53,16 @@ TABLE = """\
 
 
 def call(*arguments):
-    """(exit status, standard output, standard error) of gpu.py."""
+    """(exit status, standard output, standard error) of gpu.py, or of run.py for a part of its own."""
+    command = gpu_run if arguments and arguments[0] in gpu_run.PARTS else gpu
+    return call_of(command, *arguments)
+
+
+def call_of(command, *arguments):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = gpu.main(list(arguments))
+            status = command.main(list(arguments))
         except SystemExit as end:
             status = end.code
     return status, out.getvalue(), err.getvalue()
@@ -196,7 +207,7 @@ class Jobs(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """gpu.py as a whole, over fakes."""
+    """Both programs as a whole, over fakes."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -344,7 +355,7 @@ class Programs(unittest.TestCase):
 
     def test_told_to_end(self):
         """A signal ends the script and what it has started, and what was measured before is there."""
-        script = os.path.join(os.path.dirname(gpu.__file__), "gpu.py")
+        script = os.path.join(HERE, "run.py")
         command = [sys.executable, script, "check", "--tests", self.at("tests"), "--tutti", self.at("tutti"),
                    "--results", self.at("results"), "--ways", "bfloat16", "--only", "all_reduce", "reduce"]
         with open(self.at("tests", "reduce_perf"), "w", encoding="utf-8") as file:
@@ -369,24 +380,27 @@ class Programs(unittest.TestCase):
         self.assertEqual(call("speed", "--tutti", self.at("tutti"), "--nccl", "/nonexistent")[0], 2)
         self.assertEqual(call("check", "--list")[0], 0)
         self.assertEqual(call("report", "--results", self.at("nothing"))[0], 1)
-        for part in (*gpu.PARTS, "all"):
-            status, out, _ = call(part, "--help")
-            self.assertEqual(status, 0)
-            self.assertIn("--results", out)
+        for command in gpu, gpu_run:
+            for part in (*command.PARTS, "all"):
+                status, out, _ = call_of(command, part, "--help")
+                self.assertEqual(status, 0)
+                self.assertIn("--results", out)
 
     def test_all(self):
         """Nothing here but the fakes works: each part fails or is done, the next one goes on,
         and all is in one file."""
-        status, out, err = call("all", "--budget-total", "400", "--gpus", "2", *self.folders())
-        self.assertEqual(status, 1)
-        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err],
-                         [part for part in gpu.PARTS if part not in ("suite", "plugin")])
-        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report", "suite", "plugin"})
+        for command, failing in ((gpu_run, "kill, (nopeer, )?apps"),
+                                 (gpu, "first, beside, late, groups, layers, pipeline")):
+            status, out, err = call_of(command, "all", "--budget-total", "200", "--gpus", "2", *self.folders())
+            self.assertEqual(status, 1)
+            self.assertEqual([part for part in command.PARTS if f"==== {part}" in err],
+                             [name for name, part in command.PARTS.items() if part.all])
+            self.assertRegex(out.splitlines()[-1], "^with failures.*: " + failing)
+        self.assertEqual(set(run.load_all(self.at("results"))),
+                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "suite", "plugin"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
-        self.assertRegex(out.splitlines()[-1],
-                         "^with failures.*: kill, first, (nopeer, )?beside, late, groups, layers, pipeline, apps")
 
     def test_apps_at_once(self):
         """Quick: a program runs over both libraries at the same time; otherwise in turns."""
@@ -415,7 +429,7 @@ class Programs(unittest.TestCase):
         real, before = suite.ONE, dict(os.environ)
         suite.ONE = os.path.join(HERE, "fake_suite.py")
         os.environ.update({"SUITE_ONCE": tempfile.mkdtemp(dir=self.at("")),
-                           "SUITE_PARTS": os.path.dirname(gpu.__file__), **extra})
+                           "SUITE_PARTS": HERE, **extra})
         try:
             yield
         finally:
@@ -447,7 +461,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(status, 0, err)
                 self.assertEqual("nothing is forked over tutti" in err, bool(extra))
                 for tries, fork in (("first tries", forked), ("runs", False)):
-                    said = {"a nursery's" in r["output"] for r in self.load("suite")[tries] if r["name"] == "test_bad"}
+                    said = {"a forked run" in r["output"] for r in self.load("suite")[tries] if r["name"] == "test_bad"}
                     self.assertEqual(said, {fork}, tries)
 
     def test_suite_goes_on(self):

@@ -2,8 +2,10 @@
 """nopeer: two GPUs that may not address each other (NCCL_P2P_DISABLE=1),
 and without shared memory (sockets over loopback) as well."""
 
-from . import check, perf
-from .run import Budget, say, size_name, table, tail
+from gpu_parts import perf
+from gpu_parts.run import Budget, say, size_name, table, tail
+
+from . import check
 
 HOST = {"NCCL_P2P_DISABLE": "1"}
 SOCKETS = {**HOST, "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}

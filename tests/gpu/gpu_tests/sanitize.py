@@ -8,8 +8,8 @@ import shutil
 import tempfile
 import time
 
-from . import perf, ranks, run
-from .run import Budget, say, tail
+from gpu_parts import perf, ranks, run
+from gpu_parts.run import Budget, say, tail
 
 PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer",
           "/opt/nvidia/*/compute-sanitizer")

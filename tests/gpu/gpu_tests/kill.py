@@ -6,8 +6,8 @@ import signal
 import tempfile
 import time
 
-from . import ranks
-from .run import Budget, say, table, tail
+from gpu_parts import ranks
+from gpu_parts.run import Budget, say, table, tail
 
 FIELDS = ("error after (s)", "aborted after (s)", "rounds before", "GPU works on", "what the library said")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that has loaded what many runs need, and forks each of them: to import PyTorch takes longer than most of
-its tests do. `serve` is its side, `Nursery` that of who has things run."""
+its tests do. `serve` is its side, `Parent` that of who has things run."""
 import json
 import os
 import select
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from . import run
+from gpu_parts import run
 
 READY = b"ready to fork\n"
 LOOK = 0.05  # seconds between two looks at children
@@ -89,13 +89,13 @@ def serve(run_one):
 class Forked:
     """A run, to its user the same as a run.Job."""
 
-    def __init__(self, nursery, name, folder, env):
-        self.nursery, self.folder, self.began, self.status, self.seconds = nursery, folder, time.monotonic(), None, 0.0
-        nursery.order({"name": name, "folder": folder, "env": env})
+    def __init__(self, parent, name, folder, env):
+        self.parent, self.folder, self.began, self.status, self.seconds = parent, folder, time.monotonic(), None, 0.0
+        parent.order({"name": name, "folder": folder, "env": env})
 
     def poll(self):
         if self.status is None:
-            gone = self.nursery.gone()  # asked first: what ended before has left its status
+            gone = self.parent.gone()  # asked first: what ended before has left its status
             self.status = get(os.path.join(self.folder, STATUS))
             if self.status is None and gone:
                 self.status = 1
@@ -122,7 +122,7 @@ class Forked:
             return ""
 
 
-class Nursery:
+class Parent:
     """The program `command`, which calls serve(). It ends with this script."""
 
     def __init__(self, command, env):

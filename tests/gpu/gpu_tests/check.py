@@ -4,8 +4,8 @@ in graphs; and our own."""
 import collections
 import tempfile
 
-from . import exercise, perf, ranks
-from .run import Budget, say, table, tail
+from gpu_parts import exercise, perf, ranks
+from gpu_parts.run import Budget, say, table, tail
 
 Way = collections.namedtuple("Way", "name form programs arguments env", defaults=({},))
 SHORT = ["-n", "2", "-w", "1", "-c", "1"]

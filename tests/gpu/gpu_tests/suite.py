@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 
-from . import forked_runs, ranks, run
-from .run import Budget, say, table, tail
+from gpu_parts import ranks, run
+from gpu_parts.run import Budget, say, table, tail
+
+from . import forked_runs
 
 # Of accelerate.test_utils.scripts; processes at most: one asks for two, another one's own checks fail with more.
 SCRIPTS = {"test_script": 2, "test_distributed_data_loop": 2, "test_ops": None, "test_sync": None}
@@ -58,7 +60,7 @@ def all_names(options):
     return [line for line in job.text().split() if line.startswith("test_")]
 
 
-class Nurseries:
+class Parents:
     """A process for each library that has loaded PyTorch's suite. One that could not do so, or whose processes could
     not use GPUs, is none: then tests load it themselves."""
 
@@ -66,7 +68,7 @@ class Nurseries:
         self.temp, self.of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True), {}
         for library, folder in ({} if options.spawn else options.libraries).items():
             env = {**environment(options, library, folder, self.temp.name), **UNTOUCHED}
-            self.of[library] = forked_runs.Nursery([sys.executable, ONE, "--nursery"], env)
+            self.of[library] = forked_runs.Parent([sys.executable, ONE, "--fork"], env)
 
     def await_all(self):
         until = time.monotonic() + LOADED
@@ -146,14 +148,14 @@ def take_next(todo, running):
     return None if at is None else todo.pop(at)
 
 
-def run_them(options, budget, todo, scripts, nurseries, results):
+def run_them(options, budget, todo, scripts, parents, results):
     """Until nothing of `todo`, [(name, library, folder)], or of the budget is left."""
     running, again = [], set()
     try:
         while todo or running:
             while len(running) < options.at_once and budget.left() > LAST and (taken := take_next(todo, running)):
                 name, library, folder = taken
-                parent = None if (name, library) in again else nurseries.of.get(library)
+                parent = None if (name, library) in again else parents.of.get(library)
                 running.append(Try(options, name, scripts.get(name), library, folder, parent))
             for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
                 running.remove(one)
@@ -181,7 +183,7 @@ def main(options, results):
     records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
     over = {(record["name"], record["library"]) for record in records}
     results.data["runs"] = records
-    with contextlib.closing(Nurseries(options)) as nurseries:
+    with contextlib.closing(Parents(options)) as parents:
         scripts = scripts_of_accelerate()
         names = [*scripts, *all_names(options)]  # the longest first
         names = [name for name in names if not options.only or name in options.only]
@@ -189,9 +191,9 @@ def main(options, results):
             names = names[::8]
         todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()
                 if (name, library) not in over]
-        nurseries.await_all()
+        parents.await_all()
         say(f"suite: {len(names)} tests, {len(todo)} runs, {options.at_once} at once")
-        run_them(options, budget, todo, scripts, nurseries, results)
+        run_them(options, budget, todo, scripts, parents, results)
     left = sorted({name for name, _, _ in todo})
     print(show(records))
     bad = worse(records)

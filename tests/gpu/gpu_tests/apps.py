@@ -7,8 +7,8 @@ import sys
 import tempfile
 import time
 
-from . import ranks, run
-from .run import Budget, say, table, tail
+from gpu_parts import ranks, run
+from gpu_parts.run import Budget, say, table, tail
 
 TRAINING = {"ddp": "torch_train.py", "fsdp": "torch_train.py", "fsdp2": "torch_parallel.py", "tp": "torch_parallel.py",
             "pp": "torch_parallel.py", "cp": "torch_parallel.py"}
@@ -17,6 +17,7 @@ LOSS = re.compile(r"(\w+) step (\d+): loss ([0-9.naninf]+)")
 FIRST = re.compile(r"first collective after ([0-9.]+) s")
 SERVED = re.compile(r"served: tutti communicators (\d+); ncclAllReduce from ([^;\s]+)")
 RESULT = re.compile(r"result: (\d+) points, (\d+) wrong")
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the folder of gpu_tests
 TOLERANCE = 1e-4  # of a loss, relative: the orders of summation differ
 
 
@@ -35,10 +36,10 @@ def start(options, app, library, folder, trace):
         script = os.path.join(ranks.ROOT, TRAINING[app])
         return ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
     env = run.environment(folder, extra)
-    env["PYTHONPATH"] = ":".join(filter(None, (ranks.ROOT, env.get("PYTHONPATH"))))
+    env["PYTHONPATH"] = ":".join(filter(None, (TESTS, ranks.ROOT, env.get("PYTHONPATH"))))
     if library == "tutti":
         env["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
-    return [run.Job([sys.executable, "-m", f"gpu_parts.app_{app}", "--gpus", str(options.gpus)], env)]
+    return [run.Job([sys.executable, "-m", f"gpu_tests.app_{app}", "--gpus", str(options.gpus)], env)]
 
 
 def run_at_once(options, app, libraries, limit):

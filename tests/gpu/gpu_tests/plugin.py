@@ -3,8 +3,10 @@
 own sockets, with checks, and while TCP connections are cut."""
 import os
 
-from . import check, cutting, perf, run
-from .run import Budget, say, size_name, table, tail
+from gpu_parts import perf, run
+from gpu_parts.run import Budget, say, size_name, table, tail
+
+from . import check, cutting
 
 APART = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}
 SOCKETS, PLUGIN = "NCCL's sockets", "tutti's plugin"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One test of PyTorch's own suite for the back ends of torch.distributed, as the suite runs them: `torch_suite.py
-NAME`. `--list` names those that are not skipped for the back end nccl. `--nursery` runs those that it is told of
+NAME`. `--list` names those that are not skipped for the back end nccl. `--fork` runs those that it is told of
 (forked_runs.py), each in processes that are forked. The environment says BACKEND, WORLD_SIZE and TEMP_DIR."""
 import os
 import sys
@@ -34,7 +34,7 @@ def ask():
         setattr(module, name, function)
 
 
-FORKS, GPUS = sys.argv[1:] == ["--nursery"], int(os.environ["WORLD_SIZE"])
+FORKS, GPUS = sys.argv[1:] == ["--fork"], int(os.environ["WORLD_SIZE"])
 if FORKS:
     sys.modules["numba"] = None  # it would be asked for GPUs, and no test needs it
     pretend(GPUS)
@@ -104,7 +104,7 @@ if __name__ == "__main__":
         print("\n".join(names()))
     elif FORKS:
         sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        from gpu_parts import forked_runs
+        from gpu_tests import forked_runs
         if unfit():
             sys.exit("not fit to be forked: " + unfit())
         forked_runs.serve(run_forked)
