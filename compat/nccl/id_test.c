@@ -2,7 +2,7 @@
 /* id_test: processes that share nothing but NCCL_COMM_ID each ask for the id and meet there, several times. On host
  * memory. */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
-#include "nccl.h"
+#include "nccl/nccl.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

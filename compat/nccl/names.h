@@ -6,7 +6,7 @@
 
 #define NCCL_WITHOUT_CUDA_HEADERS 1
 #pragma GCC visibility push(default)
-#include "nccl.h"
+#include "nccl/nccl.h"
 #pragma GCC visibility pop
 #include "tutti/tutti.h"
 

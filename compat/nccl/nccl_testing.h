@@ -4,7 +4,7 @@
 #define TUTTI_COMPAT_NCCL_TESTING_H
 
 #define NCCL_WITHOUT_CUDA_HEADERS 1
-#include "nccl.h"
+#include "nccl/nccl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * others through FILE, which must not exist. Started by `tutti run`. Exits with 0 when every result was right.
  */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
-#include "nccl.h"
+#include "nccl/nccl.h"
 
 #include <stdbool.h>
 #include <stdio.h>

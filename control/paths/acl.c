@@ -4,7 +4,7 @@
  * end; on a spine with several links to a leaf, the k-th links of all leaves are one virtual router, so that the way
  * down is not chosen by a hash once more (CTCCL sections 3.1 and 4.1). Each vendor is a table of functions.
  */
-#include "paths.h"
+#include "paths/paths.h"
 
 #include "base/error.h"
 #include "path/dnlb.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti-paths, which `tutti paths` runs: plans source ports, prints what switches need for them, checks counters. */
-#include "paths.h"
+#include "paths/paths.h"
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "config.h"
+#include "wiring/config.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #ifndef PATHS_H
 #define PATHS_H
 
-#include "text.h"
-#include "topology.h"
+#include "wiring/text.h"
+#include "wiring/topology.h"
 
 #define PATHS_ROCE_PORT 4791 /* UDP destination port of RoCEv2 */
 

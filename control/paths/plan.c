@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "paths.h"
+#include "paths/paths.h"
 
 #include "path/dnlb.h"
 

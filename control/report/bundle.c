@@ -2,7 +2,7 @@
 #include "report/bundle.h"
 
 #include "base/error.h"
-#include "report.pb-c.h"
+#include "report/report.pb-c.h"
 #include "report/memory.h"
 
 #include <stdlib.h>

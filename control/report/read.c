@@ -3,7 +3,7 @@
 #include "report/report.h"
 
 #include "base/error.h"
-#include "report.pb-c.h"
+#include "report/report.pb-c.h"
 #include "report/memory.h"
 
 #include <stdlib.h>

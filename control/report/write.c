@@ -2,7 +2,7 @@
 /* Writes reports: a tree of messages, of which the library makes bytes, and which the library frees. */
 #include "report/report.h"
 
-#include "report.pb-c.h"
+#include "report/report.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>

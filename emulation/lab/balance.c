@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mean, variance and the busiest link's share. */
-#include "balance.h"
+#include "lab/balance.h"
 
 struct balance balance_of(const uint64_t *values, int count)
 {

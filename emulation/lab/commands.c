@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each subcommand: choose the lab, do the work, print. Failures are printed by fail(), in one sentence. */
-#include "commands.h"
+#include "lab/commands.h"
 #include "base/error.h"
-#include "config.h"
-#include "draw.h"
-#include "everywhere.h"
-#include "inside.h"
-#include "plan.h"
-#include "report.h"
-#include "state.h"
-#include "watch.h"
+#include "wiring/config.h"
+#include "lab/draw.h"
+#include "lab/everywhere.h"
+#include "lab/inside.h"
+#include "lab/plan.h"
+#include "lab/report.h"
+#include "lab/state.h"
+#include "lab/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fabric's file: what is understood, and how mistakes are named. */
 #include "base/error.h"
-#include "config.h"
-#include "plan.h"
+#include "wiring/config.h"
+#include "lab/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

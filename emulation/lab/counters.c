@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zero is a file of the lab's folder: the raw readings at that time, one link a line, in the topology's order. */
-#include "counters.h"
+#include "lab/counters.h"
 #include "base/error.h"
-#include "config.h"
-#include "state.h"
+#include "wiring/config.h"
+#include "lab/state.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #ifndef LAB_COUNTERS_H
 #define LAB_COUNTERS_H
 
-#include "balance.h"
-#include "fabric.h"
+#include "lab/balance.h"
+#include "lab/fabric.h"
 
 /* What one end sent. */
 struct counters_side {

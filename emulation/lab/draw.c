@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three rows (spines, leaves, hosts), links as pairs of arrows that meet, and columns that compare the uplinks of each
  * leaf. */
-#include "draw.h"
+#include "lab/draw.h"
 
 #include <math.h>
 #include <stdio.h>

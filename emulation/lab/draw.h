@@ -3,7 +3,7 @@
 #ifndef LAB_DRAW_H
 #define LAB_DRAW_H
 
-#include "counters.h"
+#include "lab/counters.h"
 
 /* Each half of a link is coloured by what the end at it sends: by share of the link's rate if counters were measured
  * over some seconds and the link has a rate, else by share of the busiest link. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Balance, tables, JSON and pictures of made-up counters. */
-#include "config.h"
-#include "draw.h"
-#include "report.h"
+#include "wiring/config.h"
+#include "lab/draw.h"
+#include "lab/report.h"
 
 #include <ctype.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One poll loop over the hosts' output and a signalfd; children that must go are asked first and forced two seconds
  * later. */
-#include "everywhere.h"
+#include "lab/everywhere.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "inside.h"
-#include "text.h"
+#include "lab/inside.h"
+#include "wiring/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

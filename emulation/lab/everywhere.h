@@ -3,7 +3,7 @@
 #ifndef LAB_EVERYWHERE_H
 #define LAB_EVERYWHERE_H
 
-#include "topology.h"
+#include "wiring/topology.h"
 
 /* Runs the command on every host in parallel; each line of output gets the host's name in front. Returns 0, or the code
  * of the first that failed (128 + signal if a signal ended it), after ending the others; 125 for our own failures. */

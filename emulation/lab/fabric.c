@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Up and down: namespaces, links, settings, addresses, rates, rules, routes, in this order; everything is undone on
  * failure. */
-#include "fabric.h"
+#include "lab/fabric.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "fabric_apply.h"
-#include "netns.h"
-#include "program.h"
-#include "state.h"
+#include "lab/fabric_apply.h"
+#include "lab/netns.h"
+#include "lab/program.h"
+#include "lab/state.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static tutti_result_t remember(const struct lab_topology *topology, const struct
 {
     struct text hosts = {0};
     tutti_result_t result = state_create(topology->spec.name);
-    fabric_hosts(topology, &hosts);
+    plan_hosts(topology, &hosts);
     if (result == TUTTI_SUCCESS)
         result = state_write(topology->spec.name, "topology.yaml", yaml);
     if (result == TUTTI_SUCCESS)

@@ -3,9 +3,9 @@
 #ifndef LAB_FABRIC_H
 #define LAB_FABRIC_H
 
-#include "netlink.h"
-#include "text.h"
-#include "topology.h"
+#include "lab/netlink.h"
+#include "wiring/text.h"
+#include "wiring/topology.h"
 
 /* A lab that is up: its topology, and a netlink socket in each node. */
 struct fabric {
@@ -42,8 +42,5 @@ enum fabric_cut { FABRIC_AT_LEAF, FABRIC_AT_SPINE, FABRIC_AT_HOST, FABRIC_SILENT
 tutti_result_t fabric_link_down(struct fabric *fabric, const char *pattern, enum fabric_cut cut);
 tutti_result_t fabric_link_up(struct fabric *fabric, const char *pattern);
 tutti_result_t fabric_rate(struct fabric *fabric, const char *pattern, uint64_t rate);
-
-/* "ADDRESS NAME..." lines for /etc/hosts. */
-void fabric_hosts(const struct lab_topology *topology, struct text *out);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Enters a node's namespace, hands batches to iproute2, writes settings, comes back. */
-#include "fabric_apply.h"
+#include "lab/fabric_apply.h"
 #include "base/error.h"
-#include "netns.h"
-#include "program.h"
+#include "lab/netns.h"
+#include "lab/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 #ifndef LAB_FABRIC_APPLY_H
 #define LAB_FABRIC_APPLY_H
 
-#include "fabric.h"
-#include "plan.h"
+#include "lab/fabric.h"
+#include "lab/plan.h"
 
 /* Settings, addresses, rates and rules of a new node. */
 tutti_result_t fabric_apply_node(struct fabric *fabric, int node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links of a running lab: cut, mended, throttled. */
 #include "base/error.h"
-#include "fabric_apply.h"
-#include "state.h"
+#include "lab/fabric_apply.h"
+#include "lab/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,20 +122,4 @@ static tutti_result_t throttle(struct fabric *fabric, int link, const struct fab
 tutti_result_t fabric_rate(struct fabric *fabric, const char *pattern, uint64_t rate)
 {
     return change_links(fabric, pattern, throttle, &rate, false);
-}
-
-/* A host's own name is its first NIC. */
-void fabric_hosts(const struct lab_topology *topology, struct text *out)
-{
-    const struct lab_spec *spec = &topology->spec;
-    text_add(out, "127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
-    for (int v6 = 0; v6 <= spec->ipv6; v6++)
-        for (int h = 0; h < spec->hosts; h++)
-            for (int k = 0; k < spec->nics; k++) {
-                const struct lab_link *link = &topology->links[topology_host_link(topology, h, k)];
-                text_add(out, "%s %s", v6 ? link->lower.ip6 : link->lower.ip4, link->name);
-                if (k == 0)
-                    text_add(out, " h%d", h);
-                text_add(out, "\n");
-            }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Own mount and UTS namespaces make a node look like a host of its own to the command, and to nobody else. */
-#include "inside.h"
+#include "lab/inside.h"
 #include "base/error.h"
-#include "netns.h"
-#include "state.h"
+#include "lab/netns.h"
+#include "lab/state.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
 #ifndef LAB_INSIDE_H
 #define LAB_INSIDE_H
 
-#include "topology.h"
+#include "wiring/topology.h"
 
 /* Exit codes of tutti-lab's own failures where a command's code is returned otherwise, as env(1) and ssh do it. */
 #define INSIDE_FAILED       125

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti-lab: the command line. */
-#include "commands.h"
+#include "lab/commands.h"
 #include "base/error.h"
 #include "base/parse.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests, answers and attributes of rtnetlink(7). */
-#include "netlink.h"
+#include "lab/netlink.h"
 #include "base/error.h"
 
 #include <arpa/inet.h>

@@ -7,7 +7,7 @@
 #ifndef LAB_NETLINK_H
 #define LAB_NETLINK_H
 
-#include "topology.h"
+#include "wiring/topology.h"
 
 #include <net/if.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A namespace is a file in /run/netns; a process is in it when /proc/PID/ns/net is the same file. */
-#include "netns.h"
+#include "lab/netns.h"
 #include "base/clock.h"
 #include "base/error.h"
 

@@ -3,7 +3,7 @@
 #ifndef LAB_NETNS_H
 #define LAB_NETNS_H
 
-#include "topology.h"
+#include "wiring/topology.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Namespaces, links, settings, addresses and rates; routes and rules are in plan_routes.c. */
-#include "plan.h"
+#include "lab/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,4 +126,20 @@ tutti_result_t plan_show(const struct lab_topology *topology, struct text *out)
         show_node(topology, i, state, out);
     free(state);
     return text_ok(out);
+}
+
+/* A host's own name is its first NIC. */
+void plan_hosts(const struct lab_topology *topology, struct text *out)
+{
+    const struct lab_spec *spec = &topology->spec;
+    text_add(out, "127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
+    for (int v6 = 0; v6 <= spec->ipv6; v6++)
+        for (int h = 0; h < spec->hosts; h++)
+            for (int k = 0; k < spec->nics; k++) {
+                const struct lab_link *link = &topology->links[topology_host_link(topology, h, k)];
+                text_add(out, "%s %s", v6 ? link->lower.ip6 : link->lower.ip4, link->name);
+                if (k == 0)
+                    text_add(out, " h%d", h);
+                text_add(out, "\n");
+            }
 }

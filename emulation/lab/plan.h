@@ -4,9 +4,9 @@
 #ifndef LAB_PLAN_H
 #define LAB_PLAN_H
 
-#include "netlink.h"
-#include "text.h"
-#include "topology.h"
+#include "lab/netlink.h"
+#include "wiring/text.h"
+#include "wiring/topology.h"
 
 /* Which ends of a link are switched on. Routes avoid an uplink whose leaf's end is off, as a routing protocol would;
  * a spine's end that is off is not noticed. */
@@ -35,6 +35,9 @@ void plan_rate(const struct lab_topology *topology, const char *port, uint64_t r
 /* The rules of a node, handed to `add` one by one until it fails. */
 typedef tutti_result_t (*plan_rule_fn)(const struct netlink_rule *rule, void *context);
 tutti_result_t plan_rules(const struct lab_topology *topology, int node, plan_rule_fn add, void *context);
+
+/* "ADDRESS NAME..." lines for /etc/hosts. */
+void plan_hosts(const struct lab_topology *topology, struct text *out);
 
 /* All of the above as a listing to read. */
 tutti_result_t plan_show(const struct lab_topology *topology, struct text *out);

@@ -4,7 +4,7 @@
  * to that leaf, a host leaves by the NIC whose address it sends from. Rules: a leaf's policies pick a table with one
  * uplink.
  */
-#include "plan.h"
+#include "lab/plan.h"
 
 #include <stdio.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs read a memory file and write to another, so neither side can block the other. */
-#include "program.h"
+#include "lab/program.h"
 #include "base/error.h"
 
 #include <errno.h>

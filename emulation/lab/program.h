@@ -3,7 +3,7 @@
 #ifndef LAB_PROGRAM_H
 #define LAB_PROGRAM_H
 
-#include "text.h"
+#include "wiring/text.h"
 
 /* `ip` or `tc`, in the network namespace that the caller is in. An error quotes what the program said and the line of
  * the batch that it refused; `where` names the place in that error. An empty batch runs nothing. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables and JSON. No name needs escaping: config_name_ok and topology_build allow no quote in any. */
-#include "report.h"
-#include "config.h"
+#include "lab/report.h"
+#include "wiring/config.h"
 
 #include <inttypes.h>
 #include <math.h>

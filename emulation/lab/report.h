@@ -3,7 +3,7 @@
 #ifndef LAB_REPORT_H
 #define LAB_REPORT_H
 
-#include "counters.h"
+#include "lab/counters.h"
 
 void report_table(const struct counters *counters, struct text *out);
 void report_json(const struct counters *counters, struct text *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files under /run/tutti-lab. */
-#include "state.h"
+#include "lab/state.h"
 #include "base/error.h"
-#include "config.h"
+#include "wiring/config.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,8 +7,8 @@
 #ifndef LAB_STATE_H
 #define LAB_STATE_H
 
-#include "text.h"
-#include "topology.h"
+#include "wiring/text.h"
+#include "wiring/topology.h"
 
 #define STATE_FOLDER "/run/tutti-lab"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measurement, one table, one write. */
-#include "watch.h"
+#include "lab/watch.h"
 #include "base/error.h"
-#include "report.h"
-#include "state.h"
+#include "lab/report.h"
+#include "lab/state.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 #ifndef LAB_WATCH_H
 #define LAB_WATCH_H
 
-#include "fabric.h"
+#include "lab/fabric.h"
 
 /* Prints a table every `seconds`; on a terminal each takes the place of the last. `times` 0: until a signal ends us. */
 tutti_result_t watch_run(struct fabric *fabric, double seconds, int times);

@@ -314,7 +314,7 @@ struct nic_item {
 
 #define NIC(field) offsetof(struct nic_item, field)
 static const struct config_key nic_keys[] = {
-    {"name", reading_name, NIC(name), 0, 0},
+    {"name", read_name, NIC(name), 0, 0},
     {"leaf", read_node, NIC(leaf), 0, 0},
     {"bond", read_node, NIC(bond), 0, 0},
     {"address", read_node, NIC(address), 0, 0},

@@ -37,17 +37,6 @@ static tutti_result_t read_wiring(struct config_file *file, yaml_node_t *node, c
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t reading_name(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out)
-{
-    struct name_range range;
-    const char *text = config_text(node);
-    if (!name_range(text, &range) || range.width)
-        return config_fail(file, node, "%s: \"%s\" is no name; write letters, digits and -_.: (%d at most)", key->name,
-                           config_shown(node), FABRIC_NAME - 1);
-    snprintf(out, FABRIC_NAME, "%s", text);
-    return TUTTI_SUCCESS;
-}
-
 #define CLOS(field) offsetof(struct fabric_clos, field)
 static const struct config_key clos_keys[] = {
     {"buildings", config_int, CLOS(buildings), 1, 64}, {"zones", config_int, CLOS(zones), 1, 256},
@@ -62,7 +51,7 @@ static const struct config_key clos_keys[] = {
 
 #define ROOT(field) offsetof(struct reading, field)
 static const struct config_key root_keys[] = {
-    {"name", reading_name, ROOT(fabric.name), 0, 0},
+    {"name", read_name, ROOT(fabric.name), 0, 0},
     {"latency", read_latency, ROOT(fabric.latency), 0, 0},
     {"gpu_rate", read_rate, ROOT(fabric.gpu_rate), 0, 0},
     {"rate", read_rate, ROOT(rate), 0, 0},

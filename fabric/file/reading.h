@@ -16,8 +16,6 @@ struct reading {
     struct name_index building, zone, spine, leaf;
 };
 
-tutti_result_t reading_name(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
-
 /* The lists. The fabric is complete after success. */
 tutti_result_t reading_lists(struct reading *r, yaml_node_t *root);
 

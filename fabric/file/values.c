@@ -180,3 +180,14 @@ void name_index_free(struct name_index *index)
     free(index->entry);
     *index = (struct name_index){0};
 }
+
+tutti_result_t read_name(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out)
+{
+    struct name_range range;
+    const char *text = config_text(node);
+    if (!name_range(text, &range) || range.width)
+        return config_fail(file, node, "%s: \"%s\" is no name; write letters, digits and -_.: (%d at most)", key->name,
+                           config_shown(node), FABRIC_NAME - 1);
+    snprintf(out, FABRIC_NAME, "%s", text);
+    return TUTTI_SUCCESS;
+}

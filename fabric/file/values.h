@@ -16,6 +16,8 @@ bool value_time(const char *text, double *out);
 tutti_result_t read_rate(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 tutti_result_t read_time(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 tutti_result_t read_node(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
+/* char[FABRIC_NAME] */
+tutti_result_t read_name(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 
 /* ---- names ---- */
 

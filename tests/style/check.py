@@ -167,6 +167,10 @@ def folder_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
 
 
+# Where an include names the folder, also that of the file itself: a file may move, and names of headers repeat.
+QUALIFIED = ("src/", "fabric/", "cli/", "control/", "compat/", "emulation/", "bindings/")
+
+
 def check_layers(root, sources):
     table, complaints = layers(root)
     yield from complaints
@@ -177,6 +181,9 @@ def check_layers(root, sources):
         mine = folder_of(path)
         for target in INCLUDE.findall(text):
             first = target.split("/")[0]
+            beside = os.path.join(root, os.path.dirname(path), target)
+            if "/" not in target and path.startswith(QUALIFIED) and os.path.exists(beside):
+                yield f"{path}: includes {target} without its folder"
             if ".." in target.split("/"):
                 yield f"{path}: includes {target}: a path with .. hides the layer"
             elif first in inside and first != mine and "/" in target and first not in table.get(mine, set()):
@@ -371,6 +378,7 @@ PLANTED = [
     ({"src/low/up.c": HEAD + '#include "high/b.h"\n'}, "does not let low use high"),
     ({"cli/up.c": HEAD + '#include "high/b.h"\n'}, "does not let cli use high"),
     ({"src/low/up.c": HEAD + '#include "../high/b.h"\n'}, "hides the layer"),
+    ({"emulation/lab/x.c": HEAD + '#include "x.h"\n', "emulation/lab/x.h": HEAD}, "x.h without its folder"),
     ({"src/LAYERS": "low: high\nhigh: low\ncli: low\n"}, "which is not above it"),
     ({"src/odd/o.c": HEAD, "docs/odd.md": "# odd\n"}, "has no row for src/odd"),
     ({"src/low/x.h": HEAD + '#include "low/y.h"\n', "src/low/y.h": HEAD + '#include "y2.h"\n',

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shell commands, background processes and counters for the lab's tests. */
-#include "harness.h"
+#include "lab/tests/harness.h"
 #include "base/error.h"
-#include "netns.h"
-#include "state.h"
+#include "lab/netns.h"
+#include "lab/state.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
 #ifndef LAB_TESTS_HARNESS_H
 #define LAB_TESTS_HARNESS_H
 
-#include "counters.h"
+#include "lab/counters.h"
 
 #include <sys/types.h>
 

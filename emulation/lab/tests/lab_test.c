@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lab end to end: made, used, broken and removed by the program, with real packets through real routers. */
-#include "harness.h"
+#include "lab/tests/harness.h"
 
 #include "base/clock.h"
 

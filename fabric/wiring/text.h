@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text that grows: batches for iproute2, JSON, SVG. A failed allocation is remembered and reported once, by text_ok. */
-#ifndef LAB_TEXT_H
-#define LAB_TEXT_H
+#ifndef TUTTI_WIRING_TEXT_H
+#define TUTTI_WIRING_TEXT_H
 
 #include "tutti/tutti.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From numbers of hosts, leaves and spines to named nodes, links and addresses. */
-#include "topology.h"
+#include "wiring/topology.h"
 #include "base/error.h"
 
 #include <fnmatch.h>

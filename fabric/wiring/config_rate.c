@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of the lab's links: words in a file and on a command line. */
-#include "config.h"
+#include "wiring/config.h"
 
 #include <math.h>
 #include <stdio.h>

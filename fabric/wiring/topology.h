@@ -7,8 +7,8 @@
  *
  * A port is named node.port (h0.n1, l0.h0n1, l0.u1, s1.l0u1). A link has the name of its lower port: h0.n1, l0.u1.
  */
-#ifndef LAB_TOPOLOGY_H
-#define LAB_TOPOLOGY_H
+#ifndef TUTTI_WIRING_TOPOLOGY_H
+#define TUTTI_WIRING_TOPOLOGY_H
 
 #include "tutti/tutti.h"
 

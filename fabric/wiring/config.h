@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a fabric's file (YAML). Every mistake is named with file, line, column and what would be right. */
-#ifndef LAB_CONFIG_H
-#define LAB_CONFIG_H
+#ifndef TUTTI_WIRING_CONFIG_H
+#define TUTTI_WIRING_CONFIG_H
 
-#include "topology.h"
+#include "wiring/topology.h"
 #include "yaml/config_value.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text that grows by doubling. */
-#include "text.h"
+#include "wiring/text.h"
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of a fabric's file, and what must hold between them. */
-#include "config.h"
+#include "wiring/config.h"
 #include "base/error.h"
 
 #include <ctype.h>
