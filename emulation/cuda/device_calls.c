@@ -38,13 +38,20 @@ EXPORT CUresult cuDeviceGetCount(int *count)
     return CUDA_SUCCESS;
 }
 
+/* A question about a device, which `answerable` says the arguments allow. */
+static CUresult device_asked(bool answerable, CUdevice device)
+{
+    if (!answerable)
+        return CUDA_ERROR_INVALID_VALUE;
+    return device_get(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     CALL(CALL_INIT);
-    if (!device)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(ordinal))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(device, ordinal);
+    if (result)
+        return result;
     *device = ordinal;
     return CUDA_SUCCESS;
 }
@@ -52,10 +59,9 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
     CALL(CALL_INIT);
-    if (!name || size < 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(name && size > 0, device);
+    if (result)
+        return result;
     snprintf(name, (size_t)size, "tutti emulated GPU");
     return CUDA_SUCCESS;
 }
@@ -64,10 +70,9 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     CALL(CALL_INIT);
-    if (!uuid)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(uuid, device);
+    if (result)
+        return result;
     memcpy(uuid->bytes, "tutti-emulated", 14);
     uuid->bytes[14] = 0;
     uuid->bytes[15] = (char)device_number(device);
@@ -77,10 +82,9 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     CALL(CALL_INIT);
-    if (!bytes)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(bytes, device);
+    if (result)
+        return result;
     *bytes = config_get()->memory;
     return CUDA_SUCCESS;
 }
@@ -88,10 +92,9 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
 {
     CALL(CALL_INIT);
-    if (!id || size < 13)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(id && size >= 13, device);
+    if (result)
+        return result;
     snprintf(id, (size_t)size, "0000:%02X:00.0", (unsigned)(0x10 * (device_number(device) + 1)) & 0xff);
     return CUDA_SUCCESS;
 }
@@ -171,10 +174,9 @@ static const struct {
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     CALL(CALL_INIT);
-    if (!value || attribute < 1 || attribute > 1000)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_get(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_asked(value && attribute >= 1 && attribute <= 1000, device);
+    if (result)
+        return result;
     *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? 0x10 * (device + 1) & 0xff : 0;
     for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++)
         if (attributes[i].name == attribute)

@@ -33,10 +33,10 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event)
     return CUDA_SUCCESS;
 }
 
-/* A recording that graphs repeat: the event is told of each launch. */
-static CUresult record_outside(CUevent event, CUstream stream)
+/* A recording, or a wait, that graphs repeat: the event is told of each launch, or asked at each. */
+static CUresult event_outside(enum work_kind kind, CUevent event, CUstream stream)
 {
-    struct work work = {.kind = WORK_RECORD, .ops = &event_work, .context = stream->context, .event = event};
+    struct work work = {.kind = kind, .ops = &event_work, .context = stream->context, .event = event};
     event_ref(event);
     return stream_submit(stream, &work, NULL);
 }
@@ -51,7 +51,8 @@ static CUresult record(CUevent event, CUstream handle, unsigned flags)
     if (stream->context != event->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture)
-        return flags & CU_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : capture_record(stream, event);
+        return flags & CU_EVENT_RECORD_EXTERNAL ? event_outside(WORK_RECORD, event, stream)
+                                                : capture_record(stream, event);
     struct work work = {.kind = WORK_EMPTY, .context = stream->context};
     result = stream_submit(stream, &work, &op);
     if (!result)
@@ -96,26 +97,26 @@ static CUresult query(CUevent event, bool wait)
     return result;
 }
 
-EXPORT CUresult cuEventQuery(CUevent event)
+static CUresult event_ask(CUevent event, bool waits)
 {
-    CALL(CALL_INIT | CALL_UNSAFE);
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     state_lock();
-    CUresult result = query(event, false);
+    CUresult result = query(event, waits);
     state_unlock();
     return result;
+}
+
+EXPORT CUresult cuEventQuery(CUevent event)
+{
+    CALL(CALL_INIT | CALL_UNSAFE);
+    return event_ask(event, false);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     CALL(CALL_INIT | CALL_UNSAFE);
-    if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
-    state_lock();
-    CUresult result = query(event, true);
-    state_unlock();
-    return result;
+    return event_ask(event, true);
 }
 
 static CUresult elapsed(float *ms, CUevent start, CUevent end)
@@ -139,13 +140,6 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     return result;
 }
 
-static CUresult await_outside(CUstream stream, CUevent event)
-{
-    struct work work = {.kind = WORK_AWAIT, .ops = &event_work, .context = stream->context, .event = event};
-    event_ref(event);
-    return stream_submit(stream, &work, NULL);
-}
-
 static CUresult await(CUstream handle, CUevent event, unsigned flags)
 {
     CUstream stream;
@@ -153,7 +147,7 @@ static CUresult await(CUstream handle, CUevent event, unsigned flags)
     if (result)
         return result;
     if (stream->capture && flags & CU_EVENT_WAIT_EXTERNAL)
-        return await_outside(stream, event);
+        return event_outside(WORK_AWAIT, event, stream);
     if (stream->capture || event->capture)
         return capture_await(stream, event);
     if (stream->context->error)
