@@ -79,15 +79,17 @@ static void print_markdown(void)
 {
     static const char *const heads[PARAM_LEVELS] = {
         [PARAM_LEVEL_USER] = "## For users\n\nMachines and jobs differ in these. `tutti env` shows them.\n",
-        [PARAM_LEVEL_TUNING] = "## For tuning\n\nThese are numbers that were measured on some machine. Who measures on "
-                               "another one may change them; `tutti tune --gpu`\nprints some. `tutti env` shows one "
-                               "that is set, `tutti env --all` shows all.\n",
+        [PARAM_LEVEL_TUNING] =
+            "## For tuning\n\nEach of these numbers was measured on some machine, and may be another one elsewhere. "
+            "`tutti tune --gpu` measures some\nof them. `tutti env` shows those that are set, `tutti "
+            "env --all` shows all.\n",
         [PARAM_LEVEL_TEST] = "## For tests\n\nTests and stand-ins of hardware set these.\n",
     };
     printf("# Parameters\n\n"
            "<!-- Made by `tutti env --markdown` from src/tables/params.tbl. Do not edit. -->\n\n"
-           "Parameters are environment variables. They are read once, at the first use of the library. A value that is "
-           "out of\n"
+           "For people who run or tune tutti. The page answers which settings there are, and what each does. Settings "
+           "are\n"
+           "environment variables. They are read once, at the first use of the library. A value that is out of\n"
            "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s "
            "or m (a\n"
            "bare number is seconds). Where NCCL has a variable for the same thing, it is used when ours is not set.\n"

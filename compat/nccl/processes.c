@@ -4,8 +4,8 @@
  * others through FILE, which must not exist. Started by `tutti run`. Exits with 0 when every result was right.
  */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
-#include "nccl/nccl.h"
 
+#include <nccl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -197,7 +197,7 @@ enum job_answer job_take(struct master_job *job, struct report *report, const st
     if (!knows_all(host && host->agent == report->agent ? host : NULL, report))
         return JOB_WANTS_ALL;
     if (!has_memory(job, host, report, origin)) {
-        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of so much", report->host,
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of too much", report->host,
                    origin->source);
         return JOB_REFUSES;
     }

@@ -178,7 +178,7 @@ static void test_too_much(void **state)
     char name[16], source[16];
     assert_int_equal(take(large("a", 1, JOB_FROM_ONE / 2)), JOB_TAKEN);
     assert_int_equal(take(large("b", 1, JOB_FROM_ONE / 2)), JOB_REFUSES);
-    assert_string_equal(error_last(), "no memory for what host b tells: 10.0.0.1 has told of so much");
+    assert_string_equal(error_last(), "no memory for what host b tells: 10.0.0.1 has told of too much");
     assert_int_equal(take(large("b", 2, JOB_FROM_ONE / 4)), JOB_TAKEN);
     assert_int_equal(take(large("a", 2, JOB_FROM_ONE / 2)), JOB_TAKEN); /* in place of what it told */
     struct report again = made("a", 1, 3, 1);

@@ -20,7 +20,7 @@ static const struct main_option_row {
      "link down: which end is switched off: leaf (default; all notice and route around it), spine or host"},
     {"--silent", NULL, NULL, "link down: both ends stay up, and nothing gets through"},
     {"--json", NULL, NULL, "counters, hosts: for programs"},
-    {"--for", NULL, "SECONDS", "counters, draw: measure for so long, instead of since up or the last --zero"},
+    {"--for", NULL, "SECONDS", "counters, draw: measure for this time, instead of since up or the last --zero"},
     {"--zero", NULL, NULL, "counters: count from now on"},
     {"--interval", NULL, "SECONDS", "watch: the time between two tables"},
     {"--count", NULL, "N", "watch: end after N tables"},
