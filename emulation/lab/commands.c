@@ -35,7 +35,7 @@ static tutti_result_t print(struct text *text, tutti_result_t result)
     return result;
 }
 
-static tutti_result_t open_lab(const struct command_line *line, struct fabric *fabric)
+static tutti_result_t open_lab(const struct command_line *line, struct lab_fabric *fabric)
 {
     char name[LAB_NAME_BYTES];
     tutti_result_t result = state_choose(line->name, name, sizeof name);
@@ -174,7 +174,7 @@ static bool parse_cut(const struct command_line *line, enum fabric_cut *out)
 
 static int run_link(const struct command_line *line)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     enum fabric_cut where;
     bool down = strcmp(line->words[0], "down") == 0;
     if (!down && strcmp(line->words[0], "up") != 0)
@@ -195,7 +195,7 @@ static int run_link(const struct command_line *line)
 
 static int run_rate(const struct command_line *line)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     uint64_t rate;
     if (!config_parse_rate(line->words[1], &rate))
         return fail(error_note(TUTTI_INVALID_ARGUMENT,
@@ -211,12 +211,13 @@ static int run_rate(const struct command_line *line)
     return fail(result, EXIT_FAILURE);
 }
 
-static tutti_result_t read_counters(const struct command_line *line, struct fabric *fabric, struct counters *counters)
+static tutti_result_t read_counters(const struct command_line *line, struct lab_fabric *fabric,
+                                    struct counters *counters)
 {
     return line->seconds > 0 ? counters_measure(fabric, line->seconds, counters) : counters_read(fabric, counters);
 }
 
-static tutti_result_t print_counters(const struct command_line *line, struct fabric *fabric)
+static tutti_result_t print_counters(const struct command_line *line, struct lab_fabric *fabric)
 {
     struct counters counters;
     struct text out = {0};
@@ -233,7 +234,7 @@ static tutti_result_t print_counters(const struct command_line *line, struct fab
 
 static int run_counters(const struct command_line *line)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     tutti_result_t result = open_lab(line, &fabric);
     if (result == TUTTI_SUCCESS) {
         result = line->zero ? counters_zero(&fabric) : print_counters(line, &fabric);
@@ -244,7 +245,7 @@ static int run_counters(const struct command_line *line)
 
 static int run_watch(const struct command_line *line)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     tutti_result_t result = open_lab(line, &fabric);
     if (result == TUTTI_SUCCESS) {
         result = watch_run(&fabric, line->seconds > 0 ? line->seconds : 1, line->count);
@@ -263,7 +264,7 @@ static tutti_result_t save(const char *path, struct text *text)
     return result;
 }
 
-static tutti_result_t draw(const struct command_line *line, struct fabric *fabric)
+static tutti_result_t draw(const struct command_line *line, struct lab_fabric *fabric)
 {
     struct counters counters;
     struct text out = {0};
@@ -282,7 +283,7 @@ static tutti_result_t draw(const struct command_line *line, struct fabric *fabri
 
 static int run_draw(const struct command_line *line)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     tutti_result_t result = open_lab(line, &fabric);
     if (result == TUTTI_SUCCESS) {
         result = draw(line, &fabric);

@@ -27,7 +27,7 @@ static enum counters_state state_of(const struct fabric_link *link)
     return link->lower.silent || link->upper.silent ? COUNTERS_SILENT : COUNTERS_UP;
 }
 
-static tutti_result_t read_raw(struct fabric *fabric, struct counters *out)
+static tutti_result_t read_raw(struct lab_fabric *fabric, struct counters *out)
 {
     int count = fabric->topology.link_count;
     struct fabric_link *links = calloc((size_t)count + 1, sizeof *links);
@@ -95,7 +95,7 @@ static tutti_result_t subtract_zero(struct counters *counters, const char *path)
     return result;
 }
 
-tutti_result_t counters_read(struct fabric *fabric, struct counters *out)
+tutti_result_t counters_read(struct lab_fabric *fabric, struct counters *out)
 {
     char path[128];
     tutti_result_t result = read_raw(fabric, out);
@@ -115,7 +115,7 @@ static void pause_for(double seconds)
         ;
 }
 
-tutti_result_t counters_measure(struct fabric *fabric, double seconds, struct counters *out)
+tutti_result_t counters_measure(struct lab_fabric *fabric, double seconds, struct counters *out)
 {
     struct counters before;
     tutti_result_t result = read_raw(fabric, &before);
@@ -129,7 +129,7 @@ tutti_result_t counters_measure(struct fabric *fabric, double seconds, struct co
     return result;
 }
 
-tutti_result_t counters_zero(struct fabric *fabric)
+tutti_result_t counters_zero(struct lab_fabric *fabric)
 {
     struct counters counters;
     struct text text = {0};

@@ -27,16 +27,16 @@ struct counters {
 };
 
 /* Reads the kernel's counters, less the zero. */
-tutti_result_t counters_read(struct fabric *fabric, struct counters *out);
+tutti_result_t counters_read(struct lab_fabric *fabric, struct counters *out);
 void counters_free(struct counters *counters);
 
 /* Reads twice, `seconds` apart. */
-tutti_result_t counters_measure(struct fabric *fabric, double seconds, struct counters *out);
+tutti_result_t counters_measure(struct lab_fabric *fabric, double seconds, struct counters *out);
 /* now - before, where `now` was read `seconds` later. The states are those of now. */
 void counters_subtract(struct counters *now, const struct counters *before, double seconds);
 
 /* Counters count from here. */
-tutti_result_t counters_zero(struct fabric *fabric);
+tutti_result_t counters_zero(struct lab_fabric *fabric);
 
 /* The load of a leaf's uplinks; leaf -1: of all uplinks of the fabric. `up`: what the leaf sends. */
 struct balance counters_balance(const struct counters *counters, int leaf, bool up);

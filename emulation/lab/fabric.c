@@ -90,7 +90,7 @@ static bool all_running(const struct fabric_link *links, int count)
     return true;
 }
 
-tutti_result_t fabric_settle(struct fabric *fabric, struct fabric_link *links)
+tutti_result_t fabric_settle(struct lab_fabric *fabric, struct fabric_link *links)
 {
     uint64_t deadline = clock_deadline_ms(READY_MS);
     for (;;) {
@@ -104,7 +104,7 @@ tutti_result_t fabric_settle(struct fabric *fabric, struct fabric_link *links)
     }
 }
 
-static tutti_result_t furnish(struct fabric *fabric)
+static tutti_result_t furnish(struct lab_fabric *fabric)
 {
     struct fabric_link *links = calloc((size_t)fabric->topology.link_count + 1, sizeof *links);
     tutti_result_t result = links ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "out of memory for links");
@@ -122,7 +122,7 @@ static tutti_result_t furnish(struct fabric *fabric)
 static tutti_result_t make(const struct lab_topology *topology, const struct text *yaml)
 {
     struct text batch = {0};
-    struct fabric fabric;
+    struct lab_fabric fabric;
     plan_spaces(topology, &batch);
     tutti_result_t result = remember(topology, yaml);
     if (result == TUTTI_SUCCESS)
@@ -188,7 +188,7 @@ tutti_result_t fabric_down(const char *name)
     return result;
 }
 
-static tutti_result_t open_socket(struct fabric *fabric, int node)
+static tutti_result_t open_socket(struct lab_fabric *fabric, int node)
 {
     int home;
     tutti_result_t result = netns_enter(fabric->topology.spec.name, fabric->topology.nodes[node].name, &home);
@@ -199,9 +199,9 @@ static tutti_result_t open_socket(struct fabric *fabric, int node)
     return result == TUTTI_SUCCESS ? back : result;
 }
 
-tutti_result_t fabric_open(const char *name, struct fabric *out)
+tutti_result_t fabric_open(const char *name, struct lab_fabric *out)
 {
-    *out = (struct fabric){0};
+    *out = (struct lab_fabric){0};
     tutti_result_t result = state_load(name, &out->topology);
     if (result != TUTTI_SUCCESS)
         return result;
@@ -218,17 +218,17 @@ tutti_result_t fabric_open(const char *name, struct fabric *out)
     return result;
 }
 
-void fabric_close(struct fabric *fabric)
+void fabric_close(struct lab_fabric *fabric)
 {
     for (int i = 0; fabric->sockets && i < fabric->topology.node_count; i++)
         netlink_close(fabric->sockets[i]);
     free(fabric->sockets);
     free(fabric->scratch);
     topology_free(&fabric->topology);
-    *fabric = (struct fabric){0};
+    *fabric = (struct lab_fabric){0};
 }
 
-static void sort_in(struct fabric *fabric, int node, int count, struct fabric_link *links)
+static void sort_in(struct lab_fabric *fabric, int node, int count, struct fabric_link *links)
 {
     const struct lab_topology *topology = &fabric->topology;
     for (int i = 0; i < topology->link_count; i++)
@@ -241,7 +241,7 @@ static void sort_in(struct fabric *fabric, int node, int count, struct fabric_li
         }
 }
 
-tutti_result_t fabric_read(struct fabric *fabric, struct fabric_link *links)
+tutti_result_t fabric_read(struct lab_fabric *fabric, struct fabric_link *links)
 {
     const struct lab_topology *topology = &fabric->topology;
     memset(links, 0, (size_t)topology->link_count * sizeof *links);

@@ -48,7 +48,7 @@ static tutti_result_t add_rule(const struct netlink_rule *rule, void *context)
 }
 
 /* Inside the node. */
-static tutti_result_t furnish(struct fabric *fabric, int node, struct text *settings, const struct text *ports,
+static tutti_result_t furnish(struct lab_fabric *fabric, int node, struct text *settings, const struct text *ports,
                               const struct text *rates)
 {
     const char *name = fabric->topology.nodes[node].name;
@@ -62,7 +62,7 @@ static tutti_result_t furnish(struct fabric *fabric, int node, struct text *sett
     return result;
 }
 
-tutti_result_t fabric_apply_node(struct fabric *fabric, int node)
+tutti_result_t fabric_apply_node(struct lab_fabric *fabric, int node)
 {
     const struct lab_topology *topology = &fabric->topology;
     struct text settings = {0}, ports = {0}, rates = {0};
@@ -89,7 +89,7 @@ tutti_result_t fabric_apply_node(struct fabric *fabric, int node)
     return result;
 }
 
-tutti_result_t fabric_apply_batch(struct fabric *fabric, int node, const char *program, const struct text *batch)
+tutti_result_t fabric_apply_batch(struct lab_fabric *fabric, int node, const char *program, const struct text *batch)
 {
     const char *name = fabric->topology.nodes[node].name;
     int home;
@@ -101,7 +101,7 @@ tutti_result_t fabric_apply_batch(struct fabric *fabric, int node, const char *p
     return result == TUTTI_SUCCESS ? back : result;
 }
 
-tutti_result_t fabric_apply_routes(struct fabric *fabric, const struct fabric_link *links)
+tutti_result_t fabric_apply_routes(struct lab_fabric *fabric, const struct fabric_link *links)
 {
     const struct lab_topology *topology = &fabric->topology;
     struct plan_state *state = malloc((size_t)topology->link_count * sizeof *state + 1);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* What is done to each link that matches; `links` is the state before. */
-typedef tutti_result_t (*change_fn)(struct fabric *fabric, int link, const struct fabric_link *links,
+typedef tutti_result_t (*change_fn)(struct lab_fabric *fabric, int link, const struct fabric_link *links,
                                     const void *context);
 
 static tutti_result_t no_such_link(const struct lab_topology *topology, const char *pattern)
@@ -19,8 +19,8 @@ static tutti_result_t no_such_link(const struct lab_topology *topology, const ch
                       spec->hosts - 1, spec->nics - 1, spec->leaves - 1, topology_uplinks(spec) - 1);
 }
 
-static tutti_result_t each_link(struct fabric *fabric, const char *pattern, struct fabric_link *links, change_fn change,
-                                const void *context)
+static tutti_result_t each_link(struct lab_fabric *fabric, const char *pattern, struct fabric_link *links,
+                                change_fn change, const void *context)
 {
     int found = 0;
     tutti_result_t result = fabric_read(fabric, links);
@@ -33,8 +33,8 @@ static tutti_result_t each_link(struct fabric *fabric, const char *pattern, stru
 }
 
 /* Changes, then routes by what is on now if `reroute`. Other commands wait meanwhile. */
-static tutti_result_t change_links(struct fabric *fabric, const char *pattern, change_fn change, const void *context,
-                                   bool reroute)
+static tutti_result_t change_links(struct lab_fabric *fabric, const char *pattern, change_fn change,
+                                   const void *context, bool reroute)
 {
     int lock;
     tutti_result_t result = state_lock(&lock);
@@ -50,7 +50,7 @@ static tutti_result_t change_links(struct fabric *fabric, const char *pattern, c
     return result;
 }
 
-static tutti_result_t set_port(struct fabric *fabric, int link, bool lower, bool deaf)
+static tutti_result_t set_port(struct lab_fabric *fabric, int link, bool lower, bool deaf)
 {
     const struct lab_link *found = &fabric->topology.links[link];
     struct text batch = {0};
@@ -60,7 +60,7 @@ static tutti_result_t set_port(struct fabric *fabric, int link, bool lower, bool
     return result;
 }
 
-static tutti_result_t cut_silently(struct fabric *fabric, int link, const struct fabric_link *links)
+static tutti_result_t cut_silently(struct lab_fabric *fabric, int link, const struct fabric_link *links)
 {
     const struct lab_link *found = &fabric->topology.links[link];
     if (!links[link].lower.up || !links[link].upper.up)
@@ -69,7 +69,7 @@ static tutti_result_t cut_silently(struct fabric *fabric, int link, const struct
     return result == TUTTI_SUCCESS ? set_port(fabric, link, false, true) : result;
 }
 
-static tutti_result_t cut(struct fabric *fabric, int link, const struct fabric_link *links, const void *context)
+static tutti_result_t cut(struct lab_fabric *fabric, int link, const struct fabric_link *links, const void *context)
 {
     enum fabric_cut where = *(const enum fabric_cut *)context;
     const struct lab_link *found = &fabric->topology.links[link];
@@ -86,23 +86,23 @@ static tutti_result_t cut(struct fabric *fabric, int link, const struct fabric_l
     return result;
 }
 
-tutti_result_t fabric_link_down(struct fabric *fabric, const char *pattern, enum fabric_cut where)
+tutti_result_t fabric_link_down(struct lab_fabric *fabric, const char *pattern, enum fabric_cut where)
 {
     return change_links(fabric, pattern, cut, &where, where == FABRIC_AT_LEAF);
 }
 
-static tutti_result_t mend(struct fabric *fabric, int link, const struct fabric_link *links, const void *context)
+static tutti_result_t mend(struct lab_fabric *fabric, int link, const struct fabric_link *links, const void *context)
 {
     tutti_result_t result = set_port(fabric, link, true, false);
     return result == TUTTI_SUCCESS ? set_port(fabric, link, false, false) : result;
 }
 
-tutti_result_t fabric_link_up(struct fabric *fabric, const char *pattern)
+tutti_result_t fabric_link_up(struct lab_fabric *fabric, const char *pattern)
 {
     return change_links(fabric, pattern, mend, NULL, true);
 }
 
-static tutti_result_t throttle_end(struct fabric *fabric, const struct lab_end *end, uint64_t rate, bool shaped)
+static tutti_result_t throttle_end(struct lab_fabric *fabric, const struct lab_end *end, uint64_t rate, bool shaped)
 {
     struct text batch = {0};
     plan_rate(&fabric->topology, end->port, rate, shaped, &batch);
@@ -111,7 +111,8 @@ static tutti_result_t throttle_end(struct fabric *fabric, const struct lab_end *
     return result;
 }
 
-static tutti_result_t throttle(struct fabric *fabric, int link, const struct fabric_link *links, const void *context)
+static tutti_result_t throttle(struct lab_fabric *fabric, int link, const struct fabric_link *links,
+                               const void *context)
 {
     const struct lab_link *found = &fabric->topology.links[link];
     uint64_t rate = *(const uint64_t *)context;
@@ -119,7 +120,7 @@ static tutti_result_t throttle(struct fabric *fabric, int link, const struct fab
     return result == TUTTI_SUCCESS ? throttle_end(fabric, &found->upper, rate, links[link].upper.rate > 0) : result;
 }
 
-tutti_result_t fabric_rate(struct fabric *fabric, const char *pattern, uint64_t rate)
+tutti_result_t fabric_rate(struct lab_fabric *fabric, const char *pattern, uint64_t rate)
 {
     return change_links(fabric, pattern, throttle, &rate, false);
 }

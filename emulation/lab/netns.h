@@ -9,8 +9,7 @@
 
 #define NETNS_FOLDER "/run/netns"
 
-/* "LAB-NODE" and its path. */
-void netns_name(const char *lab, const char *node, char *out, size_t size);
+/* The path of "LAB-NODE". */
 void netns_path(const char *lab, const char *node, char *out, size_t size);
 
 /* Puts this process into a node's namespace, until netns_leave() returns it to the one it was in. Not nested. */

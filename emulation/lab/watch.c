@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static tutti_result_t show(struct fabric *fabric, double seconds, bool terminal)
+static tutti_result_t show(struct lab_fabric *fabric, double seconds, bool terminal)
 {
     struct counters counters;
     struct text out = {0};
@@ -36,7 +36,7 @@ static bool is_same(const char *path, const struct stat *began)
 
 /* Our sockets keep a lab's networks alive that is gone: without this we would watch nothing for ever. An `up` removes
  * the lab before it makes it anew: whether the lab is up is known when no command is at work. */
-static tutti_result_t still_there(const struct fabric *fabric, const char *path, const struct stat *began)
+static tutti_result_t still_there(const struct lab_fabric *fabric, const char *path, const struct stat *began)
 {
     int lock;
     if (is_same(path, began))
@@ -50,7 +50,7 @@ static tutti_result_t still_there(const struct fabric *fabric, const char *path,
     return result;
 }
 
-tutti_result_t watch_run(struct fabric *fabric, double seconds, int times)
+tutti_result_t watch_run(struct lab_fabric *fabric, double seconds, int times)
 {
     bool terminal = isatty(STDOUT_FILENO);
     tutti_result_t result = TUTTI_SUCCESS;

@@ -6,6 +6,6 @@
 #include "lab/fabric.h"
 
 /* Prints a table every `seconds`; on a terminal each takes the place of the last. `times` 0: until a signal ends us. */
-tutti_result_t watch_run(struct fabric *fabric, double seconds, int times);
+tutti_result_t watch_run(struct lab_fabric *fabric, double seconds, int times);
 
 #endif

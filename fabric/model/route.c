@@ -73,13 +73,13 @@ static void take(struct trip *trip, int32_t link)
 
 /* ---- what leads where ---- */
 
-struct range {
+struct route_range {
     int32_t first, count;
 };
 
 /* The uplinks of a leaf to a spine: they follow one another. Mostly they have the same places at all leaves: `place` is
  * a guess. */
-static struct range uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place)
+static struct route_range uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place)
 {
     int32_t begin = fabric->leaf[leaf].first, end = begin + fabric->leaf[leaf].count, low = begin, high = end;
     if (place < end - begin && fabric->uplink[begin + place].spine == spine)
@@ -95,10 +95,10 @@ static struct range uplinks_to(const struct fabric *fabric, int32_t leaf, int32_
         low--;
     while (high < end && fabric->uplink[high].spine == spine)
         high++;
-    return (struct range){low, high - low};
+    return (struct route_range){low, high - low};
 }
 
-static int32_t living(const struct fabric *fabric, struct range range)
+static int32_t living(const struct fabric *fabric, struct route_range range)
 {
     int32_t count = 0;
     for (int32_t u = range.first; u < range.first + range.count; u++)
@@ -128,7 +128,7 @@ static bool leads(const struct trip *trip, int32_t uplink)
 static double least_down(const struct trip *trip, int32_t spine, int32_t place)
 {
     const struct fabric *fabric = trip->router->fabric;
-    struct range range = uplinks_to(fabric, trip->end, spine, place);
+    struct route_range range = uplinks_to(fabric, trip->end, spine, place);
     double least = -1;
     for (int32_t u = range.first; u < range.first + range.count; u++) {
         double full = fabric->uplink[u].down ? -1 : fill(trip, fabric_uplink_link(fabric, u, FABRIC_DOWN));
@@ -207,7 +207,7 @@ static int32_t choose_uplink(struct trip *trip)
 static int32_t choose_down(struct trip *trip, int32_t spine)
 {
     const struct fabric *fabric = trip->router->fabric;
-    struct range range = uplinks_to(fabric, trip->end, spine, (int32_t)trip->number);
+    struct route_range range = uplinks_to(fabric, trip->end, spine, (int32_t)trip->number);
     int32_t wanted = fabric->leaf[trip->end].first + (int32_t)trip->number, best = -1;
     bool inside = wanted >= range.first && wanted < range.first + range.count;
     if (trip->router->way == ROUTE_STEERED && inside && !fabric->uplink[wanted].down)

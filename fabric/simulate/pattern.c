@@ -49,26 +49,26 @@ static uint64_t look_of(const struct algorithm *algorithm, const struct shape *s
     return look;
 }
 
-struct seen {
+struct pattern_seen {
     uint64_t look;
     int32_t round;
 };
 
 static int by_look(const void *left, const void *right)
 {
-    const struct seen *a = left, *b = right;
+    const struct pattern_seen *a = left, *b = right;
     return a->look != b->look ? (a->look < b->look ? -1 : 1) : a->round - b->round;
 }
 
 static int by_round(const void *left, const void *right)
 {
-    const struct seen *a = left, *b = right;
+    const struct pattern_seen *a = left, *b = right;
     return a->round - b->round;
 }
 
 /* Of rounds that look alike, a few far apart; of a schedule whose rounds all differ, as many as PATTERN_ROUNDS in all.
  */
-static void choose(struct seen *seen, int rounds, struct pattern_list *out)
+static void choose(struct pattern_seen *seen, int rounds, struct pattern_list *out)
 {
     int groups = 1;
     qsort(seen, (size_t)rounds, sizeof *seen, by_look);
@@ -98,7 +98,7 @@ static void choose(struct seen *seen, int rounds, struct pattern_list *out)
 static tutti_result_t sample(const struct algorithm *algorithm, const struct shape *shape, int rounds,
                              struct pattern_list *out)
 {
-    struct seen *seen = malloc((size_t)rounds * sizeof *seen);
+    struct pattern_seen *seen = malloc((size_t)rounds * sizeof *seen);
     struct action *actions = malloc(((size_t)algorithm->actions(shape) + 1) * sizeof *actions);
     if (!seen || !actions) {
         free(seen);
@@ -106,7 +106,7 @@ static tutti_result_t sample(const struct algorithm *algorithm, const struct sha
         return error_note(TUTTI_SYSTEM_ERROR, "no memory for %d rounds", rounds);
     }
     for (int r = 0; r < rounds; r++)
-        seen[r] = (struct seen){look_of(algorithm, shape, r, actions), r};
+        seen[r] = (struct pattern_seen){look_of(algorithm, shape, r, actions), r};
     choose(seen, rounds, out);
     free(seen);
     free(actions);
@@ -134,11 +134,11 @@ tutti_result_t pattern_rounds(const struct algorithm *algorithm, const struct sh
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t add_message(struct pattern *pattern, struct message message)
+static tutti_result_t add_message(struct pattern *pattern, struct pattern_message message)
 {
     if (pattern->count == pattern->room) {
         int32_t room = pattern->room ? 2 * pattern->room : 1024;
-        struct message *grown =
+        struct pattern_message *grown =
             room <= PATTERN_MESSAGES ? realloc(pattern->message, (size_t)room * sizeof *grown) : NULL;
         if (!grown)
             return error_note(TUTTI_INVALID_ARGUMENT, "a round has more than %d messages", PATTERN_MESSAGES);
@@ -157,7 +157,7 @@ static tutti_result_t add_rank(struct pattern *pattern, int rank, const struct a
         const struct action *a = &actions[i];
         if (a->kind == ACTION_SEND) {
             sends++;
-            result = add_message(pattern, (struct message){rank, a->peer, (float)(a->nblocks * block)});
+            result = add_message(pattern, (struct pattern_message){rank, a->peer, (float)(a->nblocks * block)});
         } else if (a->kind == ACTION_RECV || a->kind == ACTION_RECV_REDUCE) {
             receives++;
         }

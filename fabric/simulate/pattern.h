@@ -12,7 +12,7 @@
 #define PATTERN_MESSAGES (1 << 21) /* of one round, at most */
 #define PATTERN_ROUNDS   64        /* up to so many are all looked at, and of those that look alike so few */
 
-struct message {
+struct pattern_message {
     int32_t from, to; /* ranks */
     float part;       /* of the vector */
 };
@@ -27,7 +27,7 @@ struct pattern_list {
 
 struct pattern {
     int32_t count, room;
-    struct message *message;
+    struct pattern_message *message;
     double most;    /* messages that one rank sends or gets */
     double reduced; /* the most that a rank folds, of the vector */
 };

@@ -70,7 +70,7 @@ static tutti_result_t deal(struct round_flows *f, const struct pattern *pattern,
         return error_note(TUTTI_SYSTEM_ERROR, "no memory for %d flows", pattern->count * lanes);
     f->count = 0;
     for (int32_t i = 0; i < pattern->count; i++) {
-        const struct message *m = &pattern->message[i];
+        const struct pattern_message *m = &pattern->message[i];
         int32_t from = place[m->from], to = place[m->to];
         int parts = fabric->gpu_host[from] == fabric->gpu_host[to] ? 1 : lanes;
         for (int lane = 0; lane < parts; lane++)

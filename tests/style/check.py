@@ -395,6 +395,7 @@ PLANTED = [
     ({"cli/d.h": HEAD + "struct s {\n    int y;\n};\n"}, "s is a struct or enumeration of cli/d.h, src/low/a.c"),
     ({"src/low/d.c": HEAD + "int d(void)\n{\n    return 0;\n}\n", "src/low/d.h": HEAD + "int d(void);\n"},
      "low/d.c: nobody calls d()"),
+    ({"src/low/d.h": HEAD + "int d(void);\n"}, "low/d.h: nothing defines d()"),
     *(({"src/low/k.c": HEAD + "static int k(void)\n{\n    " + text + "\n}\n"}, "k.c:4: " + found) for text, found in (
         ("return op->kind == &op_one;", "op->kind =="), ("return op->kind != x;", "op->kind !="),
         ("return what == &op_one;", "== &op_one"), ("return &op_one == what;", "&op_one =="),

@@ -148,7 +148,7 @@ def check_names(root):
 
 
 TAG = re.compile(r"^[ \t]*(?:(?:typedef|static|extern|const) )*(?:struct|enum|union) (\w+) \{", re.M)
-TAGGED = ("src", "cli", "control", "compat", "emulation")
+TAGGED = ("src", "fabric", "cli", "control", "compat", "emulation")
 NOT_OURS = re.compile(r"CU[a-z]|cuda[A-Z]")  # the driver's, which two folders declare for themselves
 
 
@@ -171,8 +171,8 @@ def check_tags(root):
 
 
 # Where a function may be used; whose functions are looked at.
-CALLERS = ("src", "cli", "emulation", "compat", "control", "bindings", "examples", "benchmarks", "tests")
-LOOKED_AT = ("src", "cli", "control")
+CALLERS = ("src", "fabric", "cli", "emulation", "compat", "control", "bindings", "examples", "benchmarks", "tests")
+LOOKED_AT = ("src", "fabric", "cli", "control")
 PROTOTYPE = re.compile(r"^[A-Za-z_][\w \t\n*]*?[ \t\n*](\w+)\([^;{}]*\)[^;{}]*;", re.M)
 
 
@@ -197,6 +197,27 @@ def check_callers(root):
     for word, path in found:
         if used[word] <= 0 and word != "main" and not word.startswith("tutti_"):
             yield f"{path}: nobody calls {word}()"
+
+
+# What stands in front of a brace that follows a parenthesis: a function's head, if it is one.
+HEAD = re.compile(r"([^;{}]*\))\s*\{")
+
+
+def check_defined(root):
+    """A function that a header declares is defined somewhere."""
+    declared, defined = {}, set()
+    for top in CALLERS:
+        for folder, below, names in os.walk(os.path.join(root, top)):
+            below[:] = [name for name in below if not name.startswith(("build", "."))]
+            for name in sorted(name for name in names if name.endswith((".c", ".h", ".cc", ".cpp", ".cu", ".cuh"))):
+                text = OPAQUE.sub(" ", read(root, folder, name))
+                defined.update(word for head in HEAD.findall(text) for word in re.findall(r"(\w+)\(", head))
+                for match in PROTOTYPE.finditer(text) if name.endswith(".h") else ():
+                    if not match.group(0).startswith("typedef"):
+                        declared[match.group(1)] = os.path.relpath(os.path.join(folder, name), root)
+    for word, path in sorted(declared.items()):
+        if word not in defined:
+            yield f"{path}: nothing defines {word}()"
 
 
 # Code that asks of which kind an operation is, in place of calling what the row of its kind has.
@@ -227,6 +248,7 @@ def check_staged(root):
 CHECKS = (("calls up, or without a place", check_order), ("circles of files", check_circles),
           ("umbrella headers", check_headers), ("function names in two files", check_names),
           ("struct names in two files", check_tags), ("functions that nobody calls", check_callers),
+          ("functions that nothing defines", check_defined),
           ("questions for the kind of an operation", check_kinds), ("uses of gpu->staged", check_staged))
 
 

@@ -141,7 +141,7 @@ bool harness_anything_left(void)
 
 static struct counters_side side_of(const char *link)
 {
-    struct fabric fabric;
+    struct lab_fabric fabric;
     struct counters counters;
     struct counters_side found = {0};
     if (fabric_open(harness_lab, &fabric) != TUTTI_SUCCESS || counters_read(&fabric, &counters) != TUTTI_SUCCESS) {
