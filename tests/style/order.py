@@ -199,8 +199,8 @@ def check_callers(root):
             yield f"{path}: nobody calls {word}()"
 
 
-# What stands in front of a brace that follows a parenthesis: a function's head, if it is one.
-HEAD = re.compile(r"([^;{}]*\))\s*\{")
+# What stands in front of each brace, or of what else ends it: a function's head, if it ends in a parenthesis.
+HEAD = re.compile(r"([^;{}]*)([;{}])")
 
 
 def check_defined(root):
@@ -211,7 +211,8 @@ def check_defined(root):
             below[:] = [name for name in below if not name.startswith(("build", "."))]
             for name in sorted(name for name in names if name.endswith((".c", ".h", ".cc", ".cpp", ".cu", ".cuh"))):
                 text = OPAQUE.sub(" ", read(root, folder, name))
-                defined.update(word for head in HEAD.findall(text) for word in re.findall(r"(\w+)\(", head))
+                heads = [head for head, end in HEAD.findall(text) if end == "{" and head.rstrip().endswith(")")]
+                defined.update(word for head in heads for word in re.findall(r"(\w+)\(", head))
                 for match in PROTOTYPE.finditer(text) if name.endswith(".h") else ():
                     if not match.group(0).startswith("typedef"):
                         declared[match.group(1)] = os.path.relpath(os.path.join(folder, name), root)
