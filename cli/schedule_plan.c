@@ -3,7 +3,7 @@
 #include "cli/schedule.h"
 
 #include "base/param.h"
-#include "plan/plan.h"
+#include "plan/facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,21 +28,31 @@ static enum schedule_plan_place place_of(const char *name)
     return (enum schedule_plan_place)place;
 }
 
+/* Ranks of a process are neighbours; where some processes have several they have two each. */
+static int schedule_process(enum schedule_plan_place place, int rank)
+{
+    return place == PROCESS ? 0 : place == MIXED ? rank / 2 : rank;
+}
+
 struct plan_facts schedule_facts(const char *where, int nranks)
 {
     enum schedule_plan_place place = place_of(where);
-    bool zero = param_int(PARAM_CTA_POLICY) % 3 == TUTTI_POLICY_ZERO, gpu = place != HOST;
-    unsigned least = (unsigned)param_int(PARAM_BLOCKS_LEAST), most = (unsigned)param_int(PARAM_BLOCKS);
-    return (struct plan_facts){.nranks = nranks,
-                               .loads = place == PROCESS && nranks > 1 && !param_int(PARAM_P2P_DIRECT_DISABLE),
-                               .copies = gpu && (zero || param_int(PARAM_COPY_FROM) > 0),
-                               .in_host = !gpu,
-                               .apart = place == PROCESSES || place == SYMMETRIC,
-                               .symmetric = place == SYMMETRIC,
-                               .lines = gpu,
-                               .zero = zero,
-                               .protocols = plan_protocols(),
-                               .room = kernel_room(PROCESSORS, least, most)};
+    bool zero = param_int(PARAM_CTA_POLICY) % 3 == TUTTI_POLICY_ZERO;
+    const uint32_t all = (1u << nranks) - 1;
+    struct facts_peer peers[KERNEL_RANKS];
+    struct facts_settings settings = facts_settings();
+    for (int rank = 0; rank < nranks; rank++) {
+        peers[rank] = (struct facts_peer){.reaches = all,
+                                          .whole = all,
+                                          .wants_host = place == HOST,
+                                          .processors = PROCESSORS,
+                                          .blocks = (uint32_t)param_int(PARAM_BLOCKS),
+                                          .policy = zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT};
+        peers[rank].process[0] = (uint8_t)schedule_process(place, rank);
+    }
+    struct plan_facts facts = facts_of(peers, nranks, &settings);
+    facts.symmetric = place == SYMMETRIC;
+    return facts;
 }
 
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way)

@@ -153,8 +153,8 @@ static bool may_go_round(const struct plan_rules *rules, const struct plan_facts
     return facts->element == 2 ? halves : facts->element == 0 || facts->element >= 4;
 }
 
-static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes,
-                         uint64_t given, bool capturing)
+static unsigned plan_bits(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll,
+                          uint64_t bytes, uint64_t given, bool capturing)
 {
     bool zero = facts->copies && rules->copy_from <= 1,
          parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true),
@@ -290,7 +290,7 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
     const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
     const struct plan_row *row =
-        plan_choose(rules, coll, facts_of(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
+        plan_choose(rules, coll, plan_bits(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
     plan.reads = plan_reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);

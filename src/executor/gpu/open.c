@@ -28,6 +28,7 @@
 #include "executor/gpu/wait.h"
 #include "executor/stream/idle.h"
 #include "executor/stream/ledger.h"
+#include "plan/facts.h"
 #include "wire/boxread.h"
 
 #include <stdlib.h>
@@ -38,17 +39,10 @@
 /* What every rank tells every other. */
 struct peer_info {
     uint8_t gpu[16]; /* its uuid */
-    uint8_t process[WIRE_UUID_BYTES];
     struct mailbox_buffer window;
-    uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
-    uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does
-                         not see */
-    uint32_t wants_host;
-    uint32_t descriptors;    /* it can map them */
-    uint32_t opened;         /* it has, or handles, of all others */
-    char bus_id[16];         /* as in sysfs */
-    uint32_t blocks, policy; /* as ordered */
-    uint32_t processors, few_queues;
+    uint32_t descriptors; /* it can map them */
+    char bus_id[16];      /* as in sysfs */
+    struct facts_peer facts;
 };
 
 /* What takes the time of making one, for the log. */
@@ -65,6 +59,7 @@ enum open_part {
 };
 
 struct opening {
+    struct facts_settings settings;
     struct peer_info mine, all[KERNEL_RANKS];
     uint64_t since, spent[PARTS]; /* nanoseconds */
 };
@@ -91,22 +86,16 @@ static void tell_spent(const struct gpu *gpu, const struct opening *opening)
 /* Ranks that launch kernels of different grids would wait for one another for ever. */
 static tutti_result_t check_alike(const struct peer_info *all, int nranks)
 {
-    for (int rank = 1; rank < nranks; rank++)
-        if (all[rank].blocks != all[0].blocks || all[rank].policy != all[0].policy)
+    const struct facts_peer *first = &all[0].facts;
+    for (int rank = 1; rank < nranks; rank++) {
+        const struct facts_peer *other = &all[rank].facts;
+        if (other->blocks != first->blocks || other->policy != first->policy)
             return error_set(
                 TUTTI_INVALID_USAGE,
                 "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
-                all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
+                first->blocks, first->policy, rank, other->blocks, other->policy);
+    }
     return TUTTI_SUCCESS;
-}
-
-/* Where a GPU has few processors all launch few blocks: kernels meet block by block. */
-static struct kernel_room open_find_room(const struct peer_info *all, int nranks)
-{
-    uint32_t processors = all[0].processors;
-    for (int rank = 1; rank < nranks; rank++)
-        processors = all[rank].processors < processors ? all[rank].processors : processors;
-    return kernel_room(processors, (unsigned)param_int(PARAM_BLOCKS_LEAST), all[0].blocks);
 }
 
 static tutti_result_t check_distinct(const struct peer_info *all, int nranks)
@@ -132,7 +121,7 @@ static int p2p_level(void)
  * an IPC handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be
  * reached all the same.
  */
-static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const struct peer_info *theirs)
+static bool reaches(struct gpu *gpu, int rank, struct facts_peer *mine, const struct peer_info *theirs)
 {
     int ordinal;
     if (rank == gpu->rank)
@@ -151,37 +140,20 @@ static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const str
     return whole || (result == TUTTI_SUCCESS && p2p_level() != P2P_NVL);
 }
 
-static void find_reachable(struct gpu *gpu, const struct peer_info *all, struct peer_info *mine)
+static void find_reachable(struct gpu *gpu, const struct peer_info *all, struct facts_peer *mine)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
         if (reaches(gpu, rank, mine, &all[rank]))
             mine->reaches |= 1u << rank;
 }
 
-/* All ranks come to the same answer. */
-static bool all_apart(const struct peer_info *all, int nranks)
+/* What follows from what all have told so far. */
+static void open_facts(struct gpu *gpu, const struct opening *opening)
 {
-    for (int a = 0; a < nranks; a++)
-        for (int b = 0; b < a; b++)
-            if (wire_same_process(all[a].process, all[b].process))
-                return false;
-    return true;
-}
-
-static bool all_reach_all(const struct peer_info *all, int nranks)
-{
-    for (int rank = 0; rank < nranks; rank++)
-        if (all[rank].wants_host || all[rank].reaches != (1u << nranks) - 1)
-            return false;
-    return true;
-}
-
-static bool open_all_whole(const struct peer_info *all, int nranks)
-{
-    for (int rank = 0; rank < nranks; rank++)
-        if ((all[rank].whole | 1u << rank) != (1u << nranks) - 1)
-            return false;
-    return true;
+    struct facts_peer peers[KERNEL_RANKS];
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        peers[rank] = opening->all[rank].facts;
+    gpu->plan.facts = facts_of(peers, gpu->nranks, &opening->settings);
 }
 
 static tutti_result_t use_host_windows(struct gpu *gpu)
@@ -201,10 +173,8 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
         gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
         gpu->kernels.bulk[rank] = base + mailbox_bulk(gpu->nranks, rank);
     }
-    gpu->plan.facts.in_host = true;
     gpu->scratch.bulk_posted = true;
     gpu->scratch.bulk_taken = (1u << gpu->nranks) - 1;
-    gpu->plan.facts.copies = false;
     return TUTTI_SUCCESS;
 }
 
@@ -224,19 +194,18 @@ static tutti_result_t reach_windows(struct gpu *gpu, const struct peer_info *all
 
 /* Whether a peer's memory can be mapped shows when it is: handles of other PID namespaces are refused, and some GPUs
  * are not seen. All ranks hear. */
-static tutti_result_t agree_on_windows(struct gpu *gpu, struct opening *opening, tutti_result_t reached, bool *all)
+static tutti_result_t agree_on_windows(struct gpu *gpu, struct opening *opening, tutti_result_t reached)
 {
     if (reached != TUTTI_SUCCESS)
         log_info("rank %d: %s", gpu->rank, error_last());
-    opening->mine.opened = reached == TUTTI_SUCCESS;
+    opening->mine.facts.refused = reached != TUTTI_SUCCESS;
     tutti_result_t result = team_tell_all(gpu->base.team, &opening->mine, sizeof opening->mine, opening->all);
-    *all = result == TUTTI_SUCCESS;
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        *all = *all && opening->all[rank].opened;
+    if (result == TUTTI_SUCCESS)
+        open_facts(gpu, opening);
     return result;
 }
 
-static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *opening, bool *all)
+static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *opening)
 {
     struct peer_info *mine = &opening->mine;
     tutti_result_t result = scratch_window(gpu);
@@ -248,9 +217,9 @@ static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *openin
         result = team_tell_all(gpu->base.team, mine, sizeof *mine, opening->all);
     spend(opening, PART_MEETING);
     if (result == TUTTI_SUCCESS)
-        result = agree_on_windows(gpu, opening, reach_windows(gpu, opening->all), all);
+        result = agree_on_windows(gpu, opening, reach_windows(gpu, opening->all));
     spend(opening, PART_WINDOWS);
-    if (result == TUTTI_SUCCESS && !*all)
+    if (result == TUTTI_SUCCESS && gpu->plan.facts.in_host)
         leave_give_back_windows(gpu);
     return result;
 }
@@ -264,18 +233,19 @@ static bool all_map_descriptors(const struct peer_info *all, int nranks)
 }
 
 /* By IPC handles, which every driver has; by descriptors, which go over the links; in host memory. */
-static tutti_result_t use_device_windows(struct gpu *gpu, struct opening *opening)
+static tutti_result_t use_windows(struct gpu *gpu, struct opening *opening)
 {
-    bool all;
-    tutti_result_t result = try_device_windows(gpu, opening, &all);
-    if (result == TUTTI_SUCCESS && !all && all_map_descriptors(opening->all, gpu->nranks)) {
+    if (gpu->plan.facts.in_host)
+        return use_host_windows(gpu);
+    tutti_result_t result = try_device_windows(gpu, opening);
+    if (result == TUTTI_SUCCESS && gpu->plan.facts.in_host && all_map_descriptors(opening->all, gpu->nranks)) {
         log_info("rank %d: some rank cannot open a window by its handle: descriptors are tried", gpu->rank);
         gpu->scratch.by_descriptor = true;
         gpu->scratch.sealed = gpu->scratch.window;
         gpu->scratch.window = 0;
-        result = try_device_windows(gpu, opening, &all);
+        result = try_device_windows(gpu, opening);
     }
-    return result == TUTTI_SUCCESS && !all ? use_host_windows(gpu) : result;
+    return result == TUTTI_SUCCESS && gpu->plan.facts.in_host ? use_host_windows(gpu) : result;
 }
 
 static void tell_reach(const struct gpu *gpu)
@@ -288,31 +258,34 @@ static void tell_reach(const struct gpu *gpu)
             gpu->rank, gpu->plan.facts.lines ? "yes" : "no");
 }
 
-/*
- * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the
- * peer waits for; a kernel that waits holds up nothing. All ranks come to the same answer.
- */
-static bool copies_are_safe(const struct peer_info *all, int nranks)
+static bool open_few_queues(const struct opening *opening, int nranks)
 {
     for (int rank = 0; rank < nranks; rank++)
-        if (all[rank].few_queues)
-            return false;
-    return true;
+        if (opening->all[rank].facts.few_queues)
+            return true;
+    return false;
 }
 
+static void introduce(const struct gpu *gpu, const struct executor_config *config, struct peer_info *mine)
+{
+    const struct cuda_device *device = gpu->base.device;
+    memcpy(mine->gpu, device->uuid, sizeof mine->gpu);
+    memcpy(mine->bus_id, device->bus_id, sizeof mine->bus_id);
+    mine->descriptors = device->vmm;
+    mine->facts =
+        (struct facts_peer){.processors = device->clusters.processors,
+                            .few_queues = cuda_queues_are_few(),
+                            .wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC,
+                            .blocks = (uint32_t)config->blocks,
+                            .policy = config->policy == TUTTI_POLICY_ZERO ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT};
+    memcpy(mine->facts.process, gpu->base.team->process[gpu->rank]->uuid, sizeof mine->facts.process);
+}
+
+/* Who the others are, and then whom each of them reaches. */
 static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
 {
     struct team *team = gpu->base.team;
     struct peer_info *mine = &opening->mine, *all = opening->all;
-    memcpy(mine->gpu, gpu->base.device->uuid, sizeof mine->gpu);
-    memcpy(mine->process, team->process[gpu->rank]->uuid, sizeof mine->process);
-    memcpy(mine->bus_id, gpu->base.device->bus_id, sizeof mine->bus_id);
-    mine->descriptors = gpu->base.device->vmm;
-    mine->blocks = gpu->plan.facts.room.most;
-    mine->processors = gpu->base.device->clusters.processors;
-    mine->few_queues = cuda_queues_are_few();
-    mine->policy = gpu->plan.facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
-    mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
         result = check_distinct(all, gpu->nranks);
@@ -321,39 +294,42 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->plan.facts.room = open_find_room(all, gpu->nranks);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
-    gpu->plan.facts.apart = all_apart(all, gpu->nranks);
-    if (gpu->plan.facts.copies && !copies_are_safe(all, gpu->nranks)) {
-        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages",
-                 gpu->rank);
-        gpu->plan.facts.copies = false;
-    }
-    for (int rank = 0; rank < gpu->nranks; rank++) {
-        bool through_scratch = gpu->here[rank] && rank != gpu->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
-        gpu->plan.facts.copies = gpu->plan.facts.copies && !through_scratch &&
-                                 (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->plan.facts.zero);
-        gpu->messages.stage =
-            gpu->plan.facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->messages.stage;
-    }
-    find_reachable(gpu, all, mine);
+        gpu->here[rank] = wire_same_process(all[rank].facts.process, mine->facts.process);
+    find_reachable(gpu, all, &mine->facts);
     spend(opening, PART_ACCESS);
     result = team_tell_all(team, mine, sizeof *mine, all);
     spend(opening, PART_MEETING);
+    if (result == TUTTI_SUCCESS)
+        open_facts(gpu, opening);
+    return result;
+}
+
+/* Where copy engines carry messages between processes, some go through a stage. */
+static size_t open_stage(const struct gpu *gpu)
+{
+    bool all_here = true;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        all_here = all_here && gpu->here[rank];
+    return gpu->plan.facts.copies && !all_here ? (size_t)param_int(PARAM_COPY_STAGE) : 0;
+}
+
+/* Windows, and how to use them. */
+static tutti_result_t reach(struct gpu *gpu, struct opening *opening)
+{
+    bool few_queues = open_few_queues(opening, gpu->nranks);
+    if (few_queues)
+        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages",
+                 gpu->rank);
+    gpu->messages.stage = open_stage(gpu);
+    tutti_result_t result = use_windows(gpu, opening);
     if (result != TUTTI_SUCCESS)
         return result;
-    result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
-    gpu->plan.facts.loads = gpu->nranks > 1 && !gpu->plan.facts.in_host;
-    gpu->plan.facts.lines =
-        !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && open_all_whole(all, gpu->nranks);
     tell_reach(gpu);
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        gpu->plan.facts.loads = gpu->plan.facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
     plan_rules(gpu->plan.facts.zero, &gpu->plan.rules);
     gpu->plan.forms = plan_forms(&gpu->plan.rules, &gpu->plan.facts);
     /* Clearing it later would come behind what this rank has called, which may wait for a peer that waits for it. */
-    return result == TUTTI_SUCCESS && !copies_are_safe(all, gpu->nranks) ? scratch_post_bulk(gpu) : result;
+    return few_queues ? scratch_post_bulk(gpu) : TUTTI_SUCCESS;
 }
 
 static tutti_result_t register_mailbox(struct gpu *gpu)
@@ -396,9 +372,9 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->ranks[gpu->rank].times);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
     gpu->messages.wait = (uint64_t)param_int(PARAM_COPY_WAIT);
-    gpu->plan.facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->plan.facts.zero;
-    gpu->plan.facts.protocols = plan_protocols();
     result = meet(gpu, opening);
+    if (result == TUTTI_SUCCESS)
+        result = reach(gpu, opening);
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
         result = helper_start(gpu);
@@ -421,15 +397,13 @@ static void write_ledger(struct gpu *gpu)
 
 tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct gpu **out)
 {
-    struct opening opening = {.since = clock_ns()};
+    struct opening opening = {.since = clock_ns(), .settings = facts_settings()};
     struct gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a GPU executor");
     gpu->rank = gpu->kernels.rank = team->rank;
-    gpu->nranks = gpu->kernels.nranks = gpu->plan.facts.nranks = team->nranks;
+    gpu->nranks = gpu->kernels.nranks = team->nranks;
     gpu->held.kernel = KERNEL_NONE;
-    gpu->plan.facts.room.most = (unsigned)config->blocks;
-    gpu->plan.facts.zero = config->policy == TUTTI_POLICY_ZERO;
     list_init(&gpu->offers.passed_fds);
     list_init(&gpu->offers.old);
     list_init(&gpu->symmetric.memories);
@@ -446,6 +420,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     spend(&opening, PART_KERNELS);
     if (result == TUTTI_SUCCESS) {
         cuda_enter(gpu->base.device);
+        introduce(gpu, config, &opening.mine);
         result = open_here(gpu, mailbox, &opening);
         cuda_leave();
     }
