@@ -277,8 +277,9 @@ def comments(path, text):
 
 
 def check_named(root, texts, pages):
-    """A file that a comment names, or a page in backquotes, exists: the last parts of its path are enough."""
-    ends = set()
+    """A file that a comment names, or a page in backquotes, exists: the last parts of its path are enough. A comment
+    names a page of docs/understand as docs/NAME.md, too: code need not move with pages."""
+    ends = {"docs/" + name for name in understand(root)}
     for path in files(root, LICENSED + ("docs",), ("",)) + os.listdir(root):
         parts = path.split(os.sep)
         ends.update("/".join(parts[i:]) for i in range(len(parts)))
@@ -317,12 +318,21 @@ def check_commits(root):
 
 # ---- documents ----
 
+UNDERSTAND = "docs/understand"  # the pages of those who want to know how the house works
+
+
+def understand(root):
+    return {os.path.basename(path) for path in files(root, (UNDERSTAND,), (".md",))}
+
+
 def check_documents(root):
+    names, beside = understand(root), set(os.listdir(os.path.join(root, "docs")))
+    for name in sorted(names & beside):
+        yield f"docs/{name}: {UNDERSTAND} has a page of this name"
     for name in sorted(os.listdir(os.path.join(root, "src"))):
         folder = os.path.join(root, "src", name)
-        if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(
-            os.path.join(root, "docs", name + ".md")):
-            yield f"docs/{name}.md: there is no page about src/{name}"
+        if os.path.isdir(folder) and os.listdir(folder) and name + ".md" not in names | beside:
+            yield f"{UNDERSTAND}/{name}.md: there is no page about src/{name}"
     pages = files(root, ("docs",), (".md",)) + [n for n in os.listdir(root) if n.endswith(".md")]
     for page in pages:
         for target in LINK.findall(read(root, page)):
@@ -366,11 +376,11 @@ CLEAN = {
     "src/low/a.h": HEAD + "#ifndef A\n#define A\nint a(void);\n#endif\n",
     "src/low/a.c": HEAD + '#include "low/a.h"\nstruct s {\n    int x;\n};\nint a(void)\n{\n'
                           '    const char *t = "{ #if";\n'
-                          "    /* } */\n    return t != 0;\n}\n",
+                          "    /* } docs/high.md */\n    return t != 0;\n}\n",
     "src/high/b.c": HEAD + '#include "low/a.h"\nint b(void);\nint b(void)\n{\n    return a();\n}\n',
     "cli/c.c": HEAD + '#include "low/a.h"\n#if 1\nint main(void)\n{\n    return a();\n}\n#endif\n',
-    "docs/low.md": "# low\nSee [high](high.md).\n",
-    "docs/high.md": "# high\n",
+    "docs/low.md": "# low\nSee [high](understand/high.md).\n",
+    "docs/understand/high.md": "# high\n",
     "tests/t.py": f"#!/usr/bin/env python3\n# {SPDX}\n",
 }
 LONG = HEAD + "int f(void)\n{\n" + "    g();\n" * FUNCTION_LINES + "}\n"
@@ -419,6 +429,7 @@ PLANTED = [
     ({"src/tables/gpu.tbl": "", "src/tables/ways.tbl": "AT(X)\n", "docs/notebook/gpu.md": "",
       "docs/tables.md": "# tables\n"}, "X has no row in"),
     ({"docs/low.md": None}, "no page about src/low"),
+    ({"docs/understand/low.md": "# low\n"}, "has a page of this name"),
     ({"docs/low.md": "[x](nowhere.md)\n"}, "leads nowhere"),
     ({"src/low/w.c": HEAD + "/* " + "x" * COLUMNS + " */\n"}, "w.c:2: more than 120 columns"),
     ({"tests/w.py": f"# {SPDX}\n" + "x" * (COLUMNS + 1) + "\n"}, "w.py:2: more than 120 columns"),
