@@ -15,13 +15,13 @@ int placement_gpus(const struct fabric *fabric, const int32_t *host, int count, 
 }
 
 /* Where a host is, outermost first; `turn`: which place it had. */
-struct spot {
+struct placement_spot {
     int32_t level[3], turn, host;
 };
 
 static int spots_by_place(const void *left, const void *right)
 {
-    const struct spot *a = left, *b = right;
+    const struct placement_spot *a = left, *b = right;
     for (int i = 0; i < 3; i++)
         if (a->level[i] != b->level[i])
             return a->level[i] < b->level[i] ? -1 : 1;
@@ -30,12 +30,12 @@ static int spots_by_place(const void *left, const void *right)
 
 tutti_result_t placement_sort(const struct fabric *fabric, int32_t *host, int count)
 {
-    struct spot *spot = malloc(((size_t)count + 1) * sizeof *spot);
+    struct placement_spot *spot = malloc(((size_t)count + 1) * sizeof *spot);
     if (!spot)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory for %d hosts", count);
     for (int h = 0; h < count; h++) {
         int32_t leaf = fabric->nic[fabric->host[host[h]].nic].port[0].leaf, zone = fabric->leaf[leaf].zone;
-        spot[h] = (struct spot){{fabric->zone[zone].building, zone, leaf}, h, host[h]};
+        spot[h] = (struct placement_spot){{fabric->zone[zone].building, zone, leaf}, h, host[h]};
     }
     qsort(spot, (size_t)count, sizeof *spot, spots_by_place);
     for (int h = 0; h < count; h++)
