@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS, _PROCESSORS,
- * _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS,
+ * _PROCESSORS, _DMABUF, _ORDERING, _JITTER and _FAULT. */
 #include "cuda/config.h"
 
 #include "base/random.h"
@@ -112,6 +112,8 @@ void config_reload(void)
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
     config.refuse = read_flag("TUTTI_EMULATED_REFUSE", false);
     config.ipc = read_flag("TUTTI_EMULATED_IPC", true);
+    config.dmabuf = read_flag("TUTTI_EMULATED_DMABUF", true);
+    config.ordering = (int)read_size("TUTTI_EMULATED_ORDERING", 100);
     config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
     config.processors = (int)read_size("TUTTI_EMULATED_PROCESSORS", 132);
     config.processors = config.processors < 1 ? 1 : config.processors;

@@ -19,8 +19,10 @@ struct cuda_config {
                     such a call */
     bool refuse; /* an IPC handle, while what its owner had at that address before is still open in the context; freed
                     addresses are used again */
-    int processors;   /* blocks that a device runs at a time */
-    bool ipc;         /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
+    int processors; /* blocks that a device runs at a time */
+    bool ipc;       /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
+    bool dmabuf;    /* device memory has descriptors for adapters */
+    int ordering;   /* what the device tells of adapters' writes: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING */
     int connections;  /* hardware queues that a context's streams share; 0: each has its own */
     const char *hold; /* device N runs no copies and kernels while there is a file of this name and ".N"; NULL: none */
     unsigned jitter_us;

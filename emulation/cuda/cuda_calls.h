@@ -122,6 +122,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
 CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
                                        CUmemAllocationGranularity_flags which);
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+                                       unsigned long long flags);
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *address, unsigned flags);
@@ -166,8 +168,8 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image);
 CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values);
 CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image);
 CUresult cuModuleUnload(CUmodule module);
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared);
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config);
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address);
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *list, void **data, CUdeviceptr address);
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address);

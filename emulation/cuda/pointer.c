@@ -76,9 +76,12 @@ static size_t attribute_of(const struct range *range, CUdeviceptr address, CUpoi
         *value = handle_types(range);
         return sizeof(uint64_t);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        *value = range->kind == RANGE_DEVICE ||
+                 (range->kind == RANGE_MAPPED && range->allocation->prop.allocFlags.gpuDirectRDMACapable);
+        return sizeof(int);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *value = 0;
-        return attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ? sizeof(void *) : sizeof(int);
+        return sizeof(void *);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return sizeof(int);

@@ -2,6 +2,7 @@
 /* The table of ranges, sorted by address, and how their memory is made and given back. */
 #include "cuda/memory.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,13 @@ int memory_file_device(int fd)
         return -1;
     name[n] = 0;
     return sscanf(name, "/memfd:" FILE_NAME "%d", &device) == 1 ? device_of_number(device) : -1;
+}
+
+int memory_file_again(int fd)
+{
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDWR | O_CLOEXEC);
 }
 
 /* Where handles of used addresses are refused, what is freed last is used first. */

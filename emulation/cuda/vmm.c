@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -156,14 +155,6 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
     return CUDA_SUCCESS;
 }
 
-/* A description of its own, which can be locked. */
-static int reopen(int fd)
-{
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return open(path, O_RDWR | O_CLOEXEC);
-}
-
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
                                                CUmemAllocationHandleType type)
 {
@@ -178,7 +169,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
                                 .requestedHandleTypes = type,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     state_lock();
-    int own = reopen(fd);
+    int own = memory_file_again(fd);
     if (own >= 0)
         held_lock(own);
     CUresult result = add_allocation(own, device, (size_t)file.st_size, &prop, out);

@@ -43,15 +43,20 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
     return 0;
 }
 
+/* With the engine's lock; false: errno. */
+static bool may_register(struct ibv_pd *pd)
+{
+    bool dead = context_of(pd->context)->dead, may = !dead && !fault_fails(FAULT_REGISTER);
+    if (!may)
+        errno = dead ? EIO : ENOMEM;
+    return may;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t size, uint64_t iova, unsigned access)
 {
     struct mr *mr = NULL;
     engine_lock();
-    if (context_of(pd->context)->dead)
-        errno = EIO;
-    else if (fault_fails(FAULT_REGISTER))
-        errno = ENOMEM;
-    else
+    if (may_register(pd))
         mr = mr_register((struct pd *)pd, address, size, iova, (int)access);
     engine_unlock();
     return mr ? &mr->ibv : NULL;
@@ -70,6 +75,17 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t s
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t size, uint64_t iova, unsigned access)
 {
     return reg_mr(pd, address, size, iova, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd,
+                                        int access)
+{
+    struct mr *mr = NULL;
+    engine_lock();
+    if (may_register(pd))
+        mr = mr_register_dmabuf((struct pd *)pd, offset, size, iova, fd, access);
+    engine_unlock();
+    return mr ? &mr->ibv : NULL;
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)

@@ -3,8 +3,11 @@
  * is caught; both are masked by a number that each process draws, so that one process's keys are not valid in another.
  */
 #include "verbs/mr.h"
+#include "verbs/dmabuf.h"
 #include "verbs/icrc.h"
 #include "verbs/softverbs.h"
+
+#include "file_part.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -103,39 +106,69 @@ static int check_access(int access)
     return 0;
 }
 
+/* The region in the table, with a key. NULL: no memory. */
+static struct mr *enter(struct pd *pd, const struct mr *from)
+{
+    struct mr *mr = malloc(sizeof(*mr));
+    uint32_t index = mr ? take_index() : 0;
+    if (!index) {
+        free(mr);
+        return NULL;
+    }
+    *mr = *from;
+    table[index] = mr;
+    mr->ibv.context = pd->ibv.context;
+    mr->ibv.pd = &pd->ibv;
+    mr->ibv.handle = index;
+    if (!((index << TAG_BITS | tags[index]) ^ mask))
+        tags[index]++; /* 0 is a common value of uninitialised memory */
+    mr->ibv.lkey = mr->ibv.rkey = (index << TAG_BITS | tags[index]++) ^ mask;
+    pd->users++;
+    registered++;
+    return mr;
+}
+
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access)
 {
     seek_hook();
     access &= ~(int)IBV_ACCESS_OPTIONAL_RANGE;
     int err = check_access(access);
-    bool foreign = !err && hook && hook->owns(address, size);
+    struct mr new = {.ibv = {.addr = address, .length = size}, .host = address, .access = access};
+    new.iova = access &IBV_ACCESS_ZERO_BASED ? 0 : iova;
+    new.foreign = !err &&hook && hook->owns(address, size);
     if (!err && ((uintptr_t)address + size < (uintptr_t)address || iova + size < iova))
         err = EINVAL;
-    if (!err && !foreign && !is_mapped(address, size))
+    if (!err && !new.foreign && !is_mapped(address, size))
         err = EFAULT;
-    struct mr *mr = err ? NULL : calloc(1, sizeof(*mr));
-    uint32_t index = mr ? take_index() : 0;
-    if (!index) {
-        free(mr);
+    struct mr *mr = err ? NULL : enter(pd, &new);
+    if (!mr)
         errno = err ? err : ENOMEM;
-        return NULL;
-    }
-    table[index] = mr;
-    mr->ibv.context = pd->ibv.context;
-    mr->ibv.pd = &pd->ibv;
-    mr->ibv.addr = address;
-    mr->ibv.length = size;
-    mr->ibv.handle = index;
-    if (!((index << TAG_BITS | tags[index]) ^ mask))
-        tags[index]++; /* 0 is a common value of uninitialised memory */
-    mr->ibv.lkey = mr->ibv.rkey = (index << TAG_BITS | tags[index]++) ^ mask;
-    mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
-    mr->host = address;
-    mr->access = access;
-    mr->foreign = foreign;
-    pd->users++;
-    registered++;
     return mr;
+}
+
+/* The kernel's checks: what it knows of access here is less, and an adapter's pages begin where those of the memory
+ * do. */
+static int check_dmabuf(uint64_t offset, size_t size, uint64_t iova, int access)
+{
+    int unknown = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
+    if (access & unknown || (offset ^ iova) % PART_PAGE || offset + size < offset || iova + size < iova)
+        return EINVAL;
+    return check_access(access);
+}
+
+struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access)
+{
+    access &= ~(int)IBV_ACCESS_OPTIONAL_RANGE;
+    struct mr new = {.ibv = {.addr = (void *)(uintptr_t)offset, .length = size}, .iova = iova, .access = access};
+    int err = check_dmabuf(offset, size, iova, access);
+    if (!err)
+        err = dmabuf_map(&new, fd, offset, size, access & IBV_ACCESS_LOCAL_WRITE);
+    struct mr *mr = err ? NULL : enter(pd, &new);
+    if (mr)
+        return mr;
+    dmabuf_unmap(&new);
+    errno = err ? err : ENOMEM;
+    return NULL;
 }
 
 void mr_deregister(struct mr *mr)
@@ -143,6 +176,7 @@ void mr_deregister(struct mr *mr)
     ((struct pd *)mr->ibv.pd)->users--;
     registered--;
     table[mr->ibv.handle] = NULL;
+    dmabuf_unmap(mr);
     free(mr);
 }
 

@@ -9,6 +9,7 @@
 
 /* NULL with errno set. */
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
+struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access);
 void mr_deregister(struct mr *mr);
 
 /* Those that are registered. */

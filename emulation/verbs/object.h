@@ -77,6 +77,10 @@ struct mr {
     uint8_t *host;
     int access;
     bool foreign; /* memory that only the hook can touch */
+    /* of a descriptor: */
+    void *mapping; /* NULL: the program's own memory */
+    size_t mapped;
+    uint64_t memory; /* which device's it is */
 };
 
 struct event_channel {

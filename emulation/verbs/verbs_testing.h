@@ -29,7 +29,7 @@ struct pair {
     uint8_t *memory; /* SIZE for each side */
 };
 
-static struct ibv_context *open_loopback(void)
+static inline struct ibv_context *open_loopback(void)
 {
     struct ibv_context *context = NULL;
     int n = 0;
@@ -41,14 +41,14 @@ static struct ibv_context *open_loopback(void)
     return context;
 }
 
-static void to_init(struct ibv_qp *qp)
+static inline void to_init(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = ALL};
     int last = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last), 0);
 }
 
-static int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
+static inline int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = 0xfffffe};
@@ -63,7 +63,7 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
     return ibv_modify_qp(qp, &attr, mask);
 }
 
-static int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, uint8_t rnr)
+static inline int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, uint8_t rnr)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = rnr, .sq_psn = 0xfffffe};
@@ -74,7 +74,7 @@ static int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, uint8_t r
     return ibv_modify_qp(qp, &attr, mask);
 }
 
-static void make_qp(struct pair *pair, int side, enum ibv_qp_type type)
+static inline void make_qp(struct pair *pair, int side, enum ibv_qp_type type)
 {
     struct ibv_qp_init_attr init = {.send_cq = pair->cq[side], .recv_cq = pair->cq[side], .qp_type = type};
     init.cap = (struct ibv_qp_cap){16, 16, 4, 4, 64};
@@ -83,7 +83,7 @@ static void make_qp(struct pair *pair, int side, enum ibv_qp_type type)
     to_init(pair->qp[side]);
 }
 
-static void setup(struct pair *pair, enum ibv_qp_type type, uint8_t timeout, uint8_t retries, uint8_t rnr)
+static inline void setup(struct pair *pair, enum ibv_qp_type type, uint8_t timeout, uint8_t retries, uint8_t rnr)
 {
     union ibv_gid gid;
     pair->context = open_loopback();
@@ -102,7 +102,7 @@ static void setup(struct pair *pair, enum ibv_qp_type type, uint8_t timeout, uin
     }
 }
 
-static void teardown(struct pair *pair)
+static inline void teardown(struct pair *pair)
 {
     char answer[64];
     for (int i = 0; i < 2; i++) {
@@ -116,7 +116,8 @@ static void teardown(struct pair *pair)
     free(pair->memory);
 }
 
-static int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote, uint32_t rkey)
+static inline int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote,
+                       uint32_t rkey)
 {
     struct ibv_sge sge = {(uintptr_t)pair->memory + (size_t)side * SIZE, size, pair->mr->lkey};
     struct ibv_send_wr wr = {.wr_id = 7,
@@ -137,14 +138,14 @@ static int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t
     return ibv_post_send(pair->qp[side], &wr, &bad);
 }
 
-static int post_receive(struct pair *pair, int side, uint32_t size, uint32_t lkey)
+static inline int post_receive(struct pair *pair, int side, uint32_t size, uint32_t lkey)
 {
     struct ibv_sge sge = {(uintptr_t)pair->memory + (size_t)side * SIZE, size, lkey};
     struct ibv_recv_wr wr = {.wr_id = 9, .sg_list = &sge, .num_sge = 1}, *bad;
     return ibv_post_recv(pair->qp[side], &wr, &bad);
 }
 
-static struct ibv_wc wait_for(struct ibv_cq *cq)
+static inline struct ibv_wc wait_for(struct ibv_cq *cq)
 {
     struct ibv_wc wc;
     time_t end = time(NULL) + PATIENCE;
@@ -155,7 +156,7 @@ static struct ibv_wc wait_for(struct ibv_cq *cq)
     return wc;
 }
 
-static uint64_t remote_of(const struct pair *pair, int side)
+static inline uint64_t remote_of(const struct pair *pair, int side)
 {
     return (uintptr_t)pair->memory + (size_t)side * SIZE;
 }

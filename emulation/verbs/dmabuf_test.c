@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions that a descriptor stands for: where they lie, what they refuse, who may go while they are used. */
+#include "verbs/verbs_testing.h"
+
+#include "file_part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define PAGES 8
+#define BYTES ((size_t)PAGES * 4096)
+#define IOVA  0x700000000100u /* as the offset, 0x100 behind a page's begin */
+
+/* Memory as a device's driver would export it, and the driver's own mapping of it. */
+struct memory {
+    int fd;
+    uint8_t *own;
+};
+
+static struct memory make_memory(void)
+{
+    struct memory memory = {.fd = memfd_create("device0", MFD_CLOEXEC)};
+    assert_true(memory.fd >= 0);
+    assert_int_equal(ftruncate(memory.fd, (off_t)BYTES), 0);
+    memory.own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
+    assert_true(memory.own != MAP_FAILED);
+    for (size_t i = 0; i < BYTES; i++)
+        memory.own[i] = (uint8_t)(i * 13 + i / 4096);
+    return memory;
+}
+
+static void drop_memory(struct memory *memory)
+{
+    munmap(memory->own, BYTES);
+    close(memory->fd);
+}
+
+static void expect(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote, uint32_t rkey,
+                   enum ibv_wc_status status)
+{
+    assert_int_equal(post(pair, 0, opcode, size, remote, rkey), 0);
+    assert_int_equal(wait_for(pair->cq[0]).status, status);
+}
+
+static void data_moves_at_its_offset(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1100, 0x3000, IOVA, memory.fd, ALL);
+    assert_non_null(mr);
+    assert_int_equal(mr->length, 0x3000);
+    expect(&pair, IBV_WR_RDMA_READ, 0x3000, IOVA, mr->rkey, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, memory.own + 0x1100, 0x3000);
+    memset(pair.memory, 0x77, 100);
+    expect(&pair, IBV_WR_RDMA_WRITE, 100, IOVA + 0x2f00, mr->rkey, IBV_WC_SUCCESS);
+    assert_memory_equal(memory.own + 0x4000, pair.memory, 100);
+    assert_int_equal(memory.own[0x3fff], (uint8_t)(0x3fff * 13 + 3));
+    *(uint64_t *)(void *)(memory.own + 0x1108) = 41;
+    expect(&pair, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, IOVA + 8, mr->rkey, IBV_WC_SUCCESS);
+    assert_int_equal(*(uint64_t *)(void *)(memory.own + 0x1108), 42);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+/* A receive into it, and a send out of it: the local key. */
+static void local_keys_reach_it(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0x10000, memory.fd, ALL);
+    assert_non_null(mr);
+    struct ibv_sge to = {0x10000, 4096, mr->lkey}, from = {0x12000, 4096, mr->lkey};
+    struct ibv_recv_wr receive = {.sg_list = &to, .num_sge = 1}, *bad_receive;
+    struct ibv_send_wr send = {.sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    assert_int_equal(ibv_post_recv(pair.qp[1], &receive, &bad_receive), 0);
+    assert_int_equal(ibv_post_send(pair.qp[0], &send, &bad), 0);
+    assert_int_equal(wait_for(pair.cq[1]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(memory.own, memory.own + 0x2000, 4096);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+/* One access that ends the queue pair with this status; all around it is whole. */
+static void refused(int access, enum ibv_wr_opcode opcode, uint64_t at, uint32_t key_change)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1100, 0x1000, IOVA, memory.fd, access);
+    assert_non_null(mr);
+    memset(pair.memory, 0xee, 0x100);
+    expect(&pair, opcode, 0x100, at, mr->rkey + key_change, IBV_WC_REM_ACCESS_ERR);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_equal(memory.own[i], (uint8_t)(i * 13 + i / 4096));
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+static void what_is_not_allowed_is_refused(void **state)
+{
+    refused(ALL, IBV_WR_RDMA_WRITE, IOVA + 0xf01, 0); /* ends a byte too late */
+    refused(ALL, IBV_WR_RDMA_WRITE, IOVA - 1, 0);     /* begins a byte too early */
+    refused(ALL, IBV_WR_RDMA_WRITE, 0x1100, 0);       /* the offset is no address */
+    refused(ALL, IBV_WR_RDMA_READ, IOVA + 0x1000, 0); /* behind it */
+    refused(ALL, IBV_WR_RDMA_WRITE, UINT64_MAX - 9, 0);
+    refused(ALL, IBV_WR_RDMA_WRITE, IOVA, 1); /* another key */
+    refused(IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_WRITE, IOVA, 0);
+    refused(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_READ, IOVA, 0);
+}
+
+static void must_fail(struct pair *pair, uint64_t offset, size_t size, uint64_t iova, int fd, int access, int why)
+{
+    errno = 0;
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair->pd, offset, size, iova, fd, access);
+    assert_null(mr);
+    assert_int_equal(errno, why);
+}
+
+static void bad_registrations_have_their_errno(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    int pipes[2], sealed = memfd_create("sealed", MFD_ALLOW_SEALING), plain = open("/proc/self/exe", O_RDONLY);
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(ftruncate(sealed, 4096), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_WRITE), 0);
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    must_fail(&pair, 0, 4096, 0, -1, ALL, EBADF);
+    must_fail(&pair, 0, 4096, 0, pipes[0], ALL, EINVAL);
+    must_fail(&pair, 0, 4096, 0, plain, IBV_ACCESS_REMOTE_READ, EINVAL); /* a file, and no memory */
+    must_fail(&pair, 0, 4096, 0, sealed, ALL, EPERM);
+    must_fail(&pair, 0, 0, 0, memory.fd, ALL, EINVAL);
+    must_fail(&pair, 0, BYTES + 1, 0, memory.fd, ALL, EINVAL);
+    must_fail(&pair, BYTES, 1, 0, memory.fd, ALL, EINVAL);
+    must_fail(&pair, UINT64_MAX - 4095, 8192, 0, memory.fd, ALL, EINVAL);
+    must_fail(&pair, 0, 8192, UINT64_MAX - 4095, memory.fd, ALL, EINVAL);
+    must_fail(&pair, 0x100, 4096, 0x200, memory.fd, ALL, EINVAL); /* another place in the page */
+    must_fail(&pair, 0, 4096, 0, memory.fd, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+    must_fail(&pair, 0, 4096, 0, memory.fd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED, EINVAL);
+    must_fail(&pair, 0, 4096, 0, memory.fd, IBV_ACCESS_ON_DEMAND, EINVAL);
+    must_fail(&pair, 0, 4096, 0, memory.fd, 1 << 19, EINVAL);
+    teardown(&pair);
+    drop_memory(&memory);
+    close(sealed);
+    close(plain);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* As a driver exports pages 2 and 3 of its file. */
+static void a_part_of_a_file_begins_at_its_first_page(void **state)
+{
+    struct pair pair;
+    char path[40];
+    struct memory memory = make_memory();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", memory.fd);
+    int part = open(path, O_RDWR | O_CLOEXEC), copy;
+    assert_int_equal(part_set(part, 8192, 8192), 0);
+    assert_true((copy = dup(part)) >= 0);
+    close(part);
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    must_fail(&pair, 0, 8193, 0, copy, ALL, EINVAL);
+    must_fail(&pair, 4096, 4097, 0, copy, ALL, EINVAL);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 4096, 4096, 0, copy, ALL);
+    assert_non_null(mr);
+    close(copy); /* the region stays */
+    munmap(memory.own + 12288, 4096);
+    expect(&pair, IBV_WR_RDMA_READ, 4096, 0, mr->rkey, IBV_WC_SUCCESS);
+    for (size_t i = 0; i < 4096; i++)
+        assert_int_equal(pair.memory[i], (uint8_t)((12288 + i) * 13 + 3));
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+static int mappings_of(const char *name)
+{
+    char line[512];
+    int found = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        found += strstr(line, name) != NULL;
+    fclose(file);
+    return found;
+}
+
+static void deregistering_unmaps(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    int before = mappings_of("/memfd:device0");
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1000, 0x1000, 0, memory.fd, ALL);
+    assert_non_null(mr);
+    assert_int_equal(mappings_of("/memfd:device0"), before + 1);
+    uint32_t stale = mr->rkey;
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(mappings_of("/memfd:device0"), before);
+    expect(&pair, IBV_WR_RDMA_WRITE, 64, 0, stale, IBV_WC_REM_ACCESS_ERR);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+/* A child has the mapping, too: what it does with it, and its end, change nothing for its parent. */
+static void a_child_changes_nothing(void **state)
+{
+    struct pair pair;
+    int status = -1;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
+    assert_non_null(mr);
+    pid_t child = fork();
+    if (!child)
+        _exit(ibv_dereg_mr(mr) != 0 || mappings_of("/memfd:device0") != 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    memset(pair.memory, 0x31, 4096);
+    expect(&pair, IBV_WR_RDMA_WRITE, 4096, 4096, mr->rkey, IBV_WC_SUCCESS);
+    assert_memory_equal(memory.own + 4096, pair.memory, 4096);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_moves_at_its_offset),
+        cmocka_unit_test(local_keys_reach_it),
+        cmocka_unit_test(what_is_not_allowed_is_refused),
+        cmocka_unit_test(bad_registrations_have_their_errno),
+        cmocka_unit_test(a_part_of_a_file_begins_at_its_first_page),
+        cmocka_unit_test(deregistering_unmaps),
+        cmocka_unit_test(a_child_changes_nothing),
+    };
+    struct ibv_context *context = open_loopback();
+    if (!context) {
+        fprintf(stderr, "dmabuf_test: SKIPPED: %s\n", strerror(errno));
+        return 77;
+    }
+    ibv_close_device(context);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
