@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS,
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _PRIVATE, _BLOCK, _REFUSE, _CONNECTIONS,
  * _PROCESSORS, _DMABUF, _ORDERING, _JITTER and _FAULT. */
 #include "cuda/config.h"
 
@@ -109,6 +109,7 @@ void config_reload(void)
     config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
     config.peers = read_flag("TUTTI_EMULATED_P2P", true);
     config.poison = read_flag("TUTTI_EMULATED_POISON", true);
+    config.private = read_flag("TUTTI_EMULATED_PRIVATE", false);
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
     config.refuse = read_flag("TUTTI_EMULATED_REFUSE", false);
     config.ipc = read_flag("TUTTI_EMULATED_IPC", true);

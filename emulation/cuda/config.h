@@ -15,6 +15,7 @@ struct cuda_config {
     size_t memory;      /* of each device */
     bool peers;         /* devices reach each other's memory */
     bool poison;        /* fresh cuMemAlloc memory is not zero */
+    bool private;       /* device memory can be touched by the stand-in's threads alone */
     bool block;  /* while a call waits for all work of a context, other calls on that context wait, too; loading code is
                     such a call */
     bool refuse; /* an IPC handle, while what its owner had at that address before is still open in the context; freed

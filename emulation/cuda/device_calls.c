@@ -2,6 +2,7 @@
 /* Devices: count, names and attributes. They look like the eight-way NVLink part of compute capability 9.0. */
 #include "cuda/call.h"
 #include "cuda/context.h"
+#include "cuda/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,12 @@ EXPORT CUresult cuInit(unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (!config_get()->devices)
         return CUDA_ERROR_NO_DEVICE;
-    state_mark_ready();
-    return CUDA_SUCCESS;
+    state_lock();
+    CUresult result = private_start();
+    state_unlock();
+    if (!result)
+        state_mark_ready();
+    return result;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)

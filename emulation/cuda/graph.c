@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: nodes, what they depend on, and the objects that live as long as they do. */
 #include "cuda/graph.h"
+#include "cuda/private.h"
 #include "cuda/stream.h"
 
 #include <stdlib.h>
@@ -107,9 +108,11 @@ static void destroy_object(struct pool_task *task)
 {
     CUuserObject object = (CUuserObject)task;
     bool before = state_in_callback(false, false);
+    bool could = private_allow(false);
     state_in_callback(true, true);
     object->destroy(object->data);
     state_in_callback(true, before);
+    private_allow(could);
     free(object);
 }
 

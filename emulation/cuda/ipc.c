@@ -3,6 +3,7 @@
  * must still be. */
 #include "cuda/call.h"
 #include "cuda/memory.h"
+#include "cuda/private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +106,7 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
                         .inode = handle->inode,
                         .origin = handle->base,
                         .owner = handle->pid};
-    if (base != MAP_FAILED && range_add(&new)) {
+    if (base != MAP_FAILED && !private_protect(base, mapped, PROT_READ | PROT_WRITE) && range_add(&new)) {
         held_lock(fd);
         *out = (uintptr_t)base;
         return CUDA_SUCCESS;

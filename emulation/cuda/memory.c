@@ -3,6 +3,7 @@
  * that nobody may touch. */
 #include "cuda/memory.h"
 #include "cuda/call.h"
+#include "cuda/private.h"
 #include "cuda/stream.h"
 
 #include <string.h>
@@ -27,7 +28,9 @@ static char *map(int fd, size_t size, size_t *mapped)
     if (!base)
         return NULL;
     int flags = MAP_FIXED | MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
-    if (mmap(base, round_up(size), PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED)
+    int rights = PROT_READ | PROT_WRITE;
+    if (mmap(base, round_up(size), rights, flags, fd, 0) != MAP_FAILED &&
+        (fd < 0 || !private_protect(base, round_up(size), rights)))
         return base;
     munmap(base, *mapped);
     return NULL;
@@ -37,9 +40,11 @@ static char *map(int fd, size_t size, size_t *mapped)
 static void poison(char *base, size_t size)
 {
     size_t all = size < POISON_ALL ? size : POISON_ALL;
+    bool could = private_allow(true);
     memset(base, POISON, all);
     for (size_t at = all; at < size; at += (size_t)8 * PAGE)
         memset(base + at, POISON, size - at < PAGE ? size - at : PAGE);
+    private_allow(could);
 }
 
 static CUresult make(enum range_kind kind, size_t size, unsigned flags, void **out)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An idle thread takes the next task; a task that finds none gets a new thread. A thread that stays idle leaves. */
 #include "cuda/pool.h"
+#include "cuda/private.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -42,6 +43,7 @@ static bool wait_for_task(void)
 
 static void *work(void *unused)
 {
+    private_allow(true);
     pthread_mutex_lock(&pool.lock);
     while (wait_for_task()) {
         struct pool_task *task = take();

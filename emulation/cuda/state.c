@@ -15,6 +15,11 @@ void state_lock(void)
     pthread_mutex_lock(&lock);
 }
 
+bool state_try_lock(void)
+{
+    return pthread_mutex_trylock(&lock) == 0;
+}
+
 void state_unlock(void)
 {
     pthread_mutex_unlock(&lock);

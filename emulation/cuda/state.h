@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 void state_lock(void);
+bool state_try_lock(void);
 void state_unlock(void);
 void state_changed(void); /* wakes whoever is in state_wait */
 void state_wait(void);    /* with the lock held; returns with it held */

@@ -2,6 +2,7 @@
 /* The queue of a stream and the thread that works it off. */
 #include "cuda/stream.h"
 #include "cuda/memory.h"
+#include "cuda/private.h"
 
 #include "base/clock.h"
 
@@ -60,6 +61,7 @@ static void stream_free(CUstream stream)
 static void *work_off(void *data)
 {
     CUstream stream = data;
+    private_allow(true);
     state_lock();
     while (stream->head || !stream->closing) {
         struct stream_op *op = stream->head;

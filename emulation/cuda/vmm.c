@@ -3,6 +3,7 @@
  * two. */
 #include "cuda/call.h"
 #include "cuda/memory.h"
+#include "cuda/private.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -338,7 +339,7 @@ static CUresult set_access(char *base, size_t size, const CUmemAccessDesc *desc,
             if (!result)
                 range->access = desc[i].flags ? range->access | bit : range->access & ~bit;
         }
-        if (!result && mprotect(range->base, range->size, range->access ? PROT_READ | PROT_WRITE : PROT_NONE))
+        if (!result && private_protect(range->base, range->size, range->access ? PROT_READ | PROT_WRITE : PROT_NONE))
             result = CUDA_ERROR_OPERATING_SYSTEM;
     }
     return result;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doing, copying and clearing a piece of work, as its kind has it. */
 #include "cuda/work.h"
+#include "cuda/private.h"
 
 bool work_clone(struct work *to, const struct work *from)
 {
@@ -26,9 +27,11 @@ void work_run(const struct work *work)
 
 static void host_run(const struct work *work)
 {
+    private_allow(false); /* it is the program's */
     state_in_callback(true, true);
     work->host.fn(work->host.userData);
     state_in_callback(true, false);
+    private_allow(true);
 }
 
 const struct work_ops host_work = {.run = host_run};
