@@ -5,6 +5,7 @@
 
 #include "file_part.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 /* Where the range begins in its file; -1: it has none that adapters reach. */
@@ -58,4 +59,29 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
     if (!result)
         *(int *)handle = fd;
     return result;
+}
+
+/* softverbs keeps writes back when it is told to; without it there is nothing to wait for. */
+static void flush(const char *name)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void (*call)(const char *) = NULL;
+    *(void **)&call = dlsym(library ? library : RTLD_DEFAULT, "softverbs_flush");
+    if (call)
+        call(name);
+    if (library)
+        dlclose(library);
+}
+
+EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                           CUflushGPUDirectRDMAWritesScope scope)
+{
+    char name[40];
+    CALL(CALL_CONTEXT);
+    if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+        (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER && scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES))
+        return CUDA_ERROR_INVALID_VALUE;
+    memory_file_name(context_current()->device, name, sizeof(name));
+    flush(name);
+    return CUDA_SUCCESS;
 }

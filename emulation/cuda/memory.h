@@ -55,8 +55,9 @@ void held_look(void);                            /* has somebody let go? */
 CUresult memory_charge(int device, size_t size);
 void memory_uncharge(int device, size_t size);
 int memory_file(int device, size_t size); /* -1: errno */
-int memory_file_again(int fd);            /* a description of its own, which can be locked; -1: errno */
-int memory_file_device(int fd);           /* -1: not one of ours */
+void memory_file_name(int device, char *name, size_t size);
+int memory_file_again(int fd);  /* a description of its own, which can be locked; -1: errno */
+int memory_file_device(int fd); /* -1: not one of ours */
 void memory_free_context(CUcontext context);
 char *address_take(size_t mapped);       /* reserved address space; NULL: there is none */
 void range_release(struct range *range); /* unmaps it and gives everything back */

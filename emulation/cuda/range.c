@@ -75,10 +75,15 @@ void range_remove(struct range *range)
 
 #define FILE_NAME "tutti-emulated-gpu"
 
+void memory_file_name(int device, char *name, size_t size)
+{
+    snprintf(name, size, FILE_NAME "%d", device_number(device));
+}
+
 int memory_file(int device, size_t size)
 {
     char name[40];
-    snprintf(name, sizeof(name), FILE_NAME "%d", device_number(device));
+    memory_file_name(device, name, sizeof(name));
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)size)) {
         close(fd);

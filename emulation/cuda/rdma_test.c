@@ -193,11 +193,47 @@ static void test_held(void **state)
     leave_device(0);
 }
 
+/* What an adapter wrote is not seen by the device before the driver's flush, or a read. */
+static void test_flush(void **state)
+{
+    struct pair pair;
+    CUdeviceptr a;
+    char answer[100];
+    int fd;
+    use_device(1);
+    OK(cuMemAlloc_v2(&a, 4096));
+    OK(cuMemsetD8_v2(a, 0, 4096));
+    OK(export(&fd, a, 4096));
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, 4096, 0, fd, ALL);
+    assert_non_null(mr);
+    close(fd);
+    assert_int_equal(attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS), 1);
+    softverbs_control("fault posted=1", answer, sizeof(answer));
+    memset(pair.memory, 0x11, 4096);
+    write_to(&pair, mr, 0, 4096);
+    expect_word(a, 0);
+    use_device(0);
+    OK(cuFlushGPUDirectRDMAWrites(0, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER)); /* of another device */
+    leave_device(0);
+    use_device(1);
+    expect_word(a, 0);
+    FAILS(cuFlushGPUDirectRDMAWrites(0, 0), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuFlushGPUDirectRDMAWrites(1, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER), CUDA_ERROR_INVALID_VALUE);
+    OK(cuFlushGPUDirectRDMAWrites(0, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
+    expect_word(a, 0x11111111);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    OK(cuMemFree_v2(a));
+    leave_device(1);
+    leave_device(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attributes), cmocka_unit_test(test_allocated), cmocka_unit_test(test_bad_ranges),
-        cmocka_unit_test(test_mapped),     cmocka_unit_test(test_held),
+        cmocka_unit_test(test_mapped),     cmocka_unit_test(test_held),      cmocka_unit_test(test_flush),
     };
     struct ibv_context *context = open_loopback();
     if (!context) {

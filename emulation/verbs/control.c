@@ -4,10 +4,12 @@
 #include "verbs/control.h"
 #include "verbs/counters.h"
 #include "verbs/device.h"
+#include "verbs/dmabuf.h"
 #include "verbs/engine.h"
 #include "verbs/fault.h"
 #include "verbs/hand.h"
 #include "verbs/mr.h"
+#include "verbs/posted.h"
 #include "verbs/qp.h"
 #include "verbs/softverbs.h"
 
@@ -72,8 +74,11 @@ static int info(struct control_text *text, char *args)
 static int set_fault(struct control_text *text, char *args)
 {
     const char *why = "";
-    if (fault_set(args, &why))
+    if (fault_set(args, &why)) {
+        if (!fault_posts())
+            posted_flush(0);
         return 0;
+    }
     print(text, "%s\n", why);
     return EINVAL;
 }
@@ -81,6 +86,13 @@ static int set_fault(struct control_text *text, char *args)
 static int clear(struct control_text *text, char *args)
 {
     fault_clear();
+    posted_flush(0);
+    return 0;
+}
+
+static int flush(struct control_text *text, char *args)
+{
+    posted_flush(*args ? dmabuf_memory(args) : 0);
     return 0;
 }
 
@@ -164,7 +176,7 @@ static const struct {
     int (*run)(struct control_text *text, char *args);
 } commands[] = {{"stats", stats},  {"info", info},           {"fault", set_fault}, {"clear", clear},
                 {"kill", kill_qp}, {"freeze", freeze},       {"thaw", thaw},       {"unplug", unplug},
-                {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand}};
+                {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand},       {"flush", flush}};
 
 int control_run(const char *command, char *answer, size_t size)
 {
@@ -181,8 +193,9 @@ int control_run(const char *command, char *answer, size_t size)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (!strcmp(commands[i].name, copy))
             return commands[i].run(&text, args);
-    print(&text,
-          "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, unplug, plug, gid-shift\n");
+    print(
+        &text,
+        "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, unplug, plug, gid-shift, flush\n");
     return EINVAL;
 }
 

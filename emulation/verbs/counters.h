@@ -47,6 +47,7 @@
     X(ack_timeout)                                                                                                     \
     X(retry_exceeded)                                                                                                  \
     X(access_error)                                                                                                    \
+    X(posted_writes)                                                                                                   \
     X(cq_overrun)                                                                                                      \
     X(fault_drop)                                                                                                      \
     X(fault_duplicate)                                                                                                 \

@@ -11,11 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory of one name is of one device: what is read from it comes behind what was written to it. */
-static uint64_t hash(const char *name)
+uint64_t dmabuf_memory(const char *name)
 {
     uint64_t value = 0xcbf29ce484222325;
-    for (; *name; name++)
+    for (; *name && *name != ' '; name++) /* the kernel adds " (deleted)" */
         value = (value ^ (uint8_t)*name) * 0x100000001b3;
     return value ? value : 1;
 }
@@ -29,7 +28,8 @@ static uint64_t memory_of(int fd)
     if (n < 0)
         return 0;
     name[n] = 0;
-    return !strncmp(name, "/memfd:", 7) || !strncmp(name, "/dmabuf:", 8) ? hash(name) : 0;
+    bool good = !strncmp(name, "/memfd:", 7) || !strncmp(name, "/dmabuf:", 8);
+    return good ? dmabuf_memory(strchr(name, ':') + 1) : 0;
 }
 
 int dmabuf_map(struct mr *mr, int fd, uint64_t offset, size_t size, bool writable)

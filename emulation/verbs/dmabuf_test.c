@@ -232,6 +232,99 @@ static void a_child_changes_nothing(void **state)
     drop_memory(&memory);
 }
 
+/* Whether a write that both ends have heard of is in the memory. */
+static bool is_there(const struct memory *memory, uint8_t value)
+{
+    return memory->own[4096] == value && memory->own[8191] == value;
+}
+
+static void write_and_hear(struct pair *pair, const struct ibv_mr *mr, uint8_t value)
+{
+    memset(pair->memory, value, 4096);
+    assert_int_equal(post_receive(pair, 1, 64, pair->mr->lkey), 0);
+    expect(pair, IBV_WR_RDMA_WRITE_WITH_IMM, 4096, 4096, mr->rkey, IBV_WC_SUCCESS);
+    assert_int_equal(wait_for(pair->cq[1]).opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+}
+
+static void control(const char *command)
+{
+    char answer[200];
+    assert_int_equal(softverbs_control(command, answer, sizeof(answer)), 0);
+}
+
+static void a_missing_flush_is_found(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory(), other = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
+    struct ibv_mr *alike = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, other.fd, ALL);
+    assert_true(mr && alike);
+    write_and_hear(&pair, mr, 1);
+    assert_true(is_there(&memory, 1)); /* without the fault */
+    control("fault posted=1");
+    write_and_hear(&pair, mr, 2);
+    write_and_hear(&pair, mr, 3);
+    assert_true(is_there(&memory, 1)); /* no flush: the program sees what was there before */
+    expect(&pair, IBV_WR_RDMA_READ, 8, remote_of(&pair, 1), pair.mr->rkey, IBV_WC_SUCCESS);
+    assert_true(is_there(&memory, 1)); /* a read of other memory flushes nothing */
+    expect(&pair, IBV_WR_RDMA_READ, 1, 4096, mr->rkey, IBV_WC_SUCCESS);
+    assert_true(is_there(&memory, 3));
+    write_and_hear(&pair, mr, 4);
+    expect(&pair, IBV_WR_RDMA_READ, 1, 0, alike->rkey, IBV_WC_SUCCESS);
+    assert_true(is_there(&memory, 4)); /* memory of the same device */
+    write_and_hear(&pair, mr, 5);
+    softverbs_flush("device1");
+    assert_true(is_there(&memory, 4));
+    softverbs_flush("device0");
+    assert_true(is_there(&memory, 5));
+    write_and_hear(&pair, mr, 6);
+    control("flush");
+    assert_true(is_there(&memory, 6));
+    write_and_hear(&pair, mr, 7);
+    expect(&pair, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 4096 + 8, mr->rkey, IBV_WC_SUCCESS);
+    assert_true(is_there(&memory, 7));
+    write_and_hear(&pair, mr, 8);
+    control("fault posted=0");
+    assert_true(is_there(&memory, 8));
+    control("fault posted=1");
+    write_and_hear(&pair, mr, 9);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_true(is_there(&memory, 9));
+    assert_int_equal(ibv_dereg_mr(alike), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+    drop_memory(&other);
+}
+
+/* A send out of the memory is a read by the adapter, a receive into it a write. */
+static void messages_are_posted_too(void **state)
+{
+    struct pair pair;
+    struct memory memory = make_memory();
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
+    assert_non_null(mr);
+    control("fault posted=1");
+    struct ibv_sge in = {4096, 4096, mr->lkey}, out = {0, 64, mr->lkey};
+    struct ibv_recv_wr receive = {.sg_list = &in, .num_sge = 1}, *bad_receive;
+    struct ibv_send_wr send = {.sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
+    memset(pair.memory, 11, 4096);
+    assert_int_equal(ibv_post_recv(pair.qp[1], &receive, &bad_receive), 0);
+    expect(&pair, IBV_WR_SEND, 4096, 0, 0, IBV_WC_SUCCESS);
+    assert_int_equal(wait_for(pair.cq[1]).status, IBV_WC_SUCCESS);
+    assert_false(is_there(&memory, 11));
+    assert_int_equal(post_receive(&pair, 0, 64, pair.mr->lkey), 0);
+    assert_int_equal(ibv_post_send(pair.qp[1], &send, &bad), 0);
+    assert_int_equal(wait_for(pair.cq[1]).status, IBV_WC_SUCCESS);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_true(is_there(&memory, 11));
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +335,8 @@ int main(void)
         cmocka_unit_test(a_part_of_a_file_begins_at_its_first_page),
         cmocka_unit_test(deregistering_unmaps),
         cmocka_unit_test(a_child_changes_nothing),
+        cmocka_unit_test(a_missing_flush_is_found),
+        cmocka_unit_test(messages_are_posted_too),
     };
     struct ibv_context *context = open_loopback();
     if (!context) {

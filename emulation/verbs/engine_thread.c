@@ -10,6 +10,7 @@
 #include "verbs/fault.h"
 #include "verbs/input.h"
 #include "verbs/netlink.h"
+#include "verbs/posted.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 #include "verbs/wire.h"
@@ -60,6 +61,7 @@ static void after_fork(void)
     list_init(&engine.dirty);
     list_init(&engine.timers);
     device_disinherit();
+    posted_forget();
 }
 
 /* Before the lock is taken for the first time, which is when forks begin to be watched. */

@@ -17,8 +17,8 @@
 
 struct fault_settings {
     double drop, dup, reorder, delay, corrupt;
-    uint64_t delay_us, open_us, seed, count; /* count: packets that may still be touched */
-    int64_t qpn, opcode, psn;                /* -1: any */
+    uint64_t delay_us, open_us, seed, count, posted; /* count: packets that may still be touched */
+    int64_t qpn, opcode, psn;                        /* -1: any */
     unsigned direction;
     uint64_t fail[FAULT_CALLS]; /* calls until the one that fails; 0: none */
 };
@@ -71,6 +71,7 @@ static const struct fault_key {
     {"open-us", KIND_COUNT, offsetof(struct fault_settings, open_us)},
     {"seed", KIND_COUNT, offsetof(struct fault_settings, seed)},
     {"count", KIND_COUNT, offsetof(struct fault_settings, count)},
+    {"posted", KIND_COUNT, offsetof(struct fault_settings, posted)},
     {"qpn", KIND_MATCH, offsetof(struct fault_settings, qpn)},
     {"opcode", KIND_MATCH, offsetof(struct fault_settings, opcode)},
     {"psn", KIND_MATCH, offsetof(struct fault_settings, psn)},
@@ -187,6 +188,13 @@ bool fault_touches_packets(void)
     if (!loaded)
         load();
     return now_set.drop > 0 || now_set.dup > 0 || now_set.reorder > 0 || now_set.delay > 0 || now_set.corrupt > 0;
+}
+
+bool fault_posts(void)
+{
+    if (!loaded)
+        load();
+    return now_set.posted;
 }
 
 /* Each process draws its own faults: a packet and what is sent again, or a request and its answer, must not meet the

@@ -5,6 +5,7 @@
 #include "verbs/mr.h"
 #include "verbs/dmabuf.h"
 #include "verbs/icrc.h"
+#include "verbs/posted.h"
 #include "verbs/softverbs.h"
 
 #include "file_part.h"
@@ -176,6 +177,8 @@ void mr_deregister(struct mr *mr)
     ((struct pd *)mr->ibv.pd)->users--;
     registered--;
     table[mr->ibv.handle] = NULL;
+    if (mr->mapping)
+        posted_push(mr);
     dmabuf_unmap(mr);
     free(mr);
 }
@@ -199,6 +202,8 @@ struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size
 int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc)
 {
     const uint8_t *from = mr->host + (va - mr->iova);
+    if (mr->mapping)
+        posted_push(mr);
     if (!mr->foreign) {
         *crc = icrc_copy(*crc, to, from, size);
         return 0;
@@ -214,7 +219,8 @@ int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size)
     uint8_t *to = mr->host + (va - mr->iova);
     if (mr->foreign)
         return hook ? hook->write(to, from, size) : EFAULT;
-    memcpy(to, from, size);
+    if (!mr->mapping || !posted_hold(mr, to, from, size))
+        memcpy(to, from, size);
     return 0;
 }
 
@@ -232,6 +238,8 @@ int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uin
     uint8_t *at = mr->host + (va - mr->iova);
     if (mr->foreign)
         return foreign_atomic(at, swap, compare, value, original);
+    if (mr->mapping)
+        posted_push(mr);
     uint64_t *word = (uint64_t *)(void *)at;
     if (swap) {
         *original = compare;
@@ -300,6 +308,8 @@ int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t o
 int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out)
 {
     *out = (struct iovec){mr->host + (va - mr->iova), size};
+    if (mr->mapping)
+        posted_push(mr);
     return mr->foreign ? 0 : 1;
 }
 

@@ -25,6 +25,10 @@ void softverbs_set_memory(const struct softverbs_memory *memory);
 int softverbs_set_source_port(struct ibv_qp *qp, uint16_t port);
 uint16_t softverbs_source_port(struct ibv_qp *qp);
 
+/* The fault `posted` keeps writes to device memory back: those to memory whose descriptors have this name (as in
+ * memfd_create; NULL: any) arrive now. The flush of a device's driver calls it. */
+void softverbs_flush(const char *name);
+
 /* One control command (see docs/emulation.md); the answer goes into `answer`, always ended by a zero byte. */
 int softverbs_control(const char *command, char *answer, size_t size);
 
