@@ -2,6 +2,7 @@
 /* Devices: count, names and attributes. They look like the eight-way NVLink part of compute capability 9.0. */
 #include "cuda/call.h"
 #include "cuda/context.h"
+#include "cuda/memory.h"
 #include "cuda/private.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ EXPORT CUresult cuInit(unsigned flags)
     if (!config_get()->devices)
         return CUDA_ERROR_NO_DEVICE;
     state_lock();
-    CUresult result = private_start();
+    CUresult result = private_start(range_describe);
     state_unlock();
     if (!result)
         state_mark_ready();

@@ -49,7 +49,8 @@ bool range_overlaps(const void *address, size_t size);
 struct range *range_add(const struct range *range);   /* gives it a new id; NULL: no memory */
 struct range *range_after(const struct range *range); /* walks all, by address; NULL starts */
 void range_remove(struct range *range);
-void held_lock(int fd);                          /* this process maps memory of another one */
+void range_describe(const void *address, char *text, size_t size); /* in words; called without the lock */
+void held_lock(int fd);                                            /* this process maps memory of another one */
 void held_free(int fd, int device, size_t size); /* takes the file: closed and uncharged when nobody else maps it */
 void held_look(void);                            /* has somebody let go? */
 CUresult memory_charge(int device, size_t size);

@@ -6,8 +6,7 @@
  * with EFAULT, as with a GPU.
  */
 #include "cuda/private.h"
-#include "cuda/memory.h"
-#include "cuda/state.h"
+#include "cuda/config.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -26,6 +25,7 @@
 
 static atomic_int key = -1; /* -1: everybody may touch the memory */
 static struct sigaction before;
+static private_describe_fn describe;
 
 #ifdef __x86_64__
 #include <ucontext.h>
@@ -42,24 +42,13 @@ static const char *deed_of(const void *context)
 }
 #endif
 
-/* Which memory; without a word of it if another thread is just changing the table. */
-static void describe(char *text, size_t size, const char *address)
-{
-    struct range *range = state_try_lock() ? range_find(address) : NULL;
-    if (range)
-        snprintf(text, size, "byte %zu of %zu of memory of GPU %d", (size_t)(address - range->base), range->size,
-                 range->device);
-    else
-        snprintf(text, size, "memory of a GPU");
-}
-
 /* The process ends: the access is tried again, and meets whatever handler there was before. */
 static void tell(int number, siginfo_t *info, void *context)
 {
     char memory[100], text[400];
     void *frames[FRAMES];
     if (info->si_code == SEGV_PKUERR) {
-        describe(memory, sizeof(memory), info->si_addr);
+        describe(info->si_addr, memory, sizeof(memory));
         int n =
             snprintf(text, sizeof(text),
                      "emulated CUDA: the CPU %s %p, %s. Only the GPU may (TUTTI_EMULATED_PRIVATE): copy by cuMemcpy, "
@@ -71,7 +60,7 @@ static void tell(int number, siginfo_t *info, void *context)
     sigaction(number, &before, NULL);
 }
 
-CUresult private_start(void)
+CUresult private_start(private_describe_fn with)
 {
     if (!config_get()->private || key >= 0)
         return CUDA_SUCCESS;
@@ -84,6 +73,7 @@ CUresult private_start(void)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    describe = with;
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &before);
     atomic_store(&key, made);

@@ -5,8 +5,13 @@
 #include "cuda/cuda_abi.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-CUresult private_start(void); /* with the lock held; says on stderr why the mode cannot be had */
+/* What a signal handler calls to say in words which memory lies at an address. */
+typedef void (*private_describe_fn)(const void *address, char *text, size_t size);
+
+/* With the lock held. Says on stderr why the mode cannot be had. */
+CUresult private_start(private_describe_fn describe);
 
 /* Whether this thread may touch device memory from now on; returns whether it could. Without the mode all may. */
 bool private_allow(bool may);

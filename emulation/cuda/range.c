@@ -73,6 +73,17 @@ void range_remove(struct range *range)
     range_space = 0;
 }
 
+/* Without a word of which memory if another thread is just changing the table. */
+void range_describe(const void *address, char *text, size_t size)
+{
+    struct range *range = state_try_lock() ? range_find(address) : NULL;
+    if (range)
+        snprintf(text, size, "byte %zu of %zu of memory of GPU %d", (size_t)((const char *)address - range->base),
+                 range->size, range->device);
+    else
+        snprintf(text, size, "memory of a GPU");
+}
+
 #define FILE_NAME "tutti-emulated-gpu"
 
 void memory_file_name(int device, char *name, size_t size)
