@@ -22,6 +22,20 @@
 
 #define PORT_SIZE_COMPAT offsetof(struct ibv_port_attr, flags) /* what the oldest ibv_query_port may write */
 
+/* The devices that are there and are `usable`, or are not; their number. */
+static int list_devices(struct ibv_device **list, bool usable)
+{
+    int n = 0;
+    list_each(node, &device_table)
+    {
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        if (device->present && device_usable(device) == usable)
+            list[n++] = &device->ibv;
+    }
+    return n;
+}
+
+/* Programs that are told nothing take the first one. */
 EXPORT struct ibv_device **ibv_get_device_list(int *number)
 {
     int n = 0;
@@ -29,10 +43,10 @@ EXPORT struct ibv_device **ibv_get_device_list(int *number)
     int err = fault_fails(FAULT_LIST) ? ENOMEM : device_refresh();
     list_each(node, &device_table) n += list_entry(node, struct rdma_device, node)->present;
     struct ibv_device **list = err ? NULL : calloc((size_t)n + 1, sizeof(*list));
-    n = 0;
-    if (list)
-        list_each(node, &device_table) if (list_entry(node, struct rdma_device, node)->present) list[n++] =
-            &list_entry(node, struct rdma_device, node)->ibv;
+    if (list) {
+        n = list_devices(list, true);
+        n += list_devices(list + n, false);
+    }
     engine_unlock();
     if (!list)
         errno = err ? err : ENOMEM;

@@ -54,6 +54,14 @@ bool device_has_address(const struct rdma_device *device, bool v6, const uint8_t
     return false;
 }
 
+bool device_usable(const struct rdma_device *device)
+{
+    for (int i = 0; i < GID_COUNT; i++)
+        if (device->gids[i].state == GID_VALID)
+            return device->up;
+    return false;
+}
+
 enum ibv_mtu device_mtu(const struct rdma_device *device)
 {
     unsigned room = device->mtu > HEADERS_MAX ? device->mtu - HEADERS_MAX : 0;
