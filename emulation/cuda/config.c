@@ -133,6 +133,48 @@ const struct cuda_config *config_get(void)
     return &config;
 }
 
+/* The n-th of TUTTI_EMULATED_PCI, a list of places below /sys/devices: its last folder is the address. */
+static bool listed(int n, struct config_address *out)
+{
+    const char *at = getenv("TUTTI_EMULATED_PCI");
+    for (; at && n; n--)
+        at = (at = strchr(at, ',')) ? at + 1 : NULL;
+    if (!at || !*at)
+        return false;
+    const char *end = strchrnul(at, ','), *slash = memrchr(at, '/', (size_t)(end - at));
+    return sscanf(slash ? slash + 1 : at, "%x:%x:%x", &out->domain, &out->bus, &out->slot) == 3;
+}
+
+struct config_address config_address(int number)
+{
+    struct config_address address = {0};
+    if (!listed(number, &address))
+        address = (struct config_address){.bus = (unsigned)(0x10 * (number + 1)) & 0xff};
+    return address;
+}
+
+int config_at(unsigned domain, unsigned bus, unsigned slot)
+{
+    for (int i = 0; i < CONFIG_DEVICES_MAX; i++) {
+        struct config_address a = config_address(i);
+        if (a.domain == domain && a.bus == bus && a.slot == slot)
+            return i;
+    }
+    return -1;
+}
+
+void config_uuid(int number, unsigned char uuid[16])
+{
+    const char *host = getenv("TUTTI_EMULATED_HOST");
+    uint64_t value = 0;
+    memcpy(uuid, "tutti-emulated\0", 15);
+    uuid[15] = (unsigned char)number;
+    for (const char *at = host; at && *at; at++)
+        value = mix64(value ^ (unsigned char)*at);
+    if (host && *host)
+        memcpy(uuid + 6, &value, sizeof(value));
+}
+
 void config_jitter(void)
 {
     unsigned most = config_get()->jitter_us;

@@ -30,7 +30,15 @@ struct cuda_config {
     uint64_t seed;
 };
 
+/* Where a device of the machine is on its PCI bus. */
+struct config_address {
+    unsigned domain, bus, slot;
+};
+
 const struct cuda_config *config_get(void);
+struct config_address config_address(int number);
+int config_at(unsigned domain, unsigned bus, unsigned slot); /* the device's number; -1: there is none */
+void config_uuid(int number, unsigned char uuid[16]);        /* another one on another host */
 void config_reload(void);     /* for tests: reads the environment again; no other thread may be in the library */
 void config_jitter(void);     /* sleeps a random time, when asked to */
 void config_hold(int device); /* sleeps as long as asked to */

@@ -79,9 +79,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     CUresult result = device_asked(uuid, device);
     if (result)
         return result;
-    memcpy(uuid->bytes, "tutti-emulated", 14);
-    uuid->bytes[14] = 0;
-    uuid->bytes[15] = (char)device_number(device);
+    config_uuid(device_number(device), (unsigned char *)uuid->bytes);
     return CUDA_SUCCESS;
 }
 
@@ -101,7 +99,8 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
     CUresult result = device_asked(id && size >= 13, device);
     if (result)
         return result;
-    snprintf(id, (size_t)size, "0000:%02X:00.0", (unsigned)(0x10 * (device_number(device) + 1)) & 0xff);
+    struct config_address at = config_address(device_number(device));
+    snprintf(id, (size_t)size, "%04X:%02X:%02X.0", at.domain, at.bus, at.slot);
     return CUDA_SUCCESS;
 }
 
@@ -111,9 +110,10 @@ EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
     CALL(CALL_INIT);
     if (!device || !id || (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 && sscanf(id, "%x:%x", &bus, &slot) != 2))
         return CUDA_ERROR_INVALID_VALUE;
-    if (domain || slot || bus % 0x10 || !bus || device_of_number((int)bus / 0x10 - 1) < 0)
+    int number = config_at(domain, bus, slot), found = number < 0 ? -1 : device_of_number(number);
+    if (found < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = device_of_number((int)bus / 0x10 - 1);
+    *device = found;
     return CUDA_SUCCESS;
 }
 
@@ -185,7 +185,11 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
     CUresult result = device_asked(value && attribute >= 1 && attribute <= 1000, device);
     if (result)
         return result;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? 0x10 * (device + 1) & 0xff : 0;
+    struct config_address at = config_address(device_number(device));
+    *value = (int)(attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID      ? at.bus
+                   : attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID ? at.slot
+                   : attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID ? at.domain
+                                                                    : 0);
     for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++)
         if (attributes[i].name == attribute)
             *value = attributes[i].value;

@@ -36,6 +36,38 @@ static void test_devices(void **state)
     assert_int_equal(value, 0);
 }
 
+/* Devices of another host are others, and lie where they are said to. */
+static void test_identities(void **state)
+{
+    CUuuid here, there;
+    CUdevice found;
+    char id[16];
+    int value;
+    OK(cuInit(0));
+    OK(cuDeviceGetUuid_v2(&here, 1));
+    setenv("TUTTI_EMULATED_HOST", "h1", 1);
+    setenv("TUTTI_EMULATED_PCI", "pci0000:10/0000:10:01.0/0000:11:00.0,pci000a:b0/000a:bc:1d.0", 1);
+    OK(cuDeviceGetUuid_v2(&there, 1));
+    assert_memory_not_equal(&here, &there, sizeof(here));
+    OK(cuDeviceGetPCIBusId(id, sizeof(id), 0));
+    assert_string_equal(id, "0000:11:00.0");
+    OK(cuDeviceGetPCIBusId(id, sizeof(id), 1));
+    assert_string_equal(id, "000A:BC:1D.0");
+    OK(cuDeviceGetByPCIBusId(&found, "000a:bc:1d.0"));
+    assert_int_equal(found, 1);
+    FAILS(cuDeviceGetByPCIBusId(&found, "000a:bc:1e.0"), CUDA_ERROR_INVALID_DEVICE);
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 1));
+    assert_int_equal(value, 0xa);
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1));
+    assert_int_equal(value, 0xbc);
+    OK(cuDeviceGetPCIBusId(id, sizeof(id), 2)); /* not in the list */
+    assert_string_equal(id, "0000:30:00.0");
+    unsetenv("TUTTI_EMULATED_HOST");
+    unsetenv("TUTTI_EMULATED_PCI");
+    OK(cuDeviceGetUuid_v2(&there, 1));
+    assert_memory_equal(&here, &there, sizeof(here));
+}
+
 static void test_contexts(void **state)
 {
     CUcontext first = use_device(0), made, now;
@@ -274,9 +306,9 @@ static void test_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),  cmocka_unit_test(test_contexts), cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_pointers), cmocka_unit_test(test_virtual),  cmocka_unit_test(test_no_access),
-        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_devices),   cmocka_unit_test(test_identities), cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_alloc),     cmocka_unit_test(test_pointers),   cmocka_unit_test(test_virtual),
+        cmocka_unit_test(test_no_access), cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static void own_environment(const struct lab_topology *topology, const struct la
     char number[16];
     setenv("LAB_NAME", topology->spec.name, 1);
     setenv("LAB_NODE", node->name, 1);
+    setenv("TUTTI_EMULATED_HOST", node->name, 1); /* emulated GPUs of each host are its own */
     snprintf(number, sizeof number, "%d", node->index);
     setenv("LAB_INDEX", number, 1);
     snprintf(number, sizeof number, "%d", topology->spec.hosts);

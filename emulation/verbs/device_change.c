@@ -19,8 +19,9 @@ static int device_count(void)
     return n;
 }
 
-/* The name that the table in the environment gives to an interface: 0 no table, 1 found, -1 not in the table. */
-static int wanted_name(const char *ifname, char *out, size_t size)
+/* The name and the place that the table in the environment gives to an interface: 0 no table, 1 found, -1 not in the
+ * table. */
+static int wanted_name(const char *ifname, char *out, size_t size, char *place, size_t place_size)
 {
     const char *at = getenv("SOFTVERBS_DEVICES");
     if (!at || !*at)
@@ -28,10 +29,13 @@ static int wanted_name(const char *ifname, char *out, size_t size)
     size_t length = strlen(ifname);
     while (*at) {
         const char *end = strchrnul(at, ','), *equal = memchr(at, '=', (size_t)(end - at));
-        const char *value = equal ? equal + 1 : at;
-        if ((size_t)(end - value) == length && !memcmp(value, ifname, length)) {
-            int name = (int)(equal ? equal - at : end - at);
+        const char *value = equal ? equal + 1 : at, *where = memchr(value, '@', (size_t)(end - value));
+        const char *stop = where ? where : end;
+        if ((size_t)(stop - value) == length && !memcmp(value, ifname, length)) {
+            int name = (int)(equal ? equal - at : stop - at);
             snprintf(out, size, "%.*s", name, at);
+            if (where)
+                snprintf(place, place_size, "%.*s", (int)(end - where - 1), where + 1);
             return 1;
         }
         at = *end ? end + 1 : end;
@@ -60,9 +64,9 @@ static void insert(struct rdma_device *device)
 
 static struct rdma_device *create(const char *ifname)
 {
-    char name[IBV_SYSFS_NAME_MAX];
+    char name[IBV_SYSFS_NAME_MAX], place[sizeof(((struct rdma_device *)NULL)->place)] = "";
     snprintf(name, sizeof(name), "soft_%s", ifname);
-    if (wanted_name(ifname, name, sizeof(name)) < 0)
+    if (wanted_name(ifname, name, sizeof(name), place, sizeof(place)) < 0)
         return NULL;
     struct rdma_device *device = calloc(1, sizeof(*device));
     if (!device)
@@ -70,6 +74,7 @@ static struct rdma_device *create(const char *ifname)
     int number = device_count();
     list_init(&device->contexts);
     snprintf(device->ifname, sizeof(device->ifname), "%s", ifname);
+    memcpy(device->place, place, sizeof(place));
     device->ibv.node_type = IBV_NODE_CA;
     device->ibv.transport_type = IBV_TRANSPORT_IB;
     snprintf(device->ibv.name, sizeof(device->ibv.name), "%s", name);

@@ -38,6 +38,7 @@ struct rdma_device {
     struct list contexts; /* open ones */
     int ifindex;
     char ifname[IF_NAMESIZE];
+    char place[160]; /* below /sys/devices; empty: nobody said where */
     unsigned mtu;
     int hardware; /* ARPHRD_* */
     uint64_t speed_mbps;

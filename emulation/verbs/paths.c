@@ -5,9 +5,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -91,6 +93,62 @@ EXPORT int access(const char *path, int mode)
     errno = ENOENT;
     return -1;
 }
+
+#define PCI "/sys/bus/pci/devices/"
+
+/* Where the address is among the GPUs of TUTTI_EMULATED_PCI, a list of places. */
+static bool place_of_gpu(const char *address, char *out, size_t size)
+{
+    const char *at = getenv("TUTTI_EMULATED_PCI");
+    for (size_t length = strlen(address); at && *at; at += *at == ',') {
+        const char *end = strchrnul(at, ',');
+        if ((size_t)(end - at) >= length && !strncasecmp(end - length, address, length)) {
+            snprintf(out, size, "/sys/devices/%.*s", (int)(end - at), at);
+            return true;
+        }
+        at = end;
+    }
+    return false;
+}
+
+/* Whether it is the folder of an emulated device, and then where that is. */
+static bool place_of(const char *path, char *out, size_t size)
+{
+    if (begins(path, PCI) && path[strlen(PCI)])
+        return place_of_gpu(path + strlen(PCI), out, size);
+    size_t length = path ? strlen(path) : 0;
+    return begins(path, SYSFS) && length > 7 && !strcmp(path + length - 7, "/device") && make(path, out, size) > 0;
+}
+
+EXPORT char *realpath(const char *path, char *resolved)
+{
+    char place[PATH_MAX];
+    if (!place_of(path, place, sizeof(place)))
+        return NEXT(realpath)(path, resolved);
+    return resolved ? strcpy(resolved, place) : strdup(place);
+}
+
+/* What programs call that are built with checks of sizes. */
+char *__realpath_chk(const char *path, char *resolved, size_t size);
+EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size)
+{
+    return size < PATH_MAX ? NULL : realpath(path, resolved);
+}
+
+static ssize_t cut(const char *place, char *out, size_t size)
+{
+    size_t length = strlen(place) < size ? strlen(place) : size;
+    memcpy(out, place, length);
+    return (ssize_t)length;
+}
+
+#define LINK(name)                                                                                                     \
+    EXPORT ssize_t name(const char *path, char *out, size_t size)                                                      \
+    {                                                                                                                  \
+        char place[PATH_MAX];                                                                                          \
+        return place_of(path, place, sizeof(place)) ? cut(place, out, size) : NEXT(name)(path, out, size);             \
+    }
+LINK(readlink)
 
 /* A device node looks like /dev/null: a character device that everyone may open. */
 #define STAT(name, type)                                                                                               \

@@ -60,10 +60,31 @@ static int port_file(const struct rdma_device *device, const char *file, char *o
     return -1;
 }
 
+/* The folder of the adapter: a link, of which the text is where it leads to, and some files. */
+static int place_file(const struct rdma_device *device, const char *file, char *out, size_t size)
+{
+    const char *slash = strrchr(device->place, '/'), *address = slash ? slash + 1 : device->place;
+    if (!*device->place)
+        return -1;
+    if (!*file)
+        return snprintf(out, size, "/sys/devices/%s", device->place);
+    if (!strcmp(file, "/vendor"))
+        return snprintf(out, size, "0x15b3\n");
+    if (!strcmp(file, "/class"))
+        return snprintf(out, size, "0x020000\n");
+    if (!strcmp(file, "/numa_node"))
+        return snprintf(out, size, "-1\n");
+    if (!strcmp(file, "/uevent"))
+        return snprintf(out, size, "DRIVER=mlx5_core\nPCI_SLOT_NAME=%s\n", address);
+    return -1;
+}
+
 int device_sysfs(const struct rdma_device *device, const char *file, char *out, size_t size)
 {
     if (!strncmp(file, "ports/1/", 8))
         return port_file(device, file + 8, out, size);
+    if (!strncmp(file, "device", 6))
+        return place_file(device, file + 6, out, size);
     if (!strcmp(file, "node_guid") || !strcmp(file, "sys_image_guid"))
         return guid_text(device, out, size);
     if (!strcmp(file, "node_type"))

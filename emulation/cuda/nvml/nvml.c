@@ -114,7 +114,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
 
 static void write_bus_id(char *out, size_t size, int ordinal)
 {
-    snprintf(out, size, "00000000:%02X:00.0", (unsigned)(0x10 * (ordinal + 1)) & 0xff);
+    struct config_address at = config_address(ordinal);
+    snprintf(out, size, "%08X:%02X:%02X.0", at.domain, at.bus, at.slot);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out)
@@ -123,17 +124,18 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_
     NEED(id && out, NVML_ERROR_INVALID_ARGUMENT);
     if (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (domain || slot || bus % 0x10 || !bus || bus / 0x10 > (unsigned)config_get()->machine)
+    int number = config_at(domain, bus, slot);
+    if (number < 0 || number >= config_get()->machine)
         return NVML_ERROR_NOT_FOUND;
-    *out = &devices[bus / 0x10 - 1];
+    *out = &devices[number];
     return NVML_SUCCESS;
 }
 
 /* The text of what cuDeviceGetUuid gives. */
 static void write_uuid(char out[UUID_SIZE], int ordinal)
 {
-    unsigned char bytes[16] = "tutti-emulated";
-    bytes[15] = (unsigned char)ordinal;
+    unsigned char bytes[16];
+    config_uuid(ordinal, bytes);
     snprintf(out, UUID_SIZE, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", bytes[0],
              bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9], bytes[10],
              bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]);
@@ -197,7 +199,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *o
 
 static void write_pci(int ordinal, nvmlPciInfo_t *out)
 {
-    *out = (nvmlPciInfo_t){.bus = (unsigned)(0x10 * (ordinal + 1)) & 0xff, .pciDeviceId = 0x233510de};
+    struct config_address at = config_address(ordinal);
+    *out = (nvmlPciInfo_t){.domain = at.domain, .bus = at.bus, .device = at.slot, .pciDeviceId = 0x233510de};
     write_bus_id(out->busId, sizeof(out->busId), ordinal);
     snprintf(out->busIdLegacy, sizeof(out->busIdLegacy), "%.12s", out->busId + 4);
 }

@@ -14,7 +14,7 @@ for i in $devices; do
     ip -n $name address add 10.84.$i.1/24 dev v$i
     ip -n $name link set v$i up
     ip -n $name link set w$i up
-    export SOFTVERBS_DEVICES=soft_v0=v0,soft_v1=v1
+    export SOFTVERBS_DEVICES=${SOFTVERBS_DEVICES:-soft_v0=v0,soft_v1=v1}
 done
 # meson sets MESON_EXE_WRAPPER where programs are for another processor
 ip netns exec $name $MESON_EXE_WRAPPER "$@"
