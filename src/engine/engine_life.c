@@ -144,7 +144,12 @@ static tutti_result_t engine_new(int index, struct engine **out)
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the engine");
-    const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared, peer_called, words_heard};
+    const struct link_owner owner = {.context = engine,
+                                     .lost = peer_lost,
+                                     .aborted = comm_aborted,
+                                     .shared = memory_shared,
+                                     .called = peer_called,
+                                     .worded = words_heard};
     list_init(&engine->teams);
     list_init(&engine->shared);
     list_init(&engine->asleep);

@@ -50,12 +50,14 @@ static inline void transfer_fill(struct transfer *transfer, struct transfers *of
         transfer->send.tag = tag;
         transfer->send.call = call;
         transfer->send.place = place_host(data);
+        transfer->send.class = PATH_PROMPT;
         transfer->send.length = length;
         transfer->send.done = transfer_sent;
     } else {
         transfer->recv.tag = tag;
         transfer->recv.call = call;
         transfer->recv.place = place_host(data);
+        transfer->recv.class = PATH_PROMPT;
         transfer->recv.length = length;
         transfer->recv.done = transfer_received;
     }

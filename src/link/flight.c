@@ -10,6 +10,7 @@
 #include "link/flight.h"
 
 #include "link/message.h"
+#include "link/nics.h"
 #include "link/segments.h"
 
 #include <stdlib.h>
@@ -45,10 +46,17 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
         return false;
     if (lane->trace)
         flight_record(lane, send, put, now);
-    *flight_at(lane, lane->flight.next++) = (struct flight){now, put->token, put->length, put->imm, false};
+    const struct path_nic *near = nics_payload(lane->link, send->place, send->class, put->length).near;
+    bool borrows = near && near != lane->view.nic;
+    *flight_at(lane, lane->flight.next++) = (struct flight){.posted = now,
+                                                            .token = put->token,
+                                                            .length = put->length,
+                                                            .imm = put->imm,
+                                                            .borrows = borrows,
+                                                            .prompt = send->class == PATH_PROMPT};
     lane->view.segments++;
     lane->view.outstanding += put->length;
-    lane->view.nic->outstanding += put->length;
+    nics_begin(lane->view.nic, put->length, borrows);
     policy->posted(lane->link->policy_state, &lane->view, put->length, now);
     return true;
 }
@@ -61,7 +69,7 @@ static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segm
     flight->over = true;
     lane->view.segments--;
     lane->view.outstanding -= flight->length;
-    lane->view.nic->outstanding -= flight->length;
+    nics_end(lane->view.nic, flight->length, flight->borrows);
     while (lane->flight.first < lane->flight.next && flight_at(lane, lane->flight.first)->over)
         lane->flight.first++;
 }
@@ -75,6 +83,8 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
     when = when < flight->posted ? flight->posted : when;
     flight_end(lane, position, WIRE_SEGMENT_LANDED, when);
     lane->view.nic->landed += flight->length;
+    if (flight->prompt && lane->view.nic->use)
+        atomic_store_explicit(&lane->view.nic->use->prompt, when, memory_order_relaxed);
     policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when);
 }
 

@@ -10,6 +10,7 @@
 #include "link/flight.h"
 #include "link/memory.h"
 #include "link/message.h"
+#include "link/nics.h"
 #include "link/refuse.h"
 #include "link/segments.h"
 #include "link/slots.h"
@@ -40,7 +41,8 @@ void incoming_credit(struct link *link, struct link_recv *recv)
     recv->credited = true;
     link->takes.receiving[slot] = recv;
     link->takes.count++;
-    uint64_t lanes = link->domain->policy.credit(link->policy_state, recv->length);
+    struct path_payload payload = nics_payload(link, recv->place, recv->class, recv->length);
+    uint64_t lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
     struct {
         struct wire_credit credit;
         struct wire_remote memory;

@@ -16,7 +16,9 @@ struct flight {
     uint64_t posted; /* ns */
     uint64_t token, length;
     uint32_t imm;
-    bool over; /* landed, or given up, while one before it has not */
+    bool borrows; /* an interface that is not the nearest to its bytes */
+    bool prompt;  /* somebody waits for it */
+    bool over;    /* landed, or given up, while one before it has not */
 };
 
 /* flight.c's: what is under way on the lane, and what is said of what has landed. */

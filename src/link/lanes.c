@@ -14,6 +14,7 @@
 #include "link/links.h"
 #include "link/match.h"
 #include "link/message.h"
+#include "link/nics.h"
 #include "link/outgoing.h"
 #include "link/silence.h"
 #include "link/strays.h"
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #define MAX_BACKOFF             NS_PER_S
+#define ASK_AGAIN               (20 * NS_PER_MS) /* for what a policy does not know yet */
 #define REFUSALS_OF_A_DEAD_PEER 3
 #define SOON                    8 /* times a lane's calm */
 #define MAX_CALM                (16 * NS_PER_S)
@@ -52,8 +54,11 @@ static void lane_connect(struct link_lane *lane)
     tutti_result_t result = lane->ops->lane_open(lane->transport, &link->peer, lane->index, lane->epoch,
                                                  lane->life.known, link->session, lane, &lane->carrier);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DOWN;
-    if (lane->state == LANE_DOWN) {
+    if (lane->state == LANE_DOWN)
         lane->carrier = NULL;
+    if (result == TUTTI_IN_PROGRESS) { /* its source port is not known yet */
+        lane->life.retry_at = clock_ns() + ASK_AGAIN;
+    } else if (lane->state == LANE_DOWN) {
         lanes_note_obstacle(link);
         lane_schedule_retry(lane);
     }
@@ -77,23 +82,10 @@ static void lanes_start(struct link *link)
     lanes_open(link);
 }
 
-static struct path_nic *lanes_nic(struct link_domain *domain, const struct lane *lane)
-{
-    for (int i = 0; i < domain->nics; i++)
-        if (domain->nic[i].ops == lane->ops && domain->nic[i].device == lane->device)
-            return &domain->nic[i];
-    if (domain->nics < LINK_NICS) {
-        struct path_nic *nic = &domain->nic[domain->nics++];
-        *nic = (struct path_nic){.ops = lane->ops, .device = lane->device};
-        lane->ops->nic(lane->transport, lane->device, &nic->about);
-    }
-    return &domain->nic[domain->nics - 1];
-}
-
 static void lane_record_use(const struct link_lane *lane)
 {
     const struct path_lane *view = &lane->view;
-    struct path_window window = lane->link->domain->policy.window(lane->link->policy_state, view);
+    struct path_window window = lane->link->domain->policy.window(lane->link->policy_state, view, NULL, clock_ns());
     const struct trace_interface by = {.name = view->nic->about.name,
                                        .device = lane->carrier->device,
                                        .port = view->nic->about.port,
@@ -111,7 +103,7 @@ static void lane_begin_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->confirms = lane->carrier->ops->caps & TRANSPORT_CONFIRMS;
-    lane->view.nic = lanes_nic(link->domain, lane->carrier);
+    lane->view.nic = nics_find(link->domain, lane->carrier);
     lane->view.nic->lanes++;
     if (!lane->trace) {
         const struct trace_about about = {
@@ -387,7 +379,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             strays_look(link, now);
     }
     message_acknowledge(link);
-    return busy ? now + 20 * NS_PER_MS : UINT64_MAX;
+    return busy ? now + ASK_AGAIN : UINT64_MAX;
 }
 
 const struct link_upcalls lanes_upcalls = {.start = lanes_start, .lose = lanes_lose};

@@ -16,6 +16,7 @@
 #include "link/links.h"
 #include "link/match.h"
 #include "link/message.h"
+#include "link/nics.h"
 #include "link/outgoing.h"
 #include "link/registration.h"
 #include "link/self.h"
@@ -241,6 +242,7 @@ void link_domain_close(struct link_domain *domain)
     while (!list_empty(&domain->links))
         link_free(list_entry(domain->links.next, struct link, node));
     registrations_close(domain);
+    nics_close(domain);
     domain_free(domain);
 }
 

@@ -33,6 +33,7 @@ struct link_send {
     struct wire_tag tag;
     struct wire_call call;
     struct place place;
+    enum path_class class;
     size_t length;
     void (*done)(struct link_send *send, tutti_result_t result);
 
@@ -60,6 +61,7 @@ struct link_recv {
     struct wire_tag tag;
     struct wire_call call;
     struct place place;
+    enum path_class class;
     size_t length;
     void (*done)(struct link_recv *recv, tutti_result_t result);
 
@@ -85,6 +87,9 @@ struct link_owner {
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
     /* The peer waits in a call, or says that it waits, too: WIRE_CALL, WIRE_ASK, WIRE_BLOCKED. May be NULL. */
     void (*called)(void *context, struct link *link, const struct wire_message *head, const void *body, size_t length);
+    /* Which of a transport's interfaces is nearest to a device's memory, as the transport numbers them; -1: not known.
+     * May be NULL. */
+    int (*near)(void *context, struct place place, const struct transport_ops *ops);
     /* A rank of the peer says something: WIRE_WORD. May be NULL. */
     void (*worded)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 };

@@ -40,8 +40,8 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 {
 }
 
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
 {
     return 0;
 }

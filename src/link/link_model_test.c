@@ -63,10 +63,10 @@ static struct script_lane *find_end(const struct pair *pair, int side, const str
 static int payload_segments; /* of each payload of the shape */
 
 /* Segments go to the lanes in turn, as in the model: `left` tells which segment it is. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
 {
-    int segment = payload_segments - (int)(left / SCRIPT_SEGMENT);
+    int segment = payload_segments - (int)(payload->left / SCRIPT_SEGMENT);
     for (int i = 0; i < count; i++)
         if (lanes[(segment + i) % count]->room)
             return (segment + i) % count;

@@ -36,17 +36,18 @@ static int wish(void *state, const struct path_question *question, struct path_w
     return told.lanes;
 }
 
-static struct path_window window(void *state, const struct path_lane *lane)
+static struct path_window window(void *state, const struct path_lane *lane, const struct path_payload *payload,
+                                 uint64_t now)
 {
     return told.window;
 }
 
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
 {
     int index = told.pick == -3 ? told.posted >= 2 && told.posted < 2 + LINK_LANDED : told.pick;
     if (told.pick == -1)
-        return script_policy.pick(state, lanes, count, length, left, now);
+        return script_policy.pick(state, lanes, count, payload, length, now);
     for (int i = 0; i < count; i++)
         if (lanes[i]->index == index)
             return i;
@@ -79,7 +80,7 @@ static void down(void *state, const struct path_lane *lane)
     told.downs++;
 }
 
-static uint64_t credit(void *state, size_t length)
+static uint64_t credit(void *state, const struct path_payload *payload, uint64_t now)
 {
     return told.credit;
 }

@@ -129,10 +129,15 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
     return transport->script->shape.lanes;
 }
 
+static int script_nics(const struct script *script)
+{
+    return script->shape.nics ? script->shape.nics : 2;
+}
+
 static bool on_nic(struct transport *transport, unsigned device, struct transport_nic *out)
 {
     *out = (struct transport_nic){.name = "script", .port = device + 1, .rate = 1000};
-    return device < (unsigned)(transport->script->shape.nics ? transport->script->shape.nics : 2);
+    return device < (unsigned)script_nics(transport->script);
 }
 
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
@@ -142,7 +147,11 @@ static tutti_result_t on_lane_open(struct transport *transport, const struct wir
         transport->script->fail_opens--;
         return error_note(TUTTI_SYSTEM_ERROR, "the script opens no lane");
     }
+    int source = script_source(transport, peer, index);
+    if (source < 0)
+        return TUTTI_IN_PROGRESS;
     struct script_lane *lane = script_lane_new(transport, index, epoch, user);
+    lane->lane.source = (uint16_t)source;
     lane->known = known;
     lane->session = session;
     lane->connecting = true;
@@ -428,12 +437,24 @@ void script_close_mute(struct transport *transport)
 /* In place of the library's own. */
 const struct transport_ops *const transport_registry[] = {&script_ops, &script_data_ops, NULL};
 
+/* The port that lane `index` to `peer` is to have; -1: not known yet. */
+int script_source(struct transport *transport, const struct wire_process *peer, uint16_t index)
+{
+    const struct transport_owner *owner = &transport->owner;
+    bool data = index >= LINK_DATA_LANE && transport->script->shape.data_lanes;
+    unsigned device = transport->script->shape.spread ? index % (unsigned)script_nics(transport->script) : 0;
+    return owner->source ? owner->source(owner->context, data ? &script_data_ops : &script_ops, peer, device, index)
+                         : 0;
+}
+
 struct script_lane *script_lane_new(struct transport *transport, uint16_t index, uint32_t epoch, void *user)
 {
     struct script_lane *lane = calloc(1, sizeof *lane);
     REQUIRE(lane);
     bool data = index >= LINK_DATA_LANE && transport->script->shape.data_lanes;
     lane->lane = (struct lane){.ops = data ? &script_data_ops : &script_ops, .transport = transport, .user = user};
+    if (transport->script->shape.spread)
+        lane->lane.device = index % (unsigned)script_nics(transport->script);
     lane->index = index;
     lane->epoch = epoch;
     list_init(&lane->flight);

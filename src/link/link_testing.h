@@ -28,12 +28,14 @@ enum script_action {
 struct script_shape {
     uint32_t caps;
     int lanes;
-    int data_lanes;                   /* so many more, of a transport that carries data alone */
-    bool direct;                      /* the latter store puts by keys */
-    bool words;                       /* and are as good for messages */
-    int nics;                         /* 0: 2 */
-    size_t max_msg;                   /* 0: 16384 */
-    const struct path_policy *policy; /* NULL: lanes in turn */
+    int data_lanes; /* so many more, of a transport that carries data alone */
+    bool direct;    /* the latter store puts by keys */
+    bool words;     /* and are as good for messages */
+    int nics;       /* 0: 2 */
+    bool spread;    /* a lane goes by the interface of its index, counted round; else all by one */
+    int (*near)(void *context, struct place place, const struct transport_ops *ops); /* struct link_owner's */
+    size_t max_msg;                                                                  /* 0: 16384 */
+    const struct path_policy *policy;                                                /* NULL: lanes in turn */
     bool alone; /* side 1 has no domain: what it says comes from script_say() and script_throw() */
 };
 

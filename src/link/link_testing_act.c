@@ -15,9 +15,13 @@ static struct script_lane *accept_at(struct transport *to, const struct script_l
                                .session = from->session,
                                .from = to->script->side[1 - to->side].self};
     struct script_lane *fresh = script_lane_new(to, from->index, from->epoch, NULL);
+    int source = script_source(to, &hello.from, from->index);
+    fresh->lane.source = source < 0 ? 0 : (uint16_t)source;
     fresh->up = true;
     to->script->depth++;
-    if (to->owner.accepted && !to->owner.accepted(to->owner.context, &fresh->lane, &hello))
+    if (source < 0)
+        fresh->closed = true; /* declined, for now */
+    else if (to->owner.accepted && !to->owner.accepted(to->owner.context, &fresh->lane, &hello))
         fresh->closed = true;
     to->script->depth--;
     return fresh;

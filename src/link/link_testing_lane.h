@@ -50,6 +50,7 @@ struct packet {
 };
 
 bool script_registered(int side, uint32_t key);
+int script_source(struct transport *transport, const struct wire_process *peer, uint16_t index);
 struct packet *script_packet_new(size_t length);
 /* Frees it once nothing needs it. */
 void script_packet_settle(struct packet *packet);

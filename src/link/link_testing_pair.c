@@ -49,8 +49,8 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 }
 
 /* The lanes in turn: then a test knows where segments are. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
 {
     int best = -1;
     for (int i = 0; i < count; i++)
@@ -64,7 +64,8 @@ const struct path_policy script_policy = {.name = "turns", .pick = pick};
 static void open_side(struct script *script, int index)
 {
     struct script_side *side = &script->side[index];
-    struct link_owner owner = {side, on_lost, on_aborted, on_shared};
+    const struct link_owner owner = {
+        .context = side, .lost = on_lost, .aborted = on_aborted, .shared = on_shared, .near = script->shape.near};
     script_opening(script, index);
     if (script->shape.alone && index == 1) {
         side->transport = script_mute_transport(&side->self);

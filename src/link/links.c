@@ -27,7 +27,8 @@ static int links_nics(struct transport *transport, const struct transport_ops *o
     return count;
 }
 
-uint16_t links_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+int links_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                 uint16_t index)
 {
     struct link_domain *domain = context;
     unsigned first = ops->caps & TRANSPORT_DATA && index >= LINK_DATA_LANE ? LINK_DATA_LANE : 0;
@@ -35,11 +36,12 @@ uint16_t links_source(void *context, const struct transport_ops *ops, unsigned d
         if (domain->ops[i] != ops)
             continue;
         struct transport_nic nic[LINK_NICS];
-        const struct path_source lane = {.device = device,
+        const struct path_source lane = {.peer = peer,
+                                         .device = device,
                                          .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
                                          .place = index - first,
                                          .words = index == LINK_WORDS_LANE};
-        return domain->policy.source(&lane);
+        return domain->policy.source(&lane, clock_ns());
     }
     return 0;
 }

@@ -11,6 +11,7 @@ tutti_result_t links_make(struct link_domain *domain, const struct wire_process 
 /* Asks the policy which lanes there are to be. */
 void links_plan(struct link *link);
 /* Upcall of transports. */
-uint16_t links_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
+int links_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                 uint16_t index);
 
 #endif

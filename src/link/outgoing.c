@@ -11,6 +11,7 @@
 #include "link/lend.h"
 #include "link/memory.h"
 #include "link/message.h"
+#include "link/nics.h"
 #include "link/refuse.h"
 #include "link/segments.h"
 #include "link/slots.h"
@@ -104,10 +105,11 @@ static uint32_t outgoing_queue(const struct link_lane *lane, const struct path_w
 }
 
 /* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
-static bool outgoing_has_room(const struct link *link, const struct link_lane *lane, size_t length)
+static bool outgoing_has_room(const struct link *link, const struct link_lane *lane, const struct path_payload *payload,
+                              size_t length, uint64_t now)
 {
     const struct path_lane *view = &lane->view;
-    struct path_window window = link->domain->policy.window(link->policy_state, view);
+    struct path_window window = link->domain->policy.window(link->policy_state, view, payload, now);
     bool full = (window.segments && view->segments >= window.segments) ||
                 (window.bytes && view->segments && view->outstanding + length > window.bytes);
     return !full && lane->puts < outgoing_queue(lane, &window) && lane->flight.next - lane->flight.first < LINK_FLIGHTS;
@@ -117,14 +119,15 @@ static bool outgoing_has_room(const struct link *link, const struct link_lane *l
  * time to ask again. */
 static struct link_lane *outgoing_pick(struct link *link, const struct link_send *send, size_t length, uint64_t now)
 {
-    uint64_t left = send->length - send->segment * send->next;
+    struct path_payload payload =
+        nics_payload(link, send->place, send->class, send->length - send->segment * send->next);
     const struct path_lane *lanes[LINK_MAX_LANES];
     uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
     uint32_t under_way = 0;
     int count = 0, spare = -1;
     for (; set; set &= set - 1) {
         struct link_lane *lane = &link->lane[__builtin_ctz(set)];
-        lane->view.room = outgoing_has_room(link, lane, length);
+        lane->view.room = outgoing_has_room(link, lane, &payload, length, now);
         under_way += lane->view.segments + lane->puts;
         if (lane->view.room)
             spare = count;
@@ -132,7 +135,8 @@ static struct link_lane *outgoing_pick(struct link *link, const struct link_send
     }
     if (spare < 0)
         return NULL;
-    int position = link->domain->policy.pick(link->policy_state, lanes, count, length, left, now);
+    nics_look(link->domain, now);
+    int position = link->domain->policy.pick(link->policy_state, lanes, count, &payload, length, now);
     if (position < 0 || !lanes[position]->room)
         position = under_way ? -1 : spare; /* nothing would end the wait */
     return position < 0 ? NULL : &link->lane[lanes[position]->index];

@@ -15,7 +15,8 @@ static tutti_result_t no_settings(struct wire_process *self)
     return TUTTI_SUCCESS;
 }
 
-static struct path_window no_window(void *state, const struct path_lane *lane)
+static struct path_window no_window(void *state, const struct path_lane *lane, const struct path_payload *payload,
+                                    uint64_t now)
 {
     return (struct path_window){0};
 }
@@ -32,12 +33,12 @@ static void ignore_lane(void *state, const struct path_lane *lane)
 {
 }
 
-static uint64_t any_lane(void *state, size_t length)
+static uint64_t any_lane(void *state, const struct path_payload *payload, uint64_t now)
 {
     return 0;
 }
 
-static uint16_t any_source(const struct path_source *lane)
+static int any_source(const struct path_source *lane, uint64_t now)
 {
     return 0;
 }

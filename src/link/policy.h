@@ -8,6 +8,7 @@
 #ifndef TUTTI_LINK_POLICY_H
 #define TUTTI_LINK_POLICY_H
 
+#include "base/place.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
@@ -16,14 +17,18 @@
 
 #define LINK_MAX_LANES 17
 
+struct board_use;
+
 /* An interface of this process, as all links share it. */
 struct path_nic {
     const struct transport_ops *ops;
     unsigned device; /* struct lane's */
     struct transport_nic about;
-    int lanes;            /* that are up, of all links */
-    uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
-    uint64_t landed;      /* bytes that peers have, ever */
+    int lanes;             /* that are up, of all links */
+    uint64_t outstanding;  /* bytes put by all links that the peers do not have yet */
+    uint64_t elsewhere;    /* the same of other processes of this host, as last looked at (base/board.h) */
+    uint64_t landed;       /* bytes that peers have, ever */
+    struct board_use *use; /* where other processes read it; NULL: nowhere */
 };
 
 /* What a lane is for. One without any carries segments where no other lane can. */
@@ -57,8 +62,22 @@ struct path_question {
     int most; /* room for wishes */
 };
 
+enum path_class {
+    PATH_PROMPT,  /* somebody waits for it */
+    PATH_PATIENT, /* it may wait for what is prompt */
+};
+
+/* Whose bytes a payload's are. */
+struct path_payload {
+    struct place place;          /* where they lie at this end */
+    const struct path_nic *near; /* the interface nearest to them; NULL: not known, or all are alike */
+    enum path_class class;
+    uint64_t left; /* bytes that wait to be put, with this segment's */
+};
+
 /* A lane that is about to be joined to the peer's. */
 struct path_source {
+    const struct wire_process *peer;
     unsigned device; /* our interface, */
     unsigned nics;   /* of so many */
     unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
@@ -87,13 +106,14 @@ struct path_policy {
      * the peer opens. */
     int (*lanes)(void *state, const struct path_question *question, struct path_wish *wishes);
     /* So much may be under way on the lane: no more is put before the peer has one of the segments. Asked for each,
-     * after up(). */
-    struct path_window (*window)(void *state, const struct path_lane *lane);
-    /* Position of the lane for the next segment, or -1: wait. left: bytes of the payload that wait to be put, with this
-     * segment's. All lanes that are up, with and without room; to choose one without is to wait for it. After a wait it
-     * is asked again when a segment was sent or has landed; where none is under way it may not wait. */
-    int (*pick)(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now);
+     * after up(). payload: the next segment's; NULL: of no payload, to be shown. */
+    struct path_window (*window)(void *state, const struct path_lane *lane, const struct path_payload *payload,
+                                 uint64_t now);
+    /* Position of the lane for the next segment, or -1: wait. All lanes that are up, with and without room; to choose
+     * one without is to wait for it. After a wait it is asked again when a segment was sent or has landed; where none
+     * is under way it may not wait. */
+    int (*pick)(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now);
     /* A segment was put. */
     void (*posted)(void *state, const struct path_lane *lane, size_t length, uint64_t now);
     /* The peer has it, since `landed`: segments of a lane in the order of their puts. */
@@ -103,9 +123,10 @@ struct path_policy {
     void (*down)(void *state, const struct path_lane *lane);
     /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the
      * sender, who keeps to it while one of them is up. */
-    uint64_t (*credit)(void *state, size_t length);
-    /* The UDP source port of its packets; 0: any. The same for all links: there is no state. */
-    uint16_t (*source)(const struct path_source *lane);
+    uint64_t (*credit)(void *state, const struct path_payload *payload, uint64_t now);
+    /* The UDP source port of its packets; 0: any; -1: not known yet, to be asked again within 20 ms. Until then who
+     * opens the lane waits, and who accepts it declines. The same for all links: there is no state. */
+    int (*source)(const struct path_source *lane, uint64_t now);
 };
 
 /* As many lanes as are likely. All carry data, but those for messages only where there are no others; the first carries

@@ -36,6 +36,6 @@ bool path_parse_queues(const char *text, struct path_windows *out);
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */
-uint16_t path_planned_source(const struct path_source *lane);
+int path_planned_source(const struct path_source *lane, uint64_t now);
 
 #endif

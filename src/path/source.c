@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-uint16_t path_planned_source(const struct path_source *lane)
+int path_planned_source(const struct path_source *lane, uint64_t now)
 {
     static atomic_bool said;
     struct dnlb_plan plan;

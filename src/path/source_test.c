@@ -23,11 +23,11 @@ static void lanes_have_the_ports_of_the_plan(void **state)
     plan("8:5,0");
     for (unsigned place = 0; place < 6; place++) {
         struct path_source lane = {.device = place % 2, .nics = 2, .place = place};
-        assert_int_equal(path_planned_source(&lane), dnlb_port(place % 2 ? 0 : 5, 3, place / 2, 8));
+        assert_int_equal(path_planned_source(&lane, 0), dnlb_port(place % 2 ? 0 : 5, 3, place / 2, 8));
     }
-    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}),
+    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}, 0),
                      0xC000 + 7 * 0x800);
-    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 8, .words = true}),
+    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 8, .words = true}, 0),
                      0xC000 + 5 * 0x800); /* messages: NIC 5 of the leaf has them on uplink 5 */
 }
 
@@ -36,7 +36,7 @@ static void no_plan_is_no_port(void **state)
     static const char *const texts[] = {"", "8", "8:x", "8:1"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         plan(texts[i]);
-        assert_int_equal(path_planned_source(&(struct path_source){.device = 1, .nics = 2, .place = 1}), 0);
+        assert_int_equal(path_planned_source(&(struct path_source){.device = 1, .nics = 2, .place = 1}, 0), 0);
     }
 }
 

@@ -54,7 +54,8 @@ static bool better(const struct choice *choice, int i, int than)
 {
     const struct path_nic *mine = choice->lanes[i]->nic, *other = choice->lanes[than]->nic;
     return choice->time[i] < choice->time[than] ||
-           (choice->time[i] == choice->time[than] && mine != other && mine->outstanding < other->outstanding);
+           (choice->time[i] == choice->time[than] && mine != other &&
+            mine->outstanding + mine->elsewhere < other->outstanding + other->elsewhere);
 }
 
 /* The lane that is done first, of all or of those with room; -1: there is none. */
@@ -96,8 +97,8 @@ static int pick_turn(const struct stripe *stripe, const struct path_lane *const 
 
 /* The lane that is done with the segment first. While that is full another one may take it that is done before the
  * payload is. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
-                uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
 {
     const struct stripe *stripe = state;
     struct choice choice = {lanes, count};
@@ -112,7 +113,7 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, si
         choice.time[i] = tried ? -1 : (double)(lanes[i]->outstanding + length) * choice.cost[i];
     }
     int first = first_done(&choice, false), open = first_done(&choice, true);
-    if (open < 0 || first == open || choice.time[open] <= without(&choice, open, left - length))
+    if (open < 0 || first == open || choice.time[open] <= without(&choice, open, payload->left - length))
         return open;
     return -1;
 }
@@ -143,7 +144,8 @@ static void up(void *state, const struct path_lane *lane)
     path_share_begin(&mine->share, lane);
 }
 
-static struct path_window window(void *state, const struct path_lane *lane)
+static struct path_window window(void *state, const struct path_lane *lane, const struct path_payload *payload,
+                                 uint64_t now)
 {
     return path_share_window(&((const struct stripe *)state)->lane[lane->index].share);
 }

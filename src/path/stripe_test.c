@@ -70,7 +70,8 @@ static void pump(void *state, struct served *lanes, int count, int *left, uint64
             lanes[i].view.room = lanes[i].count < QUEUE;
             views[i] = &lanes[i].view;
         }
-        int position = policy.pick(state, views, count, SEGMENT, (uint64_t)*left * SEGMENT, now);
+        struct path_payload payload = {.left = (uint64_t)*left * SEGMENT};
+        int position = policy.pick(state, views, count, &payload, SEGMENT, now);
         if (position < 0 || !views[position]->room)
             return;
         post(state, &lanes[position], now);
@@ -186,9 +187,12 @@ static void test_nic(void **state)
     struct path_lane lanes[2] = {{.index = 0, .room = true, .nic = &busy}, {.index = 1, .room = true, .nic = &idle}};
     const struct path_lane *views[] = {&lanes[0], &lanes[1]};
     void *stripe = calloc(1, policy.state_bytes);
-    assert_int_equal(policy.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 1);
+    struct path_payload payload = {.left = SEGMENT};
+    assert_int_equal(policy.pick(stripe, views, 2, &payload, SEGMENT, 1), 1);
     idle.outstanding = 2000;
-    assert_int_equal(policy.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 0);
+    assert_int_equal(policy.pick(stripe, views, 2, &payload, SEGMENT, 1), 0);
+    busy.elsewhere = 1001; /* of other processes of the host */
+    assert_int_equal(policy.pick(stripe, views, 2, &payload, SEGMENT, 1), 1);
     free(stripe);
 }
 

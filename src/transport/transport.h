@@ -81,9 +81,10 @@ struct transport_owner {
     /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count.
      */
     void (*memory)(void *context, int64_t bytes);
-    /* The UDP source port that packets of lane `index`, by interface `device`, are to have; 0: any. Asked, where
-     * packets have one, each time before a lane is joined to the peer's. NULL: any. */
-    uint16_t (*source)(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
+    /* The UDP source port that packets to `peer` of lane `index`, by interface `device`, are to have; 0: any; -1: not
+     * known yet. Asked, where packets have one, each time before a lane is joined to the peer's. NULL: any. */
+    int (*source)(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                  uint16_t index);
     /* The source of the put with `token` cannot be read, which is no fault of the lane. The put does not arrive, and no
      * sent() follows. NULL: the lane goes down instead. */
     void (*unreadable)(struct lane *lane, uint64_t token);
@@ -164,8 +165,9 @@ struct transport_ops {
     int (*lanes)(struct transport *transport, const struct wire_process *peer);
     /* What is known of interface `device`. False: there is none of this number. */
     bool (*nic)(struct transport *transport, unsigned device, struct transport_nic *out);
-    /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never
-     * from inside. */
+    /* Starts connecting; the hello carries epoch and known. TUTTI_IN_PROGRESS: the owner does not know the lane's
+     * source port yet, and nothing was begun. A peer that does not know its own declines, as by accepted(). up() or
+     * down() follows from a later poll or handler, never from inside. */
     tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index,
                                 uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
     /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns.

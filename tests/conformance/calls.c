@@ -60,7 +60,8 @@ static bool is_over(const struct life *life)
         !is_over(life);                                                                                                \
     })
 
-static uint16_t on_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+static int on_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                     uint16_t index)
 {
     (void)context, (void)ops, (void)device;
     return (uint16_t)(0xc000 + index);

@@ -387,10 +387,15 @@ static void a_port_goes_while_a_lane_connects(void **state)
 /* ---- Source ports ---- */
 
 static uint16_t asked_for;
+static int later; /* so many times it is not known yet, at */
+static const struct wire_process *later_to;
 
-static uint16_t on_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+static int on_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                     uint16_t index)
 {
     assert_ptr_equal(ops, under_test);
+    if (later && memcmp(peer->uuid, later_to->uuid, sizeof peer->uuid) == 0 && later--)
+        return -1;
     return (uint16_t)(asked_for ? asked_for + device + index : 0);
 }
 
@@ -428,6 +433,41 @@ static void lanes_send_from_the_port_that_is_asked_for(void **state)
         assert_int_equal(soft_open(&pair, 1).at->lane->source, 0);
         pair_close(&pair);
     }
+}
+
+/* Who begins waits without a queue pair; who accepts declines, and the peer tries again: as often as it takes. */
+static void a_port_that_is_not_known_yet(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    party_open(&pair.a);
+    party_open(&pair.b);
+    ((struct transport *)pair.a.transport)->owner.source = on_source;
+    ((struct transport *)pair.b.transport)->owner.source = on_source;
+    asked_for = 0xc000;
+    struct end *first = end_new(&pair.a);
+    later_to = &pair.b.self;
+    later = 1;
+    assert_int_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 0, 1, 0, 0, first, &first->lane),
+                     TUTTI_IN_PROGRESS);
+    assert_int_equal(count_sources(0xc000), 0);
+    later_to = &pair.a.self;
+    later = 2;
+    for (int i = 0; i < 2; i++) {
+        struct end *declined = end_open(&pair.a, &pair.b.self, 0, 1);
+        pair_until(&pair, declined->counts[NOTE_DOWN]);
+        assert_null(end_accepted(&pair.b, 0));
+        assert_int_equal(later, 1 - i);
+        end_close(declined);
+    }
+    struct both lane = soft_open(&pair, 0);
+    assert_int_equal(lane.at->lane->source, 0xc000);
+    assert_int_equal(lane.bt->lane->source, 0xc000);
+    soft_carries(&pair, &lane);
+    asked_for = 0;
+    pair_close(&pair);
 }
 
 /* Where the adapter has a library of its own, that is asked, too. */
@@ -508,6 +548,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(room_for_completions_grows),
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),
+    cmocka_unit_test(a_port_that_is_not_known_yet),
     cmocka_unit_test(the_adapters_library_sets_the_port),
     cmocka_unit_test(garbage_does_no_harm),
 };

@@ -285,12 +285,13 @@ static void on_shared(struct lane *below, uint64_t key, int fd)
     UPCALL(below, shared(&lane->base.lane, key, fd));
 }
 
-static uint16_t on_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+static int on_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
+                     uint16_t index)
 {
     struct pass_transport *pass = context;
+    const struct transport_owner *owner = &pass->base.owner;
     (void)ops;
-    return pass->base.owner.source ? pass->base.owner.source(pass->base.owner.context, pass->base.ops, device, index)
-                                   : 0;
+    return owner->source ? owner->source(owner->context, pass->base.ops, peer, device, index) : 0;
 }
 
 static void on_memory(void *context, int64_t bytes)

@@ -90,7 +90,10 @@ static void verbs_lane_answered(struct connector *connector)
     struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
     struct verbs_welcome answer;
     memcpy(&answer, connector->answer, sizeof answer);
-    if (!socket_answers(&answer.welcome, lane->index, lane->peer) || answer.welcome.magic != SOCKET_WELCOME_MAGIC) {
+    bool answers = socket_answers(&answer.welcome, lane->index, lane->peer);
+    if (answers && answer.welcome.magic == SOCKET_DECLINE_MAGIC) {
+        verbs_fail(lane, "the peer does not take this lane yet", EALREADY);
+    } else if (!answers || answer.welcome.magic != SOCKET_WELCOME_MAGIC) {
         verbs_fail(lane, "someone else answers at the peer's address", 0);
     } else if (verbs_pair_join(lane, &answer.info) != TUTTI_SUCCESS) {
         verbs_fail(lane, "the two queue pairs cannot be joined", EPROTO);
@@ -155,7 +158,7 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", index);
     lane->hello.hello = transport_hello(transport, peer, index, epoch, known, session);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
-    tutti_result_t result = verbs_pair_open(lane);
+    tutti_result_t result = verbs_pair_open(lane, peer);
     lane->hello.info = lane->mine;
     if (result == TUTTI_SUCCESS)
         result = verbs_lane_start(lane, peer);
@@ -179,10 +182,10 @@ void verbs_lane_reap(struct lane *base)
 
 /* ---- Who is connected to ---- */
 
-static bool verbs_lane_answer(const struct verbs_lane *lane)
+static bool verbs_lane_answer(const struct verbs_lane *lane, uint32_t magic)
 {
-    struct verbs_welcome words = {
-        .welcome = socket_answer(lane->base.lane.transport, SOCKET_WELCOME_MAGIC, lane->index), .info = lane->mine};
+    struct verbs_welcome words = {.welcome = socket_answer(lane->base.lane.transport, magic, lane->index),
+                                  .info = lane->mine};
     return socket_send_whole(lane->source.fd, &words, sizeof words);
 }
 
@@ -219,9 +222,14 @@ static void begin_with_peer(struct transport *transport, int fd, const struct ve
     lane->hello = *words;
     memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
     transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
-    if (verbs_lane_watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
-        verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS && verbs_lane_answer(lane))
+    tutti_result_t result = TUTTI_SYSTEM_ERROR;
+    if (verbs_lane_watch(lane, fd))
+        result = verbs_pair_open(lane, &words->hello.from);
+    if (result == TUTTI_SUCCESS && verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS &&
+        verbs_lane_answer(lane, SOCKET_WELCOME_MAGIC))
         return;
+    if (result == TUTTI_IN_PROGRESS) /* not now: the peer tries again */
+        verbs_lane_answer(lane, SOCKET_DECLINE_MAGIC);
     verbs_lane_close(&lane->base.lane);
 }
 

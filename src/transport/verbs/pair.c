@@ -72,13 +72,26 @@ static tutti_result_t write_info(struct verbs_lane *lane)
     return result;
 }
 
-tutti_result_t verbs_pair_open(struct verbs_lane *lane)
+/* Asks the owner for the source port of the lane's packets. False: it is not known yet. */
+static bool pair_ask_source(struct verbs_lane *lane, const struct wire_process *peer)
+{
+    const struct transport *transport = lane->base.lane.transport;
+    const struct transport_owner *owner = &transport->owner;
+    bool asked = owner->source && lane->device->link_layer == IBV_LINK_LAYER_ETHERNET;
+    int source = asked ? owner->source(owner->context, transport->ops, peer, lane->device->index, lane->index) : 0;
+    lane->base.lane.source = source > 0 ? (uint16_t)source : 0;
+    return source >= 0;
+}
+
+tutti_result_t verbs_pair_open(struct verbs_lane *lane, const struct wire_process *peer)
 {
     tutti_result_t result = verbs_take_device(verbs_of(lane), lane->index, &lane->device);
     if (result != TUTTI_SUCCESS)
         return result;
     lane->device->lanes++;
     lane->base.lane.device = lane->device->index;
+    if (!pair_ask_source(lane, peer))
+        return TUTTI_IN_PROGRESS;
     if (!verbs_take_place(lane))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", lane->index);
     result = make_buffers(lane);
@@ -111,14 +124,6 @@ static uint32_t label_of(uint16_t port)
     return port ? 1u << 14 | ((port & 0x3fffu) ^ 1) : 0;
 }
 
-static uint16_t wanted_source(const struct verbs_lane *lane)
-{
-    const struct transport *transport = lane->base.lane.transport;
-    if (!transport->owner.source || lane->device->link_layer != IBV_LINK_LAYER_ETHERNET)
-        return 0;
-    return transport->owner.source(transport->owner.context, transport->ops, lane->device->index, lane->index);
-}
-
 static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct verbs_info *theirs)
 {
     const struct verbs_device *device = lane->device;
@@ -138,7 +143,6 @@ static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct ver
 tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs)
 {
     int64_t retries = param_int(PARAM_IB_RETRY_CNT);
-    lane->base.lane.source = wanted_source(lane);
     if (!pair_plausible(lane, theirs))
         return error_set(TUTTI_REMOTE_ERROR, "verbs lane %u: the peer's queue pair cannot be joined to ours",
                          lane->index);

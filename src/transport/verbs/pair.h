@@ -5,8 +5,9 @@
 
 #include "transport/verbs/verbs.h"
 
-/* Makes it, with its buffers, and fills lane->mine. On failure verbs_pair_close() (end.h) takes back what there is. */
-tutti_result_t verbs_pair_open(struct verbs_lane *lane);
+/* Makes it, with its buffers, and fills lane->mine. TUTTI_IN_PROGRESS: the owner does not know the source port of
+ * packets to the peer yet. On failure verbs_pair_close() (end.h) takes back what there is. */
+tutti_result_t verbs_pair_open(struct verbs_lane *lane, const struct wire_process *peer);
 /* Joins it to that of the peer's info. */
 tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs);
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock is one of fcntl(2) that belongs to the process: no child inherits it, and it ends when the process closes
+ * any descriptor of the file. So a process has one descriptor, whoever opens the board. Processes of one user trust one
+ * another not to shorten the file: they may end each other anyway.
+ */
+#include "base/board.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BOARD_MAGIC 0x31304452414f4254ull /* "TBOARD01": another layout has another file */
+#define LOOK_AGAIN  (100 * NS_PER_MS)
+
+struct board_slot {
+    _Alignas(64) _Atomic uint32_t taken; /* by a process that may be gone: the lock says */
+    struct board_use use[BOARD_NICS];
+};
+
+struct board {
+    int fd; /* -1: not open */
+    int users;
+    uint64_t host;
+    struct board_slot *slots;
+    int mine;
+    _Atomic uint64_t looked; /* when `lives` was true */
+    _Atomic bool lives[BOARD_SLOTS];
+};
+
+static struct board the_board = {.fd = -1};
+static pthread_mutex_t board_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The child has none of the locks, and nothing to write: it opens a board of its own. */
+static void board_reset(void)
+{
+    if (the_board.fd >= 0)
+        close(the_board.fd);
+    the_board = (struct board){.fd = -1};
+    pthread_mutex_init(&board_lock, NULL);
+}
+
+__attribute__((constructor)) static void board_watch_forks(void)
+{
+    fork_reset_by(board_reset);
+}
+
+static bool board_try_slot(const struct board *board, int slot)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return fcntl(board->fd, F_SETLK, &lock) == 0;
+}
+
+static bool board_lives(const struct board *board, int slot)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return atomic_load(&board->slots[slot].taken) && fcntl(board->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static void board_clear(struct board_slot *slot)
+{
+    for (int i = 0; i < BOARD_NICS; i++) {
+        atomic_store(&slot->use[i].nic, 0);
+        atomic_store(&slot->use[i].outstanding, 0);
+        atomic_store(&slot->use[i].borrowed, 0);
+        atomic_store(&slot->use[i].prompt, 0);
+    }
+}
+
+static bool board_map(struct board *board)
+{
+    struct stat status;
+    size_t size = sizeof(struct board_slot) * BOARD_SLOTS;
+    if (fstat(board->fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+        return false;
+    if ((errno = posix_fallocate(board->fd, 0, (off_t)size)) != 0) /* a store into a hole of a full disk is a SIGBUS */
+        return false;
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, board->fd, 0);
+    board->slots = base == MAP_FAILED ? NULL : base;
+    return board->slots;
+}
+
+static void board_unmap(struct board *board)
+{
+    if (board->slots)
+        munmap(board->slots, sizeof *board->slots * BOARD_SLOTS);
+    if (board->fd >= 0)
+        close(board->fd);
+    *board = (struct board){.fd = -1};
+}
+
+void board_path(uint64_t host, char out[BOARD_PATH])
+{
+    snprintf(out, BOARD_PATH, "/dev/shm/tutti-board-%u-%016llx", geteuid(), (unsigned long long)(host ^ BOARD_MAGIC));
+}
+
+static bool board_begin(struct board *board, uint64_t host)
+{
+    char path[BOARD_PATH];
+    board_path(host, path);
+    board->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool open = board->fd >= 0 && board_map(board);
+    for (int slot = 0; open && slot < BOARD_SLOTS; slot++) {
+        if (!board_try_slot(board, slot))
+            continue;
+        board->mine = slot;
+        board->host = host;
+        board_clear(&board->slots[slot]); /* of whoever had it before, and is gone */
+        atomic_store(&board->slots[slot].taken, 1);
+        return true;
+    }
+    log_info("no board of this host's interfaces at %s (%s): what other processes do is not known here", path,
+             open ? "it is full" : strerror(errno));
+    board_unmap(board);
+    return false;
+}
+
+struct board *board_open(uint64_t host)
+{
+    struct board *board = &the_board;
+    pthread_mutex_lock(&board_lock);
+    bool open = board->users ? board->host == host : board_begin(board, host);
+    board->users += open;
+    pthread_mutex_unlock(&board_lock);
+    return open ? board : NULL;
+}
+
+void board_close(struct board *board)
+{
+    if (!board)
+        return;
+    pthread_mutex_lock(&board_lock);
+    if (board->users && --board->users == 0) {
+        board_clear(&board->slots[board->mine]);
+        atomic_store(&board->slots[board->mine].taken, 0);
+        board_unmap(board);
+    }
+    pthread_mutex_unlock(&board_lock);
+}
+
+struct board_use *board_use(struct board *board, uint64_t nic)
+{
+    for (int i = 0; i < BOARD_NICS; i++) {
+        struct board_use *use = &board->slots[board->mine].use[i];
+        uint64_t none = 0;
+        if (atomic_load(&use->nic) == nic || atomic_compare_exchange_strong(&use->nic, &none, nic) || none == nic)
+            return use;
+    }
+    return NULL;
+}
+
+static void board_ask_who_lives(struct board *board, uint64_t now)
+{
+    uint64_t before = atomic_load(&board->looked);
+    if (before && now - before < LOOK_AGAIN)
+        return;
+    if (!atomic_compare_exchange_strong(&board->looked, &before, now)) /* another thread does */
+        return;
+    for (int slot = 0; slot < BOARD_SLOTS; slot++)
+        atomic_store_explicit(&board->lives[slot], slot != board->mine && board_lives(board, slot),
+                              memory_order_relaxed);
+}
+
+static void board_add(struct board_sum *sum, const struct board_use *use)
+{
+    uint64_t prompt = atomic_load_explicit(&use->prompt, memory_order_relaxed);
+    sum->outstanding += atomic_load_explicit(&use->outstanding, memory_order_relaxed);
+    sum->borrowed += atomic_load_explicit(&use->borrowed, memory_order_relaxed);
+    sum->prompt = prompt > sum->prompt ? prompt : sum->prompt;
+    sum->processes++;
+}
+
+struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now)
+{
+    struct board_sum sum = {0};
+    board_ask_who_lives(board, now);
+    for (int slot = 0; slot < BOARD_SLOTS; slot++)
+        for (int i = 0; atomic_load_explicit(&board->lives[slot], memory_order_relaxed) && i < BOARD_NICS; i++)
+            if (atomic_load_explicit(&board->slots[slot].use[i].nic, memory_order_relaxed) == nic)
+                board_add(&sum, &board->slots[slot].use[i]);
+    return sum;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the interfaces of this host do for all processes of a user. A file has a slot for each process, in which it
+ * writes what it does itself, and a lock on the slot that ends with the process. Readers add up the slots of those that
+ * live: a process that is killed takes along what it had written, for there is no sum that it could leave wrong.
+ * All functions may be called from any thread.
+ */
+#ifndef TUTTI_BASE_BOARD_H
+#define TUTTI_BASE_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BOARD_SLOTS 256
+#define BOARD_NICS  16
+#define BOARD_PATH  96
+
+/* What one process does by one interface. */
+struct board_use {
+    _Atomic uint64_t nic;         /* its name, hashed; 0: none */
+    _Atomic uint64_t outstanding; /* bytes put that peers do not have yet */
+    _Atomic uint64_t borrowed;    /* those of them whose own interface is another one */
+    _Atomic uint64_t prompt;      /* when the last segment for which somebody waits had landed, ns of CLOCK_MONOTONIC */
+};
+
+/* Of the processes but this one. */
+struct board_sum {
+    uint64_t outstanding, borrowed;
+    uint64_t prompt; /* the latest */
+    int processes;   /* that use the interface */
+};
+
+struct board;
+
+/* The file of a host's board. It stays when nobody uses it, with nothing in it that counts. */
+void board_path(uint64_t host, char out[BOARD_PATH]);
+
+/* That of all processes of this user with the same `host`. One for the process: each call is undone by board_close().
+ * NULL: there is none, as without /dev/shm or with too many processes; all goes on without. */
+struct board *board_open(uint64_t host);
+void board_close(struct board *board);
+
+/* Where this process writes what it does by an interface; NULL: it has too many. */
+struct board_use *board_use(struct board *board, uint64_t nic);
+
+/* Who lives is asked again every 100 ms. */
+struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now);
+
+#endif

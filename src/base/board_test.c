@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The board of a host's interfaces: sums of those who live, also when some are killed in the middle. */
+#include "base/board.h"
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OTHERS 8
+#define NIC    77u
+
+static uint64_t host; /* of this run alone */
+static char path[BOARD_PATH];
+
+static int setup(void **state)
+{
+    host = (uint64_t)getpid() << 32 | (uint32_t)clock_ns();
+    board_path(host, path);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(path);
+    return 0;
+}
+
+/* A process that uses the interface, until it is killed. */
+static pid_t begin(uint64_t bytes)
+{
+    int ready[2];
+    char word;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct board *board = board_open(host);
+        struct board_use *use = board ? board_use(board, NIC) : NULL;
+        if (!use || write(ready[1], use == board_use(board, NIC) ? "y" : "n", 1) != 1)
+            _exit(1);
+        atomic_fetch_add(&use->outstanding, bytes);
+        atomic_fetch_add(&use->borrowed, bytes / 2);
+        atomic_store(&use->prompt, bytes);
+        if (write(ready[1], "y", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(read(ready[0], &word, 1), 1);
+        assert_int_equal(word, 'y');
+    }
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void finish(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void assert_sum(struct board *board, int processes, uint64_t bytes, uint64_t prompt)
+{
+    static uint64_t now = NS_PER_S; /* each look is long after the one before */
+    struct board_sum sum = board_look(board, NIC, now += NS_PER_S);
+    assert_int_equal(sum.processes, processes);
+    assert_int_equal(sum.outstanding, bytes);
+    assert_int_equal(sum.borrowed, bytes / 2);
+    assert_int_equal(sum.prompt, prompt);
+    assert_int_equal(board_look(board, NIC + 1, now).processes, 0);
+}
+
+static void test_who_is_killed_is_not_counted(void **state)
+{
+    struct board *board = board_open(host);
+    pid_t pid[OTHERS];
+    uint64_t sum = 0;
+    assert_non_null(board);
+    assert_sum(board, 0, 0, 0);
+    for (int i = 0; i < OTHERS; i++) {
+        pid[i] = begin(1000u << i);
+        sum += 1000u << i;
+        assert_sum(board, i + 1, sum, 1000u << i);
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        finish(pid[i]);
+        sum -= 1000u << i;
+        assert_sum(board, OTHERS - 1 - i, sum, i == OTHERS - 1 ? 0 : 1000u << (OTHERS - 1));
+    }
+    board_close(board);
+}
+
+/* Their slots are taken by others, which begin at nothing. */
+static void test_slots_are_used_again(void **state)
+{
+    struct board *board = board_open(host);
+    for (int i = 0; i < 2 * BOARD_SLOTS / 8; i++) {
+        pid_t pid = begin(50);
+        if (i % 16 == 0)
+            assert_sum(board, 1, 50, 50);
+        finish(pid);
+    }
+    assert_sum(board, 0, 0, 0);
+    board_close(board);
+}
+
+/* A child is not its parent: what it writes counts beside it, and the parent's slot goes on without it. */
+static void test_a_child_has_a_slot_of_its_own(void **state)
+{
+    struct board *board = board_open(host);
+    struct board_use *use = board_use(board, NIC);
+    atomic_store(&use->outstanding, 5);
+    pid_t child = begin(100);
+    assert_int_equal(atomic_load(&use->outstanding), 5);
+    assert_sum(board, 1, 100, 100);
+    pid_t other = begin(1000);
+    assert_sum(board, 2, 1100, 1000);
+    finish(child);
+    assert_sum(board, 1, 1000, 1000);
+    finish(other);
+    board_close(board);
+}
+
+/* One board for the process, whoever opens it: it is closed by the last. */
+static void test_one_for_the_process(void **state)
+{
+    struct board *first = board_open(host), *second = board_open(host);
+    assert_ptr_equal(first, second);
+    assert_null(board_open(host + 1));
+    atomic_store(&board_use(first, NIC)->outstanding, 9);
+    board_close(first);
+    assert_int_equal(atomic_load(&board_use(second, NIC)->outstanding), 9);
+    assert_sum(second, 0, 0, 0); /* its own is not among the others */
+    for (uint64_t nic = 1; nic < BOARD_NICS; nic++)
+        assert_non_null(board_use(second, nic));
+    assert_null(board_use(second, 1000));
+    board_close(second);
+    board_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_killed_is_not_counted),
+        cmocka_unit_test(test_slots_are_used_again),
+        cmocka_unit_test(test_a_child_has_a_slot_of_its_own),
+        cmocka_unit_test(test_one_for_the_process),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
