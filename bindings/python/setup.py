@@ -7,6 +7,7 @@ does into build/). SETUP has further options of meson, as for `make build`: SETU
 for GPUs, which take minutes. TUTTI_SYSTEM=1 is for distributions: nothing is carried,
 the library and the program are the system's. TUTTI_HOMEPAGE is written into the metadata.
 """
+import json
 import os
 import pathlib
 import re
@@ -27,9 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # A source distribution has the C sources in a folder of its own.
 ROOT = HERE / "source" if (HERE / "source").exists() else HERE.parent.parent
 SOURCES = ("LICENSE", "meson.build", "meson_options.txt", "include", "src", "control", "cli", "compat")
-# What the package carries, as meson calls it, and what of it lies where.
-TARGETS = ("tutti:shared_library", "tutti:executable", "nccl:shared_library", "nccl-net-tutti:shared_module",
-           "mpi:shared_library")
+# What the package carries: tags of what meson installs, and what of it lies where.
+TAGS = ("runtime", "compat")
 CARRIED = {"lib": ["libtutti.so.0"], "bin": ["tutti"], "lib/tutti": ["libnccl.so.2", "libnccl-net-tutti.so"],
            "lib/tutti/mpi": ["libmpi.so.12"]}
 SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled", "-Dagent=disabled",
@@ -41,14 +41,21 @@ def version() -> str:
     return ".".join(re.search(rf"TUTTI_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+def files(build: pathlib.Path) -> list[str]:
+    """What ninja is to make. Versions of meson differ in how `meson compile` has a library of another suffix called."""
+    said = subprocess.run(["meson", "introspect", "--install-plan", build], check=True, capture_output=True, text=True)
+    return [os.path.relpath(file, build) for file, how in json.loads(said.stdout)["targets"].items()
+            if how["tag"] in TAGS]
+
+
 def compiled(where: pathlib.Path) -> pathlib.Path:
     """Builds what is carried below `where`; the folder that it is installed into."""
     build, target = where / "meson", where / "installed"
     shutil.rmtree(build, ignore_errors=True)  # one of an earlier time names a meson that pip had for that time alone
     subprocess.run(["meson", "setup", build, ROOT, *SETUP], check=True)
-    subprocess.run(["meson", "compile", "-C", build, *TARGETS], check=True)
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags", "runtime,compat",
-                    "--destdir", target], check=True)
+    subprocess.run(["ninja", "-C", build, *files(build)], check=True)
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags", ",".join(TAGS), "--destdir",
+                    target], check=True)
     return target / "carried"
 
 

@@ -107,10 +107,11 @@ def check_sdist(sdist, folder):
     configured = os.path.join(folder, "configured")
     run("meson", "setup", "-Dtests=disabled", "-Dagent=disabled", "-Dcuda=disabled", configured, source)
     plan = json.loads(run("meson", "introspect", "--install-plan", configured))["targets"].values()
-    carried = tuple(name for names in constant(os.path.join(os.path.dirname(source), "setup.py"), "CARRIED").values()
-                    for name in names)
+    setup = os.path.join(os.path.dirname(source), "setup.py")
+    carried = tuple(name for names in constant(setup, "CARRIED").values() for name in names)
+    tags = constant(setup, "TAGS")
     left = [place["destination"] for place in plan
-            if place["tag"] == "runtime" and not os.path.basename(place["destination"]).startswith(carried)]
+            if place["tag"] in tags and not os.path.basename(place["destination"]).startswith(carried)]
     expect("targets that are installed but neither built nor carried", left, [])
     if os.environ.get("TUTTI_TEST_FULL"):
         env = environment(os.path.join(folder, "compiled"))
