@@ -73,6 +73,8 @@ CUresult private_start(private_describe_fn with)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    void *frame;
+    backtrace(&frame, 1); /* the first one loads a library, which a handler must not do */
     describe = with;
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &before);

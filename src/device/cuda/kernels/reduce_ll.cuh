@@ -435,6 +435,7 @@ template <class E, int N>
 DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end)
 {
     const struct kernel_reduce &what = list.reduce;
+    bool met = false; /* without a round there is no barrier, and others may not have opened yet */
     ll_numbers<N> k;
     ll_open(&k, what.team, stripe);
     const arithmetic<E> a = arithmetic_of<E>(what);
@@ -447,11 +448,13 @@ DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t
         const unsigned char *in = (const unsigned char *)item.in;
         if (mine.begin != mine.end)
             fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
+        met |= mine.begin != mine.end;
         for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
             if (!one_round(r, &k, in + at, (unsigned char *)item.out + at, cut_of_one(mine, at, block)))
                 return;
     }
-    ll_close(k, what.team, stripe);
+    if (met)
+        ll_close(k, what.team, stripe);
 }
 
 template <class E, int N>
@@ -459,6 +462,7 @@ DEVICE void reduce_two(const struct kernel_list &list, uint32_t stripe, uint32_t
 {
     const struct kernel_reduce &what = list.reduce;
     const uint32_t n = (uint32_t)what.team.nranks;
+    bool met = false; /* without a round there is no barrier, and others may not have opened yet */
     ll_numbers<N> k;
     ll_open(&k, what.team, stripe);
     const arithmetic<E> a = arithmetic_of<E>(what);
@@ -470,11 +474,13 @@ DEVICE void reduce_two(const struct kernel_list &list, uint32_t stripe, uint32_t
         const unsigned char *in = (const unsigned char *)item.in;
         if (mine.begin != mine.end)
             fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
+        met |= mine.begin != mine.end;
         for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
             if (!two_round(r, &k, in + at, (unsigned char *)item.out + at, cut_of_two(mine, at, n)))
                 return;
     }
-    ll_close(k, what.team, stripe);
+    if (met)
+        ll_close(k, what.team, stripe);
 }
 
 template <class E, bool TWO>
