@@ -79,7 +79,7 @@ static uint32_t take_index(void)
     return grow() ? index : 0;
 }
 
-/* As pinning would find out: whether every page is mapped. */
+/* Whether every page is mapped. */
 static bool is_mapped(void *address, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address & ~(page - 1),
@@ -92,6 +92,23 @@ static bool is_mapped(void *address, size_t size)
         at += step;
     }
     return true;
+}
+
+/* Linux has this from 5.14 on; before that it says EINVAL, as of a page without permission. */
+static bool can_fetch(uintptr_t page)
+{
+    static char mine;
+    return madvise((void *)((uintptr_t)&mine & ~(page - 1)), page, MADV_POPULATE_READ) == 0;
+}
+
+/* As pinning would find out: pages that may not be read, that may not be written where a peer is to write, or that a
+ * file has no longer. Pages that only this process writes to are not made: queue pairs of many peers have many. */
+static bool is_accessible(void *address, size_t size, int access)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)address & ~(page - 1);
+    size_t length = (uintptr_t)address + size - begin;
+    int how = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    return !size || madvise((void *)begin, length, how) == 0 || !can_fetch(page);
 }
 
 static int check_access(int access)
@@ -139,7 +156,7 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
     new.foreign = !err &&hook && hook->owns(address, size);
     if (!err && ((uintptr_t)address + size < (uintptr_t)address || iova + size < iova))
         err = EINVAL;
-    if (!err && !new.foreign && !is_mapped(address, size))
+    if (!err && !new.foreign && (!is_mapped(address, size) || !is_accessible(address, size, access)))
         err = EFAULT;
     struct mr *mr = err ? NULL : enter(pd, &new);
     if (!mr)

@@ -147,6 +147,23 @@ static void unreliable_services_deliver(void **state)
     teardown(&pair);
 }
 
+/* One page in the middle that nobody may read or write, or that only peers may not write. */
+static void assert_forbidden_is_refused(struct ibv_pd *pd)
+{
+    int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    char *memory = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(memory + 4096, 4096, PROT_NONE), 0);
+    assert_null(ibv_reg_mr(pd, memory + 5, 3 * 4096 - 5, 0));
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(mprotect(memory + 4096, 4096, PROT_READ), 0);
+    assert_null(ibv_reg_mr(pd, memory + 5, 3 * 4096 - 5, writes));
+    assert_int_equal(errno, EFAULT);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory + 5, 3 * 4096 - 5, 0);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(memory, 3 * 4096);
+}
+
 static void bad_arguments_change_nothing(void **state)
 {
     struct pair pair;
@@ -160,6 +177,7 @@ static void bad_arguments_change_nothing(void **state)
     munmap(hole, 4096);
     assert_null(ibv_reg_mr(pair.pd, hole, 16, IBV_ACCESS_LOCAL_WRITE));
     assert_int_equal(errno, EFAULT);
+    assert_forbidden_is_refused(pair.pd);
     assert_null(ibv_create_cq(pair.context, 0, NULL, NULL, 0));
     assert_int_equal(ibv_dealloc_pd(pair.pd), EBUSY);
     assert_int_equal(ibv_destroy_cq(pair.cq[0]), EBUSY);

@@ -47,8 +47,10 @@ void incoming_credit(struct link *link, struct link_recv *recv)
         struct wire_credit credit;
         struct wire_remote memory;
     } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
-    recv->memory = memory_offer(link, recv->place, recv->length, &body.memory);
-    if (!recv->memory && !place_is_host(recv->place)) { /* then the lanes would have to copy */
+    bool bad;
+    /* What is not registered the lanes copy. */
+    recv->memory = memory_offer(link, recv->place, recv->length, &body.memory, &bad);
+    if (place_is_host(recv->place) ? bad && reach_unwritable(place_reach(recv->place), recv->length) : !recv->memory) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
     }

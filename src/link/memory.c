@@ -15,15 +15,18 @@ static int direct_transport(const struct link *link)
     return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_DIRECT) ? data : -1;
 }
 
-static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target)
+static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target,
+                                                  bool *bad)
 {
     int transport = direct_transport(link);
-    return transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target);
+    *bad = false;
+    return transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target, bad);
 }
 
-struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out)
+struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out,
+                                       bool *bad)
 {
-    struct link_registration *registration = link_memory_take(link, place, length, true);
+    struct link_registration *registration = link_memory_take(link, place, length, true, bad);
     if (!registration)
         return NULL;
     const struct transport_memory *memory = registration->memory;
@@ -33,12 +36,14 @@ struct link_registration *memory_offer(struct link *link, struct place place, si
     return registration;
 }
 
-struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote)
+struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote,
+                                bool *bad)
 {
     struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
+    *bad = false;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
-        source = link_memory_take(link, send->place, send->length, false);
+        source = link_memory_take(link, send->place, send->length, false, bad);
     if (source && (memory = malloc(sizeof *memory)))
         *memory = (struct link_memory){source, *remote};
     else

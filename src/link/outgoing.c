@@ -58,6 +58,16 @@ static bool outgoing_enter(struct link *link, struct link_send *send)
     return true;
 }
 
+/* What is not registered the processor copies, on some lanes at least. Where the system refused to register memory that
+ * is `bad`, all of the payload is looked at. */
+static bool send_may_start(const struct link_send *send, bool bad)
+{
+    const void *data = place_reach(send->place);
+    if (!place_is_host(send->place))
+        return send->memory;
+    return reach_ends_readable(data, send->length) && !(bad && reach_unreadable(data, send->length));
+}
+
 void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
                     const struct early_credit *early)
 {
@@ -84,9 +94,9 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
                               send->length, send->tag.to));
         return;
     }
-    send->memory = memory_meet(link, send, &early->memory);
-    bool copied = !send->memory; /* by the processor, on some lanes at least */
-    if (place_is_host(send->place) ? !reach_ends_readable(place_reach(send->place), send->length) : copied) {
+    bool bad;
+    send->memory = memory_meet(link, send, &early->memory, &bad);
+    if (!send_may_start(send, bad)) {
         outgoing_finish(link, send, refuse_source(send));
         return;
     }

@@ -188,7 +188,8 @@ struct transport_ops {
      * does, and no sent() follows. The put arrives whole or not at all. If such a put is not under way nothing happens.
      */
     void (*give_up)(struct lane *lane, uint64_t token);
-    /* Registers memory, which the caller keeps until it is deregistered. TRANSPORT_DIRECT only. */
+    /* Registers memory, which the caller keeps until it is deregistered. TUTTI_INVALID_ARGUMENT: the system cannot read
+     * or write all of it, or it is not the host's. TRANSPORT_DIRECT only. */
     tutti_result_t (*register_memory)(struct transport *transport, struct place place, size_t length,
                                       struct transport_memory **out);
     /* From here on nobody reads or writes it. No put from it is under way. */

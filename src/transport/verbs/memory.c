@@ -34,6 +34,7 @@ tutti_result_t verbs_register(struct transport *transport, struct place place, s
     struct verbs_memory *memory = calloc(1, sizeof *memory);
     void *address = place_reach(place);
     uint32_t some = 0;
+    tutti_result_t result = TUTTI_SYSTEM_ERROR;
     if (!address) {
         free(memory);
         return error_note(TUTTI_INVALID_ARGUMENT, "the memory of a GPU (device %d) is not registered with RDMA devices",
@@ -55,12 +56,12 @@ tutti_result_t verbs_register(struct transport *transport, struct place place, s
         memory->base.key[i] = memory->region[i] ? memory->region[i]->rkey : 0;
         some |= memory->base.key[i];
         if (!memory->region[i])
-            error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s: cannot register %zu bytes: %s", device->name, length,
-                       strerror(errno));
+            result = error_note(errno == EFAULT ? TUTTI_INVALID_ARGUMENT : TUTTI_SYSTEM_ERROR,
+                                "RDMA device %s: cannot register %zu bytes: %s", device->name, length, strerror(errno));
     }
     if (!some) {
         verbs_deregister(transport, &memory->base);
-        return TUTTI_SYSTEM_ERROR;
+        return result;
     }
     *out = &memory->base;
     return TUTTI_SUCCESS;
