@@ -40,7 +40,7 @@ TO = $(DESTDIR)$(PREFIX)
 MANIFEST = $(TO)/share/tutti/installed
 
 .PHONY: build all help configured install install-extra uninstall put deb diagnose-wheel wheel sdist deps check-deps bench-deps \
-  deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch mpi4py frameworks wheel-tools
+  deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch mpi4py mypy frameworks wheel-tools
 
 ## build: programs into build/bin, libraries into build/lib; plain `make` does this
 build: configured
@@ -173,6 +173,7 @@ fetched:
 	@$(MAKE) --no-print-directory torch-versions || echo "No PyTorch to be had: the test of its versions is skipped"
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory mpi4py || echo "No mpi4py to be had: its tests are skipped"
+	@$(MAKE) --no-print-directory mypy || echo "No mypy to be had: the test of types in Python is skipped"
 	@$(MAKE) --no-print-directory wheel-tools || echo "No auditwheel to be had: the test of the wheel is skipped"
 
 ## torch-versions: fetches the newest PyTorch and 2.11 for their tests, 5 GB each; ALL=1: versions in between, too
@@ -191,13 +192,17 @@ openmpi:
 mpi4py:
 	@tests/fetch.sh mpi4py mpi4py==4.1.2 numpy
 
+## mypy: fetches the type checker for its test
+mypy:
+	@tests/fetch.sh mypy mypy==1.18.2
+
 ## frameworks: fetches frameworks of PyTorch and JAX for their tests (make check CHECK_FRAMEWORKS=1)
 frameworks:
 	@tests/fetch.sh frameworks torch==2.11.0 numpy jax accelerate transformers lightning deepspeed "ray[train]"
 
 ## torch: fetches PyTorch 2 for its tests (make check CHECK_TORCH=1); without it they take python3-torch
 torch:
-	@tests/fetch.sh torch torch==2.11.0 numpy expecttest mypy
+	@tests/fetch.sh torch torch==2.11.0 numpy expecttest
 
 ## wheel-tools: fetches what make wheel needs from PyPI
 wheel-tools:

@@ -3,7 +3,7 @@
 and ends with the status of a test that is skipped.
 
 needs.py MODULE[,MODULE...] PROGRAM [ARGUMENTS]: PYTHON among these is the Python that has them: the one of the folder
-build-torch or build-mpi4py, which `make torch` and `make mpi4py` fill, or the one that runs this; with
+build-torch, build-mpi4py or build-mypy, which `make torch` and so on fill, or the one that runs this; with
 CHECK_FRAMEWORKS=1 also that of build-frameworks, which `make frameworks` fills.
 """
 import os
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.abspath(__file__)) + "/../../.."
 LOOK = ("import importlib.util, sys; "
         "sys.exit(any(importlib.util.find_spec(name) is None for name in sys.argv[1].split(',')))")
 WORDS = set(re.split(r"[,.]", sys.argv[1]))
-FOLDERS = [folder for folder, words in (("torch", {"torch", "mypy"}), ("mpi4py", {"mpi4py"})) if words & WORDS]
+FOLDERS = [name for name in ("torch", "mpi4py", "mypy") if name in WORDS]
 LAST = ["frameworks"] if os.environ.get("CHECK_FRAMEWORKS") else []
 
 
