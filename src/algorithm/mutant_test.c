@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -145,13 +146,22 @@ static int try_one(const struct algorithm *original, struct shape shape)
     return mutant.applied;
 }
 
+static int actions_of(const struct algorithm *original, const struct shape *shape)
+{
+    struct action *actions = calloc((size_t)original->actions(shape) + 1, sizeof *actions);
+    assert_non_null(actions);
+    int count = original->round(shape, mutant.rank, mutant.round, actions);
+    free(actions);
+    return count;
+}
+
 static int try_all(const struct algorithm *original, struct shape shape)
 {
     int tried = 0;
     mutant.original = original;
     for (mutant.rank = 0; mutant.rank < shape.nranks; mutant.rank++)
         for (mutant.round = 0; mutant.round < original->rounds(&shape); mutant.round++)
-            for (mutant.index = 0; mutant.index < original->actions(&shape); mutant.index++)
+            for (mutant.index = 0; mutant.index < actions_of(original, &shape); mutant.index++)
                 for (int mutation = 0; mutation < MUTATIONS; mutation++) {
                     mutant.mutation = (enum mutation)mutation;
                     tried += try_one(original, shape);
@@ -171,10 +181,33 @@ static void every_mutant_is_refused(void **state)
             }
 }
 
+/* Hosts of ranks 0, 1, 2...: alike, unlike, in turn, alone. */
+static void every_mutant_on_hosts_is_refused(void **state)
+{
+    static const struct {
+        int n;
+        uint64_t host[8];
+    } hosts[] = {{4, {0, 0, 1, 1}},       {4, {0, 0, 0, 1}}, {6, {0, 1, 0, 1, 0, 1}},   {6, {0, 0, 1, 1, 2, 2}},
+                 {6, {0, 1, 1, 0, 1, 2}}, {3, {0, 1, 2}},    {7, {0, 0, 1, 1, 1, 1, 1}}};
+    for (size_t h = 0; h < sizeof hosts / sizeof *hosts; h++) {
+        struct levels *levels;
+        assert_int_equal(levels_of_hosts(hosts[h].host, hosts[h].n, &levels), TUTTI_SUCCESS);
+        for (int i = 0; i < algorithm_count(); i++)
+            for (int coll = 0; coll < COLL_COUNT; coll++)
+                for (int root = 0; root < (schedule_has_root((enum coll)coll) ? 2 : 1); root++) {
+                    struct shape shape = {(enum coll)coll, hosts[h].n, root, levels};
+                    if ((algorithm_row(i)->flags & ALGORITHM_LEVELS) && schedule_fits(algorithm_row(i), &shape))
+                        assert_true(try_all(algorithm_row(i), shape) > 2);
+                }
+        free(levels);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mutant_is_refused),
+        cmocka_unit_test(every_mutant_on_hosts_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

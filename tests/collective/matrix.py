@@ -125,7 +125,8 @@ def gpu_main(tutti, matrix, driver):
     return failures != 0
 
 
-LEVELS = "allreduce:two-level;allgather:two-level;reduce:tree;broadcast:ring"
+LEVELS = "two-level"
+STEPS = "allreduce,allgather,reduce,broadcast,reduce_scatter,alltoall,gather,scatter"
 # Which host a rank takes itself to be on: one behind the other, in turn, uneven.
 HOSTS = ("TUTTI_RANK * 2 / TUTTI_SIZE", "TUTTI_RANK % 2", "TUTTI_RANK * TUTTI_RANK % 3")
 
@@ -139,7 +140,7 @@ def hosts_main(tutti, matrix):
             before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
             for choice, settings in ((None, {}), (LEVELS, SLICED), ("ring", SLICED))[: 3 if full else 2]:
                 stride = 1 if full else (60 if quick else 30) * max(1, ranks // 4)
-                which = ["-c", "allreduce,allgather,reduce,broadcast"] if choice else []
+                which = ["-c", STEPS] if choice else []
                 failures += not run(tutti, matrix, "auto", ranks, choice,
                                     ["-s", str(runs + 1), "-k", str(stride), *which], before, settings)
                 runs += 1
