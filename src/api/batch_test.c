@@ -55,8 +55,10 @@ static tutti_result_t await_all(struct executor *executor)
     return error_set(TUTTI_REMOTE_ERROR, "%c has failed", scripted_of(executor)->name);
 }
 
-static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream,
+                            const struct executor_note *note)
 {
+    (void)note;
     free(owned);
     say(scripted_of(executor), "c", (long)call->count, stream);
     return outcome(scripted_of(executor));
@@ -70,7 +72,7 @@ static tutti_result_t issue_many(struct executor *executor, const struct executo
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count; i++)
         if (result == TUTTI_SUCCESS)
-            result = issue(executor, calls[i].call, calls[i].owned, stream);
+            result = issue(executor, calls[i].call, calls[i].owned, stream, calls[i].note);
         else
             free(calls[i].owned);
     return result;

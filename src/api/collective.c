@@ -18,7 +18,7 @@ static tutti_result_t check_call(tutti_comm_t comm, struct call *call, struct ne
     if (result == TUTTI_SUCCESS)
         result = check_type(call->type);
     if (result == TUTTI_SUCCESS)
-        result = check_count(call->count, needs.send > needs.recv ? needs.send : needs.recv, call->type);
+        result = check_blocks(call, needs.send > needs.recv ? needs.send : needs.recv);
     if (result == TUTTI_SUCCESS && needs.send)
         result = check_buffer("send", call->in, call->count);
     if (result == TUTTI_SUCCESS && needs.recv)
@@ -54,15 +54,14 @@ static bool is_root(tutti_comm_t comm, int root)
 tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
                                tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
+    struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .in = send, .out = recv};
     return api_collective_issue(comm, &call, (struct needs){1, 1}, false, op, stream);
 }
 
 tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root,
                             tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {
-        .coll = COLL_REDUCE, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = (int)op};
+    struct call call = {.coll = COLL_REDUCE, .type = type, .count = count, .in = send, .out = recv, .root = root};
     return api_collective_issue(comm, &call, (struct needs){1, is_root(comm, root)}, true, op, stream);
 }
 
@@ -84,8 +83,7 @@ tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti
 tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
                                     tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {
-        .coll = COLL_REDUCE_SCATTER, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
+    struct call call = {.coll = COLL_REDUCE_SCATTER, .type = type, .count = count, .in = send, .out = recv};
     return api_collective_issue(comm, &call, (struct needs){ranks_of(comm), 1}, false, op, stream);
 }
 
@@ -105,7 +103,7 @@ static tutti_result_t check_scan(tutti_comm_t comm, tutti_op_t op)
 tutti_result_t tutti_scan(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
                           tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_SCAN, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
+    struct call call = {.coll = COLL_SCAN, .type = type, .count = count, .in = send, .out = recv};
     tutti_result_t result = check_scan(comm, op);
     return result == TUTTI_SUCCESS ? api_collective_issue(comm, &call, (struct needs){1, 1}, false, op, stream)
                                    : group_note(result);
@@ -137,7 +135,7 @@ tutti_result_t check_vector(const char *name, const void *buffer, const size_t *
         size_t end;
         if (__builtin_add_overflow(counts[rank], offsets[rank], &end))
             return error_set(TUTTI_INVALID_ARGUMENT, "%s count and offset of rank %d overflow", name, rank);
-        tutti_result_t result = check_count(end, 1, type);
+        tutti_result_t result = check_count(end, type);
         if (result == TUTTI_SUCCESS)
             result = check_buffer(name, buffer, counts[rank]);
         if (result != TUTTI_SUCCESS)
@@ -174,6 +172,7 @@ tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, cons
     if (send_counts[me] != recv_counts[me])
         return group_note(error_set(TUTTI_INVALID_ARGUMENT, "rank %d sends itself %zu elements and expects %zu", me,
                                     send_counts[me], recv_counts[me]));
+    call_fill(&call);
     return group_collective(comm, &call, stream);
 }
 
@@ -217,7 +216,7 @@ static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti
     if (result == TUTTI_SUCCESS)
         result = check_type(type);
     if (result == TUTTI_SUCCESS)
-        result = check_count(count, 1, type);
+        result = check_count(count, type);
     if (result == TUTTI_SUCCESS)
         result = check_buffer(sends ? "send" : "recv", data, count);
     if (result == TUTTI_SUCCESS)

@@ -326,7 +326,17 @@ static tutti_result_t prepare_all(void)
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < group.count && result == TUTTI_SUCCESS; i++)
         if (group.entry[i].kind == ENTRY_COLLECTIVE)
-            result = comm_prepare(group.entry[i].comm, &group.entry[i].call);
+            result = comm_prepare(group.entry[i].comm, &group.entry[i].call, &group.entry[i].note);
+    return result;
+}
+
+tutti_result_t group_prepare_and_pass(tutti_comm_t comm, const struct call *call, size_t *counts, tutti_stream_t stream)
+{
+    struct executor_note note;
+    tutti_result_t result = comm_prepare(comm, call, &note);
+    if (result == TUTTI_SUCCESS)
+        return comm_collective(comm, call, counts, stream, &note);
+    free(counts);
     return result;
 }
 

@@ -17,6 +17,7 @@ struct entry {
     tutti_comm_t comm;
     tutti_stream_t stream;
     struct call call;
+    struct executor_note note; /* of the call, once it is prepared */
     struct p2p_item item;
     size_t *counts;      /* of alltoallv: owned until the operation takes it */
     tutti_comm_t *out;   /* of an init or a split */

@@ -39,15 +39,14 @@ static inline void group_let_go(struct group_front *front)
     group_hold(front, -1);
     front->count = 0;
 }
-/* Calls of this thread's open group, or straight to the engine when none is open. */
+/* Calls of this thread's open group, or straight to the executor when none is open. */
+tutti_result_t group_prepare_and_pass(tutti_comm_t comm, const struct call *call, size_t *counts,
+                                      tutti_stream_t stream);
 static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *call, size_t *counts,
                                         tutti_stream_t stream)
 {
-    tutti_result_t result = comm_prepare(comm, call);
-    if (result == TUTTI_SUCCESS)
-        return comm_collective(comm, call, counts, stream);
-    free(counts);
-    return result;
+    return comm_prepares(comm) ? group_prepare_and_pass(comm, call, counts, stream)
+                               : comm_collective(comm, call, counts, stream, NULL);
 }
 tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
 static inline tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
@@ -93,12 +92,19 @@ static inline tutti_result_t check_root(tutti_comm_t comm, int root)
     return root >= 0 && root < comm->team->nranks ? TUTTI_SUCCESS : refuse_root(comm, root);
 }
 
-static inline tutti_result_t check_count(size_t count, size_t times, tutti_type_t type)
+/* Fills the call, and checks that this number of its blocks fits into an address space. */
+static inline tutti_result_t check_blocks(struct call *call, size_t times)
 {
-    size_t elements, bytes;
-    bool fits = !__builtin_mul_overflow(count, times, &elements) &&
-                !__builtin_mul_overflow(elements, type_size(type), &bytes) && bytes <= PTRDIFF_MAX;
-    return fits ? TUTTI_SUCCESS : refuse_count(count, times, type);
+    size_t bytes;
+    bool fits = call_fill(call) && !__builtin_mul_overflow(call->bytes, times, &bytes) && bytes <= PTRDIFF_MAX;
+    return fits ? TUTTI_SUCCESS : refuse_count(call->count, times, call->type);
+}
+
+static inline tutti_result_t check_count(size_t count, tutti_type_t type)
+{
+    size_t bytes;
+    bool fits = !__builtin_mul_overflow(count, type_size(type), &bytes) && bytes <= PTRDIFF_MAX;
+    return fits ? TUTTI_SUCCESS : refuse_count(count, 1, type);
 }
 
 static inline tutti_result_t check_buffer(const char *name, const void *buffer, size_t count)

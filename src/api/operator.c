@@ -8,7 +8,7 @@
 
 tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call)
 {
-    call->op = (int)op;
+    call->op = (int16_t)op;
     if ((unsigned)op < TUTTI_OP_COUNT)
         return TUTTI_SUCCESS;
     unsigned index = (unsigned)op - TUTTI_OP_COUNT;

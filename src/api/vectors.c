@@ -61,6 +61,7 @@ tutti_result_t tutti_allgatherv(const void *send, void *recv, const size_t *coun
                             .send_offsets = same + n,
                             .recv_counts = counts,
                             .recv_offsets = places};
+        call_fill(&call);
         result = group_collective(comm, &call, stream);
     } else {
         result = group_note(result);

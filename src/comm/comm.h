@@ -113,14 +113,18 @@ tutti_result_t share_part(struct tutti_comm *comm, struct team *part);
 void share_forget(struct team *team);
 
 /* Users' calls, as engine/executor.h has them. */
-static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)
+static inline bool comm_prepares(const struct tutti_comm *comm)
 {
-    return comm->executor->ops.prepare(comm->executor, call);
+    return comm->executor->ops.prepare != NULL;
+}
+static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call, struct executor_note *note)
+{
+    return comm_prepares(comm) ? comm->executor->ops.prepare(comm->executor, call, note) : TUTTI_SUCCESS;
 }
 static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned,
-                                             tutti_stream_t stream)
+                                             tutti_stream_t stream, const struct executor_note *note)
 {
-    return comm->executor->ops.issue(comm->executor, call, owned, stream);
+    return comm->executor->ops.issue(comm->executor, call, owned, stream, note);
 }
 static inline tutti_result_t comm_collectives(struct tutti_comm *comm, const struct executor_call *calls, int count,
                                               tutti_stream_t stream)

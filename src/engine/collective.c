@@ -91,9 +91,11 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
     return issue_call(team, call, owned, stream);
 }
 
-tutti_result_t team_do(struct team *team, const struct call *call)
+tutti_result_t team_do(struct team *team, const struct call *what)
 {
-    tutti_result_t result = team_collective(team, call, NULL, NULL);
+    struct call call = *what;
+    call_fill(&call);
+    tutti_result_t result = team_collective(team, &call, NULL, NULL);
     return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
 }
 

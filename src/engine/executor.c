@@ -11,16 +11,11 @@ static tutti_result_t engine_executor_refuse(const struct executor *executor, co
     return error_set(TUTTI_INVALID_USAGE, "the executor \"%s\" cannot %s", executor->ops.name, what);
 }
 
-static tutti_result_t no_prepare(struct executor *executor, const struct call *call)
-{
-    (void)executor;
-    (void)call;
-    return TUTTI_SUCCESS;
-}
-
-static tutti_result_t no_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+static tutti_result_t no_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream,
+                               const struct executor_note *note)
 {
     (void)call;
+    (void)note;
     (void)stream;
     free(owned);
     return engine_executor_refuse(executor, "carry out collectives");
@@ -33,7 +28,8 @@ static tutti_result_t one_by_one(struct executor *executor, const struct executo
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count; i++) {
         bool goes_on = result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS;
-        tutti_result_t next = goes_on ? executor->ops.issue(executor, calls[i].call, calls[i].owned, stream) : result;
+        tutti_result_t next =
+            goes_on ? executor->ops.issue(executor, calls[i].call, calls[i].owned, stream, calls[i].note) : result;
         if (!goes_on)
             free(calls[i].owned);
         result = next == TUTTI_SUCCESS ? result : next;
@@ -112,7 +108,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
 {
     *out = (struct executor){
         .ops = {.name = ops->name,
-                .prepare = ops->prepare ? ops->prepare : no_prepare,
+                .prepare = ops->prepare,
                 .issue = ops->issue ? ops->issue : no_issue,
                 .issue_many = ops->issue_many ? ops->issue_many : one_by_one,
                 .messages = ops->messages ? ops->messages : no_messages,

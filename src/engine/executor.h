@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct call;
 struct executor;
@@ -19,9 +20,15 @@ struct p2p_item;
 struct rank_fact;
 struct team;
 
+/* What an executor has found out about a call when it prepared it, for when it issues it. Others only keep it. */
+struct executor_note {
+    uint64_t word[24];
+};
+
 /* A collective of several that are issued at once, and what the executor takes over for it. */
 struct executor_call {
     const struct call *call;
+    const struct executor_note *note;
     void *owned; /* malloc'ed, or NULL */
 };
 
@@ -31,16 +38,18 @@ struct executor_ops {
     /*
      * Begins what may need the hosts of peers, such as memory that is made at
      * its first use. Calls that one thread issues for several ranks are all
-     * prepared before any is issued. Default: there is nothing to begin.
+     * prepared before any is issued, and none is issued that was not. NULL:
+     * there is nothing to begin, nor to note.
      */
-    tutti_result_t (*prepare)(struct executor *executor, const struct call *call);
+    tutti_result_t (*prepare)(struct executor *executor, const struct call *call, struct executor_note *note);
 
     /*
      * Issues a collective on the stream, without waiting for peers' work.
      * Takes over `owned` (malloc'ed, or NULL), also when it fails. Default:
      * an error.
      */
-    tutti_result_t (*issue)(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream);
+    tutti_result_t (*issue)(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream,
+                            const struct executor_note *note);
 
     /*
      * Issues collectives on the stream, one behind another, up to the first

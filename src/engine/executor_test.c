@@ -18,11 +18,12 @@ static void refuses_calls(void **state)
 {
     struct executor none;
     struct call call = {.coll = COLL_BARRIER};
+    struct executor_note note = {{0}};
     struct p2p_item item = {0};
     (void)state;
     executor_init(&none, &(struct executor_ops){.name = "none"}, 3);
     assert_int_equal(none.device, 3);
-    assert_int_equal(none.ops.issue(&none, &call, malloc(1), NULL),
+    assert_int_equal(none.ops.issue(&none, &call, malloc(1), NULL, &note),
                      TUTTI_INVALID_USAGE); /* a leak if it did not free that */
     assert_non_null(strstr(error_last(), "\"none\" cannot carry out collectives"));
     assert_int_equal(none.ops.messages(&none, &item, 1, NULL), TUTTI_INVALID_USAGE);
@@ -32,11 +33,10 @@ static void refuses_calls(void **state)
 static void has_nothing_else_to_do(void **state)
 {
     struct executor none;
-    struct call call = {.coll = COLL_BARRIER};
     size_t device = 1, host = 1;
     (void)state;
     executor_init(&none, &(struct executor_ops){.name = "none"}, TUTTI_HOST);
-    assert_int_equal(none.ops.prepare(&none, &call), TUTTI_SUCCESS);
+    assert_null(none.ops.prepare);
     assert_int_equal(none.ops.wait(&none), TUTTI_SUCCESS);
     assert_false(none.ops.any_thread(&none, NULL));
     assert_false(none.ops.give_up(&none));

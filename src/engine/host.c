@@ -15,8 +15,10 @@
 _Static_assert(offsetof(struct team, host) == 0,
                "a team is its executor: a call costs no more by the table than without it");
 
-static tutti_result_t host_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+static tutti_result_t host_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream,
+                                 const struct executor_note *note)
 {
+    (void)note;
     return team_collective((struct team *)executor, call, owned, stream);
 }
 

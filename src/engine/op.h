@@ -24,14 +24,24 @@ struct call {
     tutti_type_t type;
     size_t count; /* as in the API call */
     int root;
-    int op;          /* tutti_op_t; -1: none */
-    uint64_t scalar; /* of a pre-multiplied sum: op is TUTTI_SUM then */
-    bool premul;
+    int16_t op;            /* tutti_op_t; -1: none */
+    bool premul;           /* a pre-multiplied sum: op is TUTTI_SUM then */
+    uint8_t size;          /* bytes of an element: call_fill() */
+    uint64_t scalar;       /* of a pre-multiplied sum */
     const void *scalar_at; /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
     const void *in;
     void *out;
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
+    size_t bytes;                                                          /* of count: call_fill() */
 };
+
+/* Fills in what follows from the rest, which all others read: whoever makes a call does this last. False: the bytes are
+ * more than a size_t holds. */
+static inline bool call_fill(struct call *call)
+{
+    call->size = (uint8_t)type_size(call->type);
+    return !__builtin_mul_overflow(call->count, type_size(call->type), &call->bytes);
+}
 
 /* Of alltoallv: what this rank sends to a peer, or receives from it. */
 struct call_part {
@@ -40,7 +50,7 @@ struct call_part {
 };
 static inline struct call_part call_part(const struct call *call, int peer, bool sends)
 {
-    size_t offset = (sends ? call->send_offsets : call->recv_offsets)[peer] * type_size(call->type);
+    size_t offset = (sends ? call->send_offsets : call->recv_offsets)[peer] * call->size;
     char *base = sends ? (char *)(uintptr_t)call->in : call->out;
     return (struct call_part){base + offset, (sends ? call->send_counts : call->recv_counts)[peer]};
 }

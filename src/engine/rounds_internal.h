@@ -70,7 +70,7 @@ struct context {
 static inline struct context context_of(struct team *team, struct op *op, size_t budget)
 {
     bool prepares = op->call.op >= 0 && reduction_needs_prepare(&op->route.reduction);
-    return (struct context){team, op, op->rounds, type_size(op->call.type), prepares, budget};
+    return (struct context){team, op, op->rounds, op->call.size, prepares, budget};
 }
 
 /* Elements of one block of this slice; alltoallv has its own counts, by buffer. */

@@ -22,7 +22,7 @@ static inline struct shared_context shared_context_of(struct team *team, struct 
                                    .shared = team->shared,
                                    .op = op,
                                    .plan = op->route.plan,
-                                   .size = type_size(op->call.type),
+                                   .size = op->call.size,
                                    .cut = schedule_cuts_vector(op->call.coll),
                                    .prepares = op->call.op >= 0 && reduction_needs_prepare(&op->route.reduction)};
 }

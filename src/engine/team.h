@@ -180,8 +180,7 @@ static inline bool team_is_here(const struct team *team, int rank)
 /* Bytes of the whole vector of a call: what algorithms are chosen by. */
 static inline size_t team_vector_bytes(const struct team *team, const struct call *call)
 {
-    size_t bytes = call->count * type_size(call->type);
-    return schedule_cuts_vector(call->coll) ? bytes : bytes * (size_t)team->nranks;
+    return schedule_cuts_vector(call->coll) ? call->bytes : call->bytes * (size_t)team->nranks;
 }
 
 #endif

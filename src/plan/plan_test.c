@@ -359,17 +359,59 @@ static void test_protocols(void **state)
     set("TUTTI_PROTO", NULL);
 }
 
-/* Every row, with the schedule that it names. */
+enum { ROOT = 1, OTHER = 2 };
+
+/* By the definition of the collective: whose data a rank cannot do without, and who cannot do without its. The root of
+ * a rooted one needs all or is needed by all, and the others may pass on what is not for them. */
+static void expect_needs(const struct way_needs *needs, enum coll coll, int rank, int nranks)
+{
+    const uint32_t others = ((1u << nranks) - 1) & ~(1u << rank), root = 1u << ROOT;
+    const bool out = coll == COLL_BROADCAST || coll == COLL_SCATTER, in = coll == COLL_REDUCE || coll == COLL_GATHER;
+    if (rank == ROOT || !(in || out)) {
+        assert_int_equal(needs->from, out ? 0 : others);
+        if (coll != COLL_REDUCE) /* others may add up what it gives */
+            assert_int_equal(needs->to, in ? 0 : others);
+        return;
+    }
+    assert_int_equal((in ? needs->to : needs->from) & root, root);
+    if (coll == COLL_BROADCAST)
+        assert_int_equal(needs->to & root, 0);
+    if (coll == COLL_GATHER || coll == COLL_SCATTER)
+        assert_int_equal(needs->from | needs->to, root);
+}
+
+/* Every row, with the schedule that it names, and who needs whom in it. */
 static void test_each_way_has_a_schedule(void **state)
 {
-    struct way_flows flows = {0};
+    (void)state;
+    static struct way_flows flows[2];
+    const int ranks[] = {ROOT, OTHER};
     const struct plan_facts *all[] = {&apart, &together, &in_host};
     for (int coll = 0; coll < COLL_SCAN; coll++) /* GPUs do not scan */
         for (int shift = 0; shift < 40; shift++)
-            for (int i = 0; i < 6; i++) {
-                struct plan plan = plan_call(&rules, all[i % 3], (enum coll)coll, (uint64_t)1 << shift, i > 2);
-                assert_non_null(way_find(&flows, plan.way, (enum coll)coll, 1, 2, all[i % 3]->nranks));
+            for (int i = 0; i < 12; i++) {
+                const struct plan_facts *facts = all[i % 3];
+                struct plan plan = plan_call(&rules, facts, (enum coll)coll, (uint64_t)1 << shift, i > 5);
+                const struct way_flow *found =
+                    way_find(&flows[i & 1], plan.way, (enum coll)coll, ROOT, ranks[i & 1], facts->nranks);
+                assert_non_null(found);
+                expect_needs(found->needs, (enum coll)coll, ranks[i & 1], facts->nranks);
             }
+}
+
+/* Through a chain a rank needs those before it, and all behind need it; another root has other needs, which the
+ * first one's do not replace. */
+static void test_needs_by_others(void **state)
+{
+    (void)state;
+    static struct way_flows flows;
+    const struct way_needs *first = way_find(&flows, WAY_CHAIN, COLL_BROADCAST, 1, 2, 4)->needs;
+    assert_int_equal(first->from | first->to, 0xb); /* straight they are two */
+    const struct way_needs *second = way_find(&flows, WAY_CHAIN, COLL_BROADCAST, 2, 2, 4)->needs;
+    assert_int_equal(second->from, 0);
+    assert_int_equal(second->to, 0xb);
+    assert_ptr_equal(way_find(&flows, WAY_CHAIN, COLL_BROADCAST, 1, 2, 4)->needs, first);
+    assert_int_equal(first->from | first->to, 0xb);
 }
 
 /* Every parameter of a row is once in tables/duels.tbl; the ways of those that are tuned differ somewhere in between
@@ -474,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_each_way_has_a_schedule),
+        cmocka_unit_test(test_needs_by_others),
         cmocka_unit_test(test_parameters_of_rows_are_tuned),
         cmocka_unit_test(test_duels_follow_from_rows),
     };

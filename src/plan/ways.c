@@ -16,6 +16,20 @@ const struct wire_name *way_name(enum way way)
     return &names[way];
 }
 
+static const struct way_needs *way_find_needs(struct way_needs *needs, const struct algorithm *algorithm,
+                                              const struct shape *shape, int rank)
+{
+    uint32_t reach[FLOW_RANKS];
+    if (needs->algorithm == algorithm)
+        return needs;
+    flow_reach(algorithm, shape, reach);
+    *needs = (struct way_needs){.algorithm = algorithm, .from = reach[rank] & ~(1u << rank)};
+    for (int other = 0; other < shape->nranks; other++)
+        if (other != rank && (reach[other] >> rank & 1))
+            needs->to |= 1u << other;
+    return needs;
+}
+
 const struct way_flow *way_find(struct way_flows *flows, enum way way, enum coll coll, int root, int rank, int nranks)
 {
     struct way_flow *last = &flows->of[coll];
@@ -28,5 +42,8 @@ const struct way_flow *way_find(struct way_flows *flows, enum way way, enum coll
     last->root = shape.root;
     if (!last->algorithm || !flow_read(last->algorithm, &shape, rank, &last->flow))
         last->algorithm = NULL;
-    return last->algorithm ? last : NULL;
+    if (!last->algorithm)
+        return NULL;
+    last->needs = way_find_needs(&flows->needs[coll][shape.root], last->algorithm, &shape, rank);
+    return last;
 }

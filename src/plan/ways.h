@@ -7,14 +7,22 @@
 #include "wire/blackbox.h"
 #include "wire/way.h"
 
-/* The last flow of each collective: calls repeat. */
+/* Ranks without whose data this one cannot end, and those that cannot end without its: straight or by others. */
+struct way_needs {
+    const struct algorithm *algorithm;
+    uint32_t from, to;
+};
+
+/* The last flow of each collective: calls repeat. Who needs whom takes longer to find out: it is kept for each root. */
 struct way_flows {
     struct way_flow {
         const struct algorithm *algorithm;
         enum way way;
         int root;
         struct flow flow;
+        const struct way_needs *needs;
     } of[COLL_COUNT];
+    struct way_needs needs[COLL_COUNT][FLOW_RANKS];
 };
 
 const struct wire_name *way_name(enum way way);

@@ -67,3 +67,20 @@ bool flow_read(const struct algorithm *algorithm, const struct shape *shape, int
     }
     return true;
 }
+
+void flow_reach(const struct algorithm *algorithm, const struct shape *shape, uint32_t reach[FLOW_RANKS])
+{
+    struct action actions[FLOW_ACTIONS];
+    uint32_t before[FLOW_RANKS];
+    const int rounds = algorithm->rounds(shape);
+    memset(reach, 0, FLOW_RANKS * sizeof *reach);
+    for (int round = 0; round < rounds; round++) {
+        memcpy(before, reach, sizeof before);
+        for (int rank = 0; rank < shape->nranks; rank++) {
+            int count = schedule_round(algorithm, shape, rank, round, actions);
+            for (int i = 0; i < count; i++)
+                if (actions[i].kind == ACTION_RECV || actions[i].kind == ACTION_RECV_REDUCE)
+                    reach[rank] |= 1u << actions[i].peer | before[actions[i].peer];
+        }
+    }
+}

@@ -37,4 +37,7 @@ struct flow {
 /* False: the shape does not fit the algorithm, or it is larger than FLOW_RANKS ranks or blocks. */
 bool flow_read(const struct algorithm *algorithm, const struct shape *shape, int rank, struct flow *out);
 
+/* Of each rank, those that something goes from to it, straight or by others: bits. Only where flow_read() reads it. */
+void flow_reach(const struct algorithm *algorithm, const struct shape *shape, uint32_t reach[FLOW_RANKS]);
+
 #endif

@@ -15,11 +15,10 @@
 #include "executor/gpu/launch.h"
 #include "executor/gpu/memory.h"
 #include "executor/gpu/observer.h"
-#include "executor/gpu/peer_reduce.h"
+#include "executor/gpu/prepare.h"
 #include "executor/gpu/reduce.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/step.h"
-#include "executor/gpu/symmetric.h"
 #include "executor/stream/order.h"
 #include "plan/steps.h"
 
@@ -27,41 +26,6 @@
 #include <string.h>
 
 #define FEW 16 /* sends and receives that need no memory of their own */
-
-/* ---- The plan ---- */
-
-static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool capturing)
-{
-    struct planned *last = &gpu->plan.planned[call->coll][capturing];
-    uint64_t bytes = call->count * type_size(call->type);
-    bool symmetric = symmetric_holds(gpu, call);
-    unsigned element = (unsigned)type_size(call->type);
-    if (!last->made || last->plan.bytes != bytes || last->symmetric != symmetric || last->element != element) {
-        struct plan_facts facts = gpu->plan.facts;
-        facts.symmetric = symmetric;
-        facts.element = element;
-        *last = (struct planned){true, symmetric, element,
-                                 plan_call(&gpu->plan.rules, &facts, call->coll, bytes, capturing)};
-    }
-    return &last->plan;
-}
-
-/* Whether the call is captured is not known here: what either plan needs is made. */
-tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
-{
-    if (!call->count)
-        return TUTTI_SUCCESS;
-    const struct plan *plan = plan_of(gpu, call, false);
-    bool loads = plan->way == WAY_PEER_LOAD;
-    if (!loads && (gpu->scratch.bulk_posted || !(plan->needs_bulk || plan_of(gpu, call, true)->needs_bulk)))
-        return TUTTI_SUCCESS;
-    cuda_enter(gpu->base.device);
-    tutti_result_t result = loads ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
-    cuda_leave();
-    return result == TUTTI_SUCCESS
-               ? result
-               : team_fail(gpu->base.team, result, gpu->rank, error_last()); /* peers wait for what is not there */
-}
 
 /* ---- Long broadcasts ---- */
 
@@ -133,17 +97,17 @@ struct collective_piece {
 static struct collective_piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place,
                                         int peer, bool sends)
 {
-    size_t size = type_size(call->type), block = (size_t)place->block;
+    size_t block = (size_t)place->block;
     if (!place->nblocks) {
         const unsigned char *words = gpu->kernels.window[gpu->rank] + kernel_window_bytes(gpu->nranks);
         return (struct collective_piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
     }
     if (call->coll != COLL_ALLTOALLV)
         return (struct collective_piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) +
-                                             block * call->count * size,
-                                         (uint64_t)place->nblocks * call->count * size};
+                                             block * call->bytes,
+                                         (uint64_t)place->nblocks * call->bytes};
     struct call_part part = call_part(call, place->block, sends);
-    return (struct collective_piece){part.at, part.count * size};
+    return (struct collective_piece){part.at, part.count * call->size};
 }
 
 static void gpu_collective_describe(const struct gpu *gpu, const struct call *call, const struct flow *flow,
@@ -169,24 +133,21 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
     return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->base.tickets.capturing);
 }
 
+/* ---- Any ---- */
+
 /* What this rank does in the schedule. NULL: there is none, with a sentence. */
-static const struct flow *flow_of(struct gpu *gpu, enum way way, const struct call *call)
+static const struct way_flow *flow_of(struct gpu *gpu, enum way way, const struct call *call)
 {
-    const struct way_flow *found = way_find(&gpu->plan.flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
+    const struct way_flow *found = way_find(&gpu->flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
     if (!found)
         error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll),
                   way_name(way)->text, gpu->nranks);
-    return found ? &found->flow : NULL;
+    return found;
 }
 
-static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
+static tutti_result_t by_way(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
+                             const struct prepared *prepared, CUstream stream)
 {
-    const struct plan *plan = plan_of(gpu, call, gpu->base.tickets.capturing);
-    const struct flow *flow = flow_of(gpu, plan->way, call);
-    if (!flow)
-        return TUTTI_INTERNAL_ERROR;
-    if (gpu->observer)
-        gpu->observer->goes(gpu, plan->way, flow);
     switch (plan->way) {
     case WAY_EXCHANGE:
         return exchange(gpu, call, flow, stream);
@@ -198,13 +159,28 @@ static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstre
     default:
         if (call->coll == COLL_BROADCAST)
             return broadcast_ring(gpu, call, plan, flow, stream);
-        return reduce_issue(gpu, call, plan, flow, stream);
+        return reduce_issue(gpu, call, plan, flow, prepared, stream);
     }
 }
 
-tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream)
+/* Between order_begin() and order_end(). */
+static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, const struct prepared *prepared,
+                                CUstream stream)
 {
-    if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
+    const struct plan *plan = &prepared->plan[gpu->base.tickets.capturing];
+    const struct way_flow *found = flow_of(gpu, plan->way, call);
+    if (!found)
+        return TUTTI_INTERNAL_ERROR;
+    step_collective(gpu, call, found->needs);
+    if (gpu->observer)
+        gpu->observer->goes(gpu, plan->way, &found->flow);
+    return by_way(gpu, call, plan, &found->flow, prepared, stream);
+}
+
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, const struct prepared *prepared,
+                              CUstream stream)
+{
+    if (prepare_is_empty(call))
         return gpu_failure(gpu);
     cuda_enter(gpu->base.device);
     uint32_t number = team_next_seq(gpu->base.team);
@@ -212,9 +188,8 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream
         gpu->observer->called(gpu, call, number);
     tutti_result_t result = order_begin(&gpu->base, stream, call->coll != COLL_ALLTOALLV);
     if (result == TUTTI_SUCCESS) {
-        step_collective(gpu, call);
-        result = carry_out(gpu, call, stream);
-        result = order_end(&gpu->base, stream, result);
+        step_begin(gpu);
+        result = order_end(&gpu->base, stream, carry_out(gpu, call, prepared, stream));
     }
     if (gpu->observer)
         gpu->observer->returned(gpu, result);
@@ -224,31 +199,18 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream
 
 /* ---- Several collectives ---- */
 
-/* Messages of an exchange that no copy engine carries, and to which nobody is invited: a list has one step, which tells
- * of no user's memory. */
-static bool goes_by_slots(const struct gpu *gpu, const struct call *call)
-{
-    const struct kernel_exchange forms = {.plain_from = gpu->plan.forms.plain_from,
-                                          .lines_from = gpu->plan.forms.lines_from,
-                                          .lines_to = gpu->plan.forms.lines_to,
-                                          .invite_from = gpu->plan.forms.invite_from};
-    uint64_t bytes = call->count * type_size(call->type);
-    return gpu->nranks > 1 && call->coll != COLL_ALLTOALLV && call->coll != COLL_BARRIER &&
-           bytes < gpu->plan.forms.copy_from[1] && !kernel_exchange_invites(&forms, bytes);
-}
-
 /* May the call be one of several in a launch, whether it is captured or not? */
-static bool is_small(struct gpu *gpu, const struct call *call)
+static bool is_small(const struct gpu *gpu, const struct call *call, const struct prepared *prepared)
 {
-    if (!call->count)
+    if (!call->count || call->coll == COLL_ALLTOALLV)
         return false;
     for (int capturing = 0; capturing < 2; capturing++)
-        switch (plan_of(gpu, call, capturing)->way) {
+        switch (prepared->plan[capturing].way) {
         case WAY_ONE_SHOT:
         case WAY_TWO_SHOT:
             break;
         case WAY_EXCHANGE:
-            if (!goes_by_slots(gpu, call))
+            if (!exchange_by_slots(gpu, call->bytes))
                 return false;
             break;
         default:
@@ -258,13 +220,12 @@ static bool is_small(struct gpu *gpu, const struct call *call)
 }
 
 /* Their launches are held back; so all that is issued between order_begin() and order_end() has the ticket of one. */
-static tutti_result_t issue_small(struct gpu *gpu, const struct call *call, CUstream stream)
+static tutti_result_t issue_small(struct gpu *gpu, const struct executor_call *one, CUstream stream)
 {
     uint32_t number = team_next_seq(gpu->base.team);
     if (gpu->observer)
-        gpu->observer->called(gpu, call, number);
-    step_collective(gpu, call);
-    tutti_result_t result = carry_out(gpu, call, stream);
+        gpu->observer->called(gpu, one->call, number);
+    tutti_result_t result = carry_out(gpu, one->call, prepared_of(one->note), stream);
     if (result == TUTTI_SUCCESS && !gpu->base.tickets.capturing)
         atomic_store(&gpu->base.tickets.ticket, gpu->base.tickets.told);
     if (gpu->observer)
@@ -277,9 +238,10 @@ static tutti_result_t collective_small(struct gpu *gpu, const struct executor_ca
     cuda_enter(gpu->base.device);
     tutti_result_t result = order_begin(&gpu->base, stream, true);
     if (result == TUTTI_SUCCESS) {
+        step_begin(gpu);
         launch_hold(gpu);
         for (int i = 0; result == TUTTI_SUCCESS && i < count; i++)
-            result = issue_small(gpu, calls[i].call, stream);
+            result = issue_small(gpu, &calls[i], stream);
         result = order_end(&gpu->base, stream, launch_release(gpu, result));
     }
     cuda_leave();
@@ -291,10 +253,10 @@ tutti_result_t gpu_collectives(struct gpu *gpu, const struct executor_call *call
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; result == TUTTI_SUCCESS && i < count;) {
         int end = i;
-        while (end < count && is_small(gpu, calls[end].call))
+        while (end < count && is_small(gpu, calls[end].call, prepared_of(calls[end].note)))
             end++;
         result = end > i + 1 ? collective_small(gpu, calls + i, end - i, stream)
-                             : gpu_collective(gpu, calls[i].call, stream);
+                             : gpu_collective(gpu, calls[i].call, prepared_of(calls[i].note), stream);
         i = end > i ? end : i + 1;
     }
     return result;
@@ -336,6 +298,7 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
         gpu->observer->messages(gpu, items, count, number);
     tutti_result_t result = order_begin(&gpu->base, stream, false);
     if (result == TUTTI_SUCCESS) {
+        step_begin(gpu);
         step_p2p(gpu, items, count);
         launch_hold(gpu);
         while (result == TUTTI_SUCCESS && next_round(items, count, issued, &what))

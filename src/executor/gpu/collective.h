@@ -10,11 +10,10 @@ struct call;
 struct executor_call;
 struct gpu;
 struct p2p_item;
+struct prepared;
 
-/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is
- * issued. */
-tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call);
-tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, CUstream stream);
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, const struct prepared *prepared,
+                              CUstream stream);
 /* One after another; small ones in a row may be one launch. Ends with the first that fails. */
 tutti_result_t gpu_collectives(struct gpu *gpu, const struct executor_call *calls, int count, CUstream stream);
 /* Sends and receives of one group, at the same time. */

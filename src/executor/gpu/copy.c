@@ -80,8 +80,10 @@ static tutti_result_t begin_recv(struct gpu *gpu, const struct kernel_exchange *
 {
     if (!(*way >> from & 1))
         return TUTTI_SUCCESS;
-    struct gpu_transfer transfer = {
-        .peer = from, .by_kernel = !gpu->plan.facts.zero, .memory = what->recv[from], .bytes = what->recv_bytes[from]};
+    struct gpu_transfer transfer = {.peer = from,
+                                    .by_kernel = gpu->messages.by_kernel,
+                                    .memory = what->recv[from],
+                                    .bytes = what->recv_bytes[from]};
     tutti_result_t result = begin(gpu, copies, transfer, stream);
     if (result == TUTTI_SUCCESS)
         leave_last(copies, way);
@@ -107,8 +109,8 @@ static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *
         return TUTTI_SUCCESS;
     struct gpu_transfer transfer = {.peer = to,
                                     .sends = true,
-                                    .by_kernel = !gpu->plan.facts.zero,
-                                    .pushed = after && !gpu->plan.facts.zero && !gpu->here[to],
+                                    .by_kernel = gpu->messages.by_kernel,
+                                    .pushed = after && gpu->messages.by_kernel && !gpu->here[to],
                                     .memory = (char *)(uintptr_t)what->send[to],
                                     .bytes = what->send_bytes[to],
                                     .sent = sent,

@@ -36,7 +36,7 @@ static bool own_by_kernel(const struct gpu *gpu, const struct kernel_exchange *w
 /* Both ends of a message decide alike: by its size alone. */
 static uint32_t large(const struct gpu *gpu, const uint64_t *bytes, bool collective)
 {
-    uint64_t from = gpu->plan.forms.copy_from[collective];
+    uint64_t from = gpu->shapes.forms.copy_from[collective];
     uint32_t set = 0;
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank && bytes[peer] >= from)
@@ -69,6 +69,22 @@ static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
         }
 }
 
+static void take_forms(const struct gpu *gpu, struct kernel_exchange *what)
+{
+    const struct plan_forms *forms = &gpu->shapes.forms;
+    what->plain_from = forms->plain_from;
+    what->lines_from = forms->lines_from;
+    what->lines_to = forms->lines_to;
+    what->invite_from = forms->invite_from;
+}
+
+bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes)
+{
+    struct kernel_exchange forms;
+    take_forms(gpu, &forms);
+    return gpu->nranks > 1 && bytes < gpu->shapes.forms.copy_from[1] && !kernel_exchange_invites(&forms, bytes);
+}
+
 static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
 {
     uint64_t any = 0;
@@ -77,10 +93,7 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
     if (!any)
         return TUTTI_SUCCESS;
     what->team = gpu->kernels;
-    what->plain_from = gpu->plan.forms.plain_from;
-    what->lines_from = gpu->plan.forms.lines_from;
-    what->lines_to = gpu->plan.forms.lines_to;
-    what->invite_from = gpu->plan.forms.invite_from;
+    take_forms(gpu, what);
     what->mappings = layout_mappings(gpu);
     gpu_exchange_invite(gpu, what);
     return launch_messages(gpu, what, stream);

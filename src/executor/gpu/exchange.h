@@ -7,6 +7,10 @@
 
 struct gpu;
 
+/* Of a collective: do messages of so many bytes go by slots, neither copied nor to memory that peers are invited to? A
+ * list of launches has one step, which tells of no user's memory. */
+bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes);
+
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,
                               bool capturing);
 

@@ -11,6 +11,7 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/open.h"
+#include "executor/gpu/prepare.h"
 #include "executor/gpu/settle.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/wait.h"
@@ -24,15 +25,16 @@ static struct gpu *gpu_of(struct executor *executor)
     return (struct gpu *)((char *)stream_base_of(executor) - offsetof(struct gpu, base));
 }
 
-static tutti_result_t gpu_executor_prepare(struct executor *executor, const struct call *call)
+static tutti_result_t gpu_executor_prepare(struct executor *executor, const struct call *call,
+                                           struct executor_note *note)
 {
-    return gpu_prepare(gpu_of(executor), call);
+    return prepare_call(gpu_of(executor), call, (struct prepared *)note);
 }
 
 static tutti_result_t gpu_executor_issue(struct executor *executor, const struct call *call, void *owned,
-                                         tutti_stream_t stream)
+                                         tutti_stream_t stream, const struct executor_note *note)
 {
-    tutti_result_t result = gpu_collective(gpu_of(executor), call, (CUstream)stream);
+    tutti_result_t result = gpu_collective(gpu_of(executor), call, prepared_of(note), (CUstream)stream);
     free(owned); /* counts and offsets: a launch has its own copy */
     return result;
 }

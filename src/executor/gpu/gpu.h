@@ -25,27 +25,32 @@
 struct observer;
 struct record;
 
-/* The last plan that was made. */
+/* The last plans that were made. */
 struct planned {
     bool made, symmetric;
-    unsigned element; /* bytes */
-    struct plan plan;
+    uint64_t element, bytes;
+    struct plan plan[2]; /* for calls and for what is captured */
 };
 
-/* The choice of ways: src/plan. */
+/* prepare.c: the choice of ways. */
 struct gpu_plan {
-    struct plan_facts facts;               /* from these */
-    struct plan_rules rules;               /* and these */
-    struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
-    struct plan_forms forms;               /* of messages */
-    uint32_t reads;                        /* launches whose contributions are read: their last number */
-    struct way_flows flows;                /* what this rank does in each collective, as it was last carried out */
+    struct plan_facts facts;            /* from these */
+    struct plan_rules rules;            /* and these */
+    struct planned planned[COLL_COUNT]; /* come these: calls repeat */
+};
+
+/* exchange.c, launch.c, reduce.c: how messages go, and on how many blocks. */
+struct gpu_shapes {
+    struct plan_forms forms;
+    struct kernel_room room;
+    bool in_host; /* windows are in host memory */
 };
 
 /* scratch.c: memory that peers write to. */
 struct gpu_scratch {
     CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
     bool by_descriptor;                 /* peers map it so, as some could not open IPC handles */
+    bool in_host;                       /* windows are no GPU's memory */
     CUdeviceptr sealed;                 /* the window that these were of */
     struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
@@ -64,6 +69,7 @@ struct gpu_messages {
     _Atomic uint32_t first[2][KERNEL_RANKS][MIXING_MESSAGES];
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
     bool pushes;                    /* within a process they push all, on the sender's GPU */
+    bool by_kernel;                 /* what the copy engines are too late for is a kernel's */
     uint64_t wait;                  /* percent of the time of its copies that a sender waits for the receiver's call */
     size_t stage;                   /* bytes of a piece of a staged message; 0: there are none */
 };
@@ -104,6 +110,7 @@ struct gpu_symmetric {
     pthread_mutex_t lock; /* guards the list */
     struct list memories;
     _Atomic int count;
+    bool wanted; /* the same on all ranks. In one process all memory that cudaMalloc made is like that anyway */
 };
 
 struct gpu {
@@ -122,6 +129,9 @@ struct gpu {
     const struct observer *observer; /* NULL: there is none */
     struct record *record;           /* NULL: there is no black box */
     struct gpu_plan plan;
+    struct gpu_shapes shapes;
+    struct way_flows flows; /* collective.c: what this rank does in each collective, as it was last carried out */
+    uint32_t reads;         /* reduce.c: launches whose contributions are read: their last number */
     struct gpu_scratch scratch;
     struct gpu_messages messages;
     struct gpu_offers offers;
@@ -134,10 +144,5 @@ struct gpu {
     struct gpu_helper helper;
     struct gpu_importer importer;
 };
-
-static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)
-{
-    return gpu->mailbox_device + (CUdeviceptr)((const char *)word - (const char *)gpu->mailbox);
-}
 
 #endif

@@ -257,18 +257,8 @@ static uint64_t import_look(void *context)
     return left ? importer->pause : offers ? FREED_US : IDLE_US;
 }
 
-static bool is_needed(const struct gpu *gpu)
-{
-    bool all_here = true;
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        all_here = all_here && gpu->here[rank];
-    return !gpu->plan.facts.in_host && !all_here;
-}
-
 tutti_result_t import_start(struct gpu *gpu)
 {
-    if (!is_needed(gpu))
-        return TUTTI_SUCCESS;
     gpu->importer.pause = LOOK_US;
     gpu->importer.attended =
         (struct attended){.bell = &gpu->ranks[gpu->rank].bell, .look = import_look, .context = gpu};

@@ -40,11 +40,11 @@ static tutti_result_t flush_messages(struct gpu *gpu, struct launch_held *held)
 {
     struct kernel_launch how;
     struct kernel_messages *all = &held->messages;
-    const struct kernel_room room = gpu->plan.facts.room;
+    const struct kernel_room room = gpu->shapes.room;
     if (all->items == 1)
-        kernel_choose_exchange(&all->item[0], room, gpu->plan.facts.in_host, &how);
+        kernel_choose_exchange(&all->item[0], room, gpu->shapes.in_host, &how);
     else
-        kernel_choose_messages(all, room, gpu->plan.facts.in_host, &how);
+        kernel_choose_messages(all, room, gpu->shapes.in_host, &how);
     return launch_now(gpu, &how, TUTTI_UINT8, &all->item[0].team, held->ticket, held->stream);
 }
 

@@ -13,7 +13,7 @@ size_t layout_mappings_begin(const struct gpu *gpu)
 
 struct kernel_mappings *layout_mappings(const struct gpu *gpu)
 {
-    if (!gpu->scratch.window || gpu->plan.facts.in_host)
+    if (!gpu->scratch.window || gpu->scratch.in_host)
         return NULL;
     return (struct kernel_mappings *)(uintptr_t)(gpu->scratch.window + layout_mappings_begin(gpu));
 }

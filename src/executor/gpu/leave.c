@@ -125,7 +125,7 @@ static void leave_rest(struct gpu *gpu)
                                 .stand_in = gpu->scratch.stand_in,
                                 .sealed = gpu->scratch.sealed,
                                 .registered = gpu->mailbox_registered,
-                                .in_host = gpu->plan.facts.in_host};
+                                .in_host = gpu->scratch.in_host};
     list_init(&left->imports);
     imported_take_all(gpu, &left->imports);
     if (!later_leave(&left->later, &gpu->base))

@@ -23,6 +23,7 @@
 #include "executor/gpu/operation.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/scratch.h"
+#include "executor/gpu/side.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/tell.h"
 #include "executor/gpu/wait.h"
@@ -168,6 +169,7 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
                             "finding the windows' device address");
     if (result != TUTTI_SUCCESS)
         return result;
+    gpu->scratch.in_host = true;
     for (int rank = 0; rank < gpu->nranks; rank++) {
         unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
         gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
@@ -305,13 +307,22 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     return result;
 }
 
-/* Where copy engines carry messages between processes, some go through a stage. */
-static size_t open_stage(const struct gpu *gpu)
+static bool all_here(const struct gpu *gpu)
 {
-    bool all_here = true;
+    bool all = true;
     for (int rank = 0; rank < gpu->nranks; rank++)
-        all_here = all_here && gpu->here[rank];
-    return gpu->plan.facts.copies && !all_here ? (size_t)param_int(PARAM_COPY_STAGE) : 0;
+        all = all && gpu->here[rank];
+    return all;
+}
+
+/* Gives each part of the executor what it must know of the facts. */
+static void open_shapes(struct gpu *gpu)
+{
+    const struct plan_facts *facts = &gpu->plan.facts;
+    plan_rules(facts->zero, &gpu->plan.rules);
+    gpu->shapes = (struct gpu_shapes){plan_forms(&gpu->plan.rules, facts), facts->room, facts->in_host};
+    gpu->messages.by_kernel = !facts->zero;
+    gpu->symmetric.wanted = gpu->nranks > 1 && facts->apart && !facts->in_host;
 }
 
 /* Windows, and how to use them. */
@@ -321,13 +332,13 @@ static tutti_result_t reach(struct gpu *gpu, struct opening *opening)
     if (few_queues)
         log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages",
                  gpu->rank);
-    gpu->messages.stage = open_stage(gpu);
+    if (gpu->plan.facts.copies && !all_here(gpu)) /* some messages between processes go through a stage */
+        gpu->messages.stage = (size_t)param_int(PARAM_COPY_STAGE);
     tutti_result_t result = use_windows(gpu, opening);
     if (result != TUTTI_SUCCESS)
         return result;
     tell_reach(gpu);
-    plan_rules(gpu->plan.facts.zero, &gpu->plan.rules);
-    gpu->plan.forms = plan_forms(&gpu->plan.rules, &gpu->plan.facts);
+    open_shapes(gpu);
     /* Clearing it later would come behind what this rank has called, which may wait for a peer that waits for it. */
     return few_queues ? scratch_post_bulk(gpu) : TUTTI_SUCCESS;
 }
@@ -366,10 +377,10 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     if (result != TUTTI_SUCCESS)
         return result;
     gpu->base.tickets.over = &gpu->ranks[gpu->rank].over;
-    gpu->base.tickets.over_device = mailbox_address(gpu, gpu->base.tickets.over);
+    gpu->base.tickets.over_device = side_address(gpu, gpu->base.tickets.over);
     gpu->base.tickets.times = gpu->ranks[gpu->rank].times;
-    gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->ranks[gpu->rank].abort);
-    gpu->kernels.times = (uint64_t *)(uintptr_t)mailbox_address(gpu, gpu->ranks[gpu->rank].times);
+    gpu->kernels.abort = (const uint32_t *)(uintptr_t)side_address(gpu, &gpu->ranks[gpu->rank].abort);
+    gpu->kernels.times = (uint64_t *)(uintptr_t)side_address(gpu, gpu->ranks[gpu->rank].times);
     gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
     gpu->messages.wait = (uint64_t)param_int(PARAM_COPY_WAIT);
     result = meet(gpu, opening);
@@ -380,7 +391,8 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
         result = helper_start(gpu);
     if (result == TUTTI_SUCCESS) {
         exit_register();
-        result = import_start(gpu);
+        if (!gpu->plan.facts.in_host && !all_here(gpu))
+            result = import_start(gpu);
     }
     spend(opening, PART_HELPER);
     return result;

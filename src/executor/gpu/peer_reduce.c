@@ -11,6 +11,7 @@
 #include "executor/gpu/launch.h"
 #include "executor/gpu/memory.h"
 #include "executor/gpu/opened.h"
+#include "executor/gpu/prepare.h"
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/stream/ticket.h"
@@ -20,15 +21,11 @@ static bool has_result(const struct gpu *gpu, const struct call *call)
     return call->coll != COLL_REDUCE || call->root == gpu->rank;
 }
 
-static bool needs_stand_in(const struct gpu *gpu, const struct call *call)
+tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call, struct prepared *out)
 {
-    return gpu->plan.facts.loads &&
-           (!memory_is_reached(gpu, call->in) || (has_result(gpu, call) && !memory_is_reached(gpu, call->out)));
-}
-
-tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call)
-{
-    return needs_stand_in(gpu, call) ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
+    out->in_beside = !memory_is_reached(gpu, call->in);
+    out->out_beside = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
+    return out->in_beside || out->out_beside ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
 }
 
 /* Of symmetric memory. What a reduce-scatter leaves may lie anywhere: no peer touches that. */
@@ -42,25 +39,23 @@ static tutti_result_t reduce_symmetric(struct gpu *gpu, const struct call *call,
 }
 
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
-                                 const struct kernel_reduce *reduce, CUstream stream)
+                                 const struct prepared *prepared, const struct kernel_reduce *reduce, CUstream stream)
 {
     struct kernel_peer what = {.reduce = *reduce};
     tutti_result_t result = TUTTI_SUCCESS;
     if (call->coll != COLL_REDUCE_SCATTER && has_result(gpu, call))
         opened_given(gpu, (1u << gpu->nranks) - 1, call->out, plan->bytes);
-    if (!gpu->plan.facts.loads)
+    if (prepared->symmetric)
         return reduce_symmetric(gpu, call, plan, &what, stream);
-    bool brought = !memory_is_reached(gpu, call->in),
-         fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
-    if (brought) {
+    if (prepared->in_beside) {
         what.reduce.in = (void *)(uintptr_t)gpu->scratch.stand_in;
         result = gpu_copy(gpu, stream, gpu->scratch.stand_in, device_address(call->in), plan->given);
     }
-    if (fetched)
+    if (prepared->out_beside)
         what.reduce.out = (char *)(uintptr_t)gpu->scratch.stand_in + param_int(PARAM_PEER_MOST);
     if (result == TUTTI_SUCCESS)
         result = launch_kernel(gpu, &plan->launch, call->type, &what.reduce.team, stream);
-    if (result != TUTTI_SUCCESS || !fetched)
+    if (result != TUTTI_SUCCESS || !prepared->out_beside)
         return result;
     ticket_more(&gpu->base);
     return gpu_copy(gpu, stream, device_address(call->out), device_address(what.reduce.out), plan->bytes);

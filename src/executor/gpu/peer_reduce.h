@@ -10,9 +10,11 @@ struct call;
 struct gpu;
 struct kernel_reduce;
 struct plan;
+struct prepared;
 
-tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
+/* Of memory that is not symmetric. */
+tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call, struct prepared *out);
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
-                                 const struct kernel_reduce *reduce, CUstream stream);
+                                 const struct prepared *prepared, const struct kernel_reduce *reduce, CUstream stream);
 
 #endif

@@ -20,15 +20,10 @@
 
 #include <string.h>
 
-static uint32_t gpu_reduce_everybody(const struct gpu *gpu)
-{
-    return (1u << gpu->nranks) - 1;
-}
-
 /* Not those of two ranks, which are there 7 to 9 % sooner through slots (docs/notebook/gpu.md). */
 static bool invites(const struct gpu *gpu, const struct plan *plan)
 {
-    uint64_t from = gpu->plan.forms.invite_from;
+    uint64_t from = gpu->shapes.forms.invite_from;
     return gpu->nranks > 2 && plan->launch.kernel == KERNEL_REDUCE_BULK && from && plan->bytes >= from;
 }
 
@@ -54,8 +49,8 @@ static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const stru
 {
     if (!plan->reads)
         return;
-    gpu->plan.reads = gpu->plan.reads == UINT32_MAX ? 2 : gpu->plan.reads + 1; /* odd and even ones take turns */
-    what->reads = gpu->plan.reads;
+    gpu->reads = gpu->reads == UINT32_MAX ? 2 : gpu->reads + 1; /* odd and even ones take turns */
+    what->reads = gpu->reads;
     what->mappings = layout_mappings(gpu);
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank)
@@ -68,7 +63,7 @@ static bool takes_list(enum kernel_id kernel)
 }
 
 static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,
-                                        const struct flow *flow, CUstream stream)
+                                        const struct flow *flow, const struct prepared *prepared, CUstream stream)
 {
     struct kernel_list list = {.reduce = {.in = call->in,
                                           .out = call->out,
@@ -86,10 +81,10 @@ static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call
     else
         steps_reduce(flow, plan->launch.kernel, gpu->nranks, what);
     if (plan->way == WAY_PEER_LOAD)
-        return peer_reduce_issue(gpu, call, plan, what, stream);
+        return peer_reduce_issue(gpu, call, plan, prepared, what, stream);
     gpu_reduce_invite(gpu, call, plan, what);
     gpu_reduce_show(gpu, call, plan, what);
-    tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, gpu_reduce_everybody(gpu)) : TUTTI_SUCCESS;
+    tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, (1u << gpu->nranks) - 1) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = takes_list(plan->launch.kernel) ? launch_vector(gpu, &plan->launch, call->type, &list, stream)
                                                  : launch_kernel(gpu, &plan->launch, call->type, &what->team, stream);
@@ -125,15 +120,13 @@ static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, con
     return exchange_issue(gpu, &what, EXCHANGE_ALL, stream, false);
 }
 
+/* Only ranks that this one sends to have to come yet: others may be done with this call and gone. */
 tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
-                            CUstream stream)
+                            const struct prepared *prepared, CUstream stream)
 {
-    /* of a ring whom this rank sends to: who comes before may be done and gone */
-    uint32_t next = plan_goes_round(plan->way) ? flow->to | flow->gives : 0;
-    tutti_result_t result =
-        gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root | next : gpu_reduce_everybody(gpu));
+    tutti_result_t result = gpu_needs(gpu, flow->to | flow->gives);
     if (result == TUTTI_SUCCESS)
-        result = gpu_reduce_launch(gpu, call, plan, flow, stream);
+        result = gpu_reduce_launch(gpu, call, plan, flow, prepared, stream);
     bool gathers = plan->mode == KERNEL_REDUCE_OWN;
     return result == TUTTI_SUCCESS && gathers ? gather_parts(gpu, call, plan, flow, stream) : result;
 }

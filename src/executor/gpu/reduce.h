@@ -10,8 +10,9 @@ struct call;
 struct flow;
 struct gpu;
 struct plan;
+struct prepared;
 
 tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
-                            CUstream stream);
+                            const struct prepared *prepared, CUstream stream);
 
 #endif

@@ -6,16 +6,21 @@
 
 #include <string.h>
 
+CUdeviceptr side_address(const struct gpu *gpu, const void *word)
+{
+    return gpu->mailbox_device + (CUdeviceptr)((const char *)word - (const char *)gpu->mailbox);
+}
+
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(gpu->base.cu->StreamWaitValue32(stream, mailbox_address(gpu, (const void *)word), value,
-                                                      CU_STREAM_WAIT_VALUE_GEQ),
-                      "waiting for a peer");
+    return cuda_check(
+        gpu->base.cu->StreamWaitValue32(stream, side_address(gpu, (const void *)word), value, CU_STREAM_WAIT_VALUE_GEQ),
+        "waiting for a peer");
 }
 
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(gpu->base.cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0),
+    return cuda_check(gpu->base.cu->StreamWriteValue32(stream, side_address(gpu, (const void *)word), value, 0),
                       "telling a peer");
 }
 
@@ -35,7 +40,7 @@ static tutti_result_t side_add(const struct gpu *gpu, struct side_words *words, 
     CUstreamBatchMemOpParams *place = &words->list[words->count++];
     memset(place, 0, sizeof *place);
     place->waitValue = (struct CUstreamMemOpValueParams_st){
-        .operation = what, .address = mailbox_address(gpu, (const void *)word), .value = value};
+        .operation = what, .address = side_address(gpu, (const void *)word), .value = value};
     return result;
 }
 

@@ -19,6 +19,8 @@ struct side_words {
     unsigned count;
 };
 
+/* Where a word of the mailbox lies for the device. */
+CUdeviceptr side_address(const struct gpu *gpu, const void *word);
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
 /* The same for several at once: they are noted, and issued where there is no room for more, or by side_issue(), which

@@ -12,11 +12,6 @@
 #include "executor/gpu/opened.h"
 #include "executor/stream/ticket.h"
 
-static uint32_t step_everybody(const struct gpu *gpu)
-{
-    return (1u << gpu->nranks) - 1;
-}
-
 static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
 {
     uint32_t set = 0;
@@ -25,54 +20,31 @@ static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
     return set;
 }
 
-static void step_say(struct gpu *gpu, uint32_t involves, uint32_t expects)
-{
-    uint32_t others = step_everybody(gpu) & ~(1u << gpu->rank);
-    gpu->step.reads = 0;
-    gpu->step.involves = involves & others;
-    gpu->step.expects = expects & others;
-}
-
-/* Of broadcasts that are passed on, and of reductions in two hops, anybody may be needed by anybody. */
-static void step_describe(struct gpu *gpu, const struct call *call)
-{
-    uint32_t all = step_everybody(gpu), root = call->root >= 0 ? 1u << call->root : 0;
-    bool at_root = gpu->rank == call->root;
-    switch (call->coll) {
-    case COLL_REDUCE:
-        step_say(gpu, all, at_root ? all : 0);
-        break;
-    case COLL_BROADCAST:
-        step_say(gpu, all, at_root ? 0 : root);
-        break;
-    case COLL_GATHER:
-        step_say(gpu, at_root ? all : root, at_root ? all : 0);
-        break;
-    case COLL_SCATTER:
-        step_say(gpu, at_root ? all : root, at_root ? 0 : root);
-        break;
-    case COLL_ALLTOALLV:
-        step_say(gpu, all_with(gpu, call->send_counts) | all_with(gpu, call->recv_counts),
-                 all_with(gpu, call->recv_counts));
-        break;
-    default:
-        step_say(gpu, all, all);
-    }
-}
-
-void step_collective(struct gpu *gpu, const struct call *call)
+void step_begin(struct gpu *gpu)
 {
     opened_call(gpu);
+    gpu->step.collective = gpu->step.reads = 0;
+    gpu->step.involves = gpu->step.expects = 0;
+}
+
+static void step_say(struct gpu *gpu, uint32_t to, uint32_t from)
+{
+    gpu->step.involves |= to | from;
+    gpu->step.expects |= from;
+}
+
+void step_collective(struct gpu *gpu, const struct call *call, const struct way_needs *needs)
+{
+    bool some = call->coll == COLL_ALLTOALLV; /* has no message to some ranks perhaps */
     gpu->step.collective = 1;
     gpu->step.collectives++;
-    step_describe(gpu, call);
+    step_say(gpu, needs->to & (some ? all_with(gpu, call->send_counts) : UINT32_MAX),
+             needs->from & (some ? all_with(gpu, call->recv_counts) : UINT32_MAX));
 }
 
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 {
     uint32_t sends = 0, recvs = 0;
-    opened_call(gpu);
-    gpu->step.collective = 0;
     for (int i = 0; i < count; i++) {
         const struct p2p_item *item = &items[i];
         if (!item->count || item->peer == gpu->rank)
@@ -80,7 +52,7 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
         *(item->sends ? &sends : &recvs) |= 1u << item->peer;
         ++*(item->sends ? &gpu->step.sent[item->peer] : &gpu->step.received[item->peer]);
     }
-    step_say(gpu, sends | recvs, recvs);
+    step_say(gpu, sends, recvs);
 }
 
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)

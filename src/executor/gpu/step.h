@@ -10,8 +10,12 @@ struct call;
 struct gpu;
 struct mailbox_step;
 struct p2p_item;
+struct way_needs;
 
-void step_collective(struct gpu *gpu, const struct call *call);
+/* An operation: one collective, several of a list, which are a step together, or messages. needs: of a collective's
+ * schedule. */
+void step_begin(struct gpu *gpu);
+void step_collective(struct gpu *gpu, const struct call *call, const struct way_needs *needs);
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
 /* The call has returned. `kernel`: one comes last. */
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole);

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
-#include "device/type.h"
 #include "engine/collective.h"
 #include "engine/failure.h"
 #include "executor/gpu/gpu.h"
@@ -33,12 +32,6 @@ struct symmetric_told {
     uint64_t size, offset; /* in the allocation */
     int32_t offer[KERNEL_RANKS];
 };
-
-/* The same on all ranks. In one process all memory that cudaMalloc made is like that anyway. */
-static bool symmetric_is_wanted(const struct gpu *gpu)
-{
-    return gpu->nranks > 1 && gpu->plan.facts.apart && !gpu->plan.facts.in_host;
-}
 
 static void symmetric_let_go(struct gpu *gpu, const struct symmetric *symmetric)
 {
@@ -116,7 +109,7 @@ tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct
 {
     bool good;
     *out = NULL;
-    if (!symmetric_is_wanted(gpu))
+    if (!gpu->symmetric.wanted)
         return TUTTI_SUCCESS;
     struct symmetric *symmetric = calloc(1, sizeof *symmetric);
     if (!symmetric) /* peers wait for what does not come */
@@ -170,14 +163,14 @@ static const struct symmetric *symmetric_find(const struct gpu *gpu, const void 
 
 bool symmetric_holds(struct gpu *gpu, const struct call *call)
 {
-    size_t bytes = call->count * type_size(call->type);
     if (!atomic_load_explicit(&gpu->symmetric.count, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&gpu->symmetric.lock);
-    bool holds =
-        call->coll == COLL_ALLREDUCE ? symmetric_find(gpu, call->in, bytes) && symmetric_find(gpu, call->out, bytes)
-        : call->coll == COLL_REDUCE_SCATTER ? symmetric_find(gpu, call->in, bytes * (size_t)gpu->nranks) != NULL
-                                            : false; /* a rank that gets no result may have named no memory for it */
+    bool holds = call->coll == COLL_ALLREDUCE
+                     ? symmetric_find(gpu, call->in, call->bytes) && symmetric_find(gpu, call->out, call->bytes)
+                 : call->coll == COLL_REDUCE_SCATTER
+                     ? symmetric_find(gpu, call->in, call->bytes * (size_t)gpu->nranks) != NULL
+                     : false; /* a rank that gets no result may have named no memory for it */
     pthread_mutex_unlock(&gpu->symmetric.lock);
     return holds;
 }

@@ -33,8 +33,7 @@
 static tutti_result_t take_scalar(struct channel *channel, struct call *call)
 {
     uint64_t scalar = 0;
-    tutti_result_t result =
-        slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
+    tutti_result_t result = slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, call->size, false);
     if (result == TUTTI_SUCCESS && !channel->staged->copies)
         result = cuda_check(channel->staged->base.cu->StreamSynchronize(channel->in), "reading a scalar");
     call->scalar = scalar;

@@ -104,8 +104,9 @@ static tutti_result_t staged_call(struct staged *staged, const struct call *call
 }
 
 static tutti_result_t staged_issue(struct executor *executor, const struct call *call, void *owned,
-                                   tutti_stream_t stream)
+                                   tutti_stream_t stream, const struct executor_note *note)
 {
+    (void)note;
     tutti_result_t result = staged_call(staged_of(executor), call, (CUstream)stream);
     free(owned); /* counts and offsets: a job has its own copy */
     return result;

@@ -61,7 +61,7 @@ static size_t slice_room(const struct staged *staged, const struct call *call)
     size_t n = (size_t)staged->base.team->nranks, blocks = in_place(call->coll)          ? 1
                                                            : call->coll == COLL_ALLTOALL ? 2 * n
                                                                                          : n + 1;
-    size_t most = staged->slice_bytes / (type_size(call->type) * blocks);
+    size_t most = staged->slice_bytes / (call->size * blocks);
     return most ? most : 1;
 }
 
@@ -92,7 +92,7 @@ static bool slice_take(const struct channel *channel, const struct job *job, siz
     slice->count = left < job->each ? left : job->each;
     slice->out = slice->memory;
     if (!in_place(job->call.coll))
-        slice->out += layout_of(channel->staged, &job->call).in * slice->count * type_size(job->call.type);
+        slice->out += layout_of(channel->staged, &job->call).in * slice->count * job->call.size;
     return true;
 }
 
@@ -113,7 +113,7 @@ static tutti_result_t copy_blocks(struct channel *channel, const struct job *job
                                   char *host, size_t blocks, bool to_gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    size_t size = type_size(job->call.type), bytes = slice->count * size;
+    size_t size = job->call.size, bytes = slice->count * size;
     for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++)
         result = slice_copy(channel, (char *)gpu + (i * job->call.count + slice->from) * size, host + i * bytes, bytes,
                             to_gpu);
@@ -132,6 +132,7 @@ static tutti_result_t slice_issue(struct channel *channel, const struct job *job
     call.count = slice->count;
     call.in = slice->memory;
     call.out = slice->out;
+    call_fill(&call);
     return team_collective(channel->team, &call, NULL, NULL);
 }
 
