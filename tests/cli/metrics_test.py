@@ -168,6 +168,10 @@ class Once(Job):
         with open(examples("alerts.yml"), encoding="utf-8") as file:
             queries += re.findall(r"expr: (.*)", file.read())
         self.assertGreater(len(queries), 15)
+        shown = set(re.findall(r"tutti_\w+", " ".join(queries)))
+        self.assertLessEqual({"tutti_shared_bytes_total", "tutti_holds_up_ratio", "tutti_finding"}, shown)
+        # what is best for the rank that all others wait for
+        self.assertFalse([name for name in exported if re.search("latest|bandwidth", name)])
         for query in queries:
             names = set(re.findall(r"tutti_\w+", query))
             self.assertTrue(names)

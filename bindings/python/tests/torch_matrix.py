@@ -239,8 +239,11 @@ def is_completed(rank, n):
 
 
 def batch(rank, n, size):
+    """Rank 0 is late: what comes from it is there when the works say so, and not before."""
     got = torch.zeros(size)
     mine = (torch.arange(size) % 8191).float() + rank
+    if rank == 0:
+        time.sleep(0.3)
     works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, got, (rank - 1) % n),
                                     dist.P2POp(dist.isend, mine, (rank + 1) % n)])
     for work in works:

@@ -4,12 +4,14 @@ ranks, which all make the same mistakes; then a store whose process has ended.""
 import multiprocessing
 import sys
 import time
+import warnings
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-import tutti.torch  # noqa: F401
+import tutti.torch
+from tutti.torch import versions
 
 BOTH = (RuntimeError, ValueError)  # PyTorch checks some of this before it asks a backend, and not in all versions
 
@@ -34,6 +36,7 @@ def cases(n):
         ("root -1", lambda: dist.broadcast(ones, -1), BOTH, "-1"),
         ("to rank n", lambda: dist.send(ones, n), BOTH, f"rank {n} is not in this process group of {n} ranks"),
         ("from rank n", lambda: dist.recv(ones, n), BOTH, f"rank {n} is not in this process group of {n} ranks"),
+        ("no parts", lambda: dist.all_gather([], ones), BOTH, "list of outputs"),
         ("too few parts", lambda: dist.all_gather([ones] * (n - 1), ones), BOTH, ""),
         ("parts of another type", lambda: dist.all_gather([torch.ones(4).double() for _ in range(n)], ones), BOTH, ""),
         ("too much to gather", lambda: dist.all_gather_into_tensor(torch.empty(4 * n + 1), ones), BOTH, "4"),
@@ -60,6 +63,20 @@ def refuse(n):
             sys.exit(f"after {name}: {total}")
 
 
+def tell_version():
+    """A version that nobody has tried is named, once in a process."""
+    known, versions.TESTED = versions.TESTED, ("0.1",)
+    versions.name_untested.cache_clear()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            dist.destroy_process_group(dist.new_group())
+    versions.TESTED = known
+    told = [str(one.message) for one in told if "tutti was tested" in str(one.message)]
+    if len(told) != 1 or f"with PyTorch 0.1; this is {torch.__version__}" not in told[0]:
+        sys.exit(f"an unknown version: {told}")
+
+
 def keep_store(pipe):
     store = dist.TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=30), wait_for_workers=False)
     pipe.send(store.port)
@@ -84,6 +101,7 @@ def lose_store():
 def main():
     dist.init_process_group("tutti", timeout=timedelta(seconds=120))
     refuse(dist.get_world_size())
+    tell_version()
     if dist.get_rank() == 0 and torch.__version__ >= "2":  # stores of earlier versions abort the process themselves
         lose_store()
     dist.barrier()
