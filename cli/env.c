@@ -81,18 +81,25 @@ static void print_markdown(void)
         [PARAM_LEVEL_USER] = "## For users\n\nMachines and jobs differ in these. `tutti env` shows them.\n",
         [PARAM_LEVEL_TUNING] =
             "## For tuning\n\nEach of these numbers was measured on some machine, and may be another one elsewhere. "
-            "`tutti tune --gpu` measures some\nof them. `tutti env` shows those that are set, `tutti "
-            "env --all` shows all.\n",
+            "`tutti env` shows those\nthat are set, `tutti env --all` shows all.\n",
+        [PARAM_LEVEL_THRESHOLD] =
+            "## Thresholds between GPUs\n\nSizes at which one way between GPUs takes over from another. `tutti tune "
+            "--gpu` measures most of them, and writes\nthem into its file (TUTTI_TUNE_FILE) without TUTTI_. A variable "
+            "overrides the file, and the file overrides the\ndefault. `tutti env` shows those that a variable or the "
+            "file sets, and which of the two.\n",
         [PARAM_LEVEL_TEST] = "## For tests\n\nTests and stand-ins of hardware set these.\n",
     };
     printf("# Parameters\n\n"
-           "<!-- Made by `tutti env --markdown` from src/tables/params.tbl. Do not edit. -->\n\n"
+           "<!-- Made by `tutti env --markdown` from src/tables/params.tbl and src/tables/gpu.tbl. Do not edit. -->\n\n"
            "For people who run or tune tutti. The page answers which settings there are, and what each does. Settings "
            "are\n"
-           "environment variables. They are read once, at the first use of the library. A value that is out of\n"
-           "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s "
-           "or m (a\n"
-           "bare number is seconds). Where NCCL has a variable for the same thing, it is used when ours is not set.\n"
+           "environment variables; a file gives some of them, too. They are read once, at the first use of the "
+           "library. A\n"
+           "value that is out of range is an error that names the variable. Sizes may end in K, M, G or T (powers of "
+           "1024),\n"
+           "times in ms, s or m (a bare number is seconds). Where NCCL has a variable for the same thing, it is used "
+           "when\n"
+           "ours is not set. "
            "`tutti env --all` shows the values in force.\n");
     for (int level = 0; level < PARAM_LEVELS; level++) {
         printf("\n%s", heads[level]);
@@ -133,7 +140,8 @@ static int print_all(bool all)
             shown++;
         }
     if (shown < PARAM_COUNT)
-        printf("%d more parameters are for tuning and tests, and at their default (tutti env --all shows them).\n",
+        printf("%d more parameters are for tuning, thresholds of GPUs and tests, and at their default (tutti env --all "
+               "shows them).\n",
                PARAM_COUNT - shown);
     if (fflush(stdout) == EOF) /* before warnings */
         return failure("env", "cannot write the output: %s", strerror(errno));
@@ -145,7 +153,8 @@ struct env_wishes {
 };
 
 static const struct option_row rows[] = {
-    {0, "all", NULL, "every parameter, also those for tuning and tests", TO_FLAG(struct env_wishes, all)},
+    {0, "all", NULL, "every parameter, also those for tuning, thresholds of GPUs and tests",
+     TO_FLAG(struct env_wishes, all)},
     {0, "markdown", NULL, "the page docs/parameters.md; does not look at the environment",
      TO_FLAG(struct env_wishes, markdown)},
 };
@@ -163,7 +172,8 @@ static const struct options options_of_env = {
     .before = "Shows the parameters that users need and any other one that is set, or those named (TUTTI_ may be left "
               "out): value, where it comes from, default, range, NCCL's name for it, meaning. Parameters are "
               "environment variables: "
-              "TUTTI_SPIN=0 before a program's name sets one.",
+              "TUTTI_SPIN=0 before a program's name sets one. Thresholds of GPUs may also come from the file of tutti "
+              "tune.",
     .after = "Exit status: 0 shown, 1 a parameter has a bad value (named on stderr) or the output cannot be written, "
              "2 wrong options or a name that no parameter has.",
     .rows = rows,

@@ -7,6 +7,7 @@
 #include "algorithm/algorithm.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/tuned.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_RULES = 4096 };
@@ -192,14 +192,8 @@ static bool can_write(const char *path)
 
 static int save(const char *path, const struct rules *rules)
 {
-    char comment[300], host[64] = "", when[32] = "";
-    time_t now = time(NULL);
-    struct tm parts;
-    gethostname(host, sizeof host - 1);
-    if (gmtime_r(&now, &parts))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    snprintf(comment, sizeof comment, "tutti tune %d.%d.%d on %s, %s", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
-             TUTTI_VERSION_PATCH, host, when);
+    char comment[TUNE_COMMENT];
+    tune_comment("tutti tune", comment);
     if (choice_save(path, comment, rules->list, rules->count) != TUTTI_SUCCESS)
         return failure("tune", "%s", error_last());
     printf("%d rules written to %s\n", rules->count, path);
@@ -213,12 +207,12 @@ int cmd_tune(int argc, char **argv)
     int code = tune_parse(argc, argv, &options);
     if (code >= 0)
         return code;
-    if (!options.output && !options.gpu) {
-        if (!choice_default_path(path, sizeof path))
+    if (!options.output) {
+        if (!tuned_default_path(path, sizeof path))
             return usage_error("tune", "HOME is not set: give -o FILE");
         options.output = path;
     }
-    if (options.output && !can_write(options.output))
+    if (!can_write(options.output))
         return failure("tune", "cannot write %s, so nothing is measured: %s", options.output, strerror(errno));
     if (options.gpu)
         return tune_gpu(&options);

@@ -29,18 +29,22 @@ int tune_parse(int argc, char **argv, struct tune_options *options);
 
 extern const char *const tune_transports[CHOICE_CLASS_COUNT];
 
-/* Says what else runs here. False: too much for a measurement, and nobody forces it. (tune.c) */
+/* Says what else runs here. False: too much for a measurement, and nobody forces it. (tune_progress.c) */
 bool tune_listen(const struct tune_options *options);
 
 /* The sizes at which times are taken. Returns how many. */
 int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES]);
 
-/* ---- progress (tune.c) ---- */
+/* ---- progress (tune_progress.c) ---- */
 
 struct tune_progress {
     int done, all;
     uint64_t start;
 };
+
+/* "tutti tune 0.1.0 on HOST, 2026-01-02T03:04:05Z", and room for more: where and when it was measured. */
+#define TUNE_COMMENT 300
+void tune_comment(const char *command, char out[TUNE_COMMENT]);
 
 /* "[3/20] what (about 60 s left)" */
 void tune_tell(struct tune_progress *progress, const char *what);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti tune --gpu: where one way between GPUs becomes faster than the other, as settings for a shell. */
+/* tutti tune --gpu: where one way between GPUs becomes faster than the other, as thresholds in the file of tutti tune.
+ */
 #include "cli/cli.h"
 #include "cli/perf_place.h"
 #include "cli/schedule.h"
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/parse.h"
+#include "base/tuned.h"
 #include "device/cuda/numbers.h"
 #include "plan/duel.h"
 
@@ -16,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
 
@@ -36,9 +36,9 @@ struct tune_gpu_job {
     char *settings[PLAN_DUELS + 2]; /* found so far, and those that are tried */
     char texts[PLAN_DUELS][SETTING];
     int settled;
-    bool failed;      /* a way of the duel at hand has */
-    char blocks[200]; /* the advice */
+    bool failed; /* a way of the duel at hand has */
     bool any;
+    struct param_tuned found; /* what is to be written */
 };
 
 /* One series of sizes. */
@@ -230,16 +230,20 @@ static void value_text(const struct tune_gpu_job *job, const struct plan_duel *d
         text_size(duel->largest ? from / FACTOR : from, out, room);
 }
 
+/* What is measured and stays is written, too: another version may have another default. */
 static void settle(struct tune_gpu_job *job, const struct plan_duel *duel)
 {
     char value[24];
     const char *name = param_row(duel->id)->name;
     int64_t now = begins_now(duel), from = tune_cross(job->points, job->count, now);
+    if (!job->failed)
+        job->found.number[duel->id] = param_int(duel->id);
     if (from == now || job->failed) {
         printf("    -> %s stays %s\n", name, param_string(duel->id));
         return;
     }
     value_text(job, duel, from, value, sizeof value);
+    parse_size(value, &job->found.number[duel->id]);
     snprintf(job->texts[job->settled], SETTING, "%s=%s", name, value);
     printf("    -> %s (now %s)\n", job->texts[job->settled], param_string(duel->id));
     job->settings[job->settled] = job->texts[job->settled];
@@ -278,7 +282,7 @@ static bool block_series(const struct tune_gpu_job *job, struct series *out)
     return wanted(options, "TUTTI_BLOCKS") && most >= 64 * K;
 }
 
-/* Fewer blocks leave more of the GPU to others: an advice, no setting. */
+/* Fewer blocks leave more of the GPU to others: an advice, no threshold. */
 static void advise_blocks(struct tune_gpu_job *job)
 {
     double us[BLOCK_ROWS][TUNE_SIZES], least = 0;
@@ -298,42 +302,81 @@ static void advise_blocks(struct tune_gpu_job *job)
         fewest = us[i][0] < least * 1.03 ? i : fewest;
     for (int i = 0; i < BLOCK_ROWS; i++)
         printf("    %16s  %10.2f us for %s\n", block_counts[i], us[i][0], size);
-    snprintf(job->blocks, sizeof job->blocks, "%s   # fewest blocks within 3 %% of the fastest, allreduce of %s",
-             block_counts[fewest], size);
-    printf("    -> %s\n", job->blocks);
+    printf("    -> %s are the fewest blocks within 3 %% of the fastest, for an allreduce of %s\n", block_counts[fewest],
+           size);
     job->any = true;
 }
 
 /* ---- output ---- */
 
-static void write_settings(const struct tune_gpu_job *job, FILE *file)
+/* A file that is there is to be one of these: what it has beside the thresholds stays. False: it was told. */
+static bool can_keep(const char *path)
 {
-    for (int i = 0; i < job->settled; i++)
-        fprintf(file, "export %s\n", job->texts[i]);
-    if (!job->settled)
-        fprintf(file, "# nothing to set: the values in force are right here\n");
-    if (*job->blocks)
-        fprintf(file, "# export %s\n", job->blocks);
+    struct tuned_slice parts[TUNED_PARTS];
+    size_t length;
+    char *text = tuned_read(path, &length);
+    bool good = text ? length == 0 || tuned_parts(text, length, parts) : errno == ENOENT;
+    free(text);
+    if (!good)
+        failure("tune", "%s is there and is no file of tutti tune. Correct or remove it, or name another one with -o",
+                path);
+    return good;
 }
 
-static int save(const struct tune_gpu_job *job, const char *path)
+/* Rows of the file that were not measured now stay, if all are right. */
+static void keep_rows(const char *path, struct param_tuned *found)
 {
-    char host[64] = "", when[32] = "";
-    time_t now = time(NULL);
-    struct tm parts;
-    FILE *file = fopen(path, "we");
+    struct tuned_slice parts[TUNED_PARTS];
+    struct param_tuned old;
+    char wrong[TUNED_WRONG];
+    size_t length;
+    char *text = tuned_read(path, &length);
+    memset(&old, 0xff, sizeof old);
+    if (text && tuned_parts(text, length, parts) && tuned_rows(&parts[TUNED_GPU], param_take_tuned, &old, wrong))
+        for (int id = 0; id < PARAM_COUNT; id++)
+            found->number[id] = found->number[id] < 0 ? old.number[id] : found->number[id];
+    free(text);
+}
+
+/* JSON, the caller's; NULL: no memory. */
+static char *rows_text(const struct param_tuned *found, int gpus)
+{
+    char *text = NULL, comment[TUNE_COMMENT];
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
     if (!file)
-        return failure("tune", "cannot write %s: %s", path, strerror(errno));
-    gethostname(host, sizeof host - 1);
-    if (gmtime_r(&now, &parts))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    fprintf(file, "# tutti tune --gpu %d.%d.%d on %s, %s. For a shell: . FILE\n", TUTTI_VERSION_MAJOR,
-            TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, host, when);
-    write_settings(job, file);
-    bool bad = ferror(file);
-    if (fclose(file) != 0 || bad)
-        return failure("tune", "cannot write %s: %s", path, strerror(errno));
-    printf("written to %s: source it before programs start\n", path);
+        return NULL;
+    tune_comment("tutti tune --gpu", comment);
+    snprintf(comment + strlen(comment), sizeof comment - strlen(comment), ", %d GPUs", gpus);
+    fprintf(file, "{\n    \"comment\": ");
+    tuned_print_text(file, comment);
+    for (int id = 0; id < PARAM_COUNT; id++)
+        if (found->number[id] >= 0)
+            fprintf(file, ",\n    \"%s\": %lld", param_row((enum param_id)id)->name + strlen("TUTTI_"),
+                    (long long)found->number[id]);
+    fprintf(file, "\n  }");
+    bool whole = !ferror(file);
+    if (fclose(file) == 0 && whole)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int save(struct tune_gpu_job *job, const char *path)
+{
+    int measured = 0;
+    for (int id = 0; id < PARAM_COUNT; id++)
+        measured += job->found.number[id] >= 0;
+    if (!measured)
+        return EXIT_OK;
+    keep_rows(path, &job->found);
+    char *text = rows_text(&job->found, job->options->ranks[job->options->rank_counts - 1]);
+    const char *const parts[TUNED_PARTS] = {[TUNED_GPU] = text};
+    tutti_result_t result = text ? tuned_write(path, parts) : error_set(TUTTI_SYSTEM_ERROR, "out of memory");
+    free(text);
+    if (result != TUTTI_SUCCESS)
+        return failure("tune", "%s", error_last());
+    printf("%d thresholds written to %s. Programs read them when they start\n", measured, path);
     return EXIT_OK;
 }
 
@@ -368,25 +411,21 @@ int tune_gpu(struct tune_options *options)
     int code = check(options);
     if (code != EXIT_OK)
         return code;
+    if (!can_keep(options->output))
+        return EXIT_FAILED;
     if (!tune_listen(options))
         return EXIT_FAILED;
     struct tune_gpu_job *job = calloc(1, sizeof *job);
     if (!job)
         return failure("tune", "out of memory");
     job->options = options;
+    memset(&job->found, 0xff, sizeof job->found);
     each_duel(job, count_series, NULL);
     job->progress.all += block_series(job, &series) ? BLOCK_ROWS : 0;
     job->progress.start = clock_ns();
     each_duel(job, measure, settle);
     advise_blocks(job);
-    if (job->any) {
-        printf("\n");
-        write_settings(job, stdout);
-    }
-    if (!job->any)
-        code = failure("tune", "nothing could be measured");
-    else if (options->output)
-        code = save(job, options->output);
+    code = job->any ? save(job, options->output) : failure("tune", "nothing could be measured");
     free(job);
     return code;
 }

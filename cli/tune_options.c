@@ -41,26 +41,25 @@ static const struct option_row rows[] = {
      TO_CALL(take_ranks, "numbers of ranks from 2 to 1024 such as 2,4,8")},
     {0, "transport", "NAME", "between the ranks, not with --gpu (default all)", .choices = "shm tcp all",
      TO_TEXT(T, transport)},
-    {'o', "output", "FILE",
-     "where the table goes (default ~/.config/tutti/tune.json); with --gpu a file for a shell "
-     "(default none)",
-     TO_TEXT(T, output)},
+    {'o', "output", "FILE", "where the table goes (default ~/.config/tutti/tune.json)", TO_TEXT(T, output)},
     {0, "gpu", NULL, "measure the ways between GPUs", TO_FLAG(T, gpu)},
     {'e', "maxbytes", "N", "with --gpu: largest vector (default 1G, with --quick 256M)", TO_SIZE(T, most, 1)},
     {0, "force", NULL, "measure although the machine is busy; it is told anyhow", TO_FLAG(T, force)},
-    {0, "only", "LIST", "with --gpu: these parameters, such as TUTTI_COPY_FROM,TUTTI_BLOCKS", TO_TEXT(T, only)},
+    {0, "only", "LIST", "with --gpu: these thresholds and settings, such as COPY_FROM,BLOCKS", TO_TEXT(T, only)},
 };
 #undef T
 
 static const struct options options_of_tune = {
     .command = "tune",
     .usage = "[OPTION...]",
-    .before = "Measures every algorithm of every collective on this machine and writes the table by which tutti "
-              "chooses. Nothing else should run meanwhile. Programs read the table when they start; TUTTI_TUNE_FILE "
-              "names another one.\n"
-              "\n"
-              "With --gpu it measures the ways between this host's GPUs instead, and says which settings make the "
-              "faster one be taken at each size: lines for a shell, to be set before programs start.",
+    .before =
+        "Measures every algorithm of every collective on this machine and writes the table by which tutti "
+        "chooses. Nothing else should run meanwhile. Programs read the table when they start; TUTTI_TUNE_FILE "
+        "names another one.\n"
+        "\n"
+        "With --gpu it measures the ways between this host's GPUs instead, and writes thresholds into the same file: "
+        "the sizes at which the faster way takes over. Rules for algorithms that are there stay, and so do "
+        "thresholds when algorithms are measured.",
     .after = "Exit status: 0 measured and written, 1 not, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,

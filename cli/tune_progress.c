@@ -7,6 +7,8 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 bool tune_listen(const struct tune_options *options)
 {
@@ -32,4 +34,16 @@ void tune_tell(struct tune_progress *progress, const char *what)
     printf("\n");
     text_flush();
     progress->done++;
+}
+
+void tune_comment(const char *command, char out[TUNE_COMMENT])
+{
+    char host[64] = "", when[32] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    gethostname(host, sizeof host - 1);
+    if (gmtime_r(&now, &parts))
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    snprintf(out, TUNE_COMMENT, "%s %d.%d.%d on %s, %s", command, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+             TUTTI_VERSION_PATCH, host, when);
 }

@@ -7,12 +7,12 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "base/tuned.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CLASS_SHM = 1u << CHOICE_SHM, CLASS_TCP = 1u << CHOICE_TCP, CLASS_ANY = CLASS_SHM | CLASS_TCP };
 enum { NEED_LINKS, NEED_DIRECT, NEED_HOSTS };
@@ -82,21 +82,13 @@ tutti_result_t choice_open_with(const char *override, const char *path, struct c
     return choice_open_named(override, "algorithm", path, out);
 }
 
-bool choice_default_path(char *out, size_t size)
-{
-    const char *home = getenv("HOME");
-    return home && *home && snprintf(out, size, "%s/.config/tutti/tune.json", home) < (int)size;
-}
-
 tutti_result_t choice_open(struct choice_table **out)
 {
-    char home[PATH_MAX];
-    const char *path = param_string(PARAM_TUNE_FILE);
-    if (!*path && choice_default_path(home, sizeof home) && access(home, R_OK) == 0)
-        path = home;
-    if (*path)
+    char path[PATH_MAX];
+    bool tuned = tuned_path(param_string(PARAM_TUNE_FILE), path, sizeof path);
+    if (tuned)
         log_info("algorithms are chosen by %s", path);
-    return choice_open_named(param_string(PARAM_ALGO), param_source(PARAM_ALGO), path, out);
+    return choice_open_named(param_string(PARAM_ALGO), param_source(PARAM_ALGO), tuned ? path : NULL, out);
 }
 
 void choice_close(struct choice_table *table)

@@ -49,10 +49,8 @@ const struct algorithm *choice_pick(const struct choice_table *table, enum coll 
 /* Ranks with the same hash make the same choices. */
 uint64_t choice_hash(const struct choice_table *table);
 
-/* Writes a tuned table, whole or not at all. `comment`: where and when it was measured; may be NULL. */
+/* Writes the rules of a tuned table; thresholds of GPUs that are in that file stay. Whole or not at all. `comment`:
+ * where and when the rules were measured; may be NULL. */
 tutti_result_t choice_save(const char *path, const char *comment, const struct choice_rule *rules, int count);
-
-/* ~/.config/tutti/tune.json; false without HOME. */
-bool choice_default_path(char *out, size_t size);
 
 #endif

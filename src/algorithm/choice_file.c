@@ -10,7 +10,7 @@
 #include "algorithm/choice_rules.h"
 #include "base/error.h"
 #include "base/jsonread.h"
-#include "base/random.h"
+#include "base/tuned.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,11 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define VERSION    1
 #define MOST_RULES 4096
-#define MOST_BYTES (4u << 20)
 #define ANY_CLASS  ((1u << CHOICE_CLASS_COUNT) - 1)
 
 static const char *const class_names[CHOICE_CLASS_COUNT] = {[CHOICE_SHM] = "shm", [CHOICE_TCP] = "tcp"};
@@ -46,8 +43,7 @@ struct choice_reader {
 
 static tutti_result_t bad_rule(const struct choice_reader *r, const char *key, const char *want)
 {
-    return error_set(TUTTI_INVALID_ARGUMENT,
-                     "choice table %s: rule %d: \"%s\": want %s; correct it, or run tutti tune again", r->path,
+    return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: rule %d: \"%s\": want %s; " TUNED_CURE, r->path,
                      r->index, key, want);
 }
 
@@ -195,10 +191,10 @@ static bool take_part(struct jsonread *json, const char *key, void *context)
 /* The sentence, or what is wrong with the table as a whole. */
 static tutti_result_t choice_judge(const struct choice_table_reader *table)
 {
-    if (table->version.kind != JSONREAD_INTEGER || table->version.number != VERSION)
+    if (table->version.kind != JSONREAD_INTEGER || table->version.number != TUNED_VERSION_HERE)
         return error_set(TUTTI_INVALID_ARGUMENT,
-                         "choice table %s: \"version\" is not %d: another tutti wrote it; run tutti tune again",
-                         table->path, VERSION);
+                         "choice table %s: \"version\" is not %d: another tutti wrote it; " TUNED_CURE, table->path,
+                         TUNED_VERSION_HERE);
     if (!table->rules || table->too_many)
         return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: \"rules\": want an array of at most %d rules",
                          table->path, MOST_RULES);
@@ -216,35 +212,17 @@ static tutti_result_t choice_parse(const char *text, size_t length, struct choic
                                                          : jsonread_value(&json, &passed);
     if (whole && jsonread_end(&json))
         return choice_judge(table);
-    return error_set(TUTTI_INVALID_ARGUMENT,
-                     "choice table %s: %s (line %d, column %d); correct it, or run tutti tune again", table->path,
+    return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: %s (line %d, column %d); " TUNED_CURE, table->path,
                      json.error, json.line, jsonread_column(&json));
-}
-
-/* The bytes of a file, the caller's; NULL: errno says why not. */
-static char *choice_read_text(const char *path, size_t *length)
-{
-    FILE *file = fopen(path, "re");
-    char *text = file ? malloc(MOST_BYTES) : NULL;
-    *length = text ? fread(text, 1, MOST_BYTES, file) : 0;
-    bool whole = text && !ferror(file) && *length < MOST_BYTES;
-    int why = text && !whole && !ferror(file) ? EFBIG : errno;
-    if (file)
-        fclose(file);
-    if (!whole)
-        free(text);
-    errno = why;
-    return whole ? text : NULL;
 }
 
 tutti_result_t choice_load(const char *path, struct choice_list *list)
 {
     struct choice_table_reader table = {.path = path};
     size_t length;
-    char *text = choice_read_text(path, &length);
+    char *text = tuned_read(path, &length);
     if (!text)
-        return error_set(TUTTI_INVALID_ARGUMENT,
-                         "choice table %s: it cannot be read: %s; correct it, or run tutti tune again", path,
+        return error_set(TUTTI_INVALID_ARGUMENT, "choice table %s: it cannot be read: %s; " TUNED_CURE, path,
                          strerror(errno));
     tutti_result_t result = choice_parse(text, length, &table);
     free(text);
@@ -256,17 +234,6 @@ tutti_result_t choice_load(const char *path, struct choice_list *list)
 }
 
 /* ---- Written ---- */
-
-static void choice_write_text(FILE *file, const char *text)
-{
-    putc('"', file);
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20)
-            fprintf(file, "\\u%04x", *text);
-        else
-            fprintf(file, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-    putc('"', file);
-}
 
 static void write_rule(FILE *file, const struct choice_rule *rule)
 {
@@ -285,39 +252,53 @@ static void write_rule(FILE *file, const struct choice_rule *rule)
     fprintf(file, "\"algorithm\": \"%s\"}", rule->algorithm->name);
 }
 
-/* False: errno says why. */
-static bool write_table(const char *path, const char *comment, const struct choice_rule *rules, int count)
+/* What was printed into memory, the caller's; NULL: there was not enough. */
+static char *choice_printed(FILE *file, char **text)
 {
-    FILE *file = fopen(path, "we");
+    bool whole = !ferror(file);
+    if (fclose(file) == 0 && whole)
+        return *text;
+    free(*text);
+    return NULL;
+}
+
+static char *choice_comment_text(const char *comment)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
     if (!file)
-        return false;
-    fprintf(file, "{\n  \"version\": %d,\n  \"comment\": ", VERSION);
-    choice_write_text(file, comment);
-    fprintf(file, ",\n  \"rules\": [");
+        return NULL;
+    tuned_print_text(file, comment);
+    return choice_printed(file, &text);
+}
+
+static char *choice_rules_text(const struct choice_rule *rules, int count)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    if (!file)
+        return NULL;
+    fprintf(file, "[");
     for (int i = 0; i < count; i++) {
         fprintf(file, i ? ",\n" : "\n");
         write_rule(file, &rules[i]);
     }
-    fprintf(file, "\n  ]\n}\n");
-    bool written = !ferror(file);
-    return fclose(file) == 0 && written;
+    fprintf(file, "\n  ]");
+    return choice_printed(file, &text);
 }
 
 tutti_result_t choice_save(const char *path, const char *comment, const struct choice_rule *rules, int count)
 {
-    char temporary[PATH_MAX];
-    uint64_t unique;
-    if (random_bytes(&unique, sizeof unique) != TUTTI_SUCCESS)
-        return TUTTI_SYSTEM_ERROR;
-    if (snprintf(temporary, sizeof temporary, "%s.%016" PRIx64, path, unique) >= (int)sizeof temporary)
-        return error_set(TUTTI_INVALID_ARGUMENT, "choice table %.100s...: the path is too long", path);
     if (comment && !jsonread_is_text(comment, strlen(comment)))
         return error_set(TUTTI_SYSTEM_ERROR, "choice table %s: the comment is not UTF-8", path);
-    tutti_result_t result = TUTTI_SUCCESS;
-    errno = 0;
-    if (!write_table(temporary, comment ? comment : "", rules, count) || rename(temporary, path) != 0) {
-        result = error_set(TUTTI_SYSTEM_ERROR, "choice table %s: it cannot be written: %s", path, strerror(errno));
-        unlink(temporary);
-    }
+    char *said = choice_comment_text(comment ? comment : ""), *listed = choice_rules_text(rules, count);
+    const char *const parts[TUNED_PARTS] = {[TUNED_COMMENT] = said, [TUNED_RULES] = listed};
+    tutti_result_t result = said && listed
+                                ? tuned_write(path, parts)
+                                : error_set(TUTTI_SYSTEM_ERROR, "choice table %s: no memory to write it", path);
+    free(said);
+    free(listed);
     return result;
 }

@@ -4,6 +4,7 @@
 #include "algorithm/algorithm.h"
 #include "base/error.h"
 #include "base/param.h"
+#include "base/tuned.h"
 
 #include <limits.h>
 #include <setjmp.h>
@@ -306,9 +307,9 @@ static void from_the_environment(void **state)
     struct choice_table *table = NULL;
     char home[PATH_MAX];
     setenv("HOME", folder, 1);
-    assert_true(choice_default_path(home, sizeof home));
+    assert_true(tuned_default_path(home, sizeof home));
     assert_non_null(strstr(home, "/.config/tutti/tune.json"));
-    assert_false(choice_default_path(home, 10));
+    assert_false(tuned_default_path(home, 10));
     write_file(good_file);
     assert_string_equal(pick_from_environment(), "doubling");
     setenv("TUTTI_TUNE_FILE", path, 1);
@@ -339,7 +340,7 @@ static void from_the_home_folder(void **state)
     assert_string_equal(pick_from_environment(), "halving");
     assert_int_equal(unlink(file) | rmdir(tutti) | rmdir(config), 0);
     unsetenv("HOME");
-    assert_false(choice_default_path(file, sizeof file));
+    assert_false(tuned_default_path(file, sizeof file));
     assert_string_equal(pick_from_environment(), "doubling");
 }
 

@@ -90,15 +90,15 @@ bool jsonread_is_text(const char *text, size_t length)
     return true;
 }
 
-/* What a backslash and this letter stand for; 0: nothing. */
+/* What a backslash and this letter stand for, a question mark for control characters; 0: nothing. */
 static char jsonread_escaped(char letter)
 {
-    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/?????"; /* what is read may be printed */
     const char *found = letter ? strchr(letters, letter) : NULL;
     return found ? meant[found - letters] : '\0';
 }
 
-/* Four digits behind \u: letters other than ASCII become a question mark. */
+/* Four digits behind \u: letters other than ASCII, and control characters, become a question mark. */
 static bool jsonread_hex(struct jsonread *json, char *out)
 {
     unsigned code = 0;
@@ -108,7 +108,7 @@ static bool jsonread_hex(struct jsonread *json, char *out)
         code =
             code << 4 | (unsigned)(isdigit((unsigned char)*json->at) ? *json->at - '0' : (*json->at | 32) - 'a' + 10);
     }
-    *out = code && code < 0x80 ? (char)code : '?';
+    *out = code >= 0x20 && code < 0x7f ? (char)code : '?';
     return true;
 }
 

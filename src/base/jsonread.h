@@ -29,7 +29,8 @@ enum jsonread_kind {
 struct jsonread_value {
     enum jsonread_kind kind;
     int64_t number;           /* of an integer or a boolean */
-    char text[JSONREAD_TEXT]; /* of a string, its begin: letters other than ASCII are as they stand, or ? */
+    char text[JSONREAD_TEXT]; /* of a string, its begin: letters other than ASCII are as they stand, or ?. Control
+                               * characters are ? */
 };
 
 void jsonread_start(struct jsonread *json, const char *text, size_t length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters: parse the environment once, keep the first complaint, answer from the table. */
+/* Parameters: read environment and files once, keep the first complaint, answer from the table. */
 #include "base/param.h"
 #include "base/conf.h"
 #include "base/error.h"
@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,21 @@
 
 extern char **environ;
 
+#define LARGEST (1ll << 40) /* of a threshold: the largest size of any call */
+
 static const struct param_row rows[PARAM_COUNT] = {
+#define NUMBER(...)
+#define OF_PARAMETER(...)
+#define THRESHOLD(id, text, least, unit, measured, help)                                                               \
+    [PARAM_##id] = {"TUTTI_" #id, "", PARAM_LEVEL_THRESHOLD, PARAM_KIND_SIZE, text, least, LARGEST, "", help, true},
 #define PARAM(id, level, kind, text, min, max, choices, same, alias, help)                                             \
     [PARAM_##id] = {"TUTTI_" #id, alias, PARAM_LEVEL_##level, PARAM_KIND_##kind, text, min, max, choices, help, same},
 #include "tables/params.tbl"
+#include "tables/gpu.tbl"
 #undef PARAM
+#undef THRESHOLD
+#undef NUMBER
+#undef OF_PARAMETER
 };
 
 /* What settings were called before. */
@@ -31,7 +42,7 @@ static const char *const former[PARAM_COUNT] = {
 
 struct param_value param_values[PARAM_COUNT];
 _Atomic bool param_loaded;
-static char complaint[512];
+static char complaint[640];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const struct param_row *param_row(enum param_id id)
@@ -131,12 +142,73 @@ static void load_row(enum param_id id)
     }
 }
 
+/* ---- The file of `tutti tune` ---- */
+
+static char tuned_file[PATH_MAX], tuned_text[PARAM_COUNT][24]; /* its path, and its values */
+
+/* The number of a threshold; PARAM_COUNT: there is none of this name. */
+static int param_threshold(const char *name)
+{
+    int id = 0;
+    while (id < PARAM_COUNT &&
+           (rows[id].level != PARAM_LEVEL_THRESHOLD || strcmp(rows[id].name + strlen("TUTTI_"), name) != 0))
+        id++;
+    return id;
+}
+
+bool param_take_tuned(const char *name, const struct jsonread_value *value, char want[TUNED_WANT], void *tuned)
+{
+    int64_t *numbers = ((struct param_tuned *)tuned)->number;
+    int id = param_threshold(name);
+    if (id == PARAM_COUNT)
+        snprintf(want, TUNED_WANT, "no such row, but names of thresholds (tutti env --all)");
+    else if (numbers[id] >= 0)
+        snprintf(want, TUNED_WANT, "one row of this name, not two");
+    else
+        snprintf(want, TUNED_WANT, "a number of bytes, %lld to %lld", (long long)rows[id].min, (long long)rows[id].max);
+    if (id == PARAM_COUNT || numbers[id] >= 0 || value->kind != JSONREAD_INTEGER || value->number < rows[id].min ||
+        value->number > rows[id].max)
+        return false;
+    numbers[id] = value->number;
+    return true;
+}
+
+static void param_force_tuned(int id, int64_t number)
+{
+    if (number < 0 || strcmp(param_values[id].source, "default") != 0)
+        return;
+    snprintf(tuned_text[id], sizeof tuned_text[id], "%lld", (long long)number);
+    param_values[id] = (struct param_value){number, tuned_text[id], tuned_file};
+}
+
+/* All of its thresholds, or none. Who reads its rules tells what is wrong with the file as a whole. */
+static void param_load_tuned(void)
+{
+    struct param_tuned tuned;
+    struct tuned_slice parts[TUNED_PARTS];
+    char wrong[TUNED_WRONG];
+    size_t length;
+    memset(&tuned, 0xff, sizeof tuned);
+    char *text = tuned_path(param_values[PARAM_TUNE_FILE].text, tuned_file, sizeof tuned_file)
+                     ? tuned_read(tuned_file, &length)
+                     : NULL;
+    if (text && tuned_parts(text, length, parts)) {
+        bool right = tuned_rows(&parts[TUNED_GPU], param_take_tuned, &tuned, wrong);
+        for (int id = 0; right && id < PARAM_COUNT; id++)
+            param_force_tuned(id, tuned.number[id]);
+        if (!right && !*complaint)
+            snprintf(complaint, sizeof complaint, "choice table %.120s: \"gpu\": %s; " TUNED_CURE, tuned_file, wrong);
+    }
+    free(text);
+}
+
 static void base_param_load(void)
 {
     *complaint = 0;
     conf_load();
     for (int id = 0; id < PARAM_COUNT; id++)
         load_row((enum param_id)id);
+    param_load_tuned();
     atomic_store_explicit(&param_loaded, true, memory_order_release);
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters: environment variables declared once, in tables/params.tbl. Values are read at first use and never change
- * after. A bad value is an error that param_check() returns by name; until then its default is in force.
+ * Parameters: environment variables declared once, in tables/params.tbl; and thresholds of tables/gpu.tbl, which the
+ * file of `tutti tune` gives where no variable does. Values are read at first use and never change after. A bad value
+ * is an error that param_check() returns by name; until then its default is in force. So is that of all thresholds
+ * where the file has a bad one.
  */
 #ifndef TUTTI_BASE_PARAM_H
 #define TUTTI_BASE_PARAM_H
 
+#include "base/tuned.h"
 #include "tutti/tutti.h"
 
 #include <stdatomic.h>
@@ -22,22 +25,32 @@ enum param_kind {
 };
 
 /* Whom a parameter is for. */
-enum param_level { PARAM_LEVEL_USER, PARAM_LEVEL_TUNING, PARAM_LEVEL_TEST, PARAM_LEVELS };
+enum param_level { PARAM_LEVEL_USER, PARAM_LEVEL_TUNING, PARAM_LEVEL_THRESHOLD, PARAM_LEVEL_TEST, PARAM_LEVELS };
 
+#define NUMBER(...)
+#define OF_PARAMETER(...)
 enum param_id {
-#define PARAM(id, ...) PARAM_##id,
+#define PARAM(id, ...)     PARAM_##id,
+#define THRESHOLD(id, ...) PARAM_##id,
 #include "tables/params.tbl"
+#include "tables/gpu.tbl"
 #undef PARAM
+#undef THRESHOLD
     PARAM_COUNT
 };
 
 /* How many must be the same on all ranks. */
 #define PARAM(id, level, kind, text, min, max, choices, same, ...) +(same)
+#define THRESHOLD(...)                                             +1
 enum {
     PARAM_SAME_COUNT = 0
 #include "tables/params.tbl"
+#include "tables/gpu.tbl"
 };
 #undef PARAM
+#undef THRESHOLD
+#undef NUMBER
+#undef OF_PARAMETER
 
 struct param_row {
     const char *name;  /* TUTTI_... */
@@ -72,9 +85,17 @@ static inline int64_t param_int(enum param_id id)
         param_load();
     return param_values[id].number;
 }
-/* The text in force, and where it came from: "default", or the variable's name. */
+/* The text in force, and where it came from: "default", the variable's name, or the path of the file of `tutti tune`.
+ */
 const char *param_string(enum param_id id);
 const char *param_source(enum param_id id);
+
+/* A row of that file, as tuned_rows() takes it: into numbers of parameters, of which those that are not there are -1.
+ */
+struct param_tuned {
+    int64_t number[PARAM_COUNT];
+};
+tuned_take_fn param_take_tuned;
 
 /* TUTTI_INVALID_ARGUMENT naming the first variable with a bad value; warns about unknown variables once. */
 tutti_result_t param_check(void);

@@ -2,6 +2,8 @@
 /* Where settings come from: the environment, NCCL's names, files. */
 #include "base/param.h"
 
+#include "base/error.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,6 +75,101 @@ static void renamed(void **state)
     param_reload();
 }
 
+static void tune(const char *gpu)
+{
+    char text[400];
+    snprintf(text, sizeof text, "{\"version\": 1, \"rules\": []%s%s}", *gpu ? ", \"gpu\": " : "", gpu);
+    write_file("tune.json", text);
+    param_reload();
+}
+
+/* The variable, else the row of the file, else the default. */
+static void thresholds(void **state)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s/tune.json", folder);
+    setenv("TUTTI_TUNE_FILE", path, 1);
+    tune("{\"comment\": \"here\", \"COPY_FROM\": 5000, \"LINES_TO\": 0, \"CHAIN_COPY_FROM\": 1099511627776}");
+    assert_int_equal(param_check(), TUTTI_SUCCESS);
+    assert_int_equal(param_int(PARAM_COPY_FROM), 5000);
+    assert_string_equal(param_string(PARAM_COPY_FROM), "5000");
+    assert_string_equal(param_source(PARAM_COPY_FROM), path);
+    assert_int_equal(param_int(PARAM_LINES_TO), 0);
+    assert_int_equal(param_int(PARAM_PEER_FROM), 512 << 10);
+    assert_string_equal(param_source(PARAM_PEER_FROM), "default");
+    setenv("TUTTI_COPY_FROM", "64K", 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_COPY_FROM), 64 << 10);
+    assert_string_equal(param_source(PARAM_COPY_FROM), "TUTTI_COPY_FROM");
+    unsetenv("TUTTI_COPY_FROM");
+    tune(""); /* of a version before thresholds */
+    assert_int_equal(param_check(), TUTTI_SUCCESS);
+    assert_int_equal(param_int(PARAM_COPY_FROM), 4 << 20);
+    write_file("tune.json", "{\"version\": 2, \"rules\": [], \"gpu\": {\"COPY_FROM\": 1}}");
+    param_reload();
+    assert_int_equal(param_int(PARAM_COPY_FROM), 4 << 20);
+    unsetenv("TUTTI_TUNE_FILE");
+}
+
+/* One sentence, and nothing of the file is in force. */
+static void wrong_thresholds(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"{\"LINES_TO\": 1, \"COPIES_FROM\": 1}", "\"COPIES_FROM\": want no such row, but names of thresholds"},
+        {"{\"LINES_TO\": 1, \"BLOCKS\": 8}", "\"BLOCKS\": want no such row"},
+        {"{\"LINES_TO\": 1, \"COPY_FROM\": -1}", "\"COPY_FROM\": want a number of bytes, 0 to 1099511627776; correct"},
+        {"{\"LINES_TO\": 1, \"LINES_FROM\": 0}", "\"LINES_FROM\": want a number of bytes, 1 to 1099511627776"},
+        {"{\"LINES_TO\": 1, \"COPY_FROM\": \"64K\"}", "\"COPY_FROM\": want a number of bytes"},
+        {"{\"LINES_TO\": 1, \"COPY_FROM\": 1e3}", "\"COPY_FROM\": want a number of bytes"},
+        {"{\"LINES_TO\": 1, \"COPY_FROM\": 1099511627777}", "\"COPY_FROM\": want a number of bytes"},
+        {"{\"LINES_TO\": 1, \"LINES_TO\": 1}", "\"LINES_TO\": want one row of this name, not two"},
+        {"{\"LINES_TO\": 1, \"\\u001b[2J\": 1}", "\"?[2J\": want no such row"}, /* it is printed */
+        {"[]", "want an object"}};
+    char path[100];
+    snprintf(path, sizeof path, "%s/tune.json", folder);
+    setenv("TUTTI_TUNE_FILE", path, 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tune(wrong[i][0]);
+        assert_int_equal(param_check(), TUTTI_INVALID_ARGUMENT);
+        if (!strstr(error_last(), wrong[i][1]) || !strstr(error_last(), path))
+            fail_msg("wanted '%s' in '%s'", wrong[i][1], error_last());
+        assert_int_equal(param_int(PARAM_LINES_TO), 4 << 20);
+    }
+    tune("{\"LINES_TO\": 1, \"COPY_FROM\": 99999999999999999999}"); /* this is no JSON, and choice_open() tells */
+    assert_int_equal(param_int(PARAM_LINES_TO), 4 << 20);
+    unsetenv("TUTTI_TUNE_FILE");
+    param_reload();
+}
+
+/* Each part is written by itself. */
+static void written(void **state)
+{
+    const char *const rules[TUNED_PARTS] = {[TUNED_COMMENT] = "\"a\"", [TUNED_RULES] = "[1]"},
+                      *const gpu[TUNED_PARTS] = {[TUNED_GPU] = "{\"COPY_FROM\": 7}"};
+    struct tuned_slice parts[TUNED_PARTS];
+    char path[100];
+    size_t length;
+    snprintf(path, sizeof path, "%s/tune.json", folder);
+    for (int first = 0; first < 2; first++) {
+        unlink(path);
+        assert_int_equal(tuned_write(path, first ? gpu : rules), TUTTI_SUCCESS);
+        assert_int_equal(tuned_write(path, first ? rules : gpu), TUTTI_SUCCESS);
+        char *text = tuned_read(path, &length);
+        assert_non_null(text);
+        assert_true(tuned_parts(text, length, parts));
+        assert_memory_equal(parts[TUNED_COMMENT].text, "\"a\"", 3);
+        assert_memory_equal(parts[TUNED_RULES].text, "[1]", 3);
+        assert_memory_equal(parts[TUNED_GPU].text, "{\"COPY_FROM\": 7}", 16);
+        free(text);
+    }
+    write_file("tune.json", "no file of tutti tune");
+    assert_int_equal(tuned_write(path, gpu), TUTTI_SUCCESS);
+    char *text = tuned_read(path, &length);
+    assert_true(text && tuned_parts(text, length, parts));
+    assert_memory_equal(parts[TUNED_RULES].text, "[]", 2);
+    free(text);
+}
+
 /* What a process writes that is told of these variables. */
 static void log_of(const char *variable, const char *value, char *out, size_t size)
 {
@@ -115,7 +212,7 @@ static void unused(void **state)
 
 static int clean(void **state)
 {
-    static const char *const names[] = {".nccl.conf", "named", "log"};
+    static const char *const names[] = {".nccl.conf", "named", "log", "tune.json"};
     char path[100];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -126,8 +223,10 @@ static int clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(unused),
-                                       cmocka_unit_test(renamed) /* last: its warning opens the log */};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files),      cmocka_unit_test(unused),
+                                       cmocka_unit_test(renamed), /* from here on warnings open the log */
+                                       cmocka_unit_test(thresholds), cmocka_unit_test(wrong_thresholds),
+                                       cmocka_unit_test(written)};
     if (!mkdtemp(folder))
         return 1;
     return cmocka_run_group_tests(tests, NULL, clean);

@@ -153,13 +153,16 @@ tutti_result_t introductions_compare(const struct introduction *all, int nranks,
 
 static tutti_result_t settings_differ(enum param_id id, int me, int rank, uint64_t theirs)
 {
-    char there[40] = "another one";
+    char there[40] = "another one", from[400] = "";
     enum param_kind kind = param_row(id)->kind;
+    const char *source = param_source(id);
     if (kind != PARAM_KIND_STRING && kind != PARAM_KIND_CHOICE)
         snprintf(there, sizeof there, "%lld", (long long)theirs);
+    if (strcmp(source, "default") != 0 && strcmp(source, param_row(id)->name) != 0)
+        snprintf(from, sizeof from, " (from %.380s)", source);
     return error_set(TUTTI_INVALID_USAGE,
-                     "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks",
-                     param_row(id)->name, me, param_string(id), rank, there);
+                     "%s differs: rank %d has \"%s\"%s, rank %d %s; it must be the same on all ranks",
+                     param_row(id)->name, me, param_string(id), from, rank, there);
 }
 
 /* Two others that differ concern a rank as well: it has what one of them has, or neither. */

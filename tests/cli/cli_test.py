@@ -346,26 +346,50 @@ class Env(unittest.TestCase):
         self.assertIn("TUTTI_DEBUG=INFO", out)
         self.assertIn("from NCCL_DEBUG", out)
 
+    def rows(self):
+        """Names and levels, as the tables have them."""
+        text = ""
+        for table in ("params", "gpu"):
+            with open(os.path.join(ROOT, f"src/tables/{table}.tbl"), encoding="utf-8") as file:
+                text += file.read()
+        return (re.findall(r"^PARAM\((\w+), (\w+),", text, re.M) +
+                [(name, "THRESHOLD") for name in re.findall(r"^THRESHOLD\((\w+),", text, re.M)])
+
     def test_all_shows_every_row(self):
-        with open(os.path.join(ROOT, "src/tables/params.tbl"), encoding="utf-8") as file:
-            rows = re.findall(r"^PARAM\((\w+),", file.read(), re.M)
         code, out, _ = tutti("env", "--all")
         self.assertEqual(code, 0)
-        for row in rows:
+        for row, _ in self.rows():
             self.assertIn(f"TUTTI_{row}=", out)
 
     def test_levels(self):
         """What users need is shown, of the others what is set."""
-        with open(os.path.join(ROOT, "src/tables/params.tbl"), encoding="utf-8") as file:
-            rows = re.findall(r"^PARAM\((\w+), (\w+),", file.read(), re.M)
+        rows = self.rows()
         _, out, _ = tutti("env", env={"TUTTI_SPIN": "7"})
         shown = re.findall(r"^TUTTI_(\w+)=", out, re.M)
         self.assertEqual(shown, [name for name, level in rows if level == "USER" or name == "SPIN"])
         self.assertIn(f"\n{len(rows) - len(shown)} more parameters", out)
         self.assertLess(len(shown), 40)
         page = tutti("env", "--markdown")[1].split("\n## ")[1:]
-        for part, level in zip(page, ("USER", "TUNING", "TEST"), strict=True):
+        for part, level in zip(page, ("USER", "TUNING", "THRESHOLD", "TEST"), strict=True):
             self.assertEqual(re.findall(r"^\| TUTTI_(\w+) ", part, re.M), [name for name, of in rows if of == level])
+
+    def test_thresholds_of_a_file(self):
+        """A row is shown, and where it comes from; a wrong one is told, and none of the file is in force."""
+        with tempfile.NamedTemporaryFile("w+") as file:
+            right = f"TUTTI_COPY_FROM=65536\n.*\n    from {file.name}; default"
+            for rows, code, shown in (({"COPY_FROM": 65536}, 0, right),
+                                      ({"COPY_FROM": 1, "COPIES": 2}, 1, "more parameters")):
+                file.seek(0)
+                file.truncate()
+                json.dump({"version": 1, "rules": [], "gpu": rows}, file)
+                file.flush()
+                got, out, err = tutti("env", env={"TUTTI_TUNE_FILE": file.name})
+                self.assertEqual(got, code, err)
+                self.assertEqual("TUTTI_COPY_FROM=" in out, not code)
+                self.assertRegex(out, shown)
+                self.assertEqual(f'{file.name}: "gpu": "COPIES": want no such row' in err, bool(code), err)
+            out = tutti("env", "copy_from", env={"TUTTI_TUNE_FILE": file.name, "TUTTI_COPY_FROM": "2K"})[1]
+            self.assertIn("TUTTI_COPY_FROM=2K\n", out)
 
     def test_bad_value(self):
         code, _, err = tutti("env", env={"TUTTI_SPIN": "fast"})

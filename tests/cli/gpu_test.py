@@ -122,25 +122,52 @@ class Perf(unittest.TestCase):
 
 
 class Tune(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = folder.name
+        self.file = os.path.join(folder.name, ".config", "tutti", "tune.json")
+
     def tune(self, *args):
-        with tempfile.NamedTemporaryFile(suffix=".sh") as file:
-            code, out, err = tutti("tune", "--gpu", "--force", *args, "-o", file.name)
-            self.assertEqual(code, 0, out + err)
-            text = file.read().decode()
-            shell = subprocess.run(["sh", "-euc", ". " + file.name + "; env"], capture_output=True,
-                                   text=True, check=True)
+        code, out, err = tutti("tune", "--gpu", "--force", *args, env={"HOME": self.home})
+        self.assertEqual(code, 0, out + err)
         steps = [tuple(map(int, step)) for step in re.findall(r"^\[(\d+)/(\d+)\]", out, re.M)]
         self.assertEqual([step for step, _ in steps], list(range(1, steps[0][1] + 1)))
-        for line in text.splitlines():
-            self.assertRegex(line, r"^(export TUTTI_[A-Z_]+=\d+[KMGT]?|# .*)$")
-            self.assertTrue(not line.startswith("export") or line[len("export "):] in shell.stdout.splitlines(), line)
-        return out, text
+        with open(self.file, encoding="utf-8") as file:
+            written = json.load(file)["gpu"]
+        self.assertRegex(written.pop("comment"), r"^tutti tune --gpu [\d.]+ on .*, \d+ GPUs$")
+        found = re.findall(r"(?m)^    -> TUTTI_(\w+?)(?:=| stays )(\d+)([KMGT]?)", out)
+        sizes = {name: int(number) << " KMGT".index(unit or " ") * 10 for name, number, unit in found}
+        sizes.pop("BLOCKS", None)  # an advice
+        self.assertEqual(sizes, {name: written.get(name) for name in sizes})
+        self.assertIn(f"{len(sizes)} thresholds written to {self.file}", out)
+        return out, written
 
     def test_quick(self):
-        out, text = self.tune("--quick", "-n", "2", "-e", "64K")
-        for name in ("PLAIN_FROM", "LINES_FROM", "COPY_FROM", "PEER_FROM"):
-            self.assertRegex(out, rf"(?m)^    -> TUTTI_{name}(=| stays )\d+")
-        self.assertRegex(text, r"(?m)^# export TUTTI_BLOCKS=\d+ ")
+        """What is measured is written, and communicators read it."""
+        out, written = self.tune("--quick", "-n", "2", "-e", "64K")
+        self.assertLessEqual({"PLAIN_FROM", "LINES_FROM", "COPY_FROM", "PEER_FROM"}, set(written))
+        self.assertNotIn("SYMMETRIC_FROM", written)
+        self.assertRegex(out, r"(?m)^    -> TUTTI_BLOCKS=\d+ are the fewest blocks within")
+        shown = tutti("env", "PEER_FROM", env={"HOME": self.home})[1]
+        self.assertIn(f"TUTTI_PEER_FROM={written['PEER_FROM']}\n", shown)
+        self.assertIn(f"from {self.file}; ", shown)
+
+    def test_other_parts_stay(self):
+        """Rules and rows that are there stay, but those that are measured; a file that is none stays whole."""
+        rule = {"collective": "allreduce", "algorithm": "tree"}
+        os.makedirs(os.path.dirname(self.file))
+        with open(self.file, "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "rules": [rule], "gpu": {"READ_FROM": 77, "PEER_FROM": 99}}, file)
+        _, written = self.tune("--quick", "-n", "2", "-e", "64K", "--only", "PEER_FROM")
+        self.assertEqual((written["READ_FROM"], set(written)), (77, {"READ_FROM", "PEER_FROM"}))
+        with open(self.file, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["rules"], [rule])
+        with open(self.file, "w", encoding="utf-8") as file:
+            file.write("a shell")
+        code, out, err = tutti("tune", "--gpu", "--force", "-o", self.file)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"{self.file} is there and is no file of tutti tune. Correct or remove it", err)
 
     @unittest.skipIf(QUICK, "short")
     def test_large(self):
@@ -156,15 +183,15 @@ class Tune(unittest.TestCase):
 
     def test_a_way_that_fails_changes_nothing(self):
         code, out, err = tutti("tune", "--gpu", "--force", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
-                               env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1"})
-        self.assertEqual((code, "export" in out), (1, False))
+                               env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1", "HOME": self.home})
+        self.assertEqual((code, "written" in out, os.path.exists(self.file)), (1, False, False))
         self.assertIn("alltoall of 2 ranks with TUTTI_COPY_FROM=1T failed: ", err)
         self.assertIn("nothing could be measured", err)
 
     def test_no_gpus(self):
         for env, said in (({"TUTTI_CUDA_LIBRARY": "/no/driver"}, "load the CUDA driver"),
                           ({"TUTTI_EMULATED_GPUS": "1"}, "one GPU")):
-            code, out, err = tutti("tune", "--gpu", "--force", env=env)
+            code, out, err = tutti("tune", "--gpu", "--force", env={"HOME": self.home, **env})
             self.assertEqual((code, out), (1, ""))
             self.assertIn(said, err)
 

@@ -79,6 +79,15 @@ class Plans(unittest.TestCase):
                         seen[comm["rank"]] = op
         return seen
 
+    def test_file(self):
+        """A threshold of the file of tutti tune turns the plan, and what ranks do."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"version": 1, "rules": [], "gpu": {"PEER_MOST": 0, "RING_LINES_FROM": 1 << 40}}, file)
+            file.flush()
+            self.assertEqual(chosen("allreduce", "1536K", {}, RANKS), "peer-load")
+            settings = {"TUTTI_TUNE_FILE": file.name, "TUTTI_REDUCE_LINES_TO": "0"}
+            self.compare("bulk", "allreduce", "1536K", settings, RANKS)
+
     def compare(self, way, collective, size, settings, ranks):
         self.assertEqual(chosen(collective, size, settings, ranks), "exchange" if way == "copy" else way, collective)
         path = f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"

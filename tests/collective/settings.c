@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each parameter that must be the same on all ranks, by the table: where two ranks differ both are refused and told its
- * name; where they spell one value in two ways they join. In processes of their own: settings are read once.
+ * Each parameter that must be the same on all ranks, by the tables: where two ranks differ both are refused and told
+ * its name; where they spell one value in two ways they join. The same of thresholds that a rank has from a file. In
+ * processes of their own: settings are read once.
  */
 #include "tutti/tutti.h"
 
@@ -26,8 +27,12 @@ struct row {
 
 #define PARAM(id, level, kind, text, min, max, choices, same, ...)                                                     \
     {"TUTTI_" #id, KIND_##kind, text, min, max, choices, same},
+#define NUMBER(...)
+#define OF_PARAMETER(...)
+#define THRESHOLD(id, text, least, ...) {"TUTTI_" #id, KIND_SIZE, text, least, 1ll << 40, "", true},
 static const struct row rows[] = {
 #include "tables/params.tbl"
+#include "tables/gpu.tbl"
 };
 
 static long long bytes_of(const char *text)
@@ -90,8 +95,8 @@ static int join(int rank, const int *ends, const char *refused)
     return right ? 0 : 4;
 }
 
-/* Rank 1 has `value`. Are both refused and told the name, or do both join? */
-static bool try_row(const struct row *row, const char *value, bool refused)
+/* Rank 1 has that variable. Are both refused and told what `refused` names, or do both join? */
+static bool try_pair(const char *variable, const char *value, const char *refused)
 {
     int ends[2], bad = pipe(ends);
     pid_t pid[2];
@@ -100,8 +105,8 @@ static bool try_row(const struct row *row, const char *value, bool refused)
         if (pid[rank] == 0) {
             alarm(60);
             if (rank == 1)
-                setenv(row->name, value, 1);
-            _exit(join(rank, ends, refused ? row->name : NULL));
+                setenv(variable, value, 1);
+            _exit(join(rank, ends, refused));
         }
     }
     for (int rank = 0; rank < 2; rank++) {
@@ -112,27 +117,50 @@ static bool try_row(const struct row *row, const char *value, bool refused)
     close(ends[0]);
     close(ends[1]);
     if (bad)
-        fprintf(stderr, "%s=%s on rank 1, %s on rank 0: want %s\n", row->name, value, row->text,
-                refused ? "a refusal" : "them to join");
+        fprintf(stderr, "%s=%s on rank 1: want %s\n", variable, value, refused ? "a refusal" : "them to join");
     return !bad;
+}
+
+/* Rank 1 has a row of a file. */
+static bool try_file(const char *row, const char *refused)
+{
+    char path[] = "/tmp/tutti-settings-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || dprintf(fd, "{\"version\": 1, \"rules\": [], \"gpu\": {%s}}", row) < 0 || close(fd) != 0)
+        return false;
+    bool right = try_pair("TUTTI_TUNE_FILE", path, refused);
+    unlink(path);
+    return right;
+}
+
+/* A row has the default's value in the one file, and another one in the other. */
+static int wrong_files(void)
+{
+    int wrong = !try_file("\"COPY_FROM\": 4194304", NULL);
+    wrong += !try_file("\"COPY_FROM\": 4194304, \"READ_FROM\": 4096", "TUTTI_READ_FROM differs: rank ");
+    setenv("TUTTI_READ_FROM", "4K", 1); /* on both ranks, so the file does not count */
+    wrong += !try_file("\"READ_FROM\": 1", NULL);
+    unsetenv("TUTTI_READ_FROM");
+    return wrong;
 }
 
 int main(void)
 {
-    int tried = 0, wrong = 0;
+    int tried = 0, wrong;
     char value[80];
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_INIT_TIMEOUT", "30s", 0);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    wrong = wrong_files();
     for (const struct row *row = rows; row != rows + sizeof rows / sizeof *rows; row++) {
         if (!row->same)
             continue;
         another(row, value, sizeof value);
-        wrong += !try_row(row, value, true);
+        wrong += !try_pair(row->name, value, row->name);
         tried++;
         if (spell(row, value, sizeof value))
-            wrong += !try_row(row, value, false);
+            wrong += !try_pair(row->name, value, NULL);
     }
     printf("%d parameters, %d wrong\n", tried, wrong);
-    return wrong || tried < 20;
+    return wrong || tried < 40;
 }

@@ -218,8 +218,9 @@ def check_cycles(root, sources):
 # ---- tables ----
 
 # A row of the table, and what produces it, or reads it, in src.
-TABLES = {"counters.tbl": ("COUNTER", "WIRE_COUNTER_"), "events.tbl": ("EVENT", "WIRE_EVENT_"),
-          "memory.tbl": ("MEMORY", "WIRE_MEMORY_"), "params.tbl": ("PARAM", "PARAM_"), "gpu.tbl": ("NUMBER", "NUMBER_")}
+TABLES = (("counters.tbl", "COUNTER", "WIRE_COUNTER_"), ("events.tbl", "EVENT", "WIRE_EVENT_"),
+          ("memory.tbl", "MEMORY", "WIRE_MEMORY_"), ("params.tbl", "PARAM", "PARAM_"), ("gpu.tbl", "NUMBER", "NUMBER_"),
+          ("gpu.tbl", "THRESHOLD", "PARAM_"))
 
 
 def check_tables(root, code):
@@ -233,7 +234,7 @@ def check_tables(root, code):
         limits = re.findall(r"\b(?:AT|PAST)\((\w+)\)", re.sub(r"(?s)/\*.*?\*/", "", read(root, "src/tables/ways.tbl")))
         used.update("PARAM_" + name for name in limits)
         used.update(re.findall(r"\bNUMBER_\w+", read(root, "src/tables/ways.tbl")))
-    for name, (macro, prefix) in TABLES.items():
+    for name, macro, prefix in TABLES:
         path = f"src/tables/{name}"
         if not os.path.exists(os.path.join(root, path)):
             continue
@@ -249,7 +250,8 @@ def check_measured(root):
     if not os.path.exists(os.path.join(root, path)):
         return
     headings = set(re.findall(r"^## (.*)$", read(root, notebook), re.MULTILINE)) | {""}
-    rows = re.findall(r'^(?:NUMBER|OF_PARAMETER)\((\w+),[^"\n]*"([^"]*)", "([^"]*)"', read(root, path), re.MULTILINE)
+    row = r'^(?:NUMBER|OF_PARAMETER|THRESHOLD)\((\w+),(?: "\w+",)?[^"\n]*"([^"]*)", "([^"]*)"'
+    rows = re.findall(row, read(root, path), re.MULTILINE)
     for name, unit, measured in rows:
         if not unit:
             yield f"{path}: {name} has no unit"
@@ -426,6 +428,10 @@ PLANTED = [
      "nothing in the code uses the row UP"),
     ({"src/tables/gpu.tbl": 'OF_PARAMETER(X, "bytes", "Nowhere")\n', "src/tables/ways.tbl": "",
       "docs/notebook/gpu.md": "## Somewhere\n", "docs/tables.md": "# tables\n"}, "no heading of"),
+    ({"src/tables/gpu.tbl": 'THRESHOLD(X, "1K", 0, "bytes", "Nowhere", "help")\n', "src/tables/ways.tbl": "AT(X)\n",
+      "docs/notebook/gpu.md": "## Somewhere\n", "docs/tables.md": "# tables\n"}, "X was measured below \"Nowhere\""),
+    ({"src/tables/gpu.tbl": 'THRESHOLD(X, "1K", 0, "bytes", "", "help")\n', "src/tables/ways.tbl": "",
+      "docs/notebook/gpu.md": "", "docs/tables.md": "# tables\n"}, "nothing in the code uses the row X"),
     ({"src/tables/gpu.tbl": "", "src/tables/ways.tbl": "AT(X)\n", "docs/notebook/gpu.md": "",
       "docs/tables.md": "# tables\n"}, "X has no row in"),
     ({"docs/low.md": None}, "no page about src/low"),

@@ -5,10 +5,12 @@
 
 #define NUMBER(name, value, unit, measured, what) NUMBER_##name = (value),
 #define OF_PARAMETER(...)
+#define THRESHOLD(...)
 enum {
 #include "tables/gpu.tbl"
 };
 #undef NUMBER
 #undef OF_PARAMETER
+#undef THRESHOLD
 
 #endif
