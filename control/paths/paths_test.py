@@ -121,7 +121,7 @@ class Planned(Paths):
 
     def test_options_may_stand_before_the_file(self):
         self.assertEqual(self.paths("plan", "--lanes", "2", self.file), self.paths("plan", self.file, "--lanes", "2"))
-        self.assertIn("usage", self.paths("plan", "--help"))
+        self.assertIn("Usage: tutti paths plan FILE", self.paths("plan", "--help"))
 
     def test_wrong_use_is_named(self):
         self.assertIn("plan, acl or verify?", self.paths("fly", self.file, code=2))
@@ -135,7 +135,10 @@ class Planned(Paths):
                       ("plan", self.file, "more"), ("verify", self.file, "--within", "-1")):
             self.paths(*words, code=2)
         self.assertIn("no-such", self.paths("plan", "/no-such.yaml", code=1))
-        self.assertIn("usage", self.paths("--help"))
+        self.assertIn("tutti help paths", self.paths("plan", self.file, "--lanes", "0", code=2))
+        self.assertIn("Did you mean --lanes?", self.paths("plan", self.file, "--lane5", "2", code=2))
+        self.assertIn('Did you mean "cisco"?', self.paths("acl", self.file, "--vendor", "cisko", code=2))
+        self.assertIn("--within PERCENT", self.paths("--help"))
 
 
 def may_make_a_lab():
