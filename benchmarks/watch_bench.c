@@ -41,7 +41,7 @@ static struct script *join(const char *segment, bool direct, struct trace *trace
     setenv("TUTTI_SEGMENT", segment, 1);
     setenv("TUTTI_LANE_WINDOW", "4", 1);
     param_reload();
-    struct script *script = script_new(&(struct script_shape){.lanes = 1, .data_lanes = direct, .direct = direct});
+    struct script *script = script_new(&(struct script_shape){.lanes = 1, .data_lanes = direct, .registers = direct});
     for (int side = 0; side < 2; side++)
         script->side[side].domain->trace = trace;
     script_join(script);

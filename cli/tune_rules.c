@@ -53,7 +53,7 @@ static struct choice_rule rule(const struct tune_case *c, int algorithm, uint64_
     const struct algorithm *row = c->algorithms[algorithm];
     return (struct choice_rule){.coll = c->coll,
                                 .classes = 1u << c->transport,
-                                .direct = c->transport == CHOICE_SHM && (row->flags & ALGORITHM_DIRECT),
+                                .shared = c->transport == CHOICE_SHM && (row->flags & ALGORITHM_SHARED),
                                 .min_ranks = c->min_ranks,
                                 .max_ranks = c->max_ranks,
                                 .max_bytes = max_bytes,

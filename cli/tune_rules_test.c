@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static const struct algorithm quick = {.name = "quick", .flags = ALGORITHM_DIRECT}, wide = {.name = "wide"};
+static const struct algorithm quick = {.name = "quick", .flags = ALGORITHM_SHARED}, wide = {.name = "wide"};
 static const int64_t sizes[] = {16, 256, 4096, 65536};
 
 static struct tune_case times(enum coll coll, const double a[4], const double b[4])
@@ -32,12 +32,12 @@ static void crossover(void **state)
     assert_int_equal(tune_rules(&c, sizes, 4, rules), 2);
     assert_ptr_equal(rules[0].algorithm, &quick);
     assert_int_equal(rules[0].max_bytes, 1024); /* between 256 and 4096 */
-    assert_true(rules[0].direct);
+    assert_true(rules[0].shared);
     assert_int_equal(rules[0].max_ranks, 7);
     assert_int_equal(rules[0].classes, 1u << CHOICE_SHM);
     assert_ptr_equal(rules[1].algorithm, &wide);
     assert_true(rules[1].max_bytes == UINT64_MAX);
-    assert_false(rules[1].direct);
+    assert_false(rules[1].shared);
 }
 
 static void small_gains_change_nothing(void **state)

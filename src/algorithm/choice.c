@@ -15,18 +15,18 @@
 #include <string.h>
 
 enum { CLASS_SHM = 1u << CHOICE_SHM, CLASS_TCP = 1u << CHOICE_TCP, CLASS_ANY = CLASS_SHM | CLASS_TCP };
-enum { NEED_LINKS, NEED_DIRECT, NEED_HOSTS };
+enum { NEED_LINKS, NEED_SHARED, NEED_HOSTS };
 
 static const struct builtin {
     enum coll coll;
     uint32_t classes;
-    bool direct, hosts;
+    bool shared, hosts;
     int min_ranks, max_ranks;
     uint64_t max_bytes;
     const char *algorithm;
 } builtins[] = {
-#define CHOICE(coll, class_, direct_, min_, max_, bytes_, name_)                                                       \
-    {COLL_##coll, CLASS_##class_, NEED_##direct_ == NEED_DIRECT, NEED_##direct_ == NEED_HOSTS, min_, max_,             \
+#define CHOICE(coll, class_, shared_, min_, max_, bytes_, name_)                                                       \
+    {COLL_##coll, CLASS_##class_, NEED_##shared_ == NEED_SHARED, NEED_##shared_ == NEED_HOSTS, min_, max_,             \
      bytes_,      name_},
 #include "tables/choice.tbl"
 #undef CHOICE
@@ -49,7 +49,7 @@ static tutti_result_t resolve_builtins(struct choice_table *table)
                              schedule_coll_name(row->coll), row->algorithm);
         table->builtin[i] = (struct choice_rule){.coll = row->coll,
                                                  .classes = row->classes,
-                                                 .direct = row->direct,
+                                                 .shared = row->shared,
                                                  .hosts = row->hosts,
                                                  .min_ranks = row->min_ranks,
                                                  .max_ranks = row->max_ranks ? row->max_ranks : INT_MAX,
@@ -103,7 +103,7 @@ void choice_close(struct choice_table *table)
 struct question {
     struct shape shape;
     uint64_t bytes;
-    bool direct, hosts;
+    bool shared, hosts;
     uint32_t class_bit;
     const struct choice_override *override;
 };
@@ -136,7 +136,7 @@ static const struct algorithm *pick_forced(const struct question *q)
 static bool applies(const struct choice_rule *rule, const struct question *q)
 {
     int n = q->shape.nranks;
-    return rule->coll == q->shape.coll && (rule->classes & q->class_bit) && (q->direct || !rule->direct) &&
+    return rule->coll == q->shape.coll && (rule->classes & q->class_bit) && (q->shared || !rule->shared) &&
            (q->hosts || !rule->hosts) && n >= rule->min_ranks && n <= rule->max_ranks && q->bytes <= rule->max_bytes &&
            allowed(q, rule->algorithm);
 }
@@ -167,7 +167,7 @@ const struct algorithm *choice_pick(const struct choice_table *table, enum coll 
 {
     struct question q = {.shape = {.coll = coll, .nranks = nranks},
                          .bytes = coll == COLL_ALLTOALLV ? 0 : bytes,
-                         .direct = capabilities & CHOICE_DIRECT,
+                         .shared = capabilities & CHOICE_SHARED,
                          .hosts = capabilities & CHOICE_HOSTS,
                          .class_bit = 1u << choice_class,
                          .override = &table->overrides[coll]};
@@ -195,7 +195,7 @@ static uint64_t hash_rules(uint64_t hash, const struct choice_rule *rules, int c
     for (int i = 0; i < count; i++) {
         const struct choice_rule *rule = &rules[i];
         hash = hash_number(hash, (uint64_t)rule->coll);
-        hash = hash_number(hash, (uint64_t)rule->classes << 2 | (unsigned)rule->hosts << 1 | rule->direct);
+        hash = hash_number(hash, (uint64_t)rule->classes << 2 | (unsigned)rule->hosts << 1 | rule->shared);
         hash = hash_number(hash, (uint64_t)rule->min_ranks << 32 | (uint32_t)rule->max_ranks);
         hash = hash_name(hash_number(hash, rule->max_bytes), rule->algorithm);
     }

@@ -18,7 +18,7 @@
 enum choice_class { CHOICE_SHM, CHOICE_TCP, CHOICE_CLASS_COUNT };
 
 enum choice_capability {
-    CHOICE_DIRECT = 1, /* all ranks load and store each other's memory */
+    CHOICE_SHARED = 1, /* all ranks load and store each other's memory */
     CHOICE_HOSTS = 2   /* there are several hosts, and some hold several ranks */
 };
 
@@ -27,7 +27,7 @@ struct choice_table;
 struct choice_rule {
     enum coll coll;
     uint32_t classes;         /* set of 1u << enum choice_class */
-    bool direct;              /* only with CHOICE_DIRECT */
+    bool shared;              /* only with CHOICE_SHARED */
     int min_ranks, max_ranks; /* both included */
     uint64_t max_bytes;       /* included; UINT64_MAX: no limit */
     const struct algorithm *algorithm;

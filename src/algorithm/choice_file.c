@@ -2,7 +2,7 @@
 /*
  * Tuned tables as JSON:
  *   {"version": 1, "comment": "where and when", "rules": [
- *     {"collective": "allreduce", "class": "shm", "direct": true, "min_ranks": 2, "max_ranks": 8, "max_bytes": 65536,
+ *     {"collective": "allreduce", "class": "shm", "shared": true, "min_ranks": 2, "max_ranks": 8, "max_bytes": 65536,
  *      "algorithm": "one-shot"}]}
  * class is "shm", "tcp" or "any". Only collective and algorithm are required; a limit that is absent does not limit.
  */
@@ -20,14 +20,15 @@
 #include <string.h>
 
 #define MOST_RULES 4096
+#define OLD_SHARED "direct" /* what older files call KEY_SHARED */
 #define ANY_CLASS  ((1u << CHOICE_CLASS_COUNT) - 1)
 
 static const char *const class_names[CHOICE_CLASS_COUNT] = {[CHOICE_SHM] = "shm", [CHOICE_TCP] = "tcp"};
 
-enum choice_key { KEY_COLLECTIVE, KEY_CLASS, KEY_DIRECT, KEY_HOSTS, KEY_MIN, KEY_MAX, KEY_BYTES, KEY_ALGORITHM, KEYS };
+enum choice_key { KEY_COLLECTIVE, KEY_CLASS, KEY_SHARED, KEY_HOSTS, KEY_MIN, KEY_MAX, KEY_BYTES, KEY_ALGORITHM, KEYS };
 
 static const char *const choice_keys[KEYS] = {
-    [KEY_COLLECTIVE] = "collective", [KEY_CLASS] = "class",   [KEY_DIRECT] = "direct",   [KEY_HOSTS] = "hosts",
+    [KEY_COLLECTIVE] = "collective", [KEY_CLASS] = "class",   [KEY_SHARED] = "shared",   [KEY_HOSTS] = "hosts",
     [KEY_MIN] = "min_ranks",         [KEY_MAX] = "max_ranks", [KEY_BYTES] = "max_bytes", [KEY_ALGORITHM] = "algorithm",
 };
 
@@ -106,7 +107,7 @@ static tutti_result_t read_algorithm(struct choice_reader *r)
     r->rule.algorithm = *name ? algorithm_find(r->rule.coll, name, strlen(name)) : NULL;
     if (!r->rule.algorithm)
         return bad_rule(r, "algorithm", algorithm_names(r->rule.coll, choices, sizeof choices));
-    tutti_result_t result = read_boolean(r, KEY_DIRECT, &r->rule.direct);
+    tutti_result_t result = read_boolean(r, KEY_SHARED, &r->rule.shared);
     return result ? result : read_boolean(r, KEY_HOSTS, &r->rule.hosts);
 }
 
@@ -117,7 +118,7 @@ static tutti_result_t read_rule(struct choice_reader *r)
     if (*r->unknown) /* a misspelt key would silently not limit */
         return bad_rule(
             r, r->unknown,
-            "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
+            "no such key, but collective, class, shared, hosts, min_ranks, max_ranks, max_bytes, algorithm");
     tutti_result_t result = read_algorithm(r);
     if (!result)
         result = read_class(r);
@@ -131,7 +132,7 @@ static bool take_member(struct jsonread *json, const char *key, void *context)
     struct choice_reader *r = context;
     struct jsonread_value passed;
     for (int i = 0; i < KEYS; i++)
-        if (strcmp(choice_keys[i], key) == 0) {
+        if (strcmp(choice_keys[i], key) == 0 || (i == KEY_SHARED && strcmp(key, OLD_SHARED) == 0)) {
             if (r->values[i].kind != JSONREAD_ABSENT)
                 json->error = "a key stands twice in an object";
             return !json->error && jsonread_value(json, &r->values[i]);
@@ -241,8 +242,8 @@ static void write_rule(FILE *file, const struct choice_rule *rule)
     for (int c = 0; c < CHOICE_CLASS_COUNT; c++)
         if (rule->classes == 1u << c)
             name = class_names[c];
-    fprintf(file, "    {\"collective\": \"%s\", \"class\": \"%s\", \"direct\": %s, \"min_ranks\": %d, ",
-            schedule_coll_name(rule->coll), name, rule->direct ? "true" : "false", rule->min_ranks);
+    fprintf(file, "    {\"collective\": \"%s\", \"class\": \"%s\", \"shared\": %s, \"min_ranks\": %d, ",
+            schedule_coll_name(rule->coll), name, rule->shared ? "true" : "false", rule->min_ranks);
     if (rule->hosts)
         fprintf(file, "\"hosts\": true, ");
     if (rule->max_ranks != INT_MAX)

@@ -95,7 +95,7 @@ static void defaults_cover_everything(void **state)
 
 static void direct_needs_the_capability(void **state)
 {
-    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, CHOICE_DIRECT), "one-shot");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, CHOICE_SHARED), "one-shot");
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, 0), "doubling");
 }
 
@@ -167,7 +167,7 @@ static void rules_of_a_file(void **state)
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 8, 101, 0), "doubling");
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 100, 0), "doubling");
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 3, 100, 0), "doubling");
-    assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 1 << 30, CHOICE_DIRECT), "one-shot");
+    assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 1 << 30, CHOICE_SHARED), "one-shot");
     assert_string_equal(pick_with("ring", path, COLL_ALLREDUCE, 4, 100, 0), "ring");
 }
 
@@ -215,7 +215,7 @@ static void wrong_files(void **state)
     refused_rule("{\"collective\": \"allreduce\"}", "\"algorithm\"");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"class\": \"ib\"}", "\"class\"");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"class\": 1}", "\"class\"");
-    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"direct\": 1}", "true or false");
+    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"shared\": 1}", "true or false");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"min_ranks\": 0}", "1 to 2147483647");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"min_ranks\": 5, \"max_ranks\": 4}",
                  "5 to");
@@ -253,8 +253,8 @@ static void saved_and_read_again(void **state)
     };
     assert_int_equal(choice_save(path, "a comment", rules, 3), TUTTI_SUCCESS);
     assert_string_equal(pick_with("", path, COLL_BROADCAST, 1000, 4096, 0), "tree");
-    assert_string_equal(pick_with("", path, COLL_BROADCAST, 16, 4097, CHOICE_DIRECT), "scatter-allgather");
-    assert_string_equal(pick_with("", path, COLL_BROADCAST, 17, 4097, CHOICE_DIRECT), "direct");
+    assert_string_equal(pick_with("", path, COLL_BROADCAST, 16, 4097, CHOICE_SHARED), "scatter-allgather");
+    assert_string_equal(pick_with("", path, COLL_BROADCAST, 17, 4097, CHOICE_SHARED), "direct");
     uint64_t saved = hash_of("", path);
     assert_int_equal(choice_save(path, "another\n \"\\\x01 \xc3\xa4", rules, 3), TUTTI_SUCCESS);
     assert_true(hash_of("", path) == saved);

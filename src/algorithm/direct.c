@@ -193,12 +193,12 @@ static struct cost_terms direct_barrier_cost(const struct shape *shape)
 }
 
 /* A schedule may have several names: ways of GPUs (ALGORITHM_GPU) that move the same blocks between the same ranks. */
-#define DIRECT ALGORITHM_DIRECT
+#define SHARED ALGORITHM_SHARED
 #define GPU    ALGORITHM_GPU
 #define OWN_BLOCKS(way, name, flags)                                                                                   \
     ALGORITHM(way##_allreduce, name, COLL_BIT(ALLREDUCE), flags, two, nranks, scratch_ranks, all_actions,              \
               direct_allreduce_round, direct_allreduce_cost)
-OWN_BLOCKS(direct, "direct", DIRECT)
+OWN_BLOCKS(direct, "direct", SHARED)
 OWN_BLOCKS(two_shot, "two-shot", GPU)
 OWN_BLOCKS(lines, "lines", GPU)
 OWN_BLOCKS(bulk, "bulk", GPU)
@@ -208,19 +208,19 @@ OWN_BLOCKS(bulk_copy, "bulk-copy", GPU)
 #define TO_ROOT(way, name, flags)                                                                                      \
     ALGORITHM(way##_reduce, name, COLL_BIT(REDUCE), flags, two, one, scratch_ranks_at_root, all_actions,               \
               direct_reduce_round, oneshot_cost)
-TO_ROOT(direct, "direct", DIRECT)
+TO_ROOT(direct, "direct", SHARED)
 TO_ROOT(one_shot, "one-shot", GPU)
 
 #define SCATTERED(way, name, flags)                                                                                    \
     ALGORITHM(way##_reduce_scatter, name, COLL_BIT(REDUCE_SCATTER), flags, two, nranks, scratch_ranks, all_actions,    \
               direct_reduce_scatter_round, direct_reduce_scatter_cost)
-SCATTERED(direct, "direct", DIRECT)
+SCATTERED(direct, "direct", SHARED)
 SCATTERED(one_shot, "one-shot", GPU)
 SCATTERED(lines, "lines", GPU)
 SCATTERED(bulk, "bulk", GPU)
 SCATTERED(peer_load, "peer-load", GPU)
 
-ALGORITHM(one_shot_allreduce, "one-shot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
+ALGORITHM(one_shot_allreduce, "one-shot", COLL_BIT(ALLREDUCE), SHARED, two, one, scratch_ranks, all_actions,
           oneshot_round, oneshot_cost)
 
 ALGORITHM(one_shot_lines_allreduce, "one-shot-lines", COLL_BIT(ALLREDUCE), GPU, two, one, scratch_ranks, all_actions,
@@ -239,12 +239,12 @@ ALGORITHM(one_shot_lines_reduce, "one-shot-lines", COLL_BIT(REDUCE), GPU, two, o
               block_each_cost)                                                                                         \
     ALGORITHM(way##_scatter, name, COLL_BIT(SCATTER), flags, one, nranks, no_scratch, all_actions,                     \
               direct_scatter_round, block_each_cost)
-EXCHANGES(direct, "direct", DIRECT)
+EXCHANGES(direct, "direct", SHARED)
 EXCHANGES(exchange, "exchange", GPU)
 EXCHANGES(copy, "copy", GPU)
 
 #define EXCHANGE_WORDS(way, name, flags)                                                                               \
     ALGORITHM(way##_barrier, name, COLL_BIT(BARRIER), flags, one, zero, no_scratch, all_actions, direct_barrier_round, \
               direct_barrier_cost)
-EXCHANGE_WORDS(direct, "direct", DIRECT)
+EXCHANGE_WORDS(direct, "direct", SHARED)
 EXCHANGE_WORDS(exchange, "exchange", GPU)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that the ranks of one host share for direct collectives: for each rank a ring of slots, filled in steps
- * that all ranks count alike, and a counter of the steps whose slots it has read. docs/engine.md.
+ * The memory that the ranks of one host share for collectives by load and store: for each rank a ring of slots, filled
+ * in steps that all ranks count alike, and a counter of the steps whose slots it has read. docs/engine.md.
  */
 #ifndef TUTTI_ENGINE_ARENA_H
 #define TUTTI_ENGINE_ARENA_H

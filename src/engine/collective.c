@@ -21,7 +21,7 @@ static const struct op_kind *kind_of(const struct team *team, const struct algor
     if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG &&
         !call->premul)
         return &nothing;
-    bool fits = team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV;
+    bool fits = team->shared && (algorithm->flags & ALGORITHM_SHARED) && call->coll != COLL_ALLTOALLV;
     return fits ? &op_shared : &op_rounds;
 }
 
@@ -36,7 +36,7 @@ static uint32_t signature(const struct call *call)
 static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
 {
     uint32_t capabilities =
-        (team->shared ? CHOICE_DIRECT : 0) | (levels_between_hosts(team->levels) ? CHOICE_HOSTS : 0);
+        (team->shared ? CHOICE_SHARED : 0) | (levels_between_hosts(team->levels) ? CHOICE_HOSTS : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
     route->kind = kind_of(team, route->algorithm, call);

@@ -75,8 +75,8 @@ void engine_assist(struct engine *engine)
 }
 
 /*
- * Direct operations are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice as late.
- * Where many processes share a processor their looks would leave none to those who are waited for.
+ * Operations in shared memory are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice
+ * as late. Where many processes share a processor their looks would leave none to those who are waited for.
  */
 static int engine_thread_pause_after(const struct engine *engine, int pause_ms)
 {

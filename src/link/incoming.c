@@ -101,7 +101,7 @@ void incoming_burn(struct link *link, struct link_recv *recv)
     static struct link_recv burnt; /* no segments: nothing matches it */
     bool credited = recv->credited && link->takes.receiving[recv->slot] == recv;
     if (recv->memory) {
-        lanes_close_direct(link); /* there nobody asks before the peer's segments land */
+        lanes_close_registered(link); /* there nobody asks before the peer's segments land */
         incoming_revoke(link->domain, recv->memory);
     }
     incoming_release(link, recv);

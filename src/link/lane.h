@@ -81,6 +81,6 @@ void lane_close(struct link_lane *lane);
 /* Lanes have come or gone: which of the link's take segments. */
 void lanes_choose_usable(struct link *link);
 /* Closes the lanes on which the peer may write memory without asking, at once; they are down with the next tick. */
-void lanes_close_direct(struct link *link);
+void lanes_close_registered(struct link *link);
 
 #endif

@@ -153,9 +153,9 @@ static void test_lanes_are_of_one_transport_at_both_ends(void **state)
     script_free(script);
 }
 
-static struct script *start_direct(void)
+static struct script *start_registering(void)
 {
-    struct script_shape shape = {.lanes = 1, .data_lanes = 1, .direct = true};
+    struct script_shape shape = {.lanes = 1, .data_lanes = 1, .registers = true};
     struct script *script = script_new(&shape);
     script_join(script);
     return script;
@@ -164,7 +164,7 @@ static struct script *start_direct(void)
 /* Both ends register; what is put with a key lands without target(), and arrived() comes without an offset. */
 static void test_puts_by_key(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     struct payload *pair[2];
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     assert_int_equal(script->registrations, 1); /* the receiver's */
@@ -183,7 +183,7 @@ static void test_puts_by_key(void **state)
 static void test_puts_without_keys(void **state)
 {
     for (int fails = 1; fails <= 2; fails++) {
-        struct script *script = start_direct();
+        struct script *script = start_registering();
         struct payload *pair[2];
         script->fail_registrations = 1;
         if (fails == 2) { /* the receiver's is the first; let that one be, and the sender's fail */
@@ -206,9 +206,9 @@ static void test_puts_without_keys(void **state)
 
 /* A receive is given up while puts are on their way: their lane is closed before its memory is given back, and other
  * payloads go on. */
-static void test_giving_up_a_receive_closes_direct_lanes(void **state)
+static void test_giving_up_a_receive_closes_registering_lanes(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     struct payload *given_up[2], *other[2];
     payload_pair(script, 0, 1, 2 * SEGMENT, given_up);
     payload_pair(script, 0, 2, 2 * SEGMENT, other);
@@ -232,9 +232,9 @@ static void test_giving_up_a_receive_closes_direct_lanes(void **state)
 }
 
 /* Lanes of messages carry such payloads too, when no other is up. */
-static void test_direct_payloads_over_other_lanes(void **state)
+static void test_registered_payloads_over_other_lanes(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     struct payload *pair[2];
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
@@ -259,8 +259,8 @@ int main(void)
         CASE(test_refused_data_lanes_lose_no_link),
         CASE(test_puts_by_key),
         CASE(test_puts_without_keys),
-        CASE(test_giving_up_a_receive_closes_direct_lanes),
-        CASE(test_direct_payloads_over_other_lanes),
+        CASE(test_giving_up_a_receive_closes_registering_lanes),
+        CASE(test_registered_payloads_over_other_lanes),
         CASE(test_lanes_are_of_one_transport_at_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,15 +98,15 @@ static void test_refused_within_a_process(void **state)
     script_free(script);
 }
 
-static struct script *start_direct(void)
+static struct script *start_registering(void)
 {
-    return script_start((struct script_shape){.lanes = 1, .data_lanes = 1, .direct = true});
+    return script_start((struct script_shape){.lanes = 1, .data_lanes = 1, .registers = true});
 }
 
 /* The script's hardware has rights of its own: it is the process here. */
 static void test_carried_by_hardware(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     struct payload *pair[2] = {on_device(true, 1, LONG, PROT_READ), on_device(false, 1, LONG, PROT_READ | PROT_WRITE)};
     payload_start(pair[1], script->side[1].link);
     payload_start(pair[0], script->side[0].link);
@@ -120,7 +120,7 @@ static void test_carried_by_hardware(void **state)
 /* The lanes of hardware go down, and those that stand in for them copy. */
 static void test_refused_by_lanes_that_stand_in(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     struct payload *send = on_device(true, 1, LONG, PROT_READ), *recv = payload_new(false, 1, 7, LONG);
     payload_start(recv, script->side[1].link);
     payload_start(send, script->side[0].link);
@@ -145,7 +145,7 @@ static void test_refused_by_lanes_that_stand_in(void **state)
 /* A place names the life of its memory: what lies there by now is other memory, and has no registration. */
 static void test_another_life(void **state)
 {
-    struct script *script = start_direct();
+    struct script *script = start_registering();
     static unsigned char memory[LONG];
     uint64_t first = known_add(memory, sizeof memory);
     known_remove(first);

@@ -92,7 +92,7 @@ static struct script *start(void)
         .name = "nearest", .window = window, .pick = pick, .up = up, .landed = landed, .credit = credit};
     memset(&told, 0, sizeof told);
     return script_start((struct script_shape){
-        .lanes = 1, .data_lanes = 2, .direct = true, .spread = true, .policy = &policy, .near = near});
+        .lanes = 1, .data_lanes = 2, .registers = true, .spread = true, .policy = &policy, .near = near});
 }
 
 static void carry(struct script *script, int from, int to)

@@ -232,7 +232,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     struct world fresh = {.state = seed};
     world = &fresh;
     struct script_shape shape = {
-        .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
+        .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .registers = draw(2)};
     shape.words = shape.data_lanes && draw(2);
     fresh.script = script_new(&shape);
     script_join(fresh.script);

@@ -24,7 +24,7 @@ static struct script *script;
 
 static int test_setup(void **state)
 {
-    struct script_shape shape = {.lanes = 1, .data_lanes = 1, .direct = true};
+    struct script_shape shape = {.lanes = 1, .data_lanes = 1, .registers = true};
     unsetenv("TUTTI_REGISTER");
     unsetenv("TUTTI_REGISTERED");
     script_setup(NULL);

@@ -254,7 +254,7 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     packet->token = put->token;
     if (put->remote) {
         const struct transport_memory *memory = put->memory;
-        REQUIRE((base->ops->caps & TRANSPORT_DIRECT) && put->remote->key[0]);
+        REQUIRE((base->ops->caps & TRANSPORT_REGISTERS) && put->remote->key[0]);
         REQUIRE(memory && script_registered(base->transport->side, memory->key[0]));
         REQUIRE((const char *)put->source.address >= (char *)memory->address &&
                 (const char *)put->source.address + put->length <= (char *)memory->address + memory->length);
@@ -296,7 +296,7 @@ static tutti_result_t on_register(struct transport *transport, struct place plac
                                   struct transport_memory **out)
 {
     static uint32_t last;
-    if (!transport->script->shape.direct || transport->script->fail_registrations > 0) {
+    if (!transport->script->shape.registers || transport->script->fail_registrations > 0) {
         transport->script->fail_registrations -= transport->script->fail_registrations > 0;
         return error_note(TUTTI_INVALID_USAGE, "the script registers nothing");
     }
@@ -412,8 +412,8 @@ void script_opening(struct script *script, int side)
     script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
     script_data_ops = script_ops;
     script_data_ops.name = "script data";
-    script_data_ops.caps =
-        TRANSPORT_DATA | (script->shape.direct ? TRANSPORT_DIRECT : 0) | (script->shape.words ? TRANSPORT_MESSAGES : 0);
+    script_data_ops.caps = TRANSPORT_DATA | (script->shape.registers ? TRANSPORT_REGISTERS : 0) |
+                           (script->shape.words ? TRANSPORT_MESSAGES : 0);
     script_data_ops.open = data_open;
     script_data_ops.close = data_close;
     script_data_ops.reach = data_reach;

@@ -29,7 +29,7 @@ struct script_shape {
     uint32_t caps;
     int lanes;
     int data_lanes; /* so many more, of a transport that carries data alone */
-    bool direct;    /* the latter store puts by keys */
+    bool registers; /* the latter store puts by keys */
     bool words;     /* and are as good for messages */
     int nics;       /* 0: 2 */
     bool spread;    /* a lane goes by the interface of its index, counted round; else all by one */

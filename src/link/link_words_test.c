@@ -15,7 +15,7 @@
 
 static struct script *start(void)
 {
-    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2, .direct = true, .words = true});
+    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2, .registers = true, .words = true});
 }
 
 static void break_lane(struct script *script, int lane)

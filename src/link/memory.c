@@ -9,16 +9,16 @@
 #include <string.h>
 
 /* The link's transport that registers memory; -1: it has none. */
-static int direct_transport(const struct link *link)
+static int registering_transport(const struct link *link)
 {
     int data = link->planned[1];
-    return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_DIRECT) ? data : -1;
+    return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_REGISTERS) ? data : -1;
 }
 
 static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target,
                                                   bool *bad)
 {
-    int transport = direct_transport(link);
+    int transport = registering_transport(link);
     *bad = false;
     return transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target, bad);
 }

@@ -109,7 +109,7 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
 static uint32_t outgoing_queue(const struct link_lane *lane, const struct path_window *window)
 {
     uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
-    bool needed = lane->confirms || lane->ops->caps & TRANSPORT_DIRECT;
+    bool needed = lane->confirms || lane->ops->caps & TRANSPORT_REGISTERS;
     bool decided = needed && (window->segments || window->bytes);
     return asked ? asked : decided ? LINK_FLIGHTS : lane->ops->window;
 }
@@ -197,8 +197,8 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = token_of(send->id, index)};
-    bool direct = lane->ops->caps & TRANSPORT_DIRECT && lane->index != LINK_WORDS_LANE;
-    if (send->memory && send->memory->remote.devices && direct) {
+    bool registers = lane->ops->caps & TRANSPORT_REGISTERS && lane->index != LINK_WORDS_LANE;
+    if (send->memory && send->memory->remote.devices && registers) {
         put.remote = &send->memory->remote;
         put.memory = send->memory->source->memory;
     }

@@ -85,7 +85,7 @@ struct link_signs {
 /* lanes.c's. */
 struct link_life {
     bool bye;            /* the peer said goodbye */
-    bool cut;            /* lanes were closed by lanes_close_direct() since the last tick */
+    bool cut;            /* lanes were closed by lanes_close_registered() since the last tick */
     bool unplanned;      /* started, and the policy has not said yet which lanes to open */
     char obstacle[200];  /* to the lane that failed to come up last */
     uint64_t down_since; /* since when no lane for messages is up; 0: one is */

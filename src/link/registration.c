@@ -151,7 +151,8 @@ static void fill_pool(struct link_domain *domain)
     while (known_next(range.id, &range))
         for (int i = 0; i < domain->transports; i++)
             for (int target = 0; target <= 1; target++)
-                if ((domain->ops[i]->caps & TRANSPORT_DIRECT) && range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
+                if ((domain->ops[i]->caps & TRANSPORT_REGISTERS) &&
+                    range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
                     !registration_find(domain, i, range.id, target))
                     registration_make(domain, i, registration_place(&range), range.size, target, &bad);
 }
@@ -177,7 +178,7 @@ tutti_result_t registrations_open(struct link_domain *domain)
 {
     bool any = false;
     for (int i = 0; i < domain->transports; i++)
-        any |= domain->ops[i]->caps & TRANSPORT_DIRECT;
+        any |= domain->ops[i]->caps & TRANSPORT_REGISTERS;
     if (!any)
         return TUTTI_SUCCESS;
     domain->known_bell = (struct poll_source){.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), .ready = on_bell};

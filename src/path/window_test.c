@@ -192,7 +192,7 @@ static void wider_than_the_queue(void **state)
 /* Adapters, too, need the source until the peer has it, though their peers say themselves what has landed. */
 static void wider_on_adapters(void **state)
 {
-    struct script *script = join_as("zone=7", (struct script_shape){.lanes = 1, .data_lanes = 1, .direct = true});
+    struct script *script = join_as("zone=7", (struct script_shape){.lanes = 1, .data_lanes = 1, .registers = true});
     struct payload *pair[2];
     payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);

@@ -110,7 +110,7 @@ struct cost_terms {
 
 enum algorithm_flags {
     ALGORITHM_POWER_OF_TWO = 1, /* only for n = 2^k */
-    ALGORITHM_DIRECT = 2, /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
+    ALGORITHM_SHARED = 2, /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
                              REDUCE reads can be a pointer, and the REDUCE a fused kernel */
     ALGORITHM_GPU = 4,    /* a way of GPUs, by kernels or copy engines; host memory can take it too */
     ALGORITHM_LEVELS = 8  /* looks at shape->levels itself: see schedule_round() */

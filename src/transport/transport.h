@@ -39,7 +39,7 @@ enum transport_caps {
     TRANSPORT_SHARES = 4,    /* share() works */
     TRANSPORT_CONFIRMS =
         8, /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
-    TRANSPORT_DIRECT =
+    TRANSPORT_REGISTERS =
         32, /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
     TRANSPORT_DATA = 16, /* for data: the messages of a link go over lanes of another transport, at least while none of
                             these is up */
@@ -119,7 +119,7 @@ struct transport_nic {
 
 #define TRANSPORT_NO_OFFSET UINT64_MAX /* of a put of which nothing but `imm` and its length came along */
 
-/* Memory that the hardware of a TRANSPORT_DIRECT transport may read and write. */
+/* Memory that the hardware of a TRANSPORT_REGISTERS transport may read and write. */
 struct transport_memory {
     void *address;
     size_t length;
@@ -136,7 +136,7 @@ struct put {
     uint64_t whole;      /* bytes of all that the put is a part of; 0: of it alone */
     uint64_t
         token; /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
-    /* For TRANSPORT_DIRECT, if both ends have registered their memory; else NULL, and the peer is asked by target().
+    /* For TRANSPORT_REGISTERS, if both ends have registered their memory; else NULL, and the peer is asked by target().
      * Then nobody is: the put is stored at remote->address + offset as long as the peer's end of the lane is open.
      * Whoever gives that memory back closes the lane first. */
     const struct wire_remote *remote;
@@ -189,7 +189,7 @@ struct transport_ops {
      */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TUTTI_INVALID_ARGUMENT: the system cannot read
-     * or write all of it, or it is not the host's. TRANSPORT_DIRECT only. */
+     * or write all of it, or it is not the host's. TRANSPORT_REGISTERS only. */
     tutti_result_t (*register_memory)(struct transport *transport, struct place place, size_t length,
                                       struct transport_memory **out);
     /* From here on nobody reads or writes it. No put from it is under way. */

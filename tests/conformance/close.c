@@ -64,14 +64,14 @@ static void close_while_connecting(void **state)
 static void close_heard(struct pair *pair)
 {
     struct known source, target;
-    if (under_test->caps & TRANSPORT_DIRECT) {
+    if (under_test->caps & TRANSPORT_REGISTERS) {
         know(&pair->a, &source);
         know(&pair->b, &target);
         assert_int_equal(put_direct(pair->at, &source, &target.remote, 0, 1, 1), TUTTI_SUCCESS);
         party_until(&pair->a, pair->at->counts[NOTE_SENT] == 1);
     }
     end_close(pair->at);
-    if (under_test->caps & TRANSPORT_DIRECT) {
+    if (under_test->caps & TRANSPORT_REGISTERS) {
         forget(&pair->a, &source);
         forget(&pair->b, &target);
     }

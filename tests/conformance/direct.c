@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of transports whose hardware stores puts by a key (TRANSPORT_DIRECT): what arrives, in which order, and
- * that nothing is read or written any more once its owner has it back.
+ * Conformance of transports whose hardware stores puts by a key (TRANSPORT_REGISTERS): what arrives, in which order,
+ * and that nothing is read or written any more once its owner has it back.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,7 +16,7 @@
 
 static bool is_direct(void)
 {
-    return under_test->caps & TRANSPORT_DIRECT;
+    return under_test->caps & TRANSPORT_REGISTERS;
 }
 
 static void stores_where_the_key_says(void **state)

@@ -23,8 +23,8 @@
 #define LOOK_MS 500 /* between two looks, whatever the helper is woken for meanwhile */
 /* Looks at the same: a single one puts together what was seen one after another. More where others are in between,
  * whose copies may be under way: each counts for one of these. */
-#define ENOUGH 21
-#define DIRECT 7
+#define ENOUGH      21
+#define ENOUGH_PART 7
 
 static bool is_behind(const _Atomic uint32_t *word, uint32_t number)
 {
@@ -152,10 +152,10 @@ static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch,
 {
     uint32_t it = 1u << rank, behind = suspects[0] & it ? all_behind(gpu, it) : 0;
     bool reads = (suspects[1] & it) && (mailbox_answer(&gpu->ranks[rank]) >> gpu->rank & 1);
-    bool direct = (waits & it) && ((suspects[0] & it) || reads);
+    bool certain = (waits & it) && ((suspects[0] & it) || reads);
     if (!(watch->suspects & it) || !stand_still(gpu, watch, 1u << gpu->rank | it | behind))
         return 0;
-    return direct ? DIRECT : waits & behind ? 1 : 0;
+    return certain ? ENOUGH_PART : waits & behind ? 1 : 0;
 }
 
 static void mixing_refuse(struct gpu *gpu, int replays, int calls)

@@ -144,9 +144,9 @@ int tcp_handle_input(struct tcp_lane *lane)
 static void account(struct tcp_lane *lane, size_t got)
 {
     uint64_t left = lane->put.length - lane->put_done;
-    size_t direct = got < left ? got : (size_t)left;
-    lane->put_done += direct;
-    lane->end += got - direct;
+    size_t placed = got < left ? got : (size_t)left;
+    lane->put_done += placed;
+    lane->end += got - placed;
     tcp_handle_input(lane);
 }
 

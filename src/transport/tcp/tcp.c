@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define MOST_DIRECT 1    /* more lanes than this are asked all at once, by epoll */
-#define COOL_AFTER  2000 /* polls without traffic */
-#define LOOK_EVERY  32   /* polls */
-#define AGE_EVERY   256  /* polls */
+#define MOST_EACH  1    /* more lanes than this are asked all at once, by epoll */
+#define COOL_AFTER 2000 /* polls without traffic */
+#define LOOK_EVERY 32   /* polls */
+#define AGE_EVERY  256  /* polls */
 
 static void tcp_close(struct transport *transport)
 {
@@ -118,7 +118,7 @@ static int tcp_poll(struct transport *transport)
         return 0;
     transport_enter(transport);
     int done = flush_blocked(tcp);
-    if (tcp->hot_count <= MOST_DIRECT)
+    if (tcp->hot_count <= MOST_EACH)
         done += receive_hot(tcp, 1);
     else if (++tcp->crowded_polls % AGE_EVERY == 0)
         done += receive_hot(tcp, AGE_EVERY);

@@ -127,7 +127,7 @@ void verbs_forget_queue(struct verbs_lane *lane)
 }
 
 /* A put that the adapter writes where it belongs. */
-static void add_direct(struct verbs_lane *lane, struct burst *burst, const struct verbs_item *item)
+static void add_in_place(struct verbs_lane *lane, struct burst *burst, const struct verbs_item *item)
 {
     uint32_t slot = lane->posted % VERBS_SENDS, key = 0;
     verbs_local_key(item->memory, lane->device, &key);
@@ -137,7 +137,7 @@ static void add_direct(struct verbs_lane *lane, struct burst *burst, const struc
     wr->send_flags |= IBV_SEND_SIGNALED;
     wr->wr.rdma.remote_addr = item->remote->address + item->offset;
     wr->wr.rdma.rkey = item->remote->key[lane->theirs.device];
-    lane->slots[slot] = (struct verbs_slot){.direct = true, .length = (uint32_t)item->length, .token = item->token};
+    lane->slots[slot] = (struct verbs_slot){.in_place = true, .length = (uint32_t)item->length, .token = item->token};
 }
 
 /* The next chunk of the first item. */
@@ -183,7 +183,7 @@ static void verbs_send_flush(struct verbs_lane *lane)
                 continue;
             }
             struct verbs_item item = take_first(lane);
-            add_direct(lane, &burst, &item);
+            add_in_place(lane, &burst, &item);
         }
         if (!carrier_dead(&lane->base))
             say_room(lane, &burst);
@@ -207,7 +207,7 @@ void verbs_sent(struct verbs_lane *lane, uint32_t slot)
         uint32_t which = lane->completed++ % VERBS_SENDS;
         last = which == slot;
         lane->acknowledged += lane->slots[which].length;
-        if (lane->slots[which].direct)
+        if (lane->slots[which].in_place)
             base->transport->owner.sent(base, lane->slots[which].token);
     }
     if (lane->completed != lane->posted || lane->count)
@@ -288,7 +288,7 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
 
 /* Do both devices of the lane know the memory (keys are never 0 where they do), and can one work request carry the put?
  */
-static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
+static bool goes_in_place(const struct verbs_lane *lane, const struct put *put)
 {
     uint32_t ignored;
     return put->remote && put->memory && lane->state == VERBS_OPEN && lane->theirs.device < put->remote->devices &&
@@ -312,7 +312,7 @@ tutti_result_t verbs_put(struct lane *base, const struct put *put)
                                 .offset = put->offset,
                                 .token = put->token,
                                 .body = place_reach(put->source)};
-    if (goes_direct(lane, put)) {
+    if (goes_in_place(lane, put)) {
         item->remote = put->remote;
         item->memory = put->memory;
     }
@@ -342,7 +342,7 @@ static void keep_copy(struct verbs_lane *lane, struct verbs_item *item)
 static bool stop_reading(struct verbs_lane *lane, uint64_t token)
 {
     for (uint32_t i = lane->completed; i != lane->posted; i++)
-        if (lane->slots[i % VERBS_SENDS].direct && lane->slots[i % VERBS_SENDS].token == token) {
+        if (lane->slots[i % VERBS_SENDS].in_place && lane->slots[i % VERBS_SENDS].token == token) {
             verbs_fail(lane, "a put was given up while the adapter may read it", 0);
             return true;
         }

@@ -168,7 +168,7 @@ static void verbs_disarm(struct transport *transport)
 
 const struct transport_ops transport_verbs = {
     .name = "verbs",
-    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_DIRECT | TRANSPORT_ON_REQUEST,
+    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_REGISTERS | TRANSPORT_ON_REQUEST,
     .max_msg = VERBS_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_VERBS,
     .received = WIRE_COUNTER_RECEIVED_VERBS,

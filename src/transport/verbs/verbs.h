@@ -62,7 +62,7 @@ struct verbs_item {
 
 /* A work request that was posted. */
 struct verbs_slot {
-    bool direct;     /* it reads a put's source */
+    bool in_place;   /* it reads a put's source */
     uint32_t length; /* in bytes */
     uint64_t token;
 };
