@@ -8,7 +8,7 @@
 #include "base/param.h"
 #include "base/parse.h"
 #include "diagnosis/process.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
@@ -147,7 +147,7 @@ static void print_all(const struct view_set *set, const struct findings *finding
     printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es",
            comms, comms == 1 ? "" : "s");
     if (twice)
-        printf("looked at twice or more, %s apart\n", word_time(apart).text);
+        printf("looked at twice or more, %s apart\n", phrase_time(apart).text);
     else
         printf("looked at once\n");
 }

@@ -39,7 +39,7 @@ void doctor_complain(struct doctor_result *out, enum doctor_state state, const c
     __attribute__((format(printf, 4, 5)));
 const char *doctor_state_name(enum doctor_state state);
 /* "unlimited", or the number. */
-struct word doctor_limit(uint64_t limit);
+struct phrase doctor_limit(uint64_t limit);
 
 /* ---- the checks ---- */
 

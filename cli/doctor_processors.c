@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/ticks.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "wire/boxfile.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the checks of tutti doctor say what they found. */
 #include "cli/doctor.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -35,9 +35,9 @@ const char *doctor_state_name(enum doctor_state state)
     return names[state];
 }
 
-struct word doctor_limit(uint64_t limit)
+struct phrase doctor_limit(uint64_t limit)
 {
-    struct word word;
+    struct phrase word;
     if (limit == RLIM_INFINITY)
         snprintf(word.text, sizeof word.text, "unlimited");
     else

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "cli/trace_lanes.h"
 #include "cli/trace_text.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "wire/boxwindow.h"
 
 #include <ctype.h>
@@ -90,9 +90,9 @@ static void put_findings(struct top_frame *frame, const struct top_look *now, co
 
 /* ---- processes ---- */
 
-static struct word rate_text(double value, bool known)
+static struct phrase rate_text(double value, bool known)
 {
-    struct word word;
+    struct phrase word;
     static const char *const units[] = {"", "k", "M", "G", "T"};
     int unit = 0;
     for (; value >= 9999.5 && unit < 4; unit++)
@@ -105,9 +105,9 @@ static struct word rate_text(double value, bool known)
 }
 
 /* Short, for a column: "181ms", "2.3s", "1.2h". */
-static struct word wait_text(uint64_t ns)
+static struct phrase wait_text(uint64_t ns)
 {
-    struct word word;
+    struct phrase word;
     double seconds = (double)ns / 1e9;
     if (seconds < 1)
         snprintf(word.text, sizeof word.text, "%.*fms", seconds < 0.01 ? 1 : 0, seconds * 1e3);
@@ -119,9 +119,9 @@ static struct word wait_text(uint64_t ns)
 }
 
 /* For whom the process waits; of the dead, that they are. */
-static struct word waits_text(const struct top_row *row)
+static struct phrase waits_text(const struct top_row *row)
 {
-    struct word word = {""};
+    struct phrase word = {""};
     if (!row->box->alive)
         snprintf(word.text, sizeof word.text, "%s", view_box_state(row->box));
     else if (row->waits && row->op->wait_peer >= 0)
@@ -129,7 +129,8 @@ static struct word waits_text(const struct top_row *row)
     else if (row->waits)
         snprintf(word.text, sizeof word.text, "nobody %.16s", wait_text(row->waits).text);
     if (row->box->alive && row->waits && row->world && row->comm->id != row->world->id)
-        snprintf(word.text + strlen(word.text), sizeof word.text - strlen(word.text), " (%.20s)", word_name(row->comm));
+        snprintf(word.text + strlen(word.text), sizeof word.text - strlen(word.text), " (%.20s)",
+                 phrase_name(row->comm));
     return word;
 }
 
@@ -142,7 +143,7 @@ static void put_row(struct top_frame *frame, const struct top_row *row)
     if (row->world)
         snprintf(rank, sizeof rank, "%d", row->world->rank);
     if (row->op)
-        snprintf(current, sizeof current, "%s", word_call(row->op).text);
+        snprintf(current, sizeof current, "%s", phrase_call(row->op).text);
     put(frame, style, "%5s %7u %-8.8s %6s %6s %6s %-20.20s %s", rank, row->box->header.pid, row->program,
         rate_text(row->operations, row->measured).text, rate_text(row->bus, row->bus > 0).text,
         rate_text(row->moved / 1e6, row->measured).text, current, waits_text(row).text);
@@ -161,9 +162,9 @@ static void put_rows(struct top_frame *frame, const struct top_row *rows, size_t
 
 /* ---- lanes ---- */
 
-static struct word peer_text(const struct top_look *now, const struct blackbox_lane *lane)
+static struct phrase peer_text(const struct top_look *now, const struct blackbox_lane *lane)
 {
-    struct word word;
+    struct phrase word;
     snprintf(word.text, sizeof word.text, "process %u", lane->peer_pid);
     for (size_t i = 0; i < now->set.count; i++) {
         const struct blackbox *box = now->set.boxes[i];

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "cli/trace_text.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +147,7 @@ static bool wanted(const struct top_row *row, const char *filter)
 {
     char text[400];
     snprintf(text, sizeof text, "%s rank %d pid %u %s %s %s", row->program, row->world ? row->world->rank : -1,
-             row->box->header.pid, row->world ? row->world->name : "", row->op ? word_call(row->op).text : "idle",
+             row->box->header.pid, row->world ? row->world->name : "", row->op ? phrase_call(row->op).text : "idle",
              view_box_state(row->box));
     bool found = !*filter || strcasestr(text, filter);
     for (size_t i = 0; i < row->box->comm_count && !found; i++)

@@ -118,15 +118,15 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
     if (op->root >= 0)
         snprintf(root, sizeof root, " root %d", op->root);
     printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", view_day(box, op->end ? op->end : op->begin).text,
-           box->header.pid, comm->name, comm->rank, comm->nranks, word_call(op).text, op->count,
+           box->header.pid, comm->name, comm->rank, comm->nranks, phrase_call(op).text, op->count,
            blackbox_type_name(op->type), blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-",
-           word_state(op));
+           phrase_state(op));
     if (op->gpu_end)
-        printf(" %s", word_time(view_duration(op, 0)).text);
+        printf(" %s", phrase_time(view_duration(op, 0)).text);
     else if (op->end && op->device)
-        printf(" <%s", word_time(view_duration(op, 0)).text);
+        printf(" <%s", phrase_time(view_duration(op, 0)).text);
     else if (op->end)
-        printf(" %s %.2f GB/s", word_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
+        printf(" %s %.2f GB/s", phrase_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
     putchar('\n');
 }
 
@@ -202,11 +202,11 @@ static void print_running(FILE *out, const struct blackbox *box, const struct bl
     char wait[96] = "runs";
     uint64_t since = op->wait_since && op->wait_since < box->now ? box->now - op->wait_since : 0;
     if (op->wait_since && op->wait_peer >= 0)
-        snprintf(wait, sizeof wait, "waits for rank %d, %s", op->wait_peer, word_time(since).text);
+        snprintf(wait, sizeof wait, "waits for rank %d, %s", op->wait_peer, phrase_time(since).text);
     else if (op->wait_since)
-        snprintf(wait, sizeof wait, "waits for no peer, %s", word_time(since).text);
-    fprintf(out, "%7u rank %-4d %-28s %s of %s", box->header.pid, comm->rank, wait, word_call(op).text,
-            word_name(comm));
+        snprintf(wait, sizeof wait, "waits for no peer, %s", phrase_time(since).text);
+    fprintf(out, "%7u rank %-4d %-28s %s of %s", box->header.pid, comm->rank, wait, phrase_call(op).text,
+            phrase_name(comm));
     if (op->wait_since && op->rounds)
         fprintf(out, ", round %" PRIu32 "/%" PRIu32, op->wait_round + 1, op->rounds);
     fprintf(out, ", %" PRIu64 " %s, %s\n", op->count, blackbox_type_name(op->type),

@@ -43,7 +43,7 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
         json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:s, s:o, s:i, s:i, s:i}", "seq", (json_int_t)op->seq,
                   "collective", blackbox_collective_name(op->collective), "count", (json_int_t)op->count, "bytes",
                   (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op", blackbox_op_name(op->op), "root",
-                  rank_json(op->root), "state", word_state(op), "algorithm", view_text_json(op->algorithm), "result",
+                  rank_json(op->root), "state", phrase_state(op), "algorithm", view_text_json(op->algorithm), "result",
                   op->result, "rounds", (int)op->rounds, "slices", (int)op->slices);
     if (!out)
         return NULL;

@@ -69,7 +69,7 @@ static void print_causes(FILE *out, const struct view_lane_sum *sum)
 
 static void print_window(FILE *out, const struct blackbox *box, const struct lane_window *window)
 {
-    fprintf(out, "      %s %8s  ", view_day(box, window->begin).text, word_time(window->end - window->begin).text);
+    fprintf(out, "      %s %8s  ", view_day(box, window->begin).text, phrase_time(window->end - window->begin).text);
     if (window->segments)
         fprintf(out, "slow: %.3f GB/s", window_rate(window) / 1e9);
     else
@@ -184,7 +184,7 @@ static void draw(FILE *out, const struct plot *plot, int row, const struct lane_
                 "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"%s><title>%s, %.3f GB/s, "
                 "%s%s</title></rect>\n",
                 x, TOP + row * (ROW + GAP) + ROW - height, width < 0.3 ? 0.3 : width, height, colors[window->cause],
-                window->slow ? " stroke=\"#c00\"" : "", word_time(window->end - window->begin).text,
+                window->slow ? " stroke=\"#c00\"" : "", phrase_time(window->end - window->begin).text,
                 window_rate(window) / 1e9, window_cause_name(window->cause), window->slow ? ", slow" : "");
     }
 }
@@ -199,7 +199,7 @@ static void draw_frame(FILE *out, const struct plot *plot)
     fprintf(out,
             "<text x=\"8\" y=\"16\">bandwidth of lanes, %u segments a window; the top of each row is %.3f GB/s; %s "
             "from left to right</text>\n",
-            plot->segments, plot->most / 1e9, word_time(plot->end - plot->begin).text);
+            plot->segments, plot->most / 1e9, phrase_time(plot->end - plot->begin).text);
     for (int cause = 0; cause < WINDOW_CAUSES; cause++)
         fprintf(out,
                 "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\" stroke=\"#888\"/><text x=\"%d\" "

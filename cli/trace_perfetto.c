@@ -6,7 +6,7 @@
  */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static json_t *op_args(const struct blackbox_op *op, uint64_t from)
     json_t *args =
         json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:i, s:i, s:s, s:f}", "seq", (json_int_t)op->seq, "count",
                   (json_int_t)op->count, "bytes", (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op",
-                  blackbox_op_name(op->op), "state", word_state(op), "root", op->root, "rounds", (int)op->rounds,
+                  blackbox_op_name(op->op), "state", phrase_state(op), "root", op->root, "rounds", (int)op->rounds,
                   "algorithm", op->algorithm, "queued_us", (double)(from - op->begin) / 1e3);
     if (args && op->state == WIRE_OP_RUNNING && op->wait_since && op->wait_peer >= 0) {
         json_object_set_new(args, "waits_for_rank", json_integer(op->wait_peer));
@@ -92,7 +92,7 @@ static void add_op(struct trace_perfetto_timeline *line, const struct blackbox *
         to = from;
     int tid = (int)(FIRST_TID + comm->place * MAX_TRACKS) + find_track(busy_until, from, to);
     json_t *slice = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:o*}", "ph", "X", "cat", "collective", "name",
-                              word_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from),
+                              phrase_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from),
                               "dur", (double)(to - from) / 1e3, "args", op_args(op, from));
     json_array_append_new(line->events, slice);
 }

@@ -47,14 +47,14 @@ static void print_calls(const struct view_options *options, const struct view_se
         if (!is_shown(options, profile, i))
             continue;
         printf("%5d %-20.20s %8" PRIu64 " %5" PRIu64 " %-14s %12" PRIu64 " %12" PRIu64 " %-10s %10s",
-               rank_of(set, call->process), word_name(call->comm), call->op->seq, call->step,
+               rank_of(set, call->process), phrase_name(call->comm), call->op->seq, call->step,
                blackbox_collective_name(call->op->collective), call->op->bytes, call->bytes,
                call->interface && *call->interface ? call->interface : "-",
-               word_time(call->op->end - call->op->begin).text);
-        printf(" %10s", word_time(call->registering).text);
-        printf(" %10s", word_time(call->control).text);
-        printf(" %10s", word_time(call->data).text);
-        printf(" %10s\n", word_time(call->rest).text);
+               phrase_time(call->op->end - call->op->begin).text);
+        printf(" %10s", phrase_time(call->registering).text);
+        printf(" %10s", phrase_time(call->control).text);
+        printf(" %10s", phrase_time(call->data).text);
+        printf(" %10s\n", phrase_time(call->rest).text);
     }
     if (!options->all_ops)
         printf("Calls that sent no segment to another process are left out: --all-ops shows them.\n");
@@ -74,7 +74,7 @@ static void print_lanes(const struct view_set *set, const struct profile *profil
                rank_of(set, lane->process), lane->lane->index, lane->lane->transport, lane->lane->peer_pid,
                *lane->lane->interface ? lane->lane->interface : "-", lane->segments, lane->bytes,
                profile_rate(lane->bytes, lane->busy) / 1e9, idle, profile_rate(lane->segments, lane->span),
-               word_time(lane->gap).text);
+               phrase_time(lane->gap).text);
     }
     printf("GB/s: while something was under way. IDLE: nothing was, from the first put that is remembered to the last "
            "landing. GAP: the median from put to put.\n");

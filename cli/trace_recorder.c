@@ -102,9 +102,9 @@ static char *ranks_text(const struct export *export, const struct blackbox_comm 
     return fclose(out) == 0 ? text : NULL;
 }
 
-static struct word group_name(const struct blackbox_comm *comm)
+static struct phrase group_name(const struct blackbox_comm *comm)
 {
-    struct word word;
+    struct phrase word;
     snprintf(word.text, sizeof word.text, "%016" PRIx64, comm->id);
     return word;
 }
@@ -185,7 +185,7 @@ static void add_status(json_t *status, const struct blackbox_comm *comm, int gro
              state++)
             if ((json_int_t)comm->ops[i].seq > last[state])
                 last[state] = (json_int_t)comm->ops[i].seq;
-    json_object_set_new(status, word_number((uint64_t)group).text,
+    json_object_set_new(status, phrase_number((uint64_t)group).text,
                         json_pack("{s:I, s:I, s:I}", "last_enqueued_collective", last[WIRE_OP_ENQUEUED],
                                   "last_started_collective", last[WIRE_OP_RUNNING], "last_completed_collective",
                                   last[WIRE_OP_DONE]));

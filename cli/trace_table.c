@@ -33,16 +33,16 @@ static void waiting_text(const struct blackbox *box, const struct blackbox_op *o
         return;
     uint64_t since = box->now > op->wait_since ? box->now - op->wait_since : 0;
     if (op->wait_peer < 0)
-        snprintf(out, size, "waits for no peer, %s", word_time(since).text);
+        snprintf(out, size, "waits for no peer, %s", phrase_time(since).text);
     else
-        snprintf(out, size, "waits for rank %d, %s", op->wait_peer, word_time(since).text);
+        snprintf(out, size, "waits for rank %d, %s", op->wait_peer, phrase_time(since).text);
 }
 
 /* "2/6 s1": the second of 6 rounds, of slice 1. How many rounds there are may not have been said. */
 static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 {
     if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
-        snprintf(out, size, "%s", op->rounds ? word_number(op->rounds).text : "-");
+        snprintf(out, size, "%s", op->rounds ? phrase_number(op->rounds).text : "-");
         return;
     }
     int used = snprintf(out, size, "%" PRIu32, op->wait_round + 1);
@@ -53,9 +53,9 @@ static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 }
 
 /* Where a GPU's kernels have not told, it is known only when an operation was seen to be over. */
-static struct word time_text(const struct blackbox *box, const struct blackbox_op *op)
+static struct phrase time_text(const struct blackbox *box, const struct blackbox_op *op)
 {
-    struct word word = word_time(view_duration(op, box->now)), less;
+    struct phrase word = phrase_time(view_duration(op, box->now)), less;
     if (op->captured)
         snprintf(word.text, sizeof word.text, "-");
     else if (op->state == WIRE_OP_DONE && !op->end)
@@ -81,9 +81,9 @@ static void print_op(FILE *out, const struct blackbox *box, const struct blackbo
         snprintf(root, sizeof root, "%d", op->root);
     if (op->state == WIRE_OP_DONE && op->result)
         snprintf(waiting, sizeof waiting, "%s", error_name((tutti_result_t)op->result));
-    fprintf(out, op_heading, word_number(op->seq).text, blackbox_collective_name(op->collective),
-            word_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
-            *op->algorithm ? op->algorithm : "-", stage, word_state(op), time_text(box, op).text, bandwidth,
+    fprintf(out, op_heading, phrase_number(op->seq).text, blackbox_collective_name(op->collective),
+            phrase_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
+            *op->algorithm ? op->algorithm : "-", stage, phrase_state(op), time_text(box, op).text, bandwidth,
             *waiting ? "  " : "", waiting);
 }
 
@@ -209,7 +209,7 @@ static void print_group(FILE *out, const struct trace_member *members, size_t co
     fprintf(out,
             "%s: %zu of %d ranks here, %zu alive, %zu in a call, %zu failed; calls %" PRIu64 " to %" PRIu64
             "; id %016" PRIx64 "\n",
-            word_name(comm), count, comm->nranks, living, running, failed, least, most, comm->id);
+            phrase_name(comm), count, comm->nranks, living, running, failed, least, most, comm->id);
 }
 
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set)

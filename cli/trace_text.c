@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-struct word view_size(uint64_t bytes)
+struct phrase view_size(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    struct word word;
+    struct phrase word;
     double value = (double)bytes;
     int unit = 0;
     while (value >= 1024 && unit < 4) {
@@ -22,9 +22,9 @@ struct word view_size(uint64_t bytes)
     return word;
 }
 
-struct word view_day(const struct blackbox *box, uint64_t time)
+struct phrase view_day(const struct blackbox *box, uint64_t time)
 {
-    struct word word;
+    struct phrase word;
     uint64_t real = time + (uint64_t)box->realtime_offset;
     time_t seconds = (time_t)(real / NS_PER_S);
     struct tm parts;

@@ -3,15 +3,15 @@
 #ifndef TUTTI_CLI_TRACE_TEXT_H
 #define TUTTI_CLI_TRACE_TEXT_H
 
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "wire/boxread.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct word view_size(uint64_t bytes);
+struct phrase view_size(uint64_t bytes);
 /* "12:03:04.123456", local time of day */
-struct word view_day(const struct blackbox *box, uint64_t time);
+struct phrase view_day(const struct blackbox *box, uint64_t time);
 /* Bus bandwidth in GB/s as the nccl-tests define it; 0 if it cannot be told. */
 /* A GPU's operations have none: when they began and ended is not known. */
 double view_busbw(const struct blackbox_op *op, int nranks);

@@ -2,7 +2,7 @@
 /* Rule: ranks that have called different things under one number. The user's bug, told from hardware: the few are odd,
  * not the many. */
 #include "diagnosis/rules.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -250,7 +250,7 @@ static void report(struct scene *scene, struct findings *findings, struct member
         finding->culprit.rank = finding->culprit.world_rank = -1, finding->culprit.pid = 0,
         finding->culprit.process = 0;
     say(finding, "call #%" PRIu64 " of communicator %s is not the same on all ranks: ", seq,
-        word_name(group->members->comm));
+        phrase_name(group->members->comm));
     say_kind(finding, odd);
     say(finding, ", ");
     say_kind(finding, many);

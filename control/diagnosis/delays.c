@@ -13,7 +13,7 @@
 #include "diagnosis/lanes.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 
@@ -137,13 +137,13 @@ static void report(struct findings *findings, struct member_group *group, enum f
         say(finding, "rank %d", rank);
     if (kind == FINDING_LINK) {
         finding->culprit.peer = cell->to;
-        say(finding, ": what it sends to rank %d of communicator %s", cell->to, word_name(group->members->comm));
+        say(finding, ": what it sends to rank %d of communicator %s", cell->to, phrase_name(group->members->comm));
     } else {
         say(finding, ": what it %s in communicator %s", kind == FINDING_SENDER ? "sends" : "receives",
-            word_name(group->members->comm));
+            phrase_name(group->members->comm));
     }
-    say(finding, " takes %s, elsewhere messages of that size take %s", word_time(cell->ns).text,
-        word_time(median).text);
+    say(finding, " takes %s, elsewhere messages of that size take %s", phrase_time(cell->ns).text,
+        phrase_time(median).text);
 }
 
 static void judge_line(struct findings *findings, struct member_group *group, struct delay *cells, size_t count,

@@ -3,7 +3,7 @@
  */
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -118,7 +118,7 @@ static void describe(struct finding *finding, const struct member *culprit, stru
         say(finding, "rank %d (no black box here)", comm->culprit);
     else
         say(finding, "no single rank");
-    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), word_name(comm),
+    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), phrase_name(comm),
         *comm->sentence ? comm->sentence : "no sentence");
     prove(finding, "rank%s%s report%s this (%s)%s", reports->ranks.count == 1 ? "" : "s", list_text(&reports->ranks),
           reports->ranks.count == 1 ? "s" : "", error_name((tutti_result_t)comm->result),
@@ -138,7 +138,7 @@ static void report(struct scene *scene, struct findings *findings, struct member
     if (culprit && is_effect(scene, culprit))
         return; /* the communicator in which that one was lost tells */
     if (finding) {
-        prove(finding, "communicator %s failed, too", word_name(comm));
+        prove(finding, "communicator %s failed, too", phrase_name(comm));
         return;
     }
     finding = culprit ? finding_add(findings, kind, kind == FINDING_FAILED ? LIKELY : CERTAIN, culprit)

@@ -2,7 +2,7 @@
 /* One thing that was found: its row, its culprit, its sentences. */
 #include "diagnosis/finding.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,13 +78,13 @@ void say_who(struct finding *finding, const struct member *member)
     const struct blackbox_comm *world = world_of(member->box, member->comm);
     say(finding, "rank %d", world->rank);
     if (world->id != member->comm->id)
-        say(finding, " of %s", word_name(world));
+        say(finding, " of %s", phrase_name(world));
     if (member->box->header.pid)
         say(finding, " (process %u%s%s%s", member->box->header.pid, member->group->one_host ? "" : " on ",
             member->group->one_host ? "" : member->box->header.host, member->box->alive ? "" : ", dead");
     if (world->id != member->comm->id)
         say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank,
-            word_name(member->comm));
+            phrase_name(member->comm));
     if (member->box->header.pid || world->id != member->comm->id)
         say(finding, ")");
 }

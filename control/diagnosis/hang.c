@@ -9,7 +9,7 @@
 #include "diagnosis/share.h"
 #include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,12 +111,12 @@ static struct rank_list with_witness(const struct chain *chain)
 static void say_for(struct finding *finding, const struct member *waiter)
 {
     if (member_waited(waiter))
-        say(finding, ", for %s", word_time(member_waited(waiter)).text);
+        say(finding, ", for %s", phrase_time(member_waited(waiter)).text);
 }
 
 static void say_where(struct finding *finding, const struct member *waiter)
 {
-    say(finding, " in %s of communicator %s", word_call(waiter->op).text, word_name(waiter->comm));
+    say(finding, " in %s of communicator %s", phrase_call(waiter->op).text, phrase_name(waiter->comm));
     say_for(finding, waiter);
 }
 
@@ -140,9 +140,9 @@ static void say_last(struct finding *finding, const struct member *member, uint6
     if (!comm->op_count)
         return;
     const struct blackbox_op *last = &comm->ops[comm->op_count - 1];
-    say(finding, "; its last: %s, %s", word_call(last).text, word_state(last));
+    say(finding, "; its last: %s, %s", phrase_call(last).text, phrase_state(last));
     if (last->end && now > last->end)
-        say(finding, " %s ago", word_time(now - last->end).text);
+        say(finding, " %s ago", phrase_time(now - last->end).text);
 }
 
 /* What its GPU has goes through the host, whose part of a call begins when the GPU has come to it. */
@@ -165,16 +165,16 @@ static void say_end(struct finding *finding, const struct victim *victim)
         say(finding, " is held by a debugger or tracer and");
     else if (victim->ending == FINDING_BEHIND && collective && !member_has_called(end, waiter->op))
         say(finding, is_staged(end) ? ", or its GPU, has not come to %s and" : " has not called %s and",
-            word_call(waiter->op).text);
+            phrase_call(waiter->op).text);
     else if (victim->ending == FINDING_BEHIND && collective)
-        say(finding, " has called %s itself but", word_call(waiter->op).text);
+        say(finding, " has called %s itself but", phrase_call(waiter->op).text);
     else if (victim->ending == FINDING_FAILED)
         say(finding, " has given up the communicator (%s) and", end->comm->sentence);
     else if (victim->ending == FINDING_STILL && end != waiter && end->op->device && end->op->state == WIRE_OP_ENQUEUED)
         say(finding,
             *end->op->algorithm ? ", whose GPU has not been seen to come to %s,"
                                 : " has not returned from its call of %s and",
-            word_call(end->op).text);
+            phrase_call(end->op).text);
 }
 
 /* A message of which both ends wait for each other. */
@@ -183,8 +183,8 @@ static void say_message(struct finding *finding, const struct member *receiver)
     const struct member *sender = receiver->next;
     say_who(finding, receiver);
     say(finding, " does not get what rank %d sends: they wait for each other in %s", sender->comm->rank,
-        word_call(sender->op).text);
-    say(finding, " and %s of communicator %s", word_call(receiver->op).text, word_name(receiver->comm));
+        phrase_call(sender->op).text);
+    say(finding, " and %s of communicator %s", phrase_call(receiver->op).text, phrase_name(receiver->comm));
     say_for(finding, receiver);
     finding->culprit.peer = sender->comm->rank;
 }
@@ -199,13 +199,13 @@ static void say_unread(struct finding *finding, const struct chain *chain)
     const struct blackbox_op *theirs = end->next->op;
     say_who(finding, end);
     say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, ", end->next->comm->rank,
-        end->op->wait_round + 1, word_call(end->op).text);
+        end->op->wait_round + 1, phrase_call(end->op).text);
     if (!theirs)
         say(finding, "has ended that already; ");
     else if (theirs->seq == end->op->seq)
         say(finding, "is in round %u already; ", theirs->wait_round + 1);
     else
-        say(finding, "is in %s already; ", word_call(theirs).text);
+        say(finding, "is in %s already; ", phrase_call(theirs).text);
     say_waiters(finding, chain, "it is waited for by");
     finding->culprit.peer = end->next->comm->rank;
 }
@@ -240,7 +240,7 @@ static void say_each(struct finding *finding, const struct member *named)
     do {
         if (at->stuck && said++ < CIRCLE_SHOWN)
             say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank,
-                at->box->header.pid, word_call(at->op).text, word_name(at->comm));
+                at->box->header.pid, phrase_call(at->op).text, phrase_name(at->comm));
         at = at->next;
     } while (at != named);
 }
@@ -254,7 +254,7 @@ static void prove_silence(struct finding *finding, const struct member *end)
         return;
     finding->confidence = POSSIBLE;
     prove(finding, "nothing has been heard of its host %s for %s: look whether the host and its agent live",
-          end->box->header.host, word_time(end->facts->unheard).text);
+          end->box->header.host, phrase_time(end->facts->unheard).text);
 }
 
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
@@ -269,7 +269,7 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
               end->box->header.pid);
     else if (share.time)
         prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid,
-              word_time(share.ran).text, word_time(share.time).text,
+              phrase_time(share.ran).text, phrase_time(share.time).text,
               share_is_starved(&share)                                  ? "is ready to run and gets none"
               : (double)share.ran >= COMPUTES_PART * (double)share.time ? "computes"
                                                                         : "sleeps, or waits for something");
@@ -293,7 +293,7 @@ static void prove_others(struct finding *finding, const struct chain *chain)
         if (!new || !list.count)
             continue;
         prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s",
-              list_text(&list), word_call(other->op).text, word_name(other->comm));
+              list_text(&list), phrase_call(other->op).text, phrase_name(other->comm));
         shown[count++] = other->comm;
     }
 }
@@ -304,9 +304,9 @@ static void prove_wait(struct finding *finding, const struct member *waiter)
     if (op->device || !op->wait_since || op->wait_peer < 0)
         return;
     prove(finding, "rank %d waits for rank %d in round %u%s%s of %s, %s", waiter->comm->rank, op->wait_peer,
-          op->wait_round + 1, op->rounds ? " of " : "", op->rounds ? word_number(op->rounds).text : "",
-          word_call(op).text,
-          waiter->box->now > op->wait_since ? word_time(waiter->box->now - op->wait_since).text : "since now");
+          op->wait_round + 1, op->rounds ? " of " : "", op->rounds ? phrase_number(op->rounds).text : "",
+          phrase_call(op).text,
+          waiter->box->now > op->wait_since ? phrase_time(waiter->box->now - op->wait_since).text : "since now");
 }
 
 static void prove_all(const struct scene *scene, struct finding *finding, const struct chain *chain)
@@ -314,14 +314,14 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
     const struct member *waiter = chain->witness->member, *end = chain->witness->end;
     if (chain->witness->ending == FINDING_DEAD && !end->group->lives)
         prove(finding, "all these processes are dead; this one's black box ends %s before the last one's",
-              waiter->box->now > end->box->now ? word_time(waiter->box->now - end->box->now).text : "some time");
+              waiter->box->now > end->box->now ? phrase_time(waiter->box->now - end->box->now).text : "some time");
     if (chain->witness->ending != FINDING_ABSENT)
         prove_silence(finding, end);
     if (end->box->alive && chain->witness->ending != FINDING_ABSENT)
         prove_process(scene, finding, end);
     if (chain->witness->ending == FINDING_BEHIND && may_come_yet(chain->witness))
         prove(finding, "between two calls it was away for %s before: it may come yet",
-              word_time(longest_pause(end->comm)).text);
+              phrase_time(longest_pause(end->comm)).text);
     if (chain->witness->ending != FINDING_ABSENT)
         prove_stage(finding, end->box);
     prove_wait(finding, waiter);
@@ -410,7 +410,7 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
     say_who(finding, chain->witness->end);
     say(finding,
         " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s;",
-        word_time(share.time).text, word_time(share.delayed).text, word_time(share.ran).text);
+        phrase_time(share.time).text, phrase_time(share.delayed).text, phrase_time(share.ran).text);
     say_waiters(finding, chain, " it is waited for by");
 }
 

@@ -2,7 +2,7 @@
 /* Rule: ranks that have been joining for long, and who has not come. */
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void report(struct findings *findings, const struct joiner *joiners, size
         list_rank(&here, joiners[i].rank);
     say(finding, "rank%s%s %s not joined: %zu of %d ranks wait to make a communicator, for %s",
         list.count == 1 ? "" : "s", list_text(&list), list.count == 1 ? "has" : "have", count, joiners->nranks,
-        word_time(age).text);
+        phrase_time(age).text);
     prove(finding, "joining: rank%s%s", here.count == 1 ? "" : "s", list_text(&here));
 }
 

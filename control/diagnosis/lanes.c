@@ -10,7 +10,7 @@
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "wire/distance.h"
 
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static void prove_flow(struct finding *finding, const struct lane_flow *flow)
     const struct member *from = flow->at[OUT].member, *to = flow->at[IN].member;
     double bytes = (double)flow->length * 1e3; /* over ns: MB/s */
     prove(finding, "rank %d on %s to rank %d on %s: %u bytes in %s, %.1f MB/s; quick lanes %.1f MB/s", from->comm->rank,
-          from->box->header.host, to->comm->rank, to->box->header.host, flow->length, word_time(flow->ns).text,
+          from->box->header.host, to->comm->rank, to->box->header.host, flow->length, phrase_time(flow->ns).text,
           bytes / (double)flow->ns, bytes / (double)flow->base);
 }
 
@@ -162,7 +162,7 @@ static void report_end(struct findings *findings, struct flows *flows, const str
     const struct lane_flow *worst = tally->worst;
     say(finding, "interface %s of host %s: what %s it is slow: %u bytes take up to %s, on quick lanes elsewhere %s",
         *tally->interface ? tally->interface : "(unknown)", tally->first->box->header.host, way_of(tally),
-        worst->length, word_time(worst->ns).text, word_time(worst->base).text);
+        worst->length, phrase_time(worst->ns).text, phrase_time(worst->base).text);
     prove(finding, "%zu of %zu lanes out of it and %zu of %zu lanes into it are slow", tally->slow[OUT],
           tally->all[OUT], tally->slow[IN], tally->all[IN]);
     prove_others(finding, flows, end);
@@ -233,7 +233,7 @@ static void report_paths(struct findings *findings, struct flows *flows)
     finding->culprit.peer = to->comm->rank;
     say(finding, "the path from rank %d on %s to rank %d on %s is slow: %u bytes take %s, on quick lanes elsewhere %s",
         from->comm->rank, from->box->header.host, to->comm->rank, to->box->header.host, first->length,
-        word_time(first->ns).text, word_time(first->base).text);
+        phrase_time(first->ns).text, phrase_time(first->base).text);
     prove(finding, "%zu of %zu lanes are slow, and no interface has most of its own among them", slow, flows->count);
     for (size_t i = 0, shown = 0; i < flows->count && shown < PATHS_SHOWN; i++)
         if (is_slow_path(&flows->all[i]) && ++shown)

@@ -10,7 +10,7 @@
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "wire/distance.h"
 
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static void prove_pairs(struct finding *finding, const struct losses *losses)
         for (end = i; end < losses->count && same_hosts(&losses->all[i], &losses->all[end]); end++)
             latest = losses->all[end].ago < latest ? losses->all[end].ago : latest;
         prove(finding, "lanes between %s and %s went down, as their ends tell: %zu times, the latest %s ago",
-              host_at(&losses->all[i], 0), host_at(&losses->all[i], 1), end - i, word_time(latest).text);
+              host_at(&losses->all[i], 0), host_at(&losses->all[i], 1), end - i, phrase_time(latest).text);
     }
 }
 
@@ -211,7 +211,7 @@ static void report(struct findings *findings, const struct losses *losses)
             "the path from rank %d on %s to rank %d on %s loses what goes into it: lanes between these hosts die",
             from->comm->rank, from->box->header.host, to->comm->rank, to->box->header.host);
     }
-    say(finding, "; in the last %s %zu ends of lanes went down whose processes live", word_time(LOST_RECENT_NS).text,
+    say(finding, "; in the last %s %zu ends of lanes went down whose processes live", phrase_time(LOST_RECENT_NS).text,
         losses->count);
     prove_pairs(finding, losses);
 }

@@ -11,7 +11,7 @@
 #include "diagnosis/share.h"
 #include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +163,7 @@ static void prove_pauses(struct finding *finding, const struct member_group *gro
     }
     if (mine && others)
         prove(finding, "its GPU begins a call %s after the end of the one before it, the others' %s at most",
-              word_time(mine).text, word_time(others).text);
+              phrase_time(mine).text, phrase_time(others).text);
 }
 
 static void report(struct scene *scene, struct findings *findings, const struct member_group *group, size_t who,
@@ -177,12 +177,12 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     say(finding,
         " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on "
         "average",
-        tally->held, all->held, word_name(member->comm), word_time(tally->waited / (tally->held - 1)).text);
+        tally->held, all->held, phrase_name(member->comm), phrase_time(tally->waited / (tally->held - 1)).text);
     prove_pauses(finding, group, member);
     if (share.time)
         prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
-              member->box->header.pid, word_time(share.ran).text, word_time(share.time).text,
-              word_time(share.delayed).text);
+              member->box->header.pid, phrase_time(share.ran).text, phrase_time(share.time).text,
+              phrase_time(share.delayed).text);
     prove_stage(finding, member->box);
 }
 

@@ -7,7 +7,7 @@
  */
 #include "diagnosis/stage.h"
 
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #define CALLS_LEAST 4 /* that a communicator must remember, for its kind to be told */
 
@@ -64,7 +64,7 @@ void prove_stage(struct finding *finding, const struct blackbox *box)
                         : data > begun ? "between two iterations: optimizer, checkpoint or data loader"
                                        : "in forward or backward";
     prove(finding, "by the pattern of its calls: stage %d of %d of the pipeline (%s); %s%s%s%s",
-          found[PIPELINE]->rank + 1, found[PIPELINE]->nranks, word_name(found[PIPELINE]), where,
+          found[PIPELINE]->rank + 1, found[PIPELINE]->nranks, phrase_name(found[PIPELINE]), where,
           begun && box->now > begun ? ", the iteration began " : "",
-          begun && box->now > begun ? word_time(box->now - begun).text : "", begun && box->now > begun ? " ago" : "");
+          begun && box->now > begun ? phrase_time(box->now - begun).text : "", begun && box->now > begun ? " ago" : "");
 }

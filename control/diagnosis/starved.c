@@ -4,7 +4,7 @@
 #include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/waits.h"
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     say_who(finding, member);
     say(finding,
         " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s",
-        word_time(share.time).text, word_time(share.delayed).text, word_time(share.ran).text);
+        phrase_time(share.time).text, phrase_time(share.delayed).text, phrase_time(share.ran).text);
     prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%",
           100 * median, 100 * share_part(&share));
     if (slow)

@@ -25,7 +25,7 @@ static void write_time(FILE *out, const struct clock *clocks, uint64_t then)
 /* [collective, number, state, begin, end, bytes, since when it waits, for whom, round, rounds, slice, slices] */
 static void write_call(FILE *out, const struct blackbox_op *op, const struct clock *clocks)
 {
-    fprintf(out, "[%d,%" PRIu64 ",\"%s\"", op->collective, op->seq, word_state(op));
+    fprintf(out, "[%d,%" PRIu64 ",\"%s\"", op->collective, op->seq, phrase_state(op));
     write_time(out, clocks, op->begin);
     write_time(out, clocks, op->state == WIRE_OP_DONE ? op->end ? op->end : op->begin : 0);
     fprintf(out, ",%" PRIu64, op->bytes);

@@ -53,7 +53,7 @@ static void on_end(void *context, const struct verdict *verdict)
     uint64_t day = master_day();
     print_time(day);
     printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number,
-           word_time(day - verdict->began).text);
+           phrase_time(day - verdict->began).text);
     past_end(&master->past, verdict, day);
     if (verdict->row && !history_end(master->history, verdict, day))
         complain(master);

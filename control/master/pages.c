@@ -25,14 +25,14 @@ static void write_text(const struct master *master, FILE *out)
     for (size_t i = 0; i < master->ledger.count; i++)
         if (master->ledger.items[i].number) {
             fprintf(out, "\nverdict %" PRIu64 ", for %s\n", master->ledger.items[i].number,
-                    word_time(master_since(day, master->ledger.items[i].began)).text);
+                    phrase_time(master_since(day, master->ledger.items[i].began)).text);
             verdict_print(out, &master->ledger.items[i].finding);
         }
     fprintf(out, "\n%-24s %9s %10s %12s  %s\n", "HOST", "PROCESSES", "HEARD", "CLOCK", "NOTES");
     for (size_t i = 0; i < master->job.count; i++) {
         const struct job_host *host = &master->job.hosts[i];
         fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count,
-                word_time(master_since(now, host->heard)).text, -(double)host->clock / 1e6,
+                phrase_time(master_since(now, host->heard)).text, -(double)host->clock / 1e6,
                 master_silent(host, now) ? " silent," : "");
         fprintf(out, " from %s", host->way);
         if (host->unreadable)

@@ -86,7 +86,7 @@ static void write_member(FILE *out, const struct view_member *member, const stru
     uint64_t now = look->boxes[member->process]->now;
     fprintf(out, "[%d,%zu,%" PRIu64, member->comm->rank, member->process, member->newest);
     if (op) {
-        fprintf(out, ",%d,%" PRIu64 ",\"%s\"", op->collective, op->seq, word_state(op));
+        fprintf(out, ",%d,%" PRIu64 ",\"%s\"", op->collective, op->seq, phrase_state(op));
         write_seconds(out, op->begin ? op->begin : now, now);
         write_seconds(out, op->wait_since ? op->wait_since : now, now);
         fprintf(out, ",%d,%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32, member->awaited, op->wait_round, op->rounds,
@@ -112,7 +112,7 @@ static void write_comm(FILE *out, const struct view_comm *comm, const struct loo
     const struct blackbox_comm *first = comm->members->comm;
     fprintf(out, "{\"id\":\"%016" PRIx64 "\",\"ranks\":%d,\"open\":%s,\"name\":", first->id, first->nranks,
             first->state == WIRE_COMM_CLOSED ? "false" : "true");
-    write_json(out, verdict_text(word_name(first)));
+    write_json(out, verdict_text(phrase_name(first)));
     fputs(",\"members\":[", out);
     for (size_t i = 0; i < comm->count; i++) {
         fputs(i ? "," : "", out);

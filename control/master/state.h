@@ -3,7 +3,7 @@
 #ifndef TUTTI_MASTER_STATE_H
 #define TUTTI_MASTER_STATE_H
 
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 #include "master/history.h"
 #include "master/hook.h"
 #include "master/job.h"

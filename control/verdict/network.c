@@ -2,7 +2,7 @@
 /* Is it the network? For people: a page that can be sent to those who run it. For programs: JSON. */
 #include "verdict/verdict.h"
 
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include <inttypes.h>
 
@@ -36,7 +36,7 @@ static void print_moments(FILE *out, const struct network_job *job)
     fprintf(out, "  %-14s %7s %10s\n", "TIME OF RANKS", "SHARE", "EACH");
     for (enum moment moment = 0; moment < MOMENTS; moment++)
         fprintf(out, "  %-14s %5.1f %% %10s  %s\n", moment_name(moment), share(job->time.ns[moment], sum),
-                word_time(job->time.ns[moment] / job->ranks).text, meanings[moment]);
+                phrase_time(job->time.ns[moment] / job->ranks).text, meanings[moment]);
 }
 
 static void print_steps(FILE *out, const struct network_job *job)
@@ -53,8 +53,8 @@ static void print_steps(FILE *out, const struct network_job *job)
     for (size_t i = first; i < job->step_count; i++) {
         const struct network_step *step = &job->steps[i];
         uint64_t sum = moments_sum(&step->time);
-        fprintf(out, "  %9" PRIu64 " %5zu %10s %10s", step->first, step->ranks, word_time(sum / step->ranks).text,
-                word_time(step->longest).text);
+        fprintf(out, "  %9" PRIu64 " %5zu %10s %10s", step->first, step->ranks, phrase_time(sum / step->ranks).text,
+                phrase_time(step->longest).text);
         for (enum moment moment = 0; moment < MOMENTS; moment++)
             fprintf(out, " %11.1f %%", share(step->time.ns[moment], sum));
         fputc('\n', out);
@@ -73,8 +73,8 @@ static void print_interfaces(FILE *out, const struct network_job *job)
         if (one->rate)
             snprintf(of, sizeof of, "%.0f %%", 100 * rate(one) * 8000 / one->rate);
         fprintf(out, "  %-20s %-10s %9" PRIu64 " %12" PRIu64 " %10s %8.3f %8s %9" PRIu32 " %10s %10s\n", one->host,
-                *one->name ? one->name : "-", one->segments, one->bytes, word_time(one->busy).text, rate(one), of,
-                one->length, word_time(one->median).text, word_time(one->best).text);
+                *one->name ? one->name : "-", one->segments, one->bytes, phrase_time(one->busy).text, rate(one), of,
+                one->length, phrase_time(one->median).text, phrase_time(one->best).text);
     }
     fprintf(out,
             "  BUSY: something was on its way. GB/s: while busy. MEDIAN, BEST: what segments of LENGTH bytes took, "
@@ -87,7 +87,7 @@ static void print_job(FILE *out, const struct network_job *job, const struct fin
     network_conclude(job, findings, sentence, sizeof sentence);
     fprintf(out, "NETWORK: job %s, %zu rank%s on %zu host%s: %s\n", *job->name ? job->name : "(no name)", job->ranks,
             job->ranks == 1 ? "" : "s", job->hosts, job->hosts == 1 ? "" : "s", sentence);
-    fprintf(out, "  Black boxes remember the last %s of each rank, on average", word_time(job->seen).text);
+    fprintf(out, "  Black boxes remember the last %s of each rank, on average", phrase_time(job->seen).text);
     if (job->without && job->without < job->ranks)
         fprintf(out, "; %zu rank%s sent nothing to other hosts", job->without, job->without == 1 ? "" : "s");
     fprintf(out, ".\n\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words go along a tree of the members. Each who comes says so to its neighbours; who has all below it says that
- * upwards; the first member, when all are there, draws the new communicator's number and sends it down. Every word
+ * upwards; the first member, when all are there, draws the new communicator's number and sends it down. Every memo
  * names the visits of both ends: so what is said of an attempt that failed touches no later one, whoever is late, and
  * whoever comes again. Who leaves tells its neighbours why, and ends their visits that it met; those that had not come
  * yet it owes that: their next visit, which is of the attempt that failed, ends when they say that they have come.
@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "engine/failure.h"
 #include "engine/links.h"
-#include "engine/words.h"
+#include "engine/memos.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,61 +109,61 @@ static bool owed_this(const struct meeting *meeting, const struct meet_arrival *
 }
 
 /* Who came too late for an attempt that failed hears of that, whatever we are at. */
-static void came(struct meeting *meeting, int from, const struct wire_word *word)
+static void came(struct meeting *meeting, int from, const struct wire_memo *memo)
 {
     struct meet_arrival *arrival = make_arrival(meeting, from);
-    struct wire_word answer = {
-        .kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
+    struct wire_memo answer = {
+        .kind = WIRE_MEMO_LEAVE, .visit = UINT64_MAX, .yours = memo->visit, .why = meeting->missed};
     if (!arrival)
         return;
-    arrival->owes = word->owes;
+    arrival->owes = memo->owes;
     if (arrival->owed) {
         answer.owes = --arrival->owed;
         team_say(meeting->team, from, &answer);
         return;
     }
-    arrival->visit = word->visit;
-    arrival->list = word->list;
+    arrival->visit = memo->visit;
+    arrival->list = memo->list;
     if (meeting->visit && meeting->failed && owed_this(meeting, arrival))
         arrival->seen = arrival->visit; /* our leaving, which is to come, ends it */
     arrival->met |= meeting->visit && (!meeting->failed || arrival->seen);
 }
 
-static void meet_left(struct meeting *meeting, int from, const struct wire_word *word)
+static void meet_left(struct meeting *meeting, int from, const struct wire_memo *memo)
 {
     struct meet_arrival *arrival = make_arrival(meeting, from);
-    bool here = meeting->visit && word->yours == meeting->visit;
+    bool here = meeting->visit && memo->yours == meeting->visit;
     if (!arrival)
         return;
     arrival->met |= here;
-    if (arrival->visit == word->visit || !word->visit)
+    if (arrival->visit == memo->visit || !memo->visit)
         arrival->visit = 0;
-    struct wire_abort why = word->why;
+    struct wire_abort why = memo->why;
     why.result = (int32_t)failure_here((tutti_result_t)why.result);
     if (here)
         meet_fail(meeting, &why);
-    arrival->owes = word->owes; /* not before: its visit that goes on does not concern ours */
+    arrival->owes = memo->owes; /* not before: its visit that goes on does not concern ours */
 }
 
-static void meet_hear(void *context, int from, const struct wire_word *word)
+static void meet_hear(void *context, int from, const struct wire_memo *memo)
 {
     struct meeting *meeting = context;
     struct meet_arrival *arrival = find_arrival(meeting, from);
-    bool here = meeting->visit && word->yours == meeting->visit;
-    switch (word->kind) {
-    case WIRE_WORD_COME:
-        came(meeting, from, word);
+    bool here = meeting->visit && memo->yours == meeting->visit;
+    switch (memo->kind) {
+    case WIRE_MEMO_COME:
+        came(meeting, from, memo);
         break;
-    case WIRE_WORD_READY:
-        if (here && arrival && arrival->visit == word->visit)
+    case WIRE_MEMO_READY:
+        if (here && arrival && arrival->visit == memo->visit)
             arrival->ready = meeting->visit;
         break;
-    case WIRE_WORD_GO:
+    case WIRE_MEMO_GO:
         if (here && from == meeting->up && !meeting->failed)
-            decide(meeting, word->child);
+            decide(meeting, memo->child);
         break;
-    case WIRE_WORD_LEAVE:
-        meet_left(meeting, from, word);
+    case WIRE_MEMO_LEAVE:
+        meet_left(meeting, from, memo);
         break;
     default:
         break;
@@ -174,7 +174,7 @@ void meeting_open(struct meeting *meeting, struct team *team)
 {
     meeting->team = team;
     list_init(&meeting->arrivals);
-    team_on_words(team, meet_hear, meeting);
+    team_on_memos(team, meet_hear, meeting);
 }
 
 void meeting_close(struct meeting *meeting)
@@ -185,13 +185,13 @@ void meeting_close(struct meeting *meeting)
         return;
     snprintf(sentence, sizeof sentence, "rank %d destroyed the communicator", meeting->team->rank);
     struct wire_abort why = team_cause(meeting->team, TUTTI_REMOTE_ERROR, meeting->team->rank, sentence);
-    team_on_words(meeting->team, NULL, NULL);
+    team_on_memos(meeting->team, NULL, NULL);
     lock_take(&meeting->team->engine->lock);
     while ((node = list_pop(&meeting->arrivals))) {
         struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
-        struct wire_word word = {.kind = WIRE_WORD_LEAVE, .yours = arrival->visit, .why = why};
+        struct wire_memo memo = {.kind = WIRE_MEMO_LEAVE, .yours = arrival->visit, .why = why};
         if (arrival->visit)
-            team_say(meeting->team, arrival->rank, &word);
+            team_say(meeting->team, arrival->rank, &memo);
         free(arrival);
     }
     lock_release(&meeting->team->engine->lock);
@@ -208,7 +208,7 @@ static tutti_result_t fail_for(struct meeting *meeting, struct wire_abort why)
 /* "ranks 3 and 5" */
 static void write_list(const struct wire_list *list, char *out, size_t size)
 {
-    int count = list->count, shown = count < WIRE_WORD_SHOWN ? count : WIRE_WORD_SHOWN;
+    int count = list->count, shown = count < WIRE_MEMO_SHOWN ? count : WIRE_MEMO_SHOWN;
     size_t used = (size_t)snprintf(out, size,
                                    count < 0    ? "what it cannot"
                                    : count == 0 ? "nobody"
@@ -316,24 +316,24 @@ static void meet_look(struct meeting *meeting)
 
 /* ---- Going on ---- */
 
-static void meet_say(struct meeting *meeting, int to, struct wire_word word)
+static void meet_say(struct meeting *meeting, int to, struct wire_memo memo)
 {
     const struct meet_arrival *arrival = find_arrival(meeting, to);
-    word.visit = meeting->visit;
-    word.yours = visit_of(arrival);
-    word.owes = arrival ? arrival->owed : 0;
-    tutti_result_t result = team_say(meeting->team, to, &word);
+    memo.visit = meeting->visit;
+    memo.yours = visit_of(arrival);
+    memo.owes = arrival ? arrival->owed : 0;
+    tutti_result_t result = team_say(meeting->team, to, &memo);
     if (result != TUTTI_SUCCESS)
         fail_for(meeting, team_cause(meeting->team, result, meeting->team->rank, error_last()));
 }
 
 static void come(struct meeting *meeting)
 {
-    struct wire_word word = {.kind = WIRE_WORD_COME, .list = meeting->list};
+    struct wire_memo memo = {.kind = WIRE_MEMO_COME, .list = meeting->list};
     for (int i = 0; i < meeting->belows; i++)
-        meet_say(meeting, meeting->below[i], word);
+        meet_say(meeting, meeting->below[i], memo);
     if (meeting->up >= 0)
-        meet_say(meeting, meeting->up, word);
+        meet_say(meeting, meeting->up, memo);
 }
 
 /* A rank below that is not here with all below it; -1: none. */
@@ -364,13 +364,13 @@ static tutti_result_t meet_advance(struct meeting *meeting)
     if (meeting->up < 0)
         meet_draw(meeting);
     if (above && above != meeting->told) {
-        meet_say(meeting, meeting->up, (struct wire_word){.kind = WIRE_WORD_READY});
+        meet_say(meeting, meeting->up, (struct wire_memo){.kind = WIRE_MEMO_READY});
         meeting->told = above;
     }
     if (!meeting->child)
         return TUTTI_IN_PROGRESS;
     for (int i = 0; i < meeting->belows; i++)
-        meet_say(meeting, meeting->below[i], (struct wire_word){.kind = WIRE_WORD_GO, .child = meeting->child});
+        meet_say(meeting, meeting->below[i], (struct wire_memo){.kind = WIRE_MEMO_GO, .child = meeting->child});
     return TUTTI_SUCCESS;
 }
 
@@ -455,7 +455,7 @@ static void meet_write_down(struct meeting *meeting, const struct meeting_call *
     for (int rank = 0; rank < meeting->team->nranks; rank++) {
         if (!call->is_out[rank])
             continue;
-        if (list->count < WIRE_WORD_SHOWN)
+        if (list->count < WIRE_MEMO_SHOWN)
             list->first[list->count] = rank;
         list->count++;
         list->hash = mix64(list->hash + (uint64_t)rank + 1);
@@ -490,13 +490,13 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
 static void meet_part(struct meeting *meeting, int rank)
 {
     struct meet_arrival *arrival = make_arrival(meeting, rank);
-    struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
+    struct wire_memo memo = {.kind = WIRE_MEMO_LEAVE, .visit = meeting->visit, .why = meeting->why};
     if (arrival) {
         arrival->owed += owed_this(meeting, arrival);
-        word.yours = arrival->seen;
-        word.owes = arrival->owed;
+        memo.yours = arrival->seen;
+        memo.owes = arrival->owed;
     }
-    team_say(meeting->team, rank, &word);
+    team_say(meeting->team, rank, &memo);
 }
 
 /* From neighbours, and from whoever else was here with another list. */

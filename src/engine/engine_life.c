@@ -11,7 +11,7 @@
 #include "engine/failure.h"
 #include "engine/news.h"
 #include "engine/shared_news.h"
-#include "engine/words.h"
+#include "engine/memos.h"
 #include "path/path.h"
 
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
                                      .aborted = comm_aborted,
                                      .shared = memory_shared,
                                      .called = peer_called,
-                                     .worded = words_heard};
+                                     .on_memo = memos_heard};
     list_init(&engine->teams);
     list_init(&engine->shared);
     list_init(&engine->asleep);

@@ -25,7 +25,7 @@ struct shared;
 struct team;
 
 /* Under the engine's lock. */
-typedef void word_fn(void *context, int from, const struct wire_word *word);
+typedef void memo_fn(void *context, int from, const struct wire_memo *memo);
 
 struct team {
     struct executor host; /* host.c: its calls on host memory */
@@ -100,8 +100,8 @@ struct team {
     const bool *stays_away; /* by rank: those without whom this one meets the others; NULL: it meets nobody. Likewise */
     uint64_t away_since;    /* of that */
 
-    /* words.c, likewise */
-    word_fn *hear;
+    /* memos.c, likewise */
+    memo_fn *hear;
     void *hear_context;
 
     /* part.h */

@@ -26,10 +26,10 @@ static int worth(const struct link *link, const struct link_lane *lane)
     if (control_tells_of_peer(lane))
         return link->control == lane->index ? 5 : lane->view.roles & PATH_CONTROL ? 4 : 3;
     if (lane->life.settling)
-        return lane->index == LINK_WORDS_LANE ? 2 : 1;
-    if (lane->index == LINK_WORDS_LANE)
+        return lane->index == LINK_MESSAGE_LANE ? 2 : 1;
+    if (lane->index == LINK_MESSAGE_LANE)
         return 8;
-    bool replaces = link->lane[LINK_WORDS_LANE].life.was_up && link->usable & 1u << lane->index;
+    bool replaces = link->lane[LINK_MESSAGE_LANE].life.was_up && link->usable & 1u << lane->index;
     return !replaces ? 1 : link->control == lane->index ? 7 : 6;
 }
 

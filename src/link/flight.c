@@ -4,8 +4,8 @@
  * when the peer has it: a TCP socket takes megabytes into its buffer. So the receiver says which segments have landed,
  * and when by its clock, some in one message (WIRE_LANDED, or with DONE); where sent() says the same
  * (TRANSPORT_CONFIRMS) it keeps silent. The other clock is turned into ours by the least difference seen between a
- * word's arrival and what it says: that of the word that was quickest. So neither the words' way back, behind data of
- * ours, nor their collecting makes a segment's time longer. docs/link.md.
+ * report's arrival and what it says: that of the report that was quickest. So neither the reports' way back, behind
+ * data of ours, nor their collecting makes a segment's time longer. docs/link.md.
  */
 #include "link/flight.h"
 
@@ -17,10 +17,10 @@
 #include <string.h>
 
 _Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a record");
-_Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest word about every lane");
+_Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest report about every lane");
 
-#define BATCH       4                 /* segments told in one word, unless */
-#define OVERDUE     (100 * NS_PER_US) /* the last word was so long ago: of a lane that is slow each segment is news */
+#define BATCH       4                 /* segments told in one report, unless */
+#define OVERDUE     (100 * NS_PER_US) /* the last report was so long ago: of a lane that is slow each segment is news */
 #define CLOCK_SPAN  NS_PER_S          /* clocks drift apart: differences older than two of these are forgotten, */
 #define CLOCK_SLACK NS_PER_MS         /* and more than this they do not drift meanwhile */
 
@@ -120,8 +120,8 @@ static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
         land(lane, i, when);
 }
 
-/* A word that says when a segment arrived before it was put is of an earlier one in the same slot, known to have landed
- * by other ways. */
+/* A report that says when a segment arrived before it was put is of an earlier one in the same slot, known to have
+ * landed by other ways. */
 static void land_up_to(struct link_lane *lane, uint32_t imm, uint64_t when)
 {
     uint64_t found = lane->flight.first;
@@ -174,41 +174,41 @@ static uint64_t our_time(struct peer_clock *clock, uint64_t theirs, uint64_t now
     return theirs + (uint64_t)(clock->least < clock->before ? clock->least : clock->before);
 }
 
-void flight_hear(struct link *link, const void *words, size_t length)
+void flight_hear(struct link *link, const void *reports, size_t length)
 {
     uint64_t now = length >= sizeof(struct wire_landed) ? clock_ns() : 0;
     for (size_t at = 0; length - at >= sizeof(struct wire_landed); at += sizeof(struct wire_landed)) {
-        struct wire_landed word;
-        memcpy(&word, (const char *)words + at, sizeof word);
-        struct link_lane *lane = word.lane < (unsigned)link->lanes ? &link->lane[word.lane] : NULL;
-        if (!lane || (int32_t)(word.number - lane->flight.heard) <= 0)
+        struct wire_landed report;
+        memcpy(&report, (const char *)reports + at, sizeof report);
+        struct link_lane *lane = report.lane < (unsigned)link->lanes ? &link->lane[report.lane] : NULL;
+        if (!lane || (int32_t)(report.number - lane->flight.heard) <= 0)
             continue;
-        lane->flight.heard = word.number;
-        uint64_t when = our_time(&link->words.clock, word.when, now);
-        if (lane->state == LANE_UP && lane->epoch == word.epoch)
-            land_up_to(lane, word.imm, when > now ? now : when);
+        lane->flight.heard = report.number;
+        uint64_t when = our_time(&link->reports.clock, report.when, now);
+        if (lane->state == LANE_UP && lane->epoch == report.epoch)
+            land_up_to(lane, report.imm, when > now ? now : when);
     }
 }
 
 /* ---- What we say to the peer ---- */
 
-/* No later word is about its lane, which is what it was: a sender may wait for this one alone. */
-static bool is_latest(const struct link *link, const struct wire_landed *word)
+/* No later report is about its lane, which is what it was: a sender may wait for this one alone. */
+static bool is_latest(const struct link *link, const struct wire_landed *report)
 {
-    const struct link_lane *lane = &link->lane[word->lane];
-    return word->number == lane->flight.latest && word->epoch == lane->epoch;
+    const struct link_lane *lane = &link->lane[report->lane];
+    return report->number == lane->flight.latest && report->epoch == lane->epoch;
 }
 
-/* The place of the next word, in which the oldest is; or, as long as those are the latest about their lanes, the oldest
- * other one, in whose stead they go on. One is, for there are fewer lanes than words. */
+/* The place of the next report, in which the oldest is; or, as long as those are the latest about their lanes, the
+ * oldest other one, in whose stead they go on. One is, for there are fewer lanes than reports. */
 static struct wire_landed *flight_next_word(struct link *link)
 {
-    uint64_t first = link->words.next, behind = 0;
-    while (link->words.next >= LINK_LANDED && is_latest(link, &link->words.landed[(first + behind) % LINK_LANDED]))
+    uint64_t first = link->reports.next, behind = 0;
+    while (link->reports.next >= LINK_LANDED && is_latest(link, &link->reports.landed[(first + behind) % LINK_LANDED]))
         behind++;
     for (; behind; behind--)
-        link->words.landed[(first + behind) % LINK_LANDED] = link->words.landed[(first + behind - 1) % LINK_LANDED];
-    return &link->words.landed[link->words.next++ % LINK_LANDED];
+        link->reports.landed[(first + behind) % LINK_LANDED] = link->reports.landed[(first + behind - 1) % LINK_LANDED];
+    return &link->reports.landed[link->reports.next++ % LINK_LANDED];
 }
 
 void flight_arrived(struct link_lane *lane, uint32_t imm)
@@ -216,16 +216,16 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
     struct link *link = lane->link;
     if (lane->confirms)
         return;
-    if (list_empty(&link->words.telling))
-        list_push(&link->domain->telling, &link->words.telling);
-    struct wire_landed *word = flight_next_word(link);
-    *word = (struct wire_landed){lane->signs.heard, lane->epoch, lane->index, imm, (uint32_t)link->words.next};
-    lane->flight.latest = word->number;
-    link->words.unsaid++;
+    if (list_empty(&link->reports.telling))
+        list_push(&link->domain->telling, &link->reports.telling);
+    struct wire_landed *report = flight_next_word(link);
+    *report = (struct wire_landed){lane->signs.heard, lane->epoch, lane->index, imm, (uint32_t)link->reports.next};
+    lane->flight.latest = report->number;
+    link->reports.unsaid++;
 }
 
-/* Can words about the lane go over itself? There they stay in order, are as evenly spread as the segments, and end with
- * what they are about: none is said twice. */
+/* Can reports about the lane go over itself? There they stay in order, are as evenly spread as the segments, and end
+ * with what they are about: none is said twice. */
 static bool says_its_own(const struct link_lane *lane)
 {
     return lane->state == LANE_UP && lane->carrier && lane->ops != lane->link->messages &&
@@ -236,38 +236,39 @@ static bool says_its_own(const struct link_lane *lane)
 static uint32_t say_own(struct link_lane *lane)
 {
     const struct link *link = lane->link;
-    struct wire_landed words[LINK_LANDED];
-    uint64_t first = link->words.next < LINK_LANDED ? 0 : link->words.next - LINK_LANDED;
+    struct wire_landed reports[LINK_LANDED];
+    uint64_t first = link->reports.next < LINK_LANDED ? 0 : link->reports.next - LINK_LANDED;
     uint32_t count = 0;
-    for (uint64_t i = first; i < link->words.next; i++) {
-        const struct wire_landed *word = &link->words.landed[i % LINK_LANDED];
-        if (word->lane == lane->index && word->epoch == lane->epoch && (int32_t)(word->number - lane->flight.said) > 0)
-            words[count++] = *word;
+    for (uint64_t i = first; i < link->reports.next; i++) {
+        const struct wire_landed *report = &link->reports.landed[i % LINK_LANDED];
+        if (report->lane == lane->index && report->epoch == lane->epoch &&
+            (int32_t)(report->number - lane->flight.said) > 0)
+            reports[count++] = *report;
     }
-    if (!count || !message_say_on(lane, WIRE_LANDED, words, count * sizeof *words))
+    if (!count || !message_say_on(lane, WIRE_LANDED, reports, count * sizeof *reports))
         return count;
-    lane->flight.said = words[count - 1].number;
+    lane->flight.said = reports[count - 1].number;
     return 0;
 }
 
 /* Is any of the unsaid about a lane over which it cannot go? */
 static bool others_unsaid(const struct link *link)
 {
-    uint32_t count = link->words.unsaid < LINK_LANDED ? link->words.unsaid : LINK_LANDED;
+    uint32_t count = link->reports.unsaid < LINK_LANDED ? link->reports.unsaid : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
-        if (!says_its_own(&link->lane[link->words.landed[(link->words.next - count + i) % LINK_LANDED].lane]))
+        if (!says_its_own(&link->lane[link->reports.landed[(link->reports.next - count + i) % LINK_LANDED].lane]))
             return true;
     return false;
 }
 
-/* The latest words, about every lane one of them, oldest first, said or not: what was said before may be on its way
+/* The latest reports, about every lane one of them, oldest first, said or not: what was said before may be on its way
  * still, behind much data on a slow lane. Returns bytes. */
-static size_t flight_gather(const struct link *link, struct wire_landed *words)
+static size_t flight_gather(const struct link *link, struct wire_landed *reports)
 {
-    uint32_t count = link->words.next < LINK_LANDED ? (uint32_t)link->words.next : LINK_LANDED;
+    uint32_t count = link->reports.next < LINK_LANDED ? (uint32_t)link->reports.next : LINK_LANDED;
     for (uint32_t i = 0; i < count; i++)
-        words[i] = link->words.landed[(link->words.next - count + i) % LINK_LANDED];
-    return count * sizeof *words;
+        reports[i] = link->reports.landed[(link->reports.next - count + i) % LINK_LANDED];
+    return count * sizeof *reports;
 }
 
 /* The lane that has the least of ours to carry before. */
@@ -287,18 +288,18 @@ static struct link_lane *quickest(struct link *link)
  * nobody to tell: DONE will. */
 static uint32_t say_others(struct link *link, uint32_t unsaid)
 {
-    struct wire_landed words[LINK_LANDED];
-    size_t size = flight_gather(link, words);
+    struct wire_landed reports[LINK_LANDED];
+    size_t size = flight_gather(link, reports);
     struct link_lane *lane = quickest(link);
-    return !lane || message_say_on(lane, WIRE_LANDED, words, size) ? 0 : unsaid;
+    return !lane || message_say_on(lane, WIRE_LANDED, reports, size) ? 0 : unsaid;
 }
 
 static void flight_say(struct link *link, uint64_t now)
 {
-    uint32_t unsaid = link->words.unsaid, left = 0;
+    uint32_t unsaid = link->reports.unsaid, left = 0;
     bool others = others_unsaid(link);
-    link->words.said = now;
-    link->words.unsaid = 0;
+    link->reports.said = now;
+    link->reports.unsaid = 0;
     for (int i = LINK_DATA_LANE; i < link->lanes && !link->lost; i++)
         if (says_its_own(&link->lane[i]))
             left += say_own(&link->lane[i]);
@@ -306,9 +307,9 @@ static void flight_say(struct link *link, uint64_t now)
         left += say_others(link, unsaid);
     if (!left || link->lost)
         return;
-    link->words.unsaid += left < unsaid ? left : unsaid; /* with the next one */
-    if (list_empty(&link->words.telling))
-        list_push(&link->domain->telling, &link->words.telling);
+    link->reports.unsaid += left < unsaid ? left : unsaid; /* with the next one */
+    if (list_empty(&link->reports.telling))
+        list_push(&link->domain->telling, &link->reports.telling);
 }
 
 void flight_tell(struct link_domain *domain, bool all)
@@ -319,8 +320,8 @@ void flight_tell(struct link_domain *domain, bool all)
     while ((node = list_pop(&domain->telling)))
         list_push(&turn, node);
     while ((node = list_pop(&turn))) {
-        struct link *link = list_entry(node, struct link, words.telling);
-        if (all || link->words.unsaid >= BATCH || now - link->words.said >= OVERDUE)
+        struct link *link = list_entry(node, struct link, reports.telling);
+        if (all || link->reports.unsaid >= BATCH || now - link->reports.said >= OVERDUE)
             flight_say(link, now);
         else
             list_push(&domain->telling, node);
@@ -329,19 +330,19 @@ void flight_tell(struct link_domain *domain, bool all)
 
 void flight_tell_again(struct link *link)
 {
-    if (link->lost || !link->words.next)
+    if (link->lost || !link->reports.next)
         return;
-    link->words.unsaid = BATCH;
-    if (list_empty(&link->words.telling))
-        list_push(&link->domain->telling, &link->words.telling);
+    link->reports.unsaid = BATCH;
+    if (list_empty(&link->reports.telling))
+        list_push(&link->domain->telling, &link->reports.telling);
 }
 
 void flight_done(struct link *link, uint32_t slot)
 {
     struct wire_message head = {.kind = WIRE_DONE, .slot = (uint16_t)slot};
-    struct wire_landed words[LINK_LANDED];
-    size_t size = flight_gather(link, words);
-    link->words.unsaid = 0;
-    list_remove(&link->words.telling);
-    message_send(link, &head, words, size);
+    struct wire_landed reports[LINK_LANDED];
+    size_t size = flight_gather(link, reports);
+    link->reports.unsaid = 0;
+    list_remove(&link->reports.telling);
+    message_send(link, &head, reports, size);
 }

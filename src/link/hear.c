@@ -11,16 +11,16 @@
 
 #include <string.h>
 
-static void hear_word(struct link *link, const struct wire_message *head, const void *body, size_t length)
+static void hear_memo(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     struct link_owner *owner = &link->domain->owner;
-    struct wire_word word;
-    if (length != sizeof word || !owner->worded)
+    struct wire_memo memo;
+    if (length != sizeof memo || !owner->on_memo)
         return;
-    memcpy(&word, body, sizeof word);
-    if (word.kind == WIRE_WORD_LEAVE)
-        word.why.text[sizeof word.why.text - 1] = 0;
-    owner->worded(owner->context, link, &head->tag, &word);
+    memcpy(&memo, body, sizeof memo);
+    if (memo.kind == WIRE_MEMO_LEAVE)
+        memo.why.text[sizeof memo.why.text - 1] = 0;
+    owner->on_memo(owner->context, link, &head->tag, &memo);
 }
 
 static void hear_message(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
@@ -79,8 +79,8 @@ static void hear_message(struct link *link, struct link_lane *lane, const struct
         if (owner->called)
             owner->called(owner->context, link, head, body, length);
         break;
-    case WIRE_WORD:
-        hear_word(link, head, body, length);
+    case WIRE_MEMO:
+        hear_memo(link, head, body, length);
         break;
     case WIRE_HOLD:
     case WIRE_GO_ON:

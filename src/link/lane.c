@@ -54,7 +54,7 @@ void lane_close(struct link_lane *lane)
 void lanes_close_registered(struct link *link)
 {
     for (int i = 0; i < link->lanes; i++)
-        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_REGISTERS) && i != LINK_WORDS_LANE)
+        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_REGISTERS) && i != LINK_MESSAGE_LANE)
             lane_close(&link->lane[i]);
     link->life.cut = true; /* with the next tick the lanes are down */
     lanes_choose_usable(link);

@@ -25,7 +25,7 @@ struct flight {
 struct lane_flights {
     struct flight *at; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
     uint64_t first, next;
-    uint32_t heard;  /* number of the peer's latest word about it */
+    uint32_t heard;  /* number of the peer's latest report about it */
     uint32_t said;   /* and of ours that went over it, */
     uint32_t latest; /* and of our latest one about it */
 };

@@ -218,7 +218,7 @@ static void link_free(struct link *link)
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
     list_remove(&link->node);
-    list_remove(&link->words.telling);
+    list_remove(&link->reports.telling);
     tags_close(&link->match.posted);
     tags_close(&link->early.arrived);
     tags_close(&link->match.waiting);
@@ -283,9 +283,9 @@ void link_call(struct link *link, const struct wire_message *head, const void *b
         message_send(link, head, body, length);
 }
 
-void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word)
+void link_memo(struct link *link, const struct wire_tag *tag, const struct wire_memo *word)
 {
-    struct wire_message head = {.kind = WIRE_WORD, .tag = *tag};
+    struct wire_message head = {.kind = WIRE_MEMO, .tag = *tag};
     if (link->messages && !link->lost)
         message_send(link, &head, word, sizeof *word);
 }

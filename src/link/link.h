@@ -18,7 +18,7 @@
 
 #define LINK_DATA_LANE                                                                                                 \
     8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
-#define LINK_WORDS_LANE                                                                                                \
+#define LINK_MESSAGE_LANE                                                                                              \
     16 /* and this is one of that transport for messages (TRANSPORT_MESSAGES): nothing is put there by a key */
 
 struct link;
@@ -90,8 +90,8 @@ struct link_owner {
     /* Which of a transport's interfaces is nearest to a device's memory, as the transport numbers them; -1: not known.
      * May be NULL. */
     int (*near)(void *context, struct place place, const struct transport_ops *ops);
-    /* A rank of the peer says something: WIRE_WORD. May be NULL. */
-    void (*worded)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
+    /* A rank of the peer says something: WIRE_MEMO. May be NULL. */
+    void (*on_memo)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);
 };
 
 struct trace;
@@ -148,7 +148,7 @@ void link_announce(struct link_domain *domain, const void *buffer);
 /* Tells the peer what this process waits in: WIRE_CALL or WIRE_ASK, with struct wire_begun; WIRE_BLOCKED. */
 void link_call(struct link *link, const struct wire_message *head, const void *body, size_t length);
 /* What one rank says to another, who are named by the tag. */
-void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word);
+void link_memo(struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Has anything come that nobody has asked for yet? At any time. */

@@ -177,7 +177,7 @@ static void test_true_time(void **state)
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     link_poll(script->side[1].domain);
     assert_true(
-        script_act(script, 1, 0, SCRIPT_DELIVER)); /* its word, at once: the quickest, by which clocks are compared */
+        script_act(script, 1, 0, SCRIPT_DELIVER)); /* its report, at once: the quickest, by which clocks are compared */
     assert_int_equal(told.landed[0], 1);
     assert_true(told.last_landed - told.last_posted >= 5000000);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
@@ -207,9 +207,9 @@ static void test_window(void **state)
     finish(script, pair);
 }
 
-/* The receiver takes so much from another lane, before it speaks, that its words about the first one find no place
+/* The receiver takes so much from another lane, before it speaks, that its reports about the first one find no place
  * beside these: the sender, who waits for that lane alone, hears of it all the same. */
-static void test_words_about_every_lane(void **state)
+static void test_reports_about_every_lane(void **state)
 {
     struct script *script = start_joined(2);
     struct payload *pair[2];
@@ -395,8 +395,8 @@ static void test_cancelled(void **state)
     script_free(script);
 }
 
-/* A word that a dying lane took with it is said on another one: nothing else would tell that the window is free. */
-static void test_words_survive_a_lane(void **state)
+/* A report that a dying lane took with it is said on another one: nothing else would tell that the window is free. */
+static void test_reports_survive_a_lane(void **state)
 {
     struct script *script = start_joined(2);
     struct payload *pair[2];
@@ -417,7 +417,7 @@ static void test_words_survive_a_lane(void **state)
 }
 
 /* What was said before is said again later: of an earlier payload in the same slot. */
-static void test_old_words(void **state)
+static void test_old_reports(void **state)
 {
     struct script *script = start_joined(1);
     struct payload *pair[2];
@@ -426,7 +426,7 @@ static void test_old_words(void **state)
     script_settle(script);
     assert_true(payload_pair_right(pair));
     payload_pair_free(pair);
-    struct wire_landed again = script->side[1].link->words.landed[0];
+    struct wire_landed again = script->side[1].link->reports.landed[0];
     assert_int_equal(told.landed[0], 1);
     payload_pair(script, 0, 2, SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
@@ -438,9 +438,9 @@ static void test_old_words(void **state)
     assert_int_equal(told.landed[0], 2);
 }
 
-/* A lane's answer says that what was sent before the question has landed: no word of it came, or none that could be
+/* A lane's answer says that what was sent before the question has landed: no report of it came, or none that could be
  * true. Of two puts one may be unsent, which the question may overtake. */
-static void test_an_answer_instead_of_words(void **state)
+static void test_an_answer_instead_of_reports(void **state)
 {
     for (uint32_t sent = 0; sent <= 2; sent++) {
         struct payload *pair[2];
@@ -489,7 +489,7 @@ static void test_answers_that_come_late(void **state)
     assert_int_equal(told.landed[0], 5);
 }
 
-/* Words of a peer that lies about what has landed, or when. */
+/* Reports of a peer that lies about what has landed, or when. */
 static void test_lies(void **state)
 {
     struct script *script = start_joined(1);
@@ -497,14 +497,14 @@ static void test_lies(void **state)
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     struct link *link = script->side[0].link;
-    struct wire_landed words[] = {
+    struct wire_landed reports[] = {
         {.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77, .number = 1},
         {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff, .number = 2},
         {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES, .number = 3},
         {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0, .number = 4}};
-    flight_hear(link, words, sizeof words);
-    flight_hear(link, words, sizeof words - 1);
-    flight_hear(link, words, 3);
+    flight_hear(link, reports, sizeof reports);
+    flight_hear(link, reports, sizeof reports - 1);
+    flight_hear(link, reports, 3);
     assert_int_equal(told.landed[0], 0);
     assert_int_equal(link->lane[0].view.segments, 2);
     uint64_t far = UINT64_MAX; /* in an answer */
@@ -524,7 +524,7 @@ int main(void)
         CASE(test_told_of_each_segment),
         CASE(test_true_time),
         CASE(test_window),
-        CASE(test_words_about_every_lane),
+        CASE(test_reports_about_every_lane),
         CASE(test_wait_for_a_full_lane),
         CASE(test_nobody_waits_for_nothing),
         CASE(test_answer_comes_later),
@@ -533,9 +533,9 @@ int main(void)
         CASE(test_receiver_chooses),
         CASE(test_what_was_under_way_is_forgotten),
         CASE(test_cancelled),
-        CASE(test_words_survive_a_lane),
-        CASE(test_old_words),
-        CASE(test_an_answer_instead_of_words),
+        CASE(test_reports_survive_a_lane),
+        CASE(test_old_reports),
+        CASE(test_an_answer_instead_of_reports),
         CASE(test_answers_that_come_late),
         CASE(test_lies),
     };

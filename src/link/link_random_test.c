@@ -164,9 +164,9 @@ static void shake_lanes(void)
         return;
     world->script->newest = draw(2);
     const struct script_shape *shape = &world->script->shape;
-    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes + shape->words));
+    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes + shape->messages));
     if (lane == shape->lanes + shape->data_lanes)
-        lane = LINK_WORDS_LANE;
+        lane = LINK_MESSAGE_LANE;
     else if (lane >= shape->lanes)
         lane += LINK_DATA_LANE - shape->lanes;
     if (script_act(world->script, (int)draw(2), lane, action))
@@ -233,7 +233,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     world = &fresh;
     struct script_shape shape = {
         .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .registers = draw(2)};
-    shape.words = shape.data_lanes && draw(2);
+    shape.messages = shape.data_lanes && draw(2);
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.slab = malloc(2 * PAIRS * MOST);
@@ -255,7 +255,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     script_free(fresh.script);
     print_message(
         "seed %llu: %d and %d lanes%s%s, %llu payloads arrived, %llu given up, %llu lanes died, %d puts refused\n",
-        (unsigned long long)seed, shape.lanes, shape.data_lanes, shape.words ? ", words" : "",
+        (unsigned long long)seed, shape.lanes, shape.data_lanes, shape.messages ? ", messages" : "",
         fresh.bounded ? ", bounded" : "", (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled,
         (unsigned long long)fresh.killed, refused);
     assert_true(fresh.arrived > 0);

@@ -251,7 +251,7 @@ static void test_done_before_sent(void **state)
     payload_pair(script, 0, 1, 2 * SEGMENT, pair);
     deliver_credit_and_segments(script);
     assert_int_equal(pair[1]->done, 1);
-    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0); /* DONE, and words about what landed */
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0); /* DONE, and reports about what landed */
     assert_true(pair[0]->send.finished);
     assert_int_equal(pair[0]->done, 0);
     assert_true(script_act(script, 0, 0, SCRIPT_SENT));

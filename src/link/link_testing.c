@@ -413,7 +413,7 @@ void script_opening(struct script *script, int side)
     script_data_ops = script_ops;
     script_data_ops.name = "script data";
     script_data_ops.caps = TRANSPORT_DATA | (script->shape.registers ? TRANSPORT_REGISTERS : 0) |
-                           (script->shape.words ? TRANSPORT_MESSAGES : 0);
+                           (script->shape.messages ? TRANSPORT_MESSAGES : 0);
     script_data_ops.open = data_open;
     script_data_ops.close = data_close;
     script_data_ops.reach = data_reach;

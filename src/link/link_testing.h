@@ -30,7 +30,7 @@ struct script_shape {
     int lanes;
     int data_lanes; /* so many more, of a transport that carries data alone */
     bool registers; /* the latter store puts by keys */
-    bool words;     /* and are as good for messages */
+    bool messages;  /* and are as good for messages */
     int nics;       /* 0: 2 */
     bool spread;    /* a lane goes by the interface of its index, counted round; else all by one */
     int (*near)(void *context, struct place place, const struct transport_ops *ops); /* struct link_owner's */

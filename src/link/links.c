@@ -40,7 +40,7 @@ int links_source(void *context, const struct transport_ops *ops, const struct wi
                                          .device = device,
                                          .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
                                          .place = index - first,
-                                         .words = index == LINK_WORDS_LANE};
+                                         .messages = index == LINK_MESSAGE_LANE};
         return domain->policy.source(&lane, clock_ns());
     }
     return 0;
@@ -75,25 +75,25 @@ static bool links_plan_on(struct link *link, int transport, int first, int most)
 }
 
 /* Beside the lanes for data: a message that is put behind segments waits for all of them. */
-static void links_plan_words(struct link *link)
+static void links_plan_message_lane(struct link *link)
 {
     struct link_domain *domain = link->domain;
-    struct link_lane *lane = &link->lane[LINK_WORDS_LANE];
+    struct link_lane *lane = &link->lane[LINK_MESSAGE_LANE];
     if (!(domain->ops[link->planned[1]]->caps & TRANSPORT_MESSAGES) || link->lossless || lane->ops)
         return;
     lane->ops = domain->ops[link->planned[1]];
     lane->transport = domain->transport[link->planned[1]];
     lane->view.roles = PATH_CONTROL;
-    link->lanes = LINK_WORDS_LANE + 1;
+    link->lanes = LINK_MESSAGE_LANE + 1;
 }
 
 void links_plan(struct link *link)
 {
     bool data = link->planned[1] >= 0;
-    bool known = links_plan_on(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_WORDS_LANE);
-    known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_WORDS_LANE - LINK_DATA_LANE);
+    bool known = links_plan_on(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_MESSAGE_LANE);
+    known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_MESSAGE_LANE - LINK_DATA_LANE);
     if (data && known)
-        links_plan_words(link);
+        links_plan_message_lane(link);
     link->life.unplanned = !known;
     lanes_choose_usable(link);
 }
@@ -129,7 +129,7 @@ const struct transport_ops *link_domain_reach(struct link_domain *domain, const 
 static void links_init_lists(struct link *link)
 {
     list_init(&link->out.kept);
-    list_init(&link->words.telling);
+    list_init(&link->reports.telling);
     list_init(&link->puts.queue);
     link->out.unsent = &link->out.kept;
     tags_of(&link->match.posted, struct link_recv, node, tag);

@@ -197,7 +197,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = token_of(send->id, index)};
-    bool registers = lane->ops->caps & TRANSPORT_REGISTERS && lane->index != LINK_WORDS_LANE;
+    bool registers = lane->ops->caps & TRANSPORT_REGISTERS && lane->index != LINK_MESSAGE_LANE;
     if (send->memory && send->memory->remote.devices && registers) {
         put.remote = &send->memory->remote;
         put.memory = send->memory->source->memory;
@@ -280,10 +280,10 @@ void outgoing_unreadable(struct lane *carrier, uint64_t token)
     outgoing_pump(link);
 }
 
-void outgoing_done(struct link *link, uint32_t slot, const void *words, size_t length)
+void outgoing_done(struct link *link, uint32_t slot, const void *reports, size_t length)
 {
     struct link_send *send = slot < link->puts.sending_size ? link->puts.sending[slot] : NULL;
-    flight_hear(link, words, length);
+    flight_hear(link, reports, length);
     if (!send)
         return;
     flight_all_landed(link, slot);

@@ -15,8 +15,8 @@ void outgoing_pump(struct link *link);
 void outgoing_give_up(struct link *link, struct link_send *send);
 void outgoing_release(struct link *link, struct link_send *send);
 void outgoing_fail_all(struct link *link, tutti_result_t result);
-/* The peer has everything of `slot`; `words` as of flight_hear(). */
-void outgoing_done(struct link *link, uint32_t slot, const void *words, size_t length);
+/* The peer has everything of `slot`; `reports` as of flight_hear(). */
+void outgoing_done(struct link *link, uint32_t slot, const void *reports, size_t length);
 /* The key of the memory of `slot` has ended. */
 void outgoing_revoked(struct link *link, uint32_t slot);
 /* Which segments of `slot` the peer has. */

@@ -6,7 +6,7 @@
 #include "link/lane.h"
 #include "link/tags.h"
 
-#define LINK_LANDED 32 /* words about landed segments that each message about them has, at most */
+#define LINK_LANDED 32 /* reports about landed segments that each message about them has, at most */
 
 /* message.c's. */
 struct link_messages {
@@ -57,21 +57,21 @@ struct link_takes {
     uint32_t size, count;
 };
 
-/* How the peer's clock differs from ours, from its words: see flight.c. */
+/* How the peer's clock differs from ours, from its reports: see flight.c. */
 struct peer_clock {
     int64_t least, before; /* ns: of this span, of the one before */
     uint64_t since;        /* when this span began; 0: nothing was heard */
 };
 
 /* flight.c's: what the peer is told of what has landed. */
-struct link_words {
+struct link_reports {
     struct peer_clock clock;
     struct list telling;                    /* in domain->telling, if any is unsaid */
     struct wire_landed landed[LINK_LANDED]; /* the latest, the latest about each lane among them; the next one at
                                                next % LINK_LANDED */
     uint64_t next;
     uint32_t unsaid;
-    uint64_t said; /* when a word was said last */
+    uint64_t said; /* when a report was said last */
 };
 
 /* silence.c's. */
@@ -117,7 +117,7 @@ struct link {
     struct link_loans loans;
     struct link_puts puts;
     struct link_takes takes;
-    struct link_words words;
+    struct link_reports reports;
     struct link_signs signs;
     struct link_life life;
 };

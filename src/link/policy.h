@@ -81,7 +81,7 @@ struct path_source {
     unsigned device; /* our interface, */
     unsigned nics;   /* of so many */
     unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
-    bool words;      /* it carries a link's messages alone, and is none of those */
+    bool messages;   /* it carries a link's messages alone, and is none of those */
 };
 
 struct path_wish {

@@ -16,7 +16,7 @@ int path_planned_source(const struct path_source *lane, uint64_t now)
     if (!*text)
         return 0;
     bool known = dnlb_parse(text, &plan);
-    if (known && lane->device < plan.nics && lane->words) /* little, but of each interface on another uplink */
+    if (known && lane->device < plan.nics && lane->messages) /* little, but of each interface on another uplink */
         return dnlb_port(plan.index[lane->device], 1, 0, plan.uplinks);
     if (known && lane->device < plan.nics)
         return dnlb_port(plan.index[lane->device], (unsigned)param_int(PARAM_IB_LANES), lane->place / lane->nics,

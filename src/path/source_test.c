@@ -27,8 +27,9 @@ static void lanes_have_the_ports_of_the_plan(void **state)
     }
     assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}, 0),
                      0xC000 + 7 * 0x800);
-    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 8, .words = true}, 0),
-                     0xC000 + 5 * 0x800); /* messages: NIC 5 of the leaf has them on uplink 5 */
+    assert_int_equal(
+        path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 8, .messages = true}, 0),
+        0xC000 + 5 * 0x800); /* messages: NIC 5 of the leaf has them on uplink 5 */
 }
 
 static void no_plan_is_no_port(void **state)

@@ -29,8 +29,8 @@ enum wire_message_kind {
                    another call? Body: struct wire_begun */
     WIRE_ASK, /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed
                  there? Body: struct wire_begun, of no meaning */
-    WIRE_WORD, /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body:
-                  struct wire_word */
+    WIRE_MEMO, /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body:
+                  struct wire_memo */
     WIRE_LANDED,  /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says
                      the rest */
     WIRE_REVOKED, /* receiver: the key in the credit for `slot` has ended: what is not put yet goes without */
@@ -110,8 +110,9 @@ struct wire_landed {
     uint64_t when;  /* ns of the receiver's clock, of which only differences mean something */
     uint32_t epoch; /* of the lane on which it came, */
     uint32_t lane;
-    uint32_t imm;    /* with the put */
-    uint32_t number; /* of this word, from 1: most words are said again and again, on lanes that overtake each other */
+    uint32_t imm; /* with the put */
+    uint32_t
+        number; /* of this report, from 1: most reports are said again and again, on lanes that overtake each other */
 };
 
 #define WIRE_ABORT_TEXT 720 /* so that messages of all transports hold it */
@@ -137,20 +138,20 @@ struct wire_abort {
 
 /* What ranks say that are to be the members of a shrunken communicator (src/comm/meet.h). A visit is one call of one
  * rank. */
-enum wire_word_kind {
-    WIRE_WORD_COME = 1, /* I have come, without those whom `list` names */
-    WIRE_WORD_READY,    /* all below me are here, with the same list */
-    WIRE_WORD_GO,       /* all are: the new communicator has number `child` */
-    WIRE_WORD_LEAVE,    /* I am gone again, because of `why` */
+enum wire_memo_kind {
+    WIRE_MEMO_COME = 1, /* I have come, without those whom `list` names */
+    WIRE_MEMO_READY,    /* all below me are here, with the same list */
+    WIRE_MEMO_GO,       /* all are: the new communicator has number `child` */
+    WIRE_MEMO_LEAVE,    /* I am gone again, because of `why` */
 };
-#define WIRE_WORD_SHOWN 32
+#define WIRE_MEMO_SHOWN 32
 struct wire_list {
     uint64_t hash; /* of the whole list */
     int32_t count;
-    int32_t first[WIRE_WORD_SHOWN];
+    int32_t first[WIRE_MEMO_SHOWN];
 };
-struct wire_word {
-    uint32_t kind;  /* enum wire_word_kind */
+struct wire_memo {
+    uint32_t kind;  /* enum wire_memo_kind */
     uint32_t owes;  /* visits of the receiver that the sender will end at once: of attempts that failed before that one
                        came */
     uint64_t visit; /* the sender's, counted by it from 1; 0: it is not in a call */

@@ -131,10 +131,10 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     case WIRE_BLOCKED:
         take(&w->in, out, sizeof(struct wire_blocked));
         return sizeof(struct wire_blocked) - byte(&w->in) % 2;
-    case WIRE_WORD:
-        memset(out, 'x', sizeof(struct wire_word));
+    case WIRE_MEMO:
+        memset(out, 'x', sizeof(struct wire_memo));
         memcpy(out, &(uint32_t){byte(&w->in) % 6}, sizeof(uint32_t));
-        return sizeof(struct wire_word) - byte(&w->in) % 2;
+        return sizeof(struct wire_memo) - byte(&w->in) % 2;
     default: {
         uint64_t length = number(&w->in);
         memset(out, 1, room);
@@ -161,20 +161,20 @@ static void called(void *context, struct link *link, const struct wire_message *
     link_call(link, said, body, length); /* whoever is asked may ask back */
 }
 
-static void worded(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word)
+static void on_memo(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *word)
 {
-    struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .yours = word->visit};
+    struct wire_memo answer = {.kind = WIRE_MEMO_LEAVE, .yours = word->visit};
     (void)context;
-    if (word->kind == WIRE_WORD_LEAVE && strnlen(word->why.text, sizeof word->why.text) == sizeof word->why.text)
+    if (word->kind == WIRE_MEMO_LEAVE && strnlen(word->why.text, sizeof word->why.text) == sizeof word->why.text)
         abort();
-    link_word(link, tag, &answer);
+    link_memo(link, tag, &answer);
 }
 
 static void listen_to(struct link_domain *domain)
 {
     domain->owner.aborted = aborted;
     domain->owner.called = called;
-    domain->owner.worded = worded;
+    domain->owner.on_memo = on_memo;
 }
 
 static void say(struct world *w)

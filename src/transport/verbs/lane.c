@@ -42,12 +42,12 @@ static void connection_ended(struct verbs_lane *lane, int error)
 
 static void verbs_lane_introduce(struct verbs_lane *lane);
 
-/* The whole word. */
-static void take_word(struct verbs_lane *lane)
+/* The whole answer. */
+static void take_answer(struct verbs_lane *lane)
 {
-    if (lane->state == VERBS_GREETED && lane->word == VERBS_READY)
+    if (lane->state == VERBS_GREETED && lane->answer == VERBS_READY)
         verbs_lane_introduce(lane);
-    else if (lane->state == VERBS_ASKING && lane->word == VERBS_DECLINED)
+    else if (lane->state == VERBS_ASKING && lane->answer == VERBS_DECLINED)
         verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
     else
         verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
@@ -56,8 +56,8 @@ static void take_word(struct verbs_lane *lane)
 static void connection_ready(struct poll_source *source, uint32_t events)
 {
     struct verbs_lane *lane = container_of(source, struct verbs_lane, source);
-    ssize_t got =
-        recv(source->fd, (char *)&lane->word + lane->word_got, sizeof lane->word - lane->word_got, MSG_DONTWAIT);
+    ssize_t got = recv(source->fd, (char *)&lane->answer + lane->answer_got, sizeof lane->answer - lane->answer_got,
+                       MSG_DONTWAIT);
     (void)events;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -65,11 +65,11 @@ static void connection_ready(struct poll_source *source, uint32_t events)
         connection_ended(lane, got ? errno : 0);
         return;
     }
-    lane->word_got += (size_t)got;
-    if (lane->word_got < sizeof lane->word)
+    lane->answer_got += (size_t)got;
+    if (lane->answer_got < sizeof lane->answer)
         return;
-    lane->word_got = 0;
-    take_word(lane);
+    lane->answer_got = 0;
+    take_answer(lane);
 }
 
 static void verbs_lane_overdue(struct transport_timer *timer)
@@ -184,9 +184,9 @@ void verbs_lane_reap(struct lane *base)
 
 static bool verbs_lane_answer(const struct verbs_lane *lane, uint32_t magic)
 {
-    struct verbs_welcome words = {.welcome = socket_answer(lane->base.lane.transport, magic, lane->index),
-                                  .info = lane->mine};
-    return socket_send_whole(lane->source.fd, &words, sizeof words);
+    struct verbs_welcome welcome = {.welcome = socket_answer(lane->base.lane.transport, magic, lane->index),
+                                    .info = lane->mine};
+    return socket_send_whole(lane->source.fd, &welcome, sizeof welcome);
 }
 
 /* The owner decides before the peer's does: a lane that is not taken is never up there. What it says here and now goes
@@ -211,21 +211,21 @@ static void verbs_lane_introduce(struct verbs_lane *lane)
 }
 
 /* A lane that could not be made is never the owner's: the peer sees its connection closed. */
-static void begin_with_peer(struct transport *transport, int fd, const struct verbs_hello *words)
+static void begin_with_peer(struct transport *transport, int fd, const struct verbs_hello *hello)
 {
-    struct verbs_lane *lane = verbs_lane_lane_new(transport, NULL, words->hello.lane);
+    struct verbs_lane *lane = verbs_lane_lane_new(transport, NULL, hello->hello.lane);
     if (!lane) {
         close(fd);
         return;
     }
     lane->state = VERBS_GREETED;
-    lane->hello = *words;
-    memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
+    lane->hello = *hello;
+    memcpy(lane->peer, hello->hello.from.uuid, sizeof lane->peer);
     transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
     tutti_result_t result = TUTTI_SYSTEM_ERROR;
     if (verbs_lane_watch(lane, fd))
-        result = verbs_pair_open(lane, &words->hello.from);
-    if (result == TUTTI_SUCCESS && verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS &&
+        result = verbs_pair_open(lane, &hello->hello.from);
+    if (result == TUTTI_SUCCESS && verbs_pair_join(lane, &hello->info) == TUTTI_SUCCESS &&
         verbs_lane_answer(lane, SOCKET_WELCOME_MAGIC))
         return;
     if (result == TUTTI_IN_PROGRESS) /* not now: the peer tries again */
@@ -236,15 +236,15 @@ static void begin_with_peer(struct transport *transport, int fd, const struct ve
 void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS])
 {
     struct transport *transport = acceptor->transport;
-    struct verbs_hello words;
+    struct verbs_hello hello;
     (void)fds; /* TCP carries none */
-    memcpy(&words, greeting, sizeof words);
-    if (!transport_believes(transport, &words.hello)) {
+    memcpy(&hello, greeting, sizeof hello);
+    if (!transport_believes(transport, &hello.hello)) {
         log_info("a stranger connected to transport verbs without the secret: closed");
         close(fd);
         return;
     }
     socket_tune(fd);
-    socket_be_quick(fd, transport, &words.hello.from);
-    begin_with_peer(transport, fd, &words);
+    socket_be_quick(fd, transport, &hello.hello.from);
+    begin_with_peer(transport, fd, &hello);
 }

@@ -80,8 +80,8 @@ struct verbs_lane {
     struct poll_source source; /* the connection, once it was answered; fd -1: none */
     bool watched;
     struct transport_timer deadline; /* until the lane is usable */
-    uint32_t word;                   /* from the connection, as far as it has come */
-    size_t word_got;
+    uint32_t answer;                 /* from the connection, as far as it has come */
+    size_t answer_got;
     enum verbs_state state;
     uint16_t index;
     uint8_t peer[WIRE_UUID_BYTES];

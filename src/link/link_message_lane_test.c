@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#define SEGMENT SCRIPT_SEGMENT
-#define DATA    LINK_DATA_LANE
-#define WORDS   LINK_WORDS_LANE
+#define SEGMENT  SCRIPT_SEGMENT
+#define DATA     LINK_DATA_LANE
+#define MESSAGES LINK_MESSAGE_LANE
 
 static struct script *start(void)
 {
-    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2, .registers = true, .words = true});
+    return script_start((struct script_shape){.lanes = 2, .data_lanes = 2, .registers = true, .messages = true});
 }
 
 static void break_lane(struct script *script, int lane)
@@ -41,14 +41,14 @@ static void test_messages_go_beside_the_data(void **state)
     struct script *script = start();
     struct link *link = script->side[0].link;
     struct payload *pair[2];
-    assert_int_equal(link->control, WORDS);
-    assert_ptr_equal(link->lane[WORDS].ops, link->lane[DATA].ops);
+    assert_int_equal(link->control, MESSAGES);
+    assert_ptr_equal(link->lane[MESSAGES].ops, link->lane[DATA].ops);
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
-    for (int lane = 0; lane < WORDS; lane++)
+    for (int lane = 0; lane < MESSAGES; lane++)
         assert_false(script_act(script, 1, lane, SCRIPT_DELIVER));
-    assert_true(script_act(script, 1, WORDS, SCRIPT_DELIVER)); /* the credit */
+    assert_true(script_act(script, 1, MESSAGES, SCRIPT_DELIVER)); /* the credit */
     assert_int_equal(link->lane[DATA].puts + link->lane[DATA + 1].puts, 4);
-    assert_int_equal(link->lane[WORDS].puts, 0);
+    assert_int_equal(link->lane[MESSAGES].puts, 0);
     script_settle(script);
     assert_true(payload_pair_right(pair));
     payload_pair_free(pair);
@@ -56,22 +56,22 @@ static void test_messages_go_beside_the_data(void **state)
 }
 
 /* What is said of segments that have landed goes over their own lanes, and is not said again. */
-static void test_words_about_a_lane_go_over_it(void **state)
+static void test_reports_about_a_lane_go_over_it(void **state)
 {
-    struct script_shape shape = {.lanes = 1, .data_lanes = 2, .words = true};
+    struct script_shape shape = {.lanes = 1, .data_lanes = 2, .messages = true};
     struct script *script = script_new(&shape);
     struct payload *pair[2];
     script_join(script);
     struct link *link = script->side[0].link;
     payload_pair(script, 0, 1, 8 * SEGMENT, pair);
-    assert_true(script_act(script, 1, WORDS, SCRIPT_DELIVER)); /* the credit */
+    assert_true(script_act(script, 1, MESSAGES, SCRIPT_DELIVER)); /* the credit */
     for (int lane = DATA; lane < DATA + 2; lane++) {
         assert_int_equal(link->lane[lane].view.segments, 2);
         assert_true(script_act(script, 0, lane, SCRIPT_DELIVER));
     }
     flight_tell(script->side[1].domain, true);
     flight_tell(script->side[1].domain, true);
-    assert_false(script_act(script, 1, WORDS, SCRIPT_DELIVER));
+    assert_false(script_act(script, 1, MESSAGES, SCRIPT_DELIVER));
     assert_false(script_act(script, 1, 0, SCRIPT_DELIVER));
     for (int lane = DATA; lane < DATA + 2; lane++) {
         uint64_t landed = link->lane[lane].flight.first;
@@ -90,7 +90,7 @@ static void test_words_about_a_lane_go_over_it(void **state)
 static void test_a_better_lane_comes_up(void **state)
 {
     for (int late = 0; late < 2; late++) {
-        struct script_shape shape = {.lanes = 1, .data_lanes = 1, .words = true};
+        struct script_shape shape = {.lanes = 1, .data_lanes = 1, .messages = true};
         struct script *script = script_new(&shape);
         struct payload *pair[6][2];
         script_get_link(script, 0);
@@ -106,14 +106,14 @@ static void test_a_better_lane_comes_up(void **state)
         for (uint32_t i = 0; i < 3; i++)
             payload_pair(script, 0, i, 100, pair[i]);
         script_act(script, 0, 0, SCRIPT_DELIVER); /* one of them is there */
-        script_act(script, 0, WORDS, SCRIPT_CONNECT);
-        script_act(script, 1, WORDS, SCRIPT_CONNECT);
-        script_act(script, 0, WORDS, SCRIPT_UP);
-        script_act(script, 1, WORDS, SCRIPT_UP);
-        assert_int_equal(link->control, WORDS);
+        script_act(script, 0, MESSAGES, SCRIPT_CONNECT);
+        script_act(script, 1, MESSAGES, SCRIPT_CONNECT);
+        script_act(script, 0, MESSAGES, SCRIPT_UP);
+        script_act(script, 1, MESSAGES, SCRIPT_UP);
+        assert_int_equal(link->control, MESSAGES);
         for (uint32_t i = 3; i < 6; i++)
             payload_pair(script, 0, i, 100, pair[i]);
-        while (script_act(script, 0, late ? 0 : WORDS, SCRIPT_DELIVER))
+        while (script_act(script, 0, late ? 0 : MESSAGES, SCRIPT_DELIVER))
             ;
         script_settle(script);
         for (int i = 0; i < 6; i++) {
@@ -132,7 +132,7 @@ static void test_what_stands_in(void **state)
     struct link *link = script->side[0].link;
     struct payload *pair[2];
     payload_pair(script, 0, 1, 100, pair);
-    break_lane(script, WORDS); /* with the message */
+    break_lane(script, MESSAGES); /* with the message */
     assert_int_equal(link->control, DATA);
     script_settle(script);
     assert_true(payload_pair_right(pair));
@@ -147,11 +147,11 @@ static void test_what_stands_in(void **state)
     exchange(script, 6);
     script_tick(script, 2500);
     script_settle(script); /* they are back, and on trial */
-    assert_int_equal(link->lane[WORDS].state, LANE_UP);
+    assert_int_equal(link->lane[MESSAGES].state, LANE_UP);
     assert_int_equal(link->control, 0);
     exchange(script, 8);
     script_tick(script, 60000);
-    assert_int_equal(link->control, WORDS);
+    assert_int_equal(link->control, MESSAGES);
     exchange(script, 10);
     script_free(script);
 }
@@ -163,7 +163,7 @@ static void test_the_other_transport_is_gone(void **state)
     struct link *link = script->side[0].link;
     break_lane(script, 0);
     break_lane(script, 1);
-    assert_int_equal(link->control, WORDS);
+    assert_int_equal(link->control, MESSAGES);
     assert_int_equal(link->life.down_since, 0);
     exchange(script, 1);
     for (int refusals = 0; refusals < 8; refusals++) {
@@ -189,7 +189,7 @@ static void test_old_refusals_lose_no_link(void **state)
         script_act(script, 0, 1, SCRIPT_REFUSE);
         script_tick(script, 2500 * (uint64_t)(i + 2));
     }
-    for (int lane = DATA; lane <= WORDS; lane += lane == DATA + 1 ? WORDS - lane : 1)
+    for (int lane = DATA; lane <= MESSAGES; lane += lane == DATA + 1 ? MESSAGES - lane : 1)
         break_lane(script, lane);
     assert_false(link->lost);
     script_tick(script, 60000);
@@ -207,8 +207,8 @@ static void test_the_lane_for_messages_takes_no_keys(void **state)
     script_act_all(script, 1, SCRIPT_DELIVER);
     payload_cancel(given_up[1], script->side[1].link);
     assert_null(script->side[1].link->lane[DATA].carrier);
-    assert_int_equal(script->side[1].link->control, WORDS);
-    assert_non_null(script->side[1].link->lane[WORDS].carrier);
+    assert_int_equal(script->side[1].link->control, MESSAGES);
+    assert_non_null(script->side[1].link->lane[MESSAGES].carrier);
     payload_free(given_up[1]);
     payload_pair(script, 0, 2, 4 * SEGMENT, other);
     script_settle(script);
@@ -253,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_messages_go_beside_the_data),
         CASE(test_a_better_lane_comes_up),
-        CASE(test_words_about_a_lane_go_over_it),
+        CASE(test_reports_about_a_lane_go_over_it),
         CASE(test_policies_know_by_what_lanes_go),
         CASE(test_what_stands_in),
         CASE(test_the_other_transport_is_gone),

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diagnosis/words.h"
+#include "diagnosis/phrase.h"
 
 #include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-struct word word_time(uint64_t ns)
+struct phrase phrase_time(uint64_t ns)
 {
-    struct word word;
+    struct phrase word;
     if (ns < 10 * NS_PER_US)
         snprintf(word.text, sizeof word.text, "%" PRIu64 " ns", ns);
     else if (ns < 10 * NS_PER_MS)
@@ -22,21 +22,21 @@ struct word word_time(uint64_t ns)
     return word;
 }
 
-struct word word_number(uint64_t number)
+struct phrase phrase_number(uint64_t number)
 {
-    struct word word;
+    struct phrase word;
     snprintf(word.text, sizeof word.text, "%" PRIu64, number);
     return word;
 }
 
-struct word word_call(const struct blackbox_op *op)
+struct phrase phrase_call(const struct blackbox_op *op)
 {
-    struct word word;
+    struct phrase word;
     snprintf(word.text, sizeof word.text, "%s #%" PRIu64, blackbox_collective_name(op->collective), op->seq);
     return word;
 }
 
-const char *word_state(const struct blackbox_op *op)
+const char *phrase_state(const struct blackbox_op *op)
 {
     if (op->captured)
         return op->result ? "failed" : "captured";
@@ -47,7 +47,7 @@ const char *word_state(const struct blackbox_op *op)
     return op->result ? "failed" : "done";
 }
 
-const char *word_name(const struct blackbox_comm *comm)
+const char *phrase_name(const struct blackbox_comm *comm)
 {
     return *comm->name ? comm->name : "(no name)";
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words from rank to rank that are no operations: of the queue and of the team's failure they know nothing. Ranks of
- * this process hear at once, from inside: who hears a word may answer with one that nobody answers, and no more.
+ * Memos from rank to rank: messages that are no operations: of the queue and of the team's failure they know nothing.
+ * Ranks of this process hear at once, from inside: who hears a memo may answer with one that nobody answers, and no
+ * more.
  */
-#include "engine/words.h"
+#include "engine/memos.h"
 
 #include "base/poller.h"
 #include "engine/failure.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void team_on_words(struct team *team, word_fn *hear, void *context)
+void team_on_memos(struct team *team, memo_fn *hear, void *context)
 {
     lock_take(&team->engine->lock);
     team->hear = hear;
@@ -21,7 +22,7 @@ void team_on_words(struct team *team, word_fn *hear, void *context)
     lock_release(&team->engine->lock);
 }
 
-static struct team *words_find(struct engine *engine, uint64_t comm, uint32_t rank)
+static struct team *memos_find(struct engine *engine, uint64_t comm, uint32_t rank)
 {
     list_each(node, &engine->teams)
     {
@@ -33,56 +34,56 @@ static struct team *words_find(struct engine *engine, uint64_t comm, uint32_t ra
 }
 
 /* The answer of a rank that has the communicator no more: who waits for it waits in vain. */
-static struct wire_word nobody_there(const struct engine *engine, int rank, const struct wire_word *word)
+static struct wire_memo nobody_there(const struct engine *engine, int rank, const struct wire_memo *memo)
 {
-    struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .yours = word->visit};
+    struct wire_memo answer = {.kind = WIRE_MEMO_LEAVE, .yours = memo->visit};
     answer.why = (struct wire_abort){.culprit = rank, .result = TUTTI_REMOTE_ERROR, .cause = WIRE_CAUSE_ERROR};
     memcpy(answer.why.from, link_domain_self(engine->links)->uuid, sizeof answer.why.from);
     snprintf(answer.why.text, sizeof answer.why.text, "rank %d has destroyed the communicator", rank);
     return answer;
 }
 
-static tutti_result_t say_here(struct team *team, int to, const struct wire_word *word)
+static tutti_result_t say_here(struct team *team, int to, const struct wire_memo *memo)
 {
-    struct team *sibling = words_find(team->engine, team->id, (uint32_t)to);
-    struct wire_word answer = nobody_there(team->engine, to, word);
+    struct team *sibling = memos_find(team->engine, team->id, (uint32_t)to);
+    struct wire_memo answer = nobody_there(team->engine, to, memo);
     if (sibling)
-        sibling->hear(sibling->hear_context, team->rank, word);
-    else if (word->kind == WIRE_WORD_COME && team->hear)
+        sibling->hear(sibling->hear_context, team->rank, memo);
+    else if (memo->kind == WIRE_MEMO_COME && team->hear)
         team->hear(team->hear_context, to, &answer);
     poller_wake(team->engine->poller);
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t team_say(struct team *team, int to, const struct wire_word *word)
+tutti_result_t team_say(struct team *team, int to, const struct wire_memo *memo)
 {
     struct link *link;
     struct wire_tag tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)to};
     if (team_is_here(team, to))
-        return say_here(team, to, word);
+        return say_here(team, to, memo);
     tutti_result_t result = team_link(team, to, &link);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (word->kind == WIRE_WORD_COME &&
+    if (memo->kind == WIRE_MEMO_COME &&
         atomic_load(&team->failed)) { /* else it might wait for us in an operation for ever */
         struct wire_abort news = team_news(team);
         link_abort(link, team->id, &news);
     }
-    link_word(link, &tag, word);
+    link_memo(link, &tag, memo);
     return TUTTI_SUCCESS;
 }
 
-void words_heard(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word)
+void memos_heard(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *memo)
 {
     struct engine *engine = context;
-    struct team *team = words_find(engine, tag->comm, tag->to);
+    struct team *team = memos_find(engine, tag->comm, tag->to);
     if (!team) {
-        struct wire_word answer = nobody_there(engine, (int)tag->to, word);
+        struct wire_memo answer = nobody_there(engine, (int)tag->to, memo);
         struct wire_tag back = {.comm = tag->comm, .from = tag->to, .to = tag->from};
-        if (word->kind == WIRE_WORD_COME)
-            link_word(link, &back, &answer);
+        if (memo->kind == WIRE_MEMO_COME)
+            link_memo(link, &back, &answer);
     } else if (tag->from < (uint32_t)team->nranks &&
                wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid)) {
-        team->hear(team->hear_context, (int)tag->from, word);
+        team->hear(team->hear_context, (int)tag->from, memo);
     }
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times and calls as people read them. */
+#ifndef TUTTI_DIAGNOSIS_PHRASE_H
+#define TUTTI_DIAGNOSIS_PHRASE_H
+
+#include "wire/boxread.h"
+
+struct phrase {
+    char text[48];
+};
+
+struct phrase phrase_time(uint64_t ns);
+struct phrase phrase_number(uint64_t number);
+/* "allreduce #17" */
+struct phrase phrase_call(const struct blackbox_op *op);
+const char *phrase_state(const struct blackbox_op *op);
+/* Of a communicator. */
+const char *phrase_name(const struct blackbox_comm *comm);
+
+#endif
