@@ -78,6 +78,10 @@ expect "files after make uninstall" "$(find "$dest" ! -type d)" "$dest/usr/bin/a
 expect "folders after make uninstall" "$(find "$dest" -name tutti -o -name softverbs)" ""
 ! from_make uninstall DESTDIR="$dest" PREFIX=/usr >"$work/log" 2>&1 || { echo "uninstalled twice"; exit 1; }
 
+# A compiler that nobody tried warns of what others do not: only `make check` takes that for an error.
+expect "warnings as errors in a user's build" "$(grep -h werror "$sources/meson.build" "$sources/debian/rules" \
+    "$sources/bindings/python/setup.py"; grep '^SETUP.*werror' "$sources/Makefile")" ""
+
 # What the demo does not run it does not build.
 parts=$(sed -n 's/^DEMO_PARTS := //p' "$sources/Makefile")
 expect "what make demo builds" "$(python3 "$sources/tests/needed.py" "$build" --tags "$parts" | sed 's/\.so.*//')" \
