@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Speed of host reductions: GB/s of output, and nanoseconds per call, by kernel set, type, operator, sources and size.
- * usage: reduce_bench [-s SET] [-t TYPE] [-o OP] [-n SOURCES] [-b BYTES]
- * Each at most once; the rest runs over a list.
+/* Speed of host reductions: GB/s of output, and nanoseconds per call, by kernel set, type, operator, sources and size.
  */
+#include "cli/cli.h"
+#include "cli/options.h"
 #include "device/host/kernel.h"
 
 #include "base/clock.h"
-#include "base/parse.h"
 
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,35 +125,54 @@ static void each_set(struct bench *b)
             each_type(b, kernel_sets[s]);
 }
 
-static bool parse(struct bench *b, int argc, char **argv)
+static int take_type(void *request, const char *text)
 {
     tutti_type_t type;
-    tutti_op_t op;
-    for (int c; (c = getopt(argc, argv, "s:t:o:n:b:")) != -1;) {
-        if (c == 's')
-            b->set = optarg;
-        else if (c == 't' && type_parse(optarg, &type))
-            b->type = (int)type;
-        else if (c == 'o' && op_parse(optarg, &op) && op != TUTTI_AVG)
-            b->op = (int)op;
-        else if (c == 'n')
-            b->nsrc = atoi(optarg);
-        else if (c != 'b' || !parse_size(optarg, &b->bytes))
-            return false;
-    }
-    return b->nsrc >= 1 && b->nsrc <= MAX_SOURCES && b->bytes >= 0;
+    if (!type_parse(text, &type))
+        return OPTION_REFUSED;
+    ((struct bench *)request)->type = (int)type;
+    return OPTION_TAKEN;
 }
+
+static int take_op(void *request, const char *text)
+{
+    tutti_op_t op;
+    if (!op_parse(text, &op) || op == TUTTI_AVG)
+        return OPTION_REFUSED;
+    ((struct bench *)request)->op = (int)op;
+    return OPTION_TAKEN;
+}
+
+#define B struct bench
+static const struct option_row rows[] = {
+    {'s', NULL, "SET", "instructions (default: all that run here)", .choices = "plain avx2 avx512 neon",
+     TO_TEXT(B, set)},
+    {'t', NULL, "TYPE", "type of the elements (default: those of 2 to 8 bytes)",
+     TO_CALL(take_type, "a type such as float32")},
+    {'o', NULL, "OP", "operator (default sum)", TO_CALL(take_op, "sum, prod, max or min")},
+    {'n', NULL, "SOURCES", "vectors that are reduced (default 2)", TO_INT(B, nsrc, 1, MAX_SOURCES)},
+    {'b', NULL, "BYTES", "size of a vector (default: several, to 128M)", TO_SIZE(B, bytes, 1)},
+};
+#undef B
+
+static const struct options options_of_bench = {
+    .command = "reduce_bench",
+    .usage = "[OPTION...]",
+    .before = "Speed of host reductions. What no option says runs over a list.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+    .alone = true,
+};
 
 int main(int argc, char **argv)
 {
     struct bench b = {NULL, -1, -1, 2, 0, {NULL}};
     int status = 1;
-    if (!parse(&b, argc, argv)) {
-        fprintf(
-            stderr,
-            "usage: reduce_bench [-s plain|avx2|avx512|neon] [-t TYPE] [-o sum|prod|max|min] [-n 1..16] [-b BYTES]\n");
-        return 2;
-    }
+    int code = options_parse(&options_of_bench, argc, argv, &b);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return usage_error("reduce_bench", "takes no arguments, got %s", argv[optind]);
     size_t size = b.bytes ? (size_t)b.bytes : 128 << 20;
     for (int i = 0; i <= MAX_SOURCES; i++) {
         if (i >= b.nsrc && i < MAX_SOURCES)

@@ -2,9 +2,10 @@
 /*
  * Raw transports between pinned processes: half round trip of messages and of puts, and the rate of a stream of 256 KiB
  * puts; beside them one memcpy, and one bare TCP socket.
- *
- *   transport_bench [-p PAIRS] [-m malloc|region] [-s LARGEST] shm|tcp|flag|memcpy|socket
  */
+#include "cli/cli.h"
+#include "cli/options.h"
+
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "transport/shm/region.h"
 #include "transport/transport.h"
 
+#include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -438,22 +440,35 @@ static void bench_socket(void)
     wait(NULL);
 }
 
-int main(int argc, char **argv)
+struct bench_wishes {
+    int pairs, memory; /* memory: 1: a region */
+    int64_t largest;
+    bool yields;
+};
+
+#define W struct bench_wishes
+static const struct option_row rows[] = {
+    {'p', NULL, "PAIRS", "pairs of processes at once (default 1)", TO_INT(W, pairs, 1, 256)},
+    {'m', NULL, "MEMORY", "what is sent lies in (default malloc)", TO_WORD(W, memory, "malloc region")},
+    {'s', NULL, "BYTES", "largest size (default 64M)", TO_SIZE(W, largest, 4096)},
+    {'y', NULL, NULL, "who waits yields its processor, as where there are fewer of these than processes",
+     TO_FLAG(W, yields)},
+};
+#undef W
+
+#define WHAT "shm tcp verbs memcpy flag socket"
+static const struct options options_of_bench = {
+    .command = "transport_bench",
+    .usage = "[OPTION...] [shm | tcp | verbs | memcpy | flag | socket]",
+    .before = "Raw transports between pinned processes: half round trips, and rates of streams; beside them one copy, "
+              "one flag in shared memory, and one bare TCP socket.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+    .alone = true,
+};
+
+static void bench(const char *what, int pairs)
 {
-    int option, pairs = 1;
-    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
-    while ((option = getopt(argc, argv, "p:m:s:y")) != -1) {
-        if (option == 'p')
-            pairs = atoi(optarg);
-        else if (option == 'm')
-            use_region = strcmp(optarg, "region") == 0;
-        else if (option == 's')
-            largest = (size_t)atoll(optarg);
-        else if (option == 'y')
-            yields = true;
-    }
-    yields |= 2 * pairs > (int)sysconf(_SC_NPROCESSORS_ONLN);
-    const char *what = optind < argc ? argv[optind] : "shm";
     if (strcmp(what, "memcpy") == 0)
         bench_memcpy();
     else if (strcmp(what, "flag") == 0)
@@ -463,5 +478,21 @@ int main(int argc, char **argv)
     for (int i = 0; transport_registry[i]; i++)
         if (strcmp(transport_registry[i]->name, what) == 0)
             run_pairs(transport_registry[i], pairs);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_wishes w = {.pairs = 1, .largest = (int64_t)largest};
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    int code = options_parse(&options_of_bench, argc, argv, &w);
+    if (code >= 0)
+        return code;
+    const char *what = optind < argc ? argv[optind] : "shm";
+    if (optind + 1 < argc || options_index(WHAT, what) < 0)
+        return usage_error("transport_bench", "want one of " WHAT);
+    use_region = w.memory == 1;
+    largest = (size_t)w.largest;
+    yields = w.yields || 2 * w.pairs > (int)sysconf(_SC_NPROCESSORS_ONLN);
+    bench(what, w.pairs);
     return 0;
 }

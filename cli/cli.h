@@ -28,6 +28,9 @@ int usage_error(const char *command, const char *format, ...) __attribute__((for
 /* "tutti COMMAND: sentence" on stderr. Returns EXIT_FAILED. */
 int failure(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* From here on, COMMAND is a program of its own, and none of tutti's. */
+void text_alone(void);
+
 /* Flushes standard output. The reason of the first failure is kept: a command may go on, and the program tells at its
  * end. */
 void text_flush(void);

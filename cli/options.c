@@ -233,6 +233,8 @@ int options_parse(const struct options *options, int argc, char **argv, void *re
         options_complete(options, argc - 2, argv + 2);
         return EXIT_OK;
     }
+    if (options->alone)
+        text_alone();
     spell(options, &spelling);
     optind = opterr = 0;
     spell_np(options, argc, argv);

@@ -45,6 +45,7 @@ struct options {
     const char *after;  /* stay as they are. NULL: none */
     const struct option_row *rows;
     size_t count;
+    bool alone;                           /* it is a program of its own, and no command of tutti */
     bool stops;                           /* at the first word that is no option: the others are another program's */
     void (*words)(int place, char **all); /* says, by options_offer, what may stand at this place; NULL: files */
     void (*more)(void);                   /* prints the end of the help text; NULL: there is no more */

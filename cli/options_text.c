@@ -90,8 +90,8 @@ void options_help(const struct options *options)
     const char *line = options->usage;
     for (bool first = true; *line; first = false) {
         size_t length = strcspn(line, "\n");
-        printf("%stutti %s%s%.*s\n", first ? "Usage: " : "       ", options->command, length ? " " : "", (int)length,
-               line);
+        printf("%s%s%s%s%.*s\n", first ? "Usage: " : "       ", options->alone ? "" : "tutti ", options->command,
+               length ? " " : "", (int)length, line);
         line += length + (line[length] == '\n');
     }
     wrap(options->before, 0);

@@ -27,10 +27,17 @@ const char *text_lost(void)
     return ferror(stdout) ? "a part was lost" : NULL;
 }
 
+static bool text_is_alone;
+
+void text_alone(void)
+{
+    text_is_alone = true;
+}
+
 static void complain(const char *command, const char *format, va_list args)
 {
     text_flush();
-    fprintf(stderr, "tutti %s: ", command);
+    fprintf(stderr, "%s%s: ", text_is_alone ? "" : "tutti ", command);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
 }
@@ -41,7 +48,7 @@ int usage_error(const char *command, const char *format, ...)
     va_start(args, format);
     complain(command, format, args);
     va_end(args);
-    fprintf(stderr, "See: tutti help %s\n", command);
+    fprintf(stderr, text_is_alone ? "See: %s --help\n" : "See: tutti help %s\n", command);
     return EXIT_USAGE;
 }
 
