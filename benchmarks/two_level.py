@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""two_level.py BUILD [--collective allgather] [--rate 200mbit] [--each 4] [--max 16M]: allreduce, or allgather, on
+"""two_level.py BUILD [--collective allgather] [--rate 200mbit] [--each 4] [--max 16M] [--steps]: a collective on
 hosts of the lab, each with several ranks.
 
 Makes a lab of two hosts joined by one switch, with links of a limited rate, and runs `tutti perf` on both, by the
-library's choice and by the flat one (TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root,
-as the lab does.
+library's choice, or with --steps by steps at every size (TUTTI_ALGO=two-level), and by the flat one
+(TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root, as the lab does.
 """
 import argparse
 import json
@@ -18,6 +18,7 @@ import tempfile
 
 LAB = "name: {name}\nhosts: 2\nnics: 1\nleaves: 1\nspines: 1\nrate: {rate}\nipv6: false\n"
 CHOICES = {"chosen": "", "flat": "^two-level"}
+COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter"]
 
 
 def perf(options, name, algorithm, folder, turn):
@@ -48,14 +49,17 @@ def times(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--collective", default="allreduce", choices=["allreduce", "allgather"])
+    parser.add_argument("--collective", default="allreduce", choices=COLLECTIVES)
     parser.add_argument("--rate", default="200mbit", help="of each host's link, each way (200mbit)")
     parser.add_argument("--each", type=int, default=4, help="ranks of a host (4)")
     parser.add_argument("--min", default="4K", help="smallest vector (4K)")
     parser.add_argument("--max", default="16M", help="largest vector (16M)")
     parser.add_argument("--turns", type=int, default=3, help="runs of each choice (3)")
     parser.add_argument("--interleaved", action="store_true", help="ranks take turns with the hosts")
+    parser.add_argument("--steps", action="store_true", help="compare with steps at every size, not with the choice")
     options = parser.parse_args()
+    if options.steps:
+        CHOICES["chosen"] = "two-level"
     options.lab = os.path.join(options.build, "emulation", "lab", "tutti-lab")
     name = f"two{os.getpid() % 10000}"
     seen = {choice: {} for choice in CHOICES}

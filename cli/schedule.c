@@ -3,6 +3,7 @@
 #include "cli/schedule.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/schedule_steps.h"
 
 #include "algorithm/algorithm.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "schedule/checker.h"
 #include "schedule/cost.h"
 #include "schedule/printer.h"
+#include "schedule/steps.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -26,12 +28,26 @@ struct schedule_request {
     const struct algorithm *algorithm;
     struct shape shape;
     int rank, slices;
-    const char *svg, *where, *hosts;
+    const char *svg, *where, *hosts, *islands;
     struct levels *levels; /* of those hosts */
-    bool quiet, check, list, captured;
+    bool quiet, check, list, captured, plans;
     int64_t bytes, plan;
+    int links;
     struct cost_model model;
+    double network_alpha, network_beta;
 };
+
+/* Bytes, or another option: then they are in --bytes. */
+static int take_plan(void *request, const char *text)
+{
+    struct schedule_request *r = request;
+    r->plans = true;
+    if (text[0] == '-' && text[1]) {
+        optind--;
+        return OPTION_TAKEN;
+    }
+    return parse_size(text, &r->plan) && r->plan >= 0 ? OPTION_TAKEN : OPTION_REFUSED;
+}
 
 #define R struct schedule_request
 static const struct option_row rows[] = {
@@ -39,6 +55,8 @@ static const struct option_row rows[] = {
     {'r', "rank", "R", "print this rank only", TO_INT(R, rank, 0, MOST)},
     {0, "hosts", "LIST", "ranks of each host, one host behind the other: 4,4,2; or how many hosts share N evenly: 3",
      TO_TEXT(R, hosts)},
+    {0, "islands", "LIST", "the same; the sizes give the number of ranks, and the algorithm may be left out: two-level",
+     TO_TEXT(R, islands)},
     {0, "root", "R", "root of a rooted collective (default 0)", TO_INT(R, shape.root, 0, MOST)},
     {0, "svg", "FILE", "draw it in FILE (- is standard output, without the table)", TO_TEXT(R, svg)},
     {0, "quiet", NULL, "do not print the table", TO_FLAG(R, quiet)},
@@ -48,8 +66,16 @@ static const struct option_row rows[] = {
     {0, "overhead", "S", "with --cost: seconds for each message (default 5e-7)", TO_REAL(R, model.overhead)},
     {0, "beta", "S", "with --cost: seconds per byte sent (default 1e-10)", TO_REAL(R, model.beta)},
     {0, "gamma", "S", "with --cost: seconds per byte reduced (default 2e-11)", TO_REAL(R, model.gamma)},
-    {0, "slices", "N", "with --cost: slices in a pipeline (default 1)", TO_INT(R, slices, 1, MOST)},
-    {0, "plan", "BYTES", "the algorithm that GPUs take for a call of BYTES, its kernel and grid", TO_SIZE(R, plan, 0)},
+    {0, "slices", "N", "with --cost, or --plan and --islands: slices in a pipeline (default 1)",
+     TO_INT(R, slices, 1, MOST)},
+    {0, "network-alpha", "S", "with --islands: latency between islands in seconds (default 2e-5)",
+     TO_REAL(R, network_alpha)},
+    {0, "network-beta", "S", "with --islands: seconds per byte of a link (default 1e-9)", TO_REAL(R, network_beta)},
+    {0, "links", "N", "with --islands: links of an island (default: one for each rail)", TO_INT(R, links, 1, MOST)},
+    {0, "plan", "BYTES",
+     "the algorithm that GPUs take for a call of BYTES, its kernel and grid; with --islands the steps and their price",
+     TO_CALL(take_plan, "a size, as 64K or 1M")},
+    {0, "bytes", "BYTES", "with --plan: the same as its value, which may then be left out", TO_SIZE(R, plan, 0)},
     {0, "where", "PLACE", "with --plan: where the GPUs are, as explained below (default processes)",
      .choices = "processes symmetric process mixed host", TO_TEXT(R, where)},
     {0, "captured", NULL, "with --plan: the call is captured in a graph", TO_FLAG(R, captured)},
@@ -71,6 +97,7 @@ static const struct options options_of_schedule = {
     .command = "schedule",
     .usage = "COLLECTIVE ALGORITHM [OPTION...]\n"
              "COLLECTIVE --plan BYTES [OPTION...]\n"
+             "COLLECTIVE [ALGORITHM] --islands LIST [--plan --bytes BYTES] [OPTION...]\n"
              "--list",
     .before = "Prints what each rank does in each round of a collective, or draws it.",
     .after = "Places of GPUs: processes, one GPU each; symmetric, the same with memory that all ranks have registered "
@@ -93,25 +120,51 @@ static int refuse_collective(const char *name)
     return usage_error("schedule", "there is no collective \"%s\"; tutti schedule --list has all", name);
 }
 
-static int read_names(struct schedule_request *request, int argc, char **argv)
+/* The name of the algorithm that --plan finds. */
+static int plan(const struct schedule_request *request, const char **name)
+{
+    const struct shape *shape = &request->shape;
+    const struct schedule_price price = {.model = request->model,
+                                         .network = {.alpha = request->network_alpha,
+                                                     .overhead = request->model.overhead,
+                                                     .beta = request->network_beta,
+                                                     .links = request->links  ? request->links
+                                                              : shape->levels ? levels_hosts(shape->levels)->least
+                                                                              : 1},
+                                         .slices = request->slices};
+    if (request->plan < 0)
+        return usage_error("schedule", "--plan wants bytes: --plan 16M, or --plan --bytes 16M");
+    if (request->islands)
+        *name = schedule_steps(shape, request->plan, &price);
+    else if (!schedule_plan(shape->coll, shape->nranks, (uint64_t)request->plan, request->where, request->captured,
+                            name))
+        return usage_error("schedule", "--plan is for 8 GPUs at most, got -n %d", shape->nranks);
+    return EXIT_OK;
+}
+
+static int read_collective(struct schedule_request *request, int argc, char **argv)
+{
+    int least = request->plans || request->islands ? 1 : 2, most = request->plans ? 1 : 2;
+    if (argc - optind < least || argc - optind > most)
+        return usage_error("schedule", most == 1 ? "want one collective" : "want one collective and one algorithm");
+    request->shape.coll = schedule_coll_find(argv[optind], strlen(argv[optind]));
+    if (request->shape.coll == COLL_COUNT)
+        return refuse_collective(argv[optind]);
+    if (request->rank >= request->shape.nranks || request->shape.root >= request->shape.nranks)
+        return usage_error("schedule", "the rank and the root must be less than the number of ranks");
+    return EXIT_OK;
+}
+
+static int read_algorithm(struct schedule_request *request, const char *name)
 {
     char choices[512];
-    bool plan = request->plan >= 0;
-    if (argc - optind != (plan ? 1 : 2))
-        return usage_error("schedule", plan ? "want one collective" : "want one collective and one algorithm");
-    const char *coll = argv[optind], *name = argv[optind + 1];
-    request->shape.coll = schedule_coll_find(coll, strlen(coll));
-    if (request->shape.coll == COLL_COUNT)
-        return refuse_collective(coll);
-    if (plan && !schedule_plan(request->shape.coll, request->shape.nranks, (uint64_t)request->plan, request->where,
-                               request->captured, &name))
-        return usage_error("schedule", "--plan is for 8 GPUs at most, got -n %d", request->shape.nranks);
+    int status = request->plans ? plan(request, &name) : EXIT_OK;
+    if (status != EXIT_OK)
+        return status;
     request->algorithm = algorithm_find(request->shape.coll, name, strlen(name));
     if (!request->algorithm)
         return usage_error("schedule", "%s has no algorithm %s, but %s", schedule_coll_name(request->shape.coll), name,
                            algorithm_names(request->shape.coll, choices, sizeof choices));
-    if (request->rank >= request->shape.nranks || request->shape.root >= request->shape.nranks)
-        return usage_error("schedule", "the rank and the root must be less than the number of ranks");
     if (!schedule_fits(request->algorithm, &request->shape))
         return usage_error("schedule", "this algorithm takes only a power of two of ranks");
     return EXIT_OK;
@@ -142,16 +195,33 @@ static bool place_ranks(const char *text, int n, uint64_t *host)
     return rank == n;
 }
 
+/* Of a list of sizes; 0: it is none. */
+static int sum_of(const char *text)
+{
+    int64_t sum = 0;
+    for (const char *at = text; at && strchr(text, ','); at = strchr(at, ',')) {
+        at += *at == ',';
+        long size = strtol(at, NULL, 10);
+        sum = size < 1 || size > MOST || sum > MOST ? 2 * MOST : sum + size;
+    }
+    return sum <= MOST ? (int)sum : 0;
+}
+
 static int read_hosts(struct schedule_request *request)
 {
+    if (request->islands) {
+        int sum = sum_of(request->islands);
+        request->hosts = request->islands;
+        request->shape.nranks = sum ? sum : request->shape.nranks;
+    }
     int n = request->shape.nranks;
     if (!request->hosts)
         return EXIT_OK;
     uint64_t *host = calloc((size_t)n, sizeof *host);
     int status = host && place_ranks(request->hosts, n, host)
                      ? EXIT_OK
-                     : usage_error("schedule", "--hosts wants a number of hosts, or sizes whose sum is -n, got \"%s\"",
-                                   request->hosts);
+                     : usage_error("schedule", "--%s wants a number of hosts, or sizes whose sum is -n, got \"%s\"",
+                                   request->islands ? "islands" : "hosts", request->hosts);
     if (status == EXIT_OK && levels_of_hosts(host, n, &request->levels) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
         status = EXIT_FAILED;
@@ -246,6 +316,9 @@ static int price(const struct schedule_request *request)
     struct cost_far far;
     if (request->levels && cost_far_walk(request->algorithm, &request->shape, &far) == TUTTI_SUCCESS)
         printf("busiest host's link: %g rounds, %g messages, %g vectors sent\n", far.rounds, far.messages, far.bytes);
+    if (request->levels && (request->algorithm->flags & ALGORITHM_LEVELS))
+        printf("rails together: %s = %g vectors sent\n", steps_rail_formula(request->shape.coll),
+               steps_rail_vectors(&request->shape));
     printf("%lld bytes in %d slice%s: %.3f us, %.3f GB/s\n", (long long)request->bytes, request->slices,
            request->slices == 1 ? "" : "s", seconds * 1e6, seconds > 0 ? (double)request->bytes / seconds / 1e9 : 0);
     return EXIT_OK;
@@ -259,6 +332,8 @@ int cmd_schedule(int argc, char **argv)
                                        .bytes = -1,
                                        .plan = -1,
                                        .where = "processes",
+                                       .network_alpha = 2e-5,
+                                       .network_beta = 1e-9,
                                        .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
     int status = options_parse(&options_of_schedule, argc, argv, &request);
     if (status >= 0)
@@ -267,9 +342,11 @@ int cmd_schedule(int argc, char **argv)
         list();
         return EXIT_OK;
     }
-    status = read_names(&request, argc, argv);
+    status = read_hosts(&request);
     if (status == EXIT_OK)
-        status = read_hosts(&request);
+        status = read_collective(&request, argc, argv);
+    if (status == EXIT_OK)
+        status = read_algorithm(&request, argc - optind > 1 ? argv[optind + 1] : "two-level");
     if (status == EXIT_OK)
         status = print(&request);
     if (status == EXIT_OK)

@@ -144,6 +144,42 @@ static void hosts(void **state)
     }
 }
 
+/* A schedule of several hosts; what it sends between them is as its formula says. */
+static void islands(void **state)
+{
+    expect(0, "allreduce --islands 4,4 --check", "allreduce two-level: 8 ranks, 4 rounds");
+    assert_non_null(strstr(output, "proved in place"));
+    expect(0, "alltoall --islands 3,1 --quiet --check --cost 1M",
+           "rails together: (n^2 - sum of the squares of island sizes) / n = 1.5 vectors");
+    expect(0, "broadcast --islands 2,2,3 --root 6 --quiet --svg -", "<svg ");
+    expect(0, "allreduce ring --islands 4,4 --quiet --cost 1M", "busiest host's link: 14 rounds");
+    assert_null(strstr(output, "rails together"));
+    expect(0, "allgather --islands 2 -n 6 --quiet --cost 6M", "rails together: islands - 1 = 1 vectors");
+    expect(2, "alltoallv --islands 4,4", "alltoallv has no algorithm two-level");
+    expect(2, "allreduce --islands 4,0", "--islands wants a number of hosts, or sizes");
+    expect(2, "allreduce --islands 4,4 --root 8", "less than the number of ranks");
+}
+
+static void plans_of_islands(void **state)
+{
+    expect(0, "allreduce --plan --islands 4,4 --bytes 16M --quiet", "on islands of 4,4: 4 rounds, 4 rails");
+    assert_non_null(strstr(output, "step 1: round 0 to 1, each island: reduce-scatter by direct; a rank sends up to "
+                                   "12582912 bytes\n"));
+    assert_non_null(strstr(output, "step 2: round 1 to 2, each rail: allreduce by ring; a rank sends up to 4194304 "
+                                   "bytes; overlaps step 1"));
+    assert_non_null(strstr(output, "rail 1: ranks 1 5"));
+    assert_non_null(strstr(output, "rails together: 2 (islands - 1) = 2 vectors, 33554432 bytes"));
+    assert_non_null(strstr(output, "steps are better; steps are better from"));
+    expect(0, "allreduce --plan 8 --islands 4,4 --quiet", "flat is better");
+    expect(0, "scatter --plan 1M --islands 4,4 --quiet", "step 3: nothing, as each column has one rank");
+    expect(0, "gather --plan 1M --islands 8,3 --quiet", "rail 1: ranks 2 9");
+    expect(0, "allreduce --plan 16M --islands 4,4 --slices 16 --links 1 --quiet", "price in 16 slices");
+    expect(0, "alltoall --plan 64K --islands 8,8,8,8 --quiet", "steps are better from 1 to ");
+    expect(0, "alltoall --plan 1G --islands 8,8,8,8 --quiet", "flat is better");
+    expect(2, "allreduce --plan --islands 4,4", "--plan wants bytes");
+    expect(2, "alltoallv --plan 1M --islands 4,4", "alltoallv has no algorithm two-level");
+}
+
 static void lists(void **state)
 {
     expect(0, "--list", "scatter-allgather");
@@ -190,6 +226,8 @@ int main(void)
         cmocka_unit_test(lists),
         cmocka_unit_test(plans),
         cmocka_unit_test(hosts),
+        cmocka_unit_test(islands),
+        cmocka_unit_test(plans_of_islands),
         cmocka_unit_test(wrong_use),
         cmocka_unit_test(what_cannot_be_written),
     };

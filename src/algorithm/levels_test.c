@@ -213,21 +213,28 @@ static void price_of_the_network(void **state)
 static void price_in_seconds(void **state)
 {
     static const struct cost_model model = {.alpha = 1e-6, .overhead = 1e-7, .beta = 1e-10, .gamma = 1e-11};
-    static const struct cost_model network = {.alpha = 2e-5, .overhead = 1e-6, .beta = 1e-8, .gamma = 0};
+    static const struct cost_network network = {.alpha = 2e-5, .overhead = 1e-6, .beta = 1e-8, .links = 1},
+                                     four = {.alpha = 2e-5, .overhead = 1e-6, .beta = 1e-8, .links = 4};
     struct levels *levels;
     struct shape shape = two_by_four(false, &levels);
     struct cost_terms terms[2];
     struct cost_far crossing[2];
-    double seconds[2];
+    double seconds[2], rails[2], sliced[2];
     for (int i = 0; i < 2; i++) {
         const struct algorithm *algorithm = algorithm_find(COLL_ALLREDUCE, i ? "ring" : "two-level", i ? 4 : 9);
         assert_int_equal(cost_terms(algorithm, &shape, &terms[i]), TUTTI_SUCCESS);
         assert_int_equal(cost_far_walk(algorithm, &shape, &crossing[i]), TUTTI_SUCCESS);
-        seconds[i] = cost_far_seconds(&terms[i], &model, &crossing[i], &network, 1e6);
+        seconds[i] = cost_far_seconds(&terms[i], &model, &crossing[i], &network, 1e6, 1);
+        rails[i] = cost_far_seconds(&terms[i], &model, &crossing[i], &four, 1e8, 1);
+        sliced[i] = cost_far_seconds(&terms[i], &model, &crossing[i], &four, 1e8, 16);
     }
     free(levels);
     assert_true(crossing[0].rounds == 2 && crossing[1].rounds == 14);
     assert_true(seconds[0] < 0.6 * seconds[1]);
+    /* a ring's one pair of ranks has no use for further links */
+    assert_true(near(crossing[0].rank_bytes, 0.25) && near(crossing[1].rank_bytes, 1.75));
+    assert_true(rails[0] < 0.2 * rails[1]);
+    assert_true(sliced[0] < 0.95 * rails[0]);
     assert_int_equal(cost_far_walk(algorithm_row(0), &(struct shape){COLL_ALLREDUCE, 8, 0}, &crossing[0]),
                      TUTTI_INVALID_ARGUMENT);
 }

@@ -26,19 +26,27 @@ tutti_result_t cost_terms(const struct algorithm *algorithm, const struct shape 
 /* The terms by asking every rank for every round. */
 tutti_result_t cost_walk(const struct algorithm *algorithm, const struct shape *shape, struct cost_terms *out);
 
-/* What the links between hosts carry, each of which all ranks of a host share: summed over rounds, the most of any
- * host. `bytes` is a fraction of the vector. */
+/* What the links between hosts carry, which all ranks of a host share: summed over rounds, the most of any host, and of
+ * any rank. Bytes are fractions of the vector. */
 struct cost_far {
     double rounds, messages, bytes;
+    double rank_bytes;
+};
+
+/* A rank sends over one link of its host at a time, and all ranks together over all. */
+struct cost_network {
+    double alpha, overhead; /* as in the model within a host */
+    double beta;            /* seconds per byte of one link */
+    int links;
 };
 
 /* The shape must have levels: else TUTTI_INVALID_ARGUMENT. */
 tutti_result_t cost_far_walk(const struct algorithm *algorithm, const struct shape *shape, struct cost_far *out);
 
-/* Seconds for one slice of `bytes` where hosts are joined by `network` (its beta is that of a host's link) and ranks of
- * a host by `model`: as if the two never worked at the same time. */
+/* Seconds for a vector of `bytes` cut into `slices`, where hosts are joined by `network` and ranks of a host by
+ * `model`. A slice uses them as if the two never worked at the same time; further ones keep the busier of them busy. */
 double cost_far_seconds(const struct cost_terms *terms, const struct cost_model *model, const struct cost_far *far,
-                        const struct cost_model *network, double bytes);
+                        const struct cost_network *network, double bytes, int slices);
 
 /* Seconds for a vector of `bytes` (all B blocks: n times a rank's block where each rank has one) cut into `slices`. */
 double cost_seconds(const struct cost_terms *terms, const struct cost_model *model, double bytes, int slices);

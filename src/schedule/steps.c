@@ -353,22 +353,38 @@ static int expand_round(struct expansion *e, int round, struct action *out)
     return count;
 }
 
-int steps_round(const struct steps_row *steps, const struct shape *shape, int rank, int round, struct action *out)
+static struct expansion expansion_of(const struct steps_row *steps, const struct shape *shape, int rank)
 {
     struct expansion e = {.steps = steps,
                           .shape = shape,
                           .seat = steps_seat(shape, rank),
                           .cuts = schedule_cuts_vector(shape->coll),
                           .spread = shape->coll == COLL_ALLTOALL};
-    int count = 0;
     e.pieces = e.cuts ? pieces_of(steps, &e.seat) : 0;
     e.own_scratch = place_room(steps, &e.seat, STEPS_HELD) + place_room(steps, &e.seat, STEPS_SHARE);
-    for (int i = 0; i < steps->count; i++) {
-        struct steps_span span = steps_when_at(steps, &e.seat, i);
-        e.step = &steps->step[i];
-        if (round >= span.begin && round < span.end)
-            count += expand_round(&e, round - span.begin, out + count);
-    }
+    return e;
+}
+
+static int expand_if_due(struct expansion *e, int index, int round, struct action *out)
+{
+    struct steps_span span = steps_when_at(e->steps, &e->seat, index);
+    e->step = &e->steps->step[index];
+    return round >= span.begin && round < span.end ? expand_round(e, round - span.begin, out) : 0;
+}
+
+int steps_round_of(const struct steps_row *steps, const struct shape *shape, int index, int rank, int round,
+                   struct action *out)
+{
+    struct expansion e = expansion_of(steps, shape, rank);
+    return expand_if_due(&e, index, round, out);
+}
+
+int steps_round(const struct steps_row *steps, const struct shape *shape, int rank, int round, struct action *out)
+{
+    struct expansion e = expansion_of(steps, shape, rank);
+    int count = 0;
+    for (int i = 0; i < steps->count; i++)
+        count += expand_if_due(&e, i, round, out + count);
     return count;
 }
 
@@ -390,5 +406,20 @@ double steps_rail_vectors(const struct shape *shape)
         return (n - seat.size) / n;
     default:
         return seat.islands - 1;
+    }
+}
+
+const char *steps_rail_formula(enum coll coll)
+{
+    switch (coll) {
+    case COLL_ALLREDUCE:
+        return "2 (islands - 1)";
+    case COLL_ALLTOALL:
+        return "(n^2 - sum of the squares of island sizes) / n";
+    case COLL_GATHER:
+    case COLL_SCATTER:
+        return "(n - ranks of the root's island) / n";
+    default:
+        return "islands - 1";
     }
 }

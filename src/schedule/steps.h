@@ -60,6 +60,9 @@ int steps_blocks(const struct steps_row *steps, const struct shape *shape);
 int steps_scratch(const struct steps_row *steps, const struct shape *shape, int rank);
 int steps_actions(const struct steps_row *steps, const struct shape *shape);
 int steps_round(const struct steps_row *steps, const struct shape *shape, int rank, int round, struct action *out);
+/* The same of one step alone. */
+int steps_round_of(const struct steps_row *steps, const struct shape *shape, int index, int rank, int round,
+                   struct action *out);
 
 /* When a step is under way: rounds [begin, end). Empty where no rank has anything to do in it. */
 struct steps_span {
@@ -69,5 +72,7 @@ struct steps_span steps_when(const struct steps_row *steps, const struct shape *
 
 /* What all rails together carry, in vectors (n blocks of one rank, where each rank has a block). */
 double steps_rail_vectors(const struct shape *shape);
+/* The same as a formula, for people. */
+const char *steps_rail_formula(enum coll coll);
 
 #endif
