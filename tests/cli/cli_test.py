@@ -586,7 +586,7 @@ class Program(unittest.TestCase):
         self.assertEqual(self.completions("perf", "allreduce", "--op=m"), ["--op=max", "--op=min", "--op=mulsum"])
         self.assertEqual(self.completions("perf", "-J", "fi"), [])
         self.assertEqual(self.completions("schedule", "allreduce", "two"), ["two-level", "two-shot"])
-        self.assertEqual(self.completions("schedule", "scatter", "two"), [])
+        self.assertEqual(self.completions("schedule", "alltoallv", "two"), [])
         self.assertEqual(self.completions("run", "--bind", ""), ["none", "core"])
         self.assertEqual(self.completions("run", "-n", "2", "program", "-"), [])
         self.assertEqual(self.completions("doctor", "m"), ["memlock", "mtu"])
