@@ -97,7 +97,7 @@ static const struct options options_of_schedule = {
     .command = "schedule",
     .usage = "COLLECTIVE ALGORITHM [OPTION...]\n"
              "COLLECTIVE --plan BYTES [OPTION...]\n"
-             "COLLECTIVE --islands LIST [--plan --bytes BYTES] [OPTION...]\n"
+             "COLLECTIVE --islands LIST [--plan BYTES] [OPTION...]\n"
              "--list",
     .before = "Prints what each rank does in each round of a collective, or draws it.",
     .after = "Places of GPUs: processes, one GPU each; symmetric, the same with memory that all ranks have registered "

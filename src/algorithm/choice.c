@@ -15,19 +15,26 @@
 #include <string.h>
 
 enum { CLASS_SHM = 1u << CHOICE_SHM, CLASS_TCP = 1u << CHOICE_TCP, CLASS_ANY = CLASS_SHM | CLASS_TCP };
-enum { NEED_LINKS, NEED_SHARED, NEED_HOSTS };
+enum { NEED_LINKS, NEED_SHARED, NEED_HOSTS, NEED_ALIKE };
 
 static const struct builtin {
     enum coll coll;
     uint32_t classes;
-    bool shared, hosts;
+    bool shared, hosts, alike;
     int min_ranks, max_ranks;
     uint64_t max_bytes;
     const char *algorithm;
 } builtins[] = {
 #define CHOICE(coll, class_, shared_, min_, max_, bytes_, name_)                                                       \
-    {COLL_##coll, CLASS_##class_, NEED_##shared_ == NEED_SHARED, NEED_##shared_ == NEED_HOSTS, min_, max_,             \
-     bytes_,      name_},
+    {COLL_##coll,                                                                                                      \
+     CLASS_##class_,                                                                                                   \
+     NEED_##shared_ == NEED_SHARED,                                                                                    \
+     NEED_##shared_ >= NEED_HOSTS,                                                                                     \
+     NEED_##shared_ == NEED_ALIKE,                                                                                     \
+     min_,                                                                                                             \
+     max_,                                                                                                             \
+     bytes_,                                                                                                           \
+     name_},
 #include "tables/choice.tbl"
 #undef CHOICE
 };
@@ -51,6 +58,7 @@ static tutti_result_t resolve_builtins(struct choice_table *table)
                                                  .classes = row->classes,
                                                  .shared = row->shared,
                                                  .hosts = row->hosts,
+                                                 .alike = row->alike,
                                                  .min_ranks = row->min_ranks,
                                                  .max_ranks = row->max_ranks ? row->max_ranks : INT_MAX,
                                                  .max_bytes = row->max_bytes ? row->max_bytes : UINT64_MAX,
@@ -103,7 +111,7 @@ void choice_close(struct choice_table *table)
 struct question {
     struct shape shape;
     uint64_t bytes;
-    bool shared, hosts;
+    bool shared, hosts, alike;
     uint32_t class_bit;
     const struct choice_override *override;
 };
@@ -137,8 +145,8 @@ static bool applies(const struct choice_rule *rule, const struct question *q)
 {
     int n = q->shape.nranks;
     return rule->coll == q->shape.coll && (rule->classes & q->class_bit) && (q->shared || !rule->shared) &&
-           (q->hosts || !rule->hosts) && n >= rule->min_ranks && n <= rule->max_ranks && q->bytes <= rule->max_bytes &&
-           allowed(q, rule->algorithm);
+           (q->hosts || !rule->hosts) && (q->alike || !rule->alike) && n >= rule->min_ranks && n <= rule->max_ranks &&
+           q->bytes <= rule->max_bytes && allowed(q, rule->algorithm);
 }
 
 static const struct algorithm *pick_by_rules(const struct choice_rule *rules, int count, const struct question *q)
@@ -169,6 +177,7 @@ const struct algorithm *choice_pick(const struct choice_table *table, enum coll 
                          .bytes = coll == COLL_ALLTOALLV ? 0 : bytes,
                          .shared = capabilities & CHOICE_SHARED,
                          .hosts = capabilities & CHOICE_HOSTS,
+                         .alike = capabilities & CHOICE_ALIKE,
                          .class_bit = 1u << choice_class,
                          .override = &table->overrides[coll]};
     const struct algorithm *algorithm = pick_forced(&q);
@@ -195,7 +204,8 @@ static uint64_t hash_rules(uint64_t hash, const struct choice_rule *rules, int c
     for (int i = 0; i < count; i++) {
         const struct choice_rule *rule = &rules[i];
         hash = hash_number(hash, (uint64_t)rule->coll);
-        hash = hash_number(hash, (uint64_t)rule->classes << 2 | (unsigned)rule->hosts << 1 | rule->shared);
+        hash = hash_number(hash, (uint64_t)rule->classes << 3 | (unsigned)rule->alike << 2 |
+                                     (unsigned)rule->hosts << 1 | rule->shared);
         hash = hash_number(hash, (uint64_t)rule->min_ranks << 32 | (uint32_t)rule->max_ranks);
         hash = hash_name(hash_number(hash, rule->max_bytes), rule->algorithm);
     }

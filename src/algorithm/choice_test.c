@@ -357,6 +357,25 @@ static void several_hosts(void **state)
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 32 << 10, 0), "doubling");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 7, 32 << 10, 0), "bruck");
     assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 1 << 20, 0), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 8 << 10, CHOICE_HOSTS | CHOICE_ALIKE), "halving");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 16 << 10, CHOICE_HOSTS | CHOICE_ALIKE),
+                        "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 64, 64 << 10, CHOICE_HOSTS | CHOICE_ALIKE), "halving");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 64, 1 << 20, CHOICE_HOSTS | CHOICE_ALIKE),
+                        "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 1 << 20, 0), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_BROADCAST, 8, 64 << 10, CHOICE_HOSTS), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_BROADCAST, 8, 4 << 20, CHOICE_HOSTS), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_BROADCAST, 8, 64 << 10, 0), "binomial");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE, 8, 64 << 10, CHOICE_HOSTS), "binomial");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE, 8, 256 << 10, CHOICE_HOSTS), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE, 8, 4 << 20, CHOICE_HOSTS), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_ALLTOALL, 8, 64 << 10, CHOICE_HOSTS | CHOICE_ALIKE), "direct");
+    assert_string_equal(pick_with("", NULL, COLL_ALLTOALL, 8, 256 << 10, CHOICE_HOSTS | CHOICE_ALIKE), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_ALLTOALL, 8, 256 << 10, 0), "direct");
+    /* with unlike hosts few ranks would carry much */
+    assert_string_equal(pick_with("", NULL, COLL_ALLTOALL, 8, 256 << 10, CHOICE_HOSTS), "direct");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 1 << 20, CHOICE_HOSTS), "ring");
 }
 
 static void names_of_algorithms(void **state)

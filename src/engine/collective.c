@@ -35,8 +35,10 @@ static uint32_t signature(const struct call *call)
 
 static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
 {
+    const struct levels *levels = levels_between_hosts(team->levels);
+    bool alike = levels && levels_hosts(levels)->least == levels_hosts(levels)->most;
     uint32_t capabilities =
-        (team->shared ? CHOICE_SHARED : 0) | (levels_between_hosts(team->levels) ? CHOICE_HOSTS : 0);
+        (team->shared ? CHOICE_SHARED : 0) | (levels ? CHOICE_HOSTS : 0) | (alike ? CHOICE_ALIKE : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
     route->kind = kind_of(team, route->algorithm, call);

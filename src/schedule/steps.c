@@ -6,6 +6,8 @@
 #include "schedule/steps.h"
 #include "schedule/steps_part.h"
 
+#include <limits.h>
+
 struct expansion {
     const struct steps_row *steps;
     const struct step *step;
@@ -305,17 +307,17 @@ static int expand_action(const struct expansion *e, const struct action *own, st
 
 /* ---- Rounds ---- */
 
-/* The most runs that a block of the step stands for. */
-static int most_runs(const struct steps_seat *seat, const struct step *step)
+/* The most runs that a block of the step stands for. Of ranks in order, those of an island follow one another. */
+static int64_t most_runs(const struct steps_seat *seat, const struct step *step)
 {
-    bool spread = seat->shape->coll == COLL_ALLTOALL;
+    bool spread = seat->shape->coll == COLL_ALLTOALL, ordered = !seat->hosts || seat->shape->levels->in_order;
     if (schedule_cuts_vector(seat->shape->coll) || (step->how & STEPS_OWN))
         return 1;
     if (step->part == STEPS_COLUMN)
-        return spread ? seat->shape->nranks : 1;
+        return spread && !ordered ? seat->shape->nranks : 1;
     if (step->part == STEPS_RAIL)
-        return steps_widest(seat) * (spread ? seat->most : 1);
-    return steps_widest(seat) * (step->how & STEPS_TURNS ? 1 : seat->islands);
+        return (int64_t)steps_widest(seat) * (spread && !ordered ? seat->most : 1);
+    return (int64_t)steps_widest(seat) * (step->how & STEPS_TURNS ? 1 : seat->islands);
 }
 
 static int own_actions(const struct steps_seat *seat, const struct step *step)
@@ -327,11 +329,11 @@ static int own_actions(const struct steps_seat *seat, const struct step *step)
 int steps_actions(const struct steps_row *steps, const struct shape *shape)
 {
     struct steps_seat seat = steps_seat(shape, 0);
-    int count = 0;
+    int64_t count = 0;
     for (int i = 0; i < steps->count; i++)
         if (steps->step[i].part != STEPS_COLUMN || !seat.alike)
             count += own_actions(&seat, &steps->step[i]) * most_runs(&seat, &steps->step[i]);
-    return count;
+    return count < INT_MAX / 2 ? (int)count : INT_MAX / 2; /* more than there is memory for */
 }
 
 /* The step's own actions are put at the end of its room, and make way for what they become. */
