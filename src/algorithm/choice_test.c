@@ -53,6 +53,15 @@ static const char *pick_with(const char *override, const char *file, enum coll c
     return algorithm->name;
 }
 
+static const char *pick_by_tcp(enum coll coll, int n, size_t bytes)
+{
+    struct choice_table *table = NULL;
+    assert_int_equal(choice_open_with("", NULL, &table), TUTTI_SUCCESS);
+    const struct algorithm *algorithm = choice_pick(table, coll, n, bytes, 0, CHOICE_TCP);
+    choice_close(table);
+    return algorithm->name;
+}
+
 static const char *pick(const char *override, enum coll coll, int n, size_t bytes)
 {
     return pick_with(override, NULL, coll, n, bytes, 0);
@@ -97,6 +106,14 @@ static void direct_needs_the_capability(void **state)
 {
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, CHOICE_SHARED), "one-shot");
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, 0), "doubling");
+}
+
+static void by_tcp(void **state)
+{
+    assert_string_equal(pick_by_tcp(COLL_ALLGATHER, 4, 256 << 10), "doubling");
+    assert_string_equal(pick("", COLL_ALLGATHER, 4, 256 << 10), "ring");
+    assert_string_equal(pick_by_tcp(COLL_ALLGATHER, 8, 256 << 10), "ring");
+    assert_string_equal(pick_by_tcp(COLL_ALLGATHER, 4, 1 << 20), "ring");
 }
 
 static void override_for_all(void **state)
@@ -395,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_cover_everything),
         cmocka_unit_test(direct_needs_the_capability),
+        cmocka_unit_test(by_tcp),
         cmocka_unit_test(override_for_all),
         cmocka_unit_test(override_by_collective),
         cmocka_unit_test(override_lists_and_exclusions),
