@@ -276,6 +276,7 @@ class PageTest(HostsTest):
         """A rank that is slow is framed in the job and in the delays, above its victims; and the history has its
         verdict and what the job did."""
         late_ms = 200  # longer than others are late when processors are few
+        self.settings = {**self.settings, "TUTTI_TRANSPORT": "tcp", "TUTTI_ALGO": "ring"}  # who waits waits in a chain
         self.start_all("--stuck", "5s", job=("slow", "2", "2", str(late_ms)))
         page = self.look()
         page.until("[...document.querySelectorAll('.verdict.slow strong')].some("
@@ -291,6 +292,7 @@ class PageTest(HostsTest):
         cells = page.ask("[...document.querySelectorAll('#delays .side tr')].slice(1).map("
                          "(one) => [one.children[1].textContent, parseInt(one.children[2].textContent)])")
         self.assertEqual(cells[0][0], "2, to blame", cells)
+        self.assertEqual(sum(awaited == "2, to blame" for awaited, _ in cells), 3, cells)  # in the end all wait for it
         self.assertEqual(sorted(cells, key=lambda one: one[0] != "2, to blame"), cells)
         sums = {}
         for awaited, share in cells:
