@@ -2,8 +2,9 @@
 /*
  * gpu_late_store: rank 1 gives up while rank 0's GPU is held in front of what stores straight to rank 1's memory. An
  * abort that succeeds means that nothing is stored any more. It waits for a GPU that goes on soon. Where the GPU stands
- * still the abort fails, and names rank 0 and the memory; what can be taken back is, and then the abort succeeds. Needs
- * the stand-in driver, which holds a device's copies and kernels while there is a file.
+ * still the abort fails, and names rank 0 and the memory; what can be taken back is, and then the abort succeeds. And
+ * where both give up, rank 0's stream goes on only when its own copies are over: behind them the user may free their
+ * memory. Needs the stand-in driver, which holds a device's copies and kernels while there is a file.
  */
 #include "family.h"
 #include "gpu_rank.h"
@@ -11,6 +12,7 @@
 #include "device/cuda/driver.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@
 #define WORDS   2000000
 #define PATTERN 0x5c5c5c5cu
 
-enum way { BY_COPY, BY_KERNEL, WHERE_IT_LIES };
+enum way { BY_COPY, BY_KERNEL, WHERE_IT_LIES, TO_THE_GONE };
 
 static const struct scene {
     const char *name;
@@ -32,6 +34,7 @@ static const struct scene {
     {"a copy that stands still", BY_COPY, false, true, false},
     {"a kernel that comes later, and finds no invitation", BY_KERNEL, false, false, true},
     {"a reduction where memory lies, whose kernel comes later", WHERE_IT_LIES, false, true, true},
+    {"copies to a rank that has gone", TO_THE_GONE, false, false, false},
 };
 #define SCENES (int)(sizeof scenes / sizeof *scenes)
 
@@ -80,7 +83,7 @@ static void begin(struct rank *me)
     memset(memory, 1, 2 * WORDS * sizeof(uint32_t));
     if (me->scene->way == WHERE_IT_LIES)
         OK(tutti_comm_register_symmetric(me->comm, memory, 2 * WORDS * sizeof(uint32_t), &handle));
-    for (int turn = 0; turn < 5; turn++) {
+    for (int turn = 0; turn < 5 && me->scene->way != TO_THE_GONE; turn++) {
         issue(me);
         OK(tutti_comm_synchronize(me->comm));
         family_nap(50);
@@ -134,6 +137,42 @@ static void give_up(struct rank *me)
     report->wrong = result != TUTTI_SUCCESS && !strstr(report->sentence, memory);
 }
 
+static void *abort_beside(void *comm)
+{
+    OK(tutti_comm_abort(comm));
+    return NULL;
+}
+
+/* Nothing is mapped yet: the message goes in pieces, the first of which wait for nothing but the GPU. */
+static void send_to_the_gone(struct rank *me, const char *path)
+{
+    CUevent behind;
+    pthread_t thread;
+    DONE(cu->EventCreate(&behind, CU_EVENT_DISABLE_TIMING));
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    meet(me);
+    issue(me);
+    DONE(cu->EventRecord(behind, me->stream));
+    meet(me);
+    meet(me); /* the peer has aborted */
+    pthread_create(&thread, NULL, abort_beside, me->comm);
+    family_nap(300); /* for whatever an abort lets go */
+    me->family->report[0].touched = cu->EventQuery(behind) != CUDA_ERROR_NOT_READY;
+    unlink(path);
+    pthread_join(thread, NULL);
+    DONE(cu->EventSynchronize(behind));
+    DONE(cu->EventDestroy(behind));
+}
+
+static void go(struct rank *me)
+{
+    meet(me);
+    issue(me);
+    meet(me);
+    OK(tutti_comm_abort(me->comm));
+    meet(me);
+}
+
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
     struct rank me = {.family = family, .scene = &scenes[family->variant], .rank = rank, .comm = comm};
@@ -141,7 +180,9 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     OK(cuda_driver(&cu));
     file_of(&me, path, sizeof path);
     begin(&me);
-    if (rank == 0)
+    if (me.scene->way == TO_THE_GONE)
+        rank == 0 ? send_to_the_gone(&me, path) : go(&me);
+    else if (rank == 0)
         be_held(&me, path);
     else
         give_up(&me);
@@ -152,7 +193,7 @@ static struct family *start(int variant)
 {
     snprintf(hold[variant], sizeof hold[variant], "/tmp/gpu_late_store.%d.%d", (int)getpid(), variant);
     setenv("TUTTI_EMULATED_HOLD", hold[variant], 1);
-    setenv("TUTTI_COPY_FROM", scenes[variant].way == BY_COPY ? "1M" : "0", 1);
+    setenv("TUTTI_COPY_FROM", scenes[variant].way == BY_COPY || scenes[variant].way == TO_THE_GONE ? "1M" : "0", 1);
     return family_start(2, -1, variant, 1, work);
 }
 
@@ -160,7 +201,8 @@ static bool judge(struct family *family)
 {
     const struct scene *scene = &scenes[family->variant];
     const struct family_report *report = &family->report[1];
-    bool right = family_wait(family, 60) && !report->wrong && !(scene->stays && report->touched);
+    bool right =
+        family_wait(family, 60) && !report->wrong && !(scene->stays && report->touched) && !family->report[0].touched;
     right = right && report->result == (scene->fails ? TUTTI_REMOTE_ERROR : TUTTI_SUCCESS) &&
             (!scene->fails || strstr(report->sentence, "the GPU of rank 0 "));
     if (!right)

@@ -55,13 +55,18 @@ static tutti_result_t pass_pieces(struct gpu *gpu, const struct gpu_transfer *li
     return result;
 }
 
-static tutti_result_t end_all(struct gpu *gpu, const struct gpu_transfer *list, int count, CUstream stream)
+/* `so_far`: also when it is a failure, streams beside have copies of the messages: what the user's stream does next, as
+ * to free the memory, must come behind these. The helper lets the wait go when they are over. */
+static tutti_result_t end_all(struct gpu *gpu, const struct gpu_transfer *list, int count, CUstream stream,
+                              tutti_result_t so_far)
 {
     struct side_words words = {.count = 0};
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = transfer_end(gpu, &list[i], &words, stream);
-    return result == TUTTI_SUCCESS ? side_issue(gpu, &words, stream) : result;
+    if (result == TUTTI_SUCCESS)
+        result = side_issue(gpu, &words, stream);
+    return so_far == TUTTI_SUCCESS ? result : so_far;
 }
 
 /* The last one is left to the kernel: nothing of it is under way. */
@@ -183,7 +188,7 @@ tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, con
         result = copy_own(gpu, what, stream);
     if (result == TUTTI_SUCCESS)
         result = pass_pieces(gpu, copies->list, copies->count, stream);
-    return result == TUTTI_SUCCESS ? end_all(gpu, copies->list, copies->count, stream) : result;
+    return end_all(gpu, copies->list, copies->count, stream, result);
 }
 
 /*
@@ -206,8 +211,8 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
     for (uint64_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += piece, next++) {
         if (before >= 0)
             result = pass_pieces(gpu, &in[next], 1, stream);
-        if (before >= 0 && result == TUTTI_SUCCESS)
-            result = end_all(gpu, &in[next], 1, stream);
+        if (before >= 0)
+            result = end_all(gpu, &in[next], 1, stream, result);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = begin_now(gpu, out, &outs,
                                (struct gpu_transfer){.peer = after,
@@ -218,7 +223,9 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = pass_pieces(gpu, &out[outs - 1], 1, stream);
     }
-    return result == TUTTI_SUCCESS ? end_all(gpu, out, outs, stream) : result;
+    if (next < ins)
+        result = end_all(gpu, &in[next], ins - next, stream, result);
+    return end_all(gpu, out, outs, stream, result);
 }
 
 tutti_result_t copy_drain(struct gpu *gpu)

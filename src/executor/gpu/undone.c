@@ -18,11 +18,15 @@ static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying,
     side_release(word, value);
 }
 
-static void release_ends(struct mailbox_pair *pair, uint32_t messages, uint32_t staged, bool at_once)
+/* What the sender of a pair has copied, and what the receiver has: at once, if its GPU is gone. The copies of this rank
+ * end by themselves, whatever became of the peer: until then the user's stream, which may free the memory next, waits.
+ */
+static void release_ends(struct mailbox_pair *pair, uint32_t messages, uint32_t staged, bool sender_is_gone,
+                         bool receiver_is_gone)
 {
-    release_end(&pair->pushed, &pair->pushing, &pair->let_go[0], messages, at_once);
-    release_end(&pair->pulled, &pair->pulling, &pair->let_go[1], messages, at_once);
-    release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, at_once);
+    release_end(&pair->pushed, &pair->pushing, &pair->let_go[0], messages, sender_is_gone);
+    release_end(&pair->pulled, &pair->pulling, &pair->let_go[1], messages, receiver_is_gone);
+    release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, sender_is_gone);
 }
 
 /*
@@ -52,11 +56,11 @@ void undone_let_go(struct gpu *gpu, bool at_once)
         bool lost = at_once || gone_is_lost(gpu, peer);
         uint32_t messages = atomic_load(&gpu->messages.sent[peer]),
                  pieces = atomic_load(&gpu->messages.sent_pieces[peer]);
-        release_ends(to, messages, pieces, lost);
+        release_ends(to, messages, pieces, at_once, lost);
         release_copies(to, messages, pieces, lost || all_fail || gone_is(gpu, peer, &who));
         side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
         release_ends(from, atomic_load(&gpu->messages.received[peer]),
-                     atomic_load(&gpu->messages.received_pieces[peer]), lost);
+                     atomic_load(&gpu->messages.received_pieces[peer]), lost, at_once);
     }
 }
 
