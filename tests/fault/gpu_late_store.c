@@ -143,7 +143,7 @@ static void *abort_beside(void *comm)
     return NULL;
 }
 
-/* Nothing is mapped yet: the message goes in pieces, the first of which wait for nothing but the GPU. */
+/* Nothing is mapped yet, and no kernel helps: the message goes in pieces. The first wait for nothing but the GPU. */
 static void send_to_the_gone(struct rank *me, const char *path)
 {
     CUevent behind;
@@ -154,7 +154,7 @@ static void send_to_the_gone(struct rank *me, const char *path)
     issue(me);
     DONE(cu->EventRecord(behind, me->stream));
     meet(me);
-    meet(me); /* the peer has aborted */
+    meet(me); /* the peer is gone */
     pthread_create(&thread, NULL, abort_beside, me->comm);
     family_nap(300); /* for whatever an abort lets go */
     me->family->report[0].touched = cu->EventQuery(behind) != CUDA_ERROR_NOT_READY;
@@ -164,13 +164,12 @@ static void send_to_the_gone(struct rank *me, const char *path)
     DONE(cu->EventDestroy(behind));
 }
 
+/* It never called the receive. */
 static void go(struct rank *me)
 {
     meet(me);
-    issue(me);
     meet(me);
     OK(tutti_comm_abort(me->comm));
-    meet(me);
 }
 
 static void work(struct family *family, int rank, tutti_comm_t comm)
@@ -187,12 +186,15 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     else
         give_up(&me);
     OK(tutti_comm_destroy(comm));
+    if (me.scene->way == TO_THE_GONE && rank == 1)
+        meet(&me);
 }
 
 static struct family *start(int variant)
 {
     snprintf(hold[variant], sizeof hold[variant], "/tmp/gpu_late_store.%d.%d", (int)getpid(), variant);
     setenv("TUTTI_EMULATED_HOLD", hold[variant], 1);
+    setenv("TUTTI_CTA_POLICY", scenes[variant].way == TO_THE_GONE ? "zero" : "default", 1);
     setenv("TUTTI_COPY_FROM", scenes[variant].way == BY_COPY || scenes[variant].way == TO_THE_GONE ? "1M" : "0", 1);
     return family_start(2, -1, variant, 1, work);
 }
