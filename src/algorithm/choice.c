@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ static const struct builtin {
 #define BUILTINS (int)(sizeof builtins / sizeof *builtins)
 
 struct choice_table {
+    _Atomic int owners;
     struct choice_override overrides[COLL_COUNT];
     struct choice_list tuned;
     struct choice_rule builtin[sizeof builtins / sizeof *builtins];
@@ -73,6 +75,7 @@ static tutti_result_t choice_open_named(const char *override, const char *source
     struct choice_table *table = calloc(1, sizeof *table);
     if (!table)
         return error_set(TUTTI_SYSTEM_ERROR, "choice table: out of memory");
+    atomic_init(&table->owners, 1);
     tutti_result_t result = resolve_builtins(table);
     if (!result && override && *override)
         result = choice_parse_override(override, source, table->overrides);
@@ -99,9 +102,15 @@ tutti_result_t choice_open(struct choice_table **out)
     return choice_open_named(param_string(PARAM_ALGO), param_source(PARAM_ALGO), tuned ? path : NULL, out);
 }
 
+struct choice_table *choice_share(struct choice_table *table)
+{
+    atomic_fetch_add(&table->owners, 1);
+    return table;
+}
+
 void choice_close(struct choice_table *table)
 {
-    if (!table)
+    if (!table || atomic_fetch_sub(&table->owners, 1) > 1)
         return;
     free(table->tuned.rules);
     free(table);

@@ -41,6 +41,9 @@ struct choice_rule {
 tutti_result_t choice_open(struct choice_table **out);
 /* By an override and a file, either NULL or "" for none. */
 tutti_result_t choice_open_with(const char *override, const char *path, struct choice_table **out);
+/* For one more owner, each of which closes it. Communicators that come of another choose as it does, whatever became of
+ * the file: their ranks do not compare rules again. */
+struct choice_table *choice_share(struct choice_table *table);
 void choice_close(struct choice_table *table);
 
 /* Never NULL for nranks >= 1. `bytes`: of the whole vector, n blocks where each rank has one; ignored for alltoallv,

@@ -309,6 +309,21 @@ static void alltoallv_ignores_bytes(void **state)
     assert_string_equal(pick_with("", path, COLL_ALLTOALLV, 64, 1 << 20, 0), "direct");
 }
 
+/* Each owner closes it, in any order, and the file may have changed meanwhile. */
+static void shared_by_several(void **state)
+{
+    struct choice_table *table = NULL;
+    write_file(good_file);
+    assert_int_equal(choice_open_with("", path, &table), TUTTI_SUCCESS);
+    const char *name = choice_pick(table, COLL_ALLREDUCE, 4, 100, 0, CHOICE_SHM)->name;
+    struct choice_table *same = choice_share(table);
+    write_file("{");
+    choice_close(table);
+    assert_string_equal(choice_pick(same, COLL_ALLREDUCE, 4, 100, 0, CHOICE_SHM)->name, name);
+    choice_close(same);
+    choice_close(NULL);
+}
+
 static const char *pick_from_environment(void)
 {
     struct choice_table *table = NULL;
@@ -426,6 +441,7 @@ int main(void)
         cmocka_unit_test(not_saved),
         cmocka_unit_test(hashes),
         cmocka_unit_test(alltoallv_ignores_bytes),
+        cmocka_unit_test(shared_by_several),
         cmocka_unit_test(from_the_environment),
         cmocka_unit_test(from_the_home_folder),
         cmocka_unit_test(several_hosts),

@@ -49,10 +49,13 @@ static tutti_result_t refusal(const struct making *making)
     return making->refused == TUTTI_SUCCESS ? TUTTI_SUCCESS : error_note(making->refused, "%s", making->sentence);
 }
 
-static tutti_result_t new_child(const struct comm_settings *settings, struct tutti_comm **child)
+static tutti_result_t new_child(const struct tutti_comm *parent, const struct comm_settings *settings,
+                                struct tutti_comm **child)
 {
     tutti_result_t result = comm_new(settings, child);
-    return result == TUTTI_SUCCESS ? choice_open(&(*child)->choices) : result;
+    if (result == TUTTI_SUCCESS)
+        (*child)->choices = choice_share(parent->choices);
+    return result;
 }
 
 /* All that needs no peer. */
@@ -66,7 +69,7 @@ static void child_prepare(struct making *making, const tutti_config_t *config, t
     making->blocking = result != TUTTI_SUCCESS || settings.blocking;
     settings.executor.device = parent->settings.executor.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS && making->has_child)
-        making_refuse(making, new_child(&settings, &making->child));
+        making_refuse(making, new_child(parent, &settings, &making->child));
 }
 
 void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config,

@@ -75,6 +75,20 @@ static bool spell(const struct row *row, char *out, size_t size)
     return strcmp(out, row->text) != 0;
 }
 
+/* A child chooses as its parent does: it does not read the file again, which is none by now. */
+static bool can_split(tutti_comm_t comm)
+{
+    const char *path = getenv("TUTTI_TUNE_FILE");
+    tutti_comm_t child = NULL;
+    if (path && truncate(path, 1) != 0)
+        return false;
+    bool right = tutti_comm_split(comm, 0, 0, &child, NULL) == TUTTI_SUCCESS;
+    if (!right)
+        fprintf(stderr, "a split with another file: \"%s\"\n", tutti_get_last_error(NULL));
+    tutti_comm_destroy(child);
+    return right;
+}
+
 /* One rank; the other one gets the id through the pipe. Returns its exit status. */
 static int join(int rank, const int *ends, const char *refused)
 {
@@ -90,8 +104,10 @@ static int join(int rank, const int *ends, const char *refused)
     bool right = refused ? result == TUTTI_INVALID_USAGE && strstr(said, refused) : result == TUTTI_SUCCESS;
     if (!right)
         fprintf(stderr, "rank %d: result %d, \"%s\"\n", rank, result, result == TUTTI_SUCCESS ? "" : said);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
+        right = can_split(comm) && right;
         tutti_comm_destroy(comm);
+    }
     return right ? 0 : 4;
 }
 
