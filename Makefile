@@ -39,7 +39,7 @@ PREFIX ?= /usr/local
 TO = $(DESTDIR)$(PREFIX)
 MANIFEST = $(TO)/share/tutti/installed
 
-.PHONY: build all help configured install install-extra uninstall put deb diagnose-wheel wheel sdist deps check-deps bench-deps \
+.PHONY: build all help configured install install-extra uninstall put found deb diagnose-wheel wheel sdist deps check-deps bench-deps \
   deb-deps wheel-deps demo check bench bench-diagnosis bench-lab docs clean openmpi torch mpi4py mypy frameworks wheel-tools
 
 ## build: programs into build/bin, libraries into build/lib; plain `make` does this
@@ -66,12 +66,15 @@ configured: deps
 install: build
 	@$(MAKE) --no-print-directory put
 	@echo "Installed into $(TO)."
-	@if [ -n "$(DESTDIR)" ]; then :; \
-	elif PATH="$$PATH:/usr/sbin:/sbin" ldconfig -vN 2>/dev/null | grep -q "^$(PREFIX)/lib:"; then \
+	@[ -n "$(DESTDIR)" ] || $(MAKE) --no-print-directory found
+	@echo "NCCL's interface is not where programs find it by chance: LD_PRELOAD=$(PREFIX)/lib/tutti/libnccl.so.2"
+
+# How programs find what is installed.
+found:
+	@if PATH="$$PATH:/usr/sbin:/sbin" ldconfig -vN 2>/dev/null | grep -q "^$(PREFIX)/lib:"; then \
 	  echo "Programs find libtutti.so.0 there after: ldconfig (as root)"; \
 	else echo "The linker does not look there. Programs find libtutti.so.0 with LD_LIBRARY_PATH=$(PREFIX)/lib,"; \
 	  echo "or after (as root): echo $(PREFIX)/lib >/etc/ld.so.conf.d/tutti.conf && ldconfig"; fi
-	@echo "NCCL's interface is not where programs find it by chance: LD_PRELOAD=$(PREFIX)/lib/tutti/libnccl.so.2"
 
 ## install-extra: what install leaves out: tutti-lab, tutti-paths, softverbs, tutti-train, tutti-bench
 install-extra: build

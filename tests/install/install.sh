@@ -73,6 +73,10 @@ grep -q "LD_PRELOAD=.*/tutti/libnccl.so.2" "$work/log" ||
 from_make put PARTS=demo,extra DESTDIR="$dest" PREFIX=/usr
 [ -x "$dest/usr/bin/tutti-train" ] || { echo "tutti-train is not installed"; exit 1; }
 echo kept >"$dest/usr/bin/another"
+from_make found PREFIX=/opt/tutti | grep -q 'LD_LIBRARY_PATH=/opt/tutti/lib' ||
+    { echo "make install does not say how programs find a library beside the linker's path"; exit 1; }
+from_make found PREFIX=/usr/local | grep -q 'there after: ldconfig' ||
+    { echo "make install does not say that ldconfig is to run"; exit 1; }
 from_make uninstall DESTDIR="$dest" PREFIX=/usr >/dev/null
 expect "files after make uninstall" "$(find "$dest" ! -type d)" "$dest/usr/bin/another"
 expect "folders after make uninstall" "$(find "$dest" -name tutti -o -name softverbs)" ""
