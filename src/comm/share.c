@@ -9,8 +9,10 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
+#include "engine/collective.h"
 #include "engine/failure.h"
 #include "engine/links.h"
+#include "engine/part.h"
 #include "engine/shared.h"
 #include "transport/transport.h"
 
@@ -46,6 +48,8 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
     list_push(&engine->shared, &shared->node);
     return TUTTI_SUCCESS;
 }
+
+#define HOSTS 0x4849u /* the kind of the parts that hosts are, among those of a team */
 
 /* What is shared, in the order of sharing. */
 enum { ARENA, MAILBOX, SHARES };
@@ -218,24 +222,77 @@ tutti_result_t share_part(struct tutti_comm *comm, struct team *part)
     return comm_agree(part, TUTTI_SUCCESS);
 }
 
-/* By the first kind that takes these ranks. */
-static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
+/* Collective: do all ranks say so? */
+static tutti_result_t all_say(struct team *team, bool mine, bool *out)
+{
+    bool *all = malloc((size_t)team->nranks * sizeof *all);
+    tutti_result_t result =
+        all ? team_tell_all(team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for an executor");
+    *out = true;
+    for (int rank = 0; rank < team->nranks && result == TUTTI_SUCCESS; rank++)
+        *out &= all[rank];
+    free(all);
+    return result;
+}
+
+static void close_near(struct team *near)
+{
+    share_forget(near);
+    team_close(near);
+}
+
+/* Collective: this rank's host as a part, if the ranks of each host can share memory, and the kind takes them all; else
+ * NULL. */
+static tutti_result_t open_near(struct team *team, const struct executor_kind *kind, struct team **out)
+{
+    struct team *near = NULL;
+    bool all = false;
+    tutti_result_t result =
+        team_part_of_level(team, TEAM_LEVEL_HOST, &(struct part_config){.kind = HOSTS, .name = "host"}, &near);
+    if (result == TUTTI_SUCCESS)
+        result = all_say(team, kind->takes(team, false) && possible(near), &all);
+    if (near && !(result == TUTTI_SUCCESS && all)) {
+        close_near(near);
+        near = NULL;
+    }
+    *out = near;
+    return result;
+}
+
+static tutti_result_t open_kind(struct sharing *sharing, const struct executor_kind *kind, struct team *near)
 {
     struct tutti_comm *comm = sharing->comm;
-    const struct executor_kind *const *kind = executor_kinds;
+    struct sharing by_host = {.comm = comm, .team = near, .deadline = sharing->deadline};
     tutti_result_t result = TUTTI_SUCCESS;
     int fd = -1;
-    while (*kind && !(*kind)->takes(comm->team, shared))
-        kind++;
-    if (!*kind)
-        return error_set(TUTTI_INTERNAL_ERROR, "no kind of executor takes %d ranks", comm->team->nranks);
-    if ((*kind)->create_shared)
-        result = comm_share_share(sharing, MAILBOX, (*kind)->create_shared, &fd);
+    if (kind->create_shared)
+        result = comm_share_share(near ? &by_host : sharing, MAILBOX, kind->create_shared, &fd);
     if (result == TUTTI_SUCCESS)
-        result = (*kind)->open(comm->team, &comm->settings.executor, fd, &comm->executor);
+        result =
+            kind->open(&(struct executor_members){comm->team, near}, &comm->settings.executor, fd, &comm->executor);
+    else if (near)
+        close_near(near);
     if (fd >= 0)
         close(fd);
     return result;
+}
+
+/* By the first kind that takes these ranks. */
+static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
+{
+    struct team *team = sharing->team;
+    for (const struct executor_kind *const *kind = executor_kinds; *kind; kind++) {
+        struct team *near = NULL;
+        bool by_hosts = (*kind)->by_hosts, takes = !by_hosts && (*kind)->takes(team, shared);
+        tutti_result_t result = TUTTI_SUCCESS;
+        if (by_hosts && !shared && levels_between_hosts(team->levels))
+            result = open_near(team, *kind, &near);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        if (near || takes)
+            return open_kind(sharing, *kind, near);
+    }
+    return error_set(TUTTI_INTERNAL_ERROR, "no kind of executor takes %d ranks", team->nranks);
 }
 
 tutti_result_t share_all(struct tutti_comm *comm)

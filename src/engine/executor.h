@@ -143,17 +143,27 @@ struct executor_config {
     int policy; /* TUTTI_POLICY_... */
 };
 
+/* For whom an executor is made. */
+struct executor_members {
+    struct team *team;
+    struct team *near; /* by_hosts: the part of this rank's host, which is the executor's from then on; else NULL */
+};
+
 /* A kind of executor on devices: what can be asked while there is none yet. */
 struct executor_kind {
     const char *name;
-    /* Does it carry out what these ranks call? `shared`: all of them can share host memory. The same on all ranks. */
+    /* Does it carry out what these ranks call? `shared`: all of them can share host memory. The same on all ranks,
+     * unless it is by_hosts: then if all ranks say so. */
     bool (*takes)(const struct team *team, bool shared);
     /* The host memory that the ranks of an executor share; one rank makes it and hands the descriptor to the others.
      * NULL: they share none. */
     tutti_result_t (*create_shared)(int nranks, int *fd);
+    /* It is not shared by all ranks, but by those of each host: a part of the team. */
+    bool by_hosts;
     /* Collective over the team, which must outlive the executor. `shared`: the descriptor, which stays the caller's;
      * -1: there is none. */
-    tutti_result_t (*open)(struct team *team, const struct executor_config *config, int shared, struct executor **out);
+    tutti_result_t (*open)(const struct executor_members *members, const struct executor_config *config, int shared,
+                           struct executor **out);
 };
 
 /* All kinds, asked in this order: the first that takes a team carries out its calls. NULL ends the list. src/executor.

@@ -165,7 +165,8 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
     parts_fail(team);
-    return error_set((tutti_result_t)cause->result, "rank %d: %s", told_rank(team), cause->text);
+    return (team->untold ? error_note : error_set)((tutti_result_t)cause->result, "rank %d: %s", told_rank(team),
+                                                   cause->text);
 }
 
 /* ---- Parts: what fails is the whole, and all its parts with it, by its numbers of ranks ---- */

@@ -50,3 +50,21 @@ tutti_result_t team_part_of_level(struct team *whole, int level, const struct pa
     own.index = (uint32_t)near->group[whole->rank];
     return team_part(whole, whole->levels->order + first, end - first, &own, out);
 }
+
+void team_carry(struct team *whole, const struct call *call)
+{
+    static const struct wire_name name = {.text = "two-level"};
+    struct trace_op *record =
+        trace_op_begin(whole->trace, team_next_seq(whole), (enum wire_collective)call->coll, (int)call->type, call->op,
+                       call->root, call->count, team_vector_bytes(whole, call));
+    trace_op_name(record, &name, 0, 0);
+    atomic_store_explicit(&whole->carried, record, memory_order_release);
+}
+
+void team_carried(struct team *whole, tutti_result_t result)
+{
+    trace_op_end(whole->trace, atomic_exchange(&whole->carried, NULL), result);
+    if (result == TUTTI_SUCCESS)
+        atomic_store_explicit(&whole->finished, atomic_load_explicit(&whole->seq, memory_order_relaxed),
+                              memory_order_relaxed);
+}

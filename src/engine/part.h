@@ -6,6 +6,7 @@
 #ifndef TUTTI_ENGINE_PART_H
 #define TUTTI_ENGINE_PART_H
 
+#include "engine/op.h"
 #include "engine/team.h"
 
 /* What tells parts apart that are made at one place of the whole's sequence. */
@@ -21,6 +22,12 @@ struct part_config {
  */
 tutti_result_t team_part(struct team *whole, const int *members, int count, const struct part_config *config,
                          struct team **out);
+/*
+ * A call of the whole that its parts carry out has a number and a record among the whole's own calls, between these
+ * two. Operations of parts belong to it meanwhile. For who issues, while nothing of the whole's own is under way.
+ */
+void team_carry(struct team *whole, const struct call *call);
+void team_carried(struct team *whole, tutti_result_t result);
 /* Of one level of the whole (see team_levels()): those of this rank's group, in the order of levels. The index is the
  * group's number, whatever the config says. */
 tutti_result_t team_part_of_level(struct team *whole, int level, const struct part_config *config, struct team **out);

@@ -189,6 +189,15 @@ enum team_moved team_progress(struct team *team)
     return any;
 }
 
+/* A part's operation waits in a call of the whole, for a rank of that. */
+static void note_wait(const struct team *team, const struct op *op)
+{
+    const struct team *whole = team->whole;
+    struct trace_op *record = whole ? atomic_load_explicit(&whole->carried, memory_order_acquire) : op->trace;
+    int peer = whole && op->waiting >= 0 ? team->in_whole[op->waiting] : op->waiting;
+    trace_op_wait(record, op->waiting_round, op->waiting_slice, peer);
+}
+
 void team_note_wait(struct team *team, uint64_t now)
 {
     if (!lock_try(&team->lock))
@@ -199,7 +208,7 @@ void team_note_wait(struct team *team, uint64_t now)
                         : queue_head(&team->queue, position);
     if (op && op->waiting != op->noted) {
         op->noted = op->waiting;
-        trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
+        note_wait(team, op);
     }
     if (op && op->waiting >= 0)
         team_watch(team, op, now);

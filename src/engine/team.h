@@ -39,6 +39,7 @@ struct team {
     struct calls calls;                  /* likewise */
     _Atomic bool ending;                 /* this rank makes no more calls: it waits for those that it has made */
     bool one_process;                    /* all ranks live in it */
+    bool untold;                         /* the log has its failure from another team */
     bool crowded;                        /* more ranks than processors here: yield, do not spin */
     const struct wire_process **process; /* by rank: interned, so that teams of the same members share them */
     const struct rank_fact **fact;       /* likewise */
@@ -105,11 +106,12 @@ struct team {
     void *hear_context;
 
     /* part.h */
-    struct team *whole;         /* that this one is a part of, and fails with; NULL: it is none */
-    int *in_whole;              /* by rank: its rank there */
-    pthread_mutex_t parts_lock; /* of */
-    struct list parts;          /* those of this one, */
-    struct list part;           /* where a part is */
+    struct team *whole;                 /* that this one is a part of, and fails with; NULL: it is none */
+    int *in_whole;                      /* by rank: its rank there */
+    _Atomic(struct trace_op *) carried; /* a call of this one that parts carry out: its record; NULL: there is none */
+    pthread_mutex_t parts_lock;         /* of */
+    struct list parts;                  /* those of this one, */
+    struct list part;                   /* where a part is */
 };
 
 /* Who came by stream_visit() leaves. */

@@ -217,6 +217,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     pthread_mutex_init(&team->parts_lock, NULL);
     list_init(&team->parts);
     team->whole = config->whole;
+    team->untold = config->untold || config->whole;
     team->memory = &rounds_host;
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {

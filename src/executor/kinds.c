@@ -7,10 +7,11 @@
 #include "engine/executor.h"
 #include "executor/gpu/executor.h"
 #include "executor/gpu/memory.h"
+#include "executor/islands/executor.h"
 #include "executor/staged/executor.h"
 #include "wire/rank.h"
 
-const struct executor_kind *const executor_kinds[] = {&executor_gpu, &executor_staged, NULL};
+const struct executor_kind *const executor_kinds[] = {&executor_gpu, &executor_islands, &executor_staged, NULL};
 
 static struct executor_config kinds_defaults(void)
 {

@@ -327,14 +327,14 @@ void trace_comm_aborted(struct trace_comm *comm)
     pthread_mutex_unlock(&box->lock);
 }
 
-void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t bytes)
+void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t more)
 {
     if (!comm)
         return;
     struct trace_box *box = (struct trace_box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     record_begin(comm->record);
-    comm->record->memory[row] = bytes;
+    comm->record->memory[row] += more;
     record_end(comm->record);
     pthread_mutex_unlock(&box->lock);
 }

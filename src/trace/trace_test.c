@@ -191,7 +191,7 @@ static void test_ledger(void **state)
     trace_comm_memory(NULL, WIRE_MEMORY_BULK, 1);
     trace_comm_memory(comm, WIRE_MEMORY_BULK, 7000);
     trace_comm_memory(comm, WIRE_MEMORY_MAILBOX, 30);
-    trace_comm_memory(comm, WIRE_MEMORY_BULK, 9000);
+    trace_comm_memory(comm, WIRE_MEMORY_BULK, 2000);
     struct blackbox *box = must_read(trace_path(trace));
     assert_true(box->comms[0].memory[WIRE_MEMORY_BULK] == 9000 && blackbox_memory(&box->comms[0], "device") == 9000);
     assert_true(blackbox_memory(&box->comms[0], "pinned") == 30 && blackbox_memory(&box->comms[0], NULL) == 9030);

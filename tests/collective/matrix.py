@@ -99,6 +99,16 @@ GPU_WAYS = {
 GPU_FEW = ("by size", "no shared memory")
 
 
+# All but the shortest vectors are cut between the GPUs of a host, and go in pieces.
+ISLANDS_CUT = {"TUTTI_ISLANDS_FROM": "1", "TUTTI_ISLANDS_SCRATCH": "16K"}
+
+
+LEVELS = "two-level"
+STEPS = "allreduce,allgather,reduce,broadcast,reduce_scatter,alltoall,gather,scatter"
+# Which host a rank takes itself to be on: one behind the other, in turn, uneven.
+HOSTS = ("TUTTI_RANK * 2 / TUTTI_SIZE", "TUTTI_RANK % 2", "TUTTI_RANK * TUTTI_RANK % 3")
+
+
 def gpu_main(tutti, matrix, driver):
     """One process a GPU, on the stand-in driver in the folder `driver`."""
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
@@ -117,18 +127,20 @@ def gpu_main(tutti, matrix, driver):
             for name in settings:
                 del os.environ[name]
             print(f"gpu, {ranks} ranks, {way}: {time.time() - began:.1f} s", flush=True)
+    islands = ((4, HOSTS[0]), (4, HOSTS[1]), (6, HOSTS[0]), (6, "TUTTI_RANK / 2"))
+    for ranks, host in islands[: 1 if quick else None]:
+        before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
+        stride = 1 if full else 60 if quick else 30
+        for settings in ({}, ISLANDS_CUT):
+            failures += not run(tutti, matrix, "auto", ranks, None, ["-s", str(runs + 1), "-k", str(stride)], before,
+                                settings)
+            runs += 1
     if can_be_another(os.path.abspath(matrix)):
         for ranks in [2] if quick else [2, 3]:
             failures += not run(tutti, os.path.abspath(matrix), "auto", ranks, None, ["-k", "60"], TWO_USERS)
             runs += 1
     print(f"{runs} runs, {failures} failed")
     return failures != 0
-
-
-LEVELS = "two-level"
-STEPS = "allreduce,allgather,reduce,broadcast,reduce_scatter,alltoall,gather,scatter"
-# Which host a rank takes itself to be on: one behind the other, in turn, uneven.
-HOSTS = ("TUTTI_RANK * 2 / TUTTI_SIZE", "TUTTI_RANK % 2", "TUTTI_RANK * TUTTI_RANK % 3")
 
 
 def hosts_main(tutti, matrix):

@@ -136,11 +136,11 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .memory = memory,
                                             .close = close_gpu};
 
-static tutti_result_t open_executor(struct team *team, const struct executor_config *config, int mailbox,
-                                    struct executor **out)
+static tutti_result_t open_executor(const struct executor_members *members, const struct executor_config *config,
+                                    int mailbox, struct executor **out)
 {
     struct gpu *gpu;
-    tutti_result_t result = gpu_open(team, config, mailbox, &gpu);
+    tutti_result_t result = gpu_open(members->team, config, mailbox, &gpu);
     if (result != TUTTI_SUCCESS)
         return result;
     executor_init(&gpu->base.executor, &gpu_ops, gpu->base.device->ordinal);

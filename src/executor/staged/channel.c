@@ -15,6 +15,7 @@
 #include "engine/engine_life.h"
 #include "engine/failure.h"
 #include "engine/news.h"
+#include "engine/part.h"
 #include "engine/team_open.h"
 #include "engine/wait.h"
 #include "executor/staged/courier.h"
@@ -27,6 +28,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RAILS 0x5241u /* the kind of these parts, among those of a team */
 
 /* ---- A thread ---- */
 
@@ -74,13 +77,29 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
     return result;
 }
 
+/* A step of a call of all ranks, of which each channel's team has a number. */
+static tutti_result_t run_on_rail(struct channel *channel, const struct job *job)
+{
+    team_carry(channel->team, &job->step_of);
+    tutti_result_t result = slice_run(channel, job);
+    team_carried(channel->team, result);
+    return result;
+}
+
+static tutti_result_t run_job(struct channel *channel, const struct job *job)
+{
+    if (job->on_rail)
+        return run_on_rail(channel, job);
+    return job->items ? pieces_run(channel, job) : slice_run(channel, job);
+}
+
 /* Returns whether the channel's part failed; all that it had under way has ended then. */
 static bool run_part(struct channel *channel, struct job *job)
 {
     channel->job = job->sequence;
     tutti_result_t result = channel->index ? TUTTI_SUCCESS : begin_job(channel, job);
     if (result == TUTTI_SUCCESS)
-        result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
+        result = run_job(channel, job);
     if (result == TUTTI_SUCCESS && channel->index)
         result = channel_mark(channel, channel->finished, channel->out);
     if (result != TUTTI_SUCCESS)
@@ -178,7 +197,8 @@ static tutti_result_t channel_open_team(struct channel *channel, const struct wi
                                        .nranks = whole->nranks,
                                        .members.processes = mates,
                                        .choices = whole->choices,
-                                       .timeout_ms = whole->timeout_ms};
+                                       .timeout_ms = whole->timeout_ms,
+                                       .untold = true};
     return team_open(channel->engine, &config, &channel->team);
 }
 
@@ -203,6 +223,29 @@ static tutti_result_t open_teams(struct staged *staged)
     free(all);
     free(mates);
     return result;
+}
+
+tutti_result_t channels_open_rails(struct staged *staged, const int *members, int count)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++) {
+        struct channel *channel = &staged->channel[i];
+        const struct part_config rail = {.kind = RAILS, .index = (uint32_t)members[0], .name = "rail"};
+        result = team_part(channel->team, members, count, &rail, &channel->rail);
+        if (result == TUTTI_SUCCESS)
+            channel->rail->crowded |= staged->crowded;
+    }
+    return result;
+}
+
+static void channel_close_teams(struct channel *channel)
+{
+    if (channel->rail)
+        team_close(channel->rail);
+    if (channel->index && channel->team) {
+        team_report(channel->team); /* what peers still need is with them before this process may end */
+        team_close(channel->team);
+    }
 }
 
 /* ---- Life ---- */
@@ -298,10 +341,7 @@ void channels_close(struct staged *staged)
     team_on_news(staged->base.team, NULL, NULL, NULL);
     for (int i = 0; i < ENGINE_MOST; i++) {
         struct channel *channel = &staged->channel[i];
-        if (channel->index && channel->team) {
-            team_report(channel->team); /* what peers still need is with them before this process may end */
-            team_close(channel->team);
-        }
+        channel_close_teams(channel);
         engine_release(channel->engine);
         destroy_streams(channel);
         pthread_cond_destroy(&channel->news);

@@ -9,6 +9,8 @@
 void channels_prepare(struct staged *staged);
 /* Collective. */
 tutti_result_t channels_open(struct staged *staged);
+/* Collective: parts of the channels' teams. members: this rank among them, the same on all of them. */
+tutti_result_t channels_open_rails(struct staged *staged, const int *members, int count);
 /* Ends the threads, and gives back what channels_open() made. */
 void channels_close(struct staged *staged);
 /* Under the lock: the job's next turn. */

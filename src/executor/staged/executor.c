@@ -103,6 +103,19 @@ static tutti_result_t staged_call(struct staged *staged, const struct call *call
     return result;
 }
 
+tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, const struct call *of,
+                              tutti_stream_t stream)
+{
+    struct staged *staged = staged_of(executor);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = order_begin(&staged->base, (CUstream)stream, true);
+    if (result == TUTTI_SUCCESS)
+        result = order_end(&staged->base, (CUstream)stream,
+                           issue_on_rail(staged, call, of, staged_ticket(staged), (CUstream)stream));
+    cuda_leave();
+    return result;
+}
+
 static tutti_result_t staged_issue(struct executor *executor, const struct call *call, void *owned,
                                    tutti_stream_t stream, const struct executor_note *note)
 {
@@ -250,8 +263,8 @@ static tutti_result_t make_staged(struct staged *staged)
 }
 
 /* Without memory of its own that ranks share. */
-static tutti_result_t staged_open(struct team *team, const struct executor_config *config, int shared,
-                                  struct executor **out)
+static tutti_result_t staged_open(const struct executor_members *members, const struct executor_config *config,
+                                  int shared, struct executor **out)
 {
     (void)shared;
     struct staged *staged = calloc(1, sizeof *staged);
@@ -262,7 +275,7 @@ static tutti_result_t staged_open(struct team *team, const struct executor_confi
     pthread_mutex_init(&staged->lock, NULL);
     pthread_mutex_init(&staged->doubt.lock, NULL);
     pthread_cond_init(&staged->doubt.news, NULL);
-    tutti_result_t result = base_open(&staged->base, team, config->device, &staged_stream_ops);
+    tutti_result_t result = base_open(&staged->base, members->team, config->device, &staged_stream_ops);
     channels_prepare(staged);
     if (result == TUTTI_SUCCESS)
         result = base_load(&staged->base);
@@ -280,6 +293,11 @@ static tutti_result_t staged_open(struct team *team, const struct executor_confi
     staged->base.executor.uses_team = true;
     *out = &staged->base.executor;
     return TUTTI_SUCCESS;
+}
+
+tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count)
+{
+    return channels_open_rails(staged_of(executor), members, count);
 }
 
 /* Any team. */

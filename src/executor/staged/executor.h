@@ -7,4 +7,15 @@
 
 extern const struct executor_kind executor_staged;
 
+struct call;
+
+/*
+ * Rails: parts of the executor's team, for calls that are steps of calls of all ranks. Collective over the team, before
+ * anything else is asked of the executor. members: ranks of this one's rail, in the order that they have there.
+ */
+tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count);
+/* A collective of this rank's rail, a step of the call `of`: as issue(). All ranks issue one, each on its rail. */
+tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, const struct call *of,
+                              tutti_stream_t stream);
+
 #endif

@@ -47,6 +47,8 @@ void channel_fail(struct channel *channel, tutti_result_t result)
         team_fail(staged->base.team, result, staged->base.team->rank, error_last());
     channels_stop(staged); /* the other parts of the job end, too: peers may come to none of it any more */
     team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */
+    if (channel->rail)
+        team_wait(channel->rail, atomic_load(&channel->rail->issued));
     if (staged->copies)
         return;
     staged->base.cu->StreamSynchronize(channel->in);

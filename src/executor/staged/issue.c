@@ -114,6 +114,20 @@ tutti_result_t issue_collective(struct staged *staged, const struct call *call, 
     return issue_enqueue(staged, job, stream);
 }
 
+tutti_result_t issue_on_rail(struct staged *staged, const struct call *call, const struct call *of, uint32_t ticket,
+                             CUstream stream)
+{
+    struct job *job = new_job(0);
+    if (!job)
+        return TUTTI_SYSTEM_ERROR;
+    job->call = *call;
+    job->on_rail = true;
+    job->step_of = *of;
+    job->ticket = ticket;
+    slice_cut(staged, job);
+    return issue_enqueue(staged, job, stream);
+}
+
 tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
                               CUstream stream)
 {

@@ -9,6 +9,9 @@
  * graph. `ticket`: of the operation, to be told of by the host when it is over, as a stream that writes it would hold
  * up others; 0: a stream tells. */
 tutti_result_t issue_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
+/* As a step of a call of all ranks, on the ranks of this one's rail. */
+tutti_result_t issue_on_rail(struct staged *staged, const struct call *call, const struct call *of, uint32_t ticket,
+                             CUstream stream);
 tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
                               CUstream stream);
 

@@ -20,10 +20,12 @@ struct layout {
     size_t in, out;
 };
 
-static struct layout layout_of(const struct staged *staged, const struct call *call)
+static struct layout layout_of(const struct channel *channel, const struct job *job)
 {
-    size_t n = (size_t)staged->base.team->nranks;
-    bool root = staged->base.team->rank == call->root;
+    const struct team *team = job_team(channel, job);
+    const struct call *call = &job->call;
+    size_t n = (size_t)team->nranks;
+    bool root = team->rank == call->root;
     switch (call->coll) {
     case COLL_ALLGATHER:
         return (struct layout){1, n};
@@ -56,11 +58,12 @@ static bool in_place(enum coll coll)
 
 /* Elements of a block that a slice holds: what the rank with the most blocks can hold, so that it is the same on all.
  */
-static size_t slice_room(const struct staged *staged, const struct call *call)
+static size_t slice_room(const struct staged *staged, const struct job *job)
 {
-    size_t n = (size_t)staged->base.team->nranks, blocks = in_place(call->coll)          ? 1
-                                                           : call->coll == COLL_ALLTOALL ? 2 * n
-                                                                                         : n + 1;
+    const struct call *call = &job->call;
+    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks, blocks = in_place(call->coll)          ? 1
+                                                                            : call->coll == COLL_ALLTOALL ? 2 * n
+                                                                                                          : n + 1;
     size_t most = staged->slice_bytes / (call->size * blocks);
     return most ? most : 1;
 }
@@ -68,7 +71,7 @@ static size_t slice_room(const struct staged *staged, const struct call *call)
 /* Every channel gets as many slices as every other, and as much. */
 void slice_cut(const struct staged *staged, struct job *job)
 {
-    size_t count = job->call.count, most = slice_room(staged, &job->call), channels = (size_t)staged->channels;
+    size_t count = job->call.count, most = slice_room(staged, job), channels = (size_t)staged->channels;
     size_t turns = (count + most * channels - 1) / (most * channels), each = 1;
     if (count) {
         each = (count + turns * channels - 1) / (turns * channels);
@@ -92,7 +95,7 @@ static bool slice_take(const struct channel *channel, const struct job *job, siz
     slice->count = left < job->each ? left : job->each;
     slice->out = slice->memory;
     if (!in_place(job->call.coll))
-        slice->out += layout_of(channel->staged, &job->call).in * slice->count * job->call.size;
+        slice->out += layout_of(channel, job).in * slice->count * job->call.size;
     return true;
 }
 
@@ -122,8 +125,8 @@ static tutti_result_t copy_blocks(struct channel *channel, const struct job *job
 
 static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
 {
-    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory,
-                       layout_of(channel->staged, &job->call).in, false);
+    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout_of(channel, job).in,
+                       false);
 }
 
 static tutti_result_t slice_issue(struct channel *channel, const struct job *job, struct slice *slice)
@@ -133,13 +136,12 @@ static tutti_result_t slice_issue(struct channel *channel, const struct job *job
     call.in = slice->memory;
     call.out = slice->out;
     call_fill(&call);
-    return team_collective(channel->team, &call, NULL, NULL);
+    return team_collective(job_team(channel, job), &call, NULL, NULL);
 }
 
 static tutti_result_t slice_copy_out(struct channel *channel, const struct job *job, struct slice *slice)
 {
-    return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel->staged, &job->call).out,
-                       true);
+    return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel, job).out, true);
 }
 
 /* ---- Many slices ---- */
@@ -166,13 +168,13 @@ static tutti_result_t hand_to_team(struct channel *channel, const struct job *jo
         result = cuda_check(staged->base.cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)
         result = slice_issue(channel, job, slice);
-    slice->position = atomic_load(&channel->team->issued);
+    slice->position = atomic_load(&job_team(channel, job)->issued);
     return result;
 }
 
 static tutti_result_t slice_end(struct channel *channel, const struct job *job, struct slice *slice)
 {
-    tutti_result_t result = team_wait(channel->team, slice->position);
+    tutti_result_t result = team_wait(job_team(channel, job), slice->position);
     if (result == TUTTI_SUCCESS)
         result = slice_copy_out(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;

@@ -32,8 +32,9 @@ struct channel {
     int index;
     struct engine *engine; /* NULL: channel 0 has the communicator's team */
     struct team *team;
-    CUstream in, out; /* these, and all events, are NULL where there is a courier */
-    CUevent finished; /* behind its last copy for a job */
+    struct team *rail; /* a part of that, for jobs on rails; NULL: there is none */
+    CUstream in, out;  /* these, and all events, are NULL where there is a courier */
+    CUevent finished;  /* behind its last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
     struct list jobs;      /* by job->turn[index] */
@@ -78,6 +79,8 @@ struct job {
     struct list node;              /* in staged->jobs */
     struct list turn[ENGINE_MOST]; /* in channel->jobs */
     struct call call;
+    bool on_rail;           /* the call is of the ranks of this one's rail, and a step of */
+    struct call step_of;    /* one of all ranks */
     size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
     struct p2p_item *items; /* NULL: a collective */
     int count;
@@ -88,5 +91,11 @@ struct job {
     uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
     CUevent ready;   /* the user's stream has come to it; NULL: there is a courier */
 };
+
+/* Whose call a job is. */
+static inline struct team *job_team(const struct channel *channel, const struct job *job)
+{
+    return job->on_rail ? channel->rail : channel->team;
+}
 
 #endif

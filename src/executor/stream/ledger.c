@@ -11,9 +11,10 @@
 
 void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes)
 {
+    const struct team *team = base->team;
     base->memory[row] += bytes;
-    trace_comm_memory(base->team->trace, row,
-                      base->memory[row] + (row == WIRE_MEMORY_TABLES ? team_memory(base->team) : 0));
+    trace_comm_memory((team->whole ? team->whole : team)->trace, row,
+                      bytes + (row == WIRE_MEMORY_TABLES ? team_memory(team) : 0));
 }
 
 void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_bytes)

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor of GPUs on several hosts: its calls, its beginning and its end. */
+#include "executor/islands/executor.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "device/cuda/device.h"
+#include "device/cuda/kernels/kernels.h"
+#include "engine/team_open.h"
+#include "executor/gpu/executor.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/islands/islands.h"
+#include "executor/islands/messages.h"
+#include "executor/islands/steps.h"
+#include "executor/staged/executor.h"
+#include "executor/stream/base.h"
+#include "executor/stream/later.h"
+#include "executor/stream/ledger.h"
+#include "executor/stream/order.h"
+
+#include <stdlib.h>
+
+static struct islands *islands_of(struct executor *executor)
+{
+    return (struct islands *)((char *)executor - offsetof(struct islands, executor));
+}
+
+static struct cuda_device *device_of(const struct islands *islands)
+{
+    return stream_base_of(islands->net)->device;
+}
+
+static tutti_result_t first_failure(tutti_result_t first, tutti_result_t second)
+{
+    return first == TUTTI_SUCCESS ? second : first;
+}
+
+/* ---- Calls ---- */
+
+/* What comes on a stream is behind all of the calls before it, also where their last step is the other executor's. */
+static tutti_result_t come_behind_both(struct islands *islands, CUstream stream)
+{
+    tutti_result_t result = order_behind(stream_base_of(islands->island), stream);
+    return result == TUTTI_SUCCESS ? order_behind(stream_base_of(islands->net), stream) : result;
+}
+
+static tutti_result_t is_captured(const struct islands *islands, CUstream stream, bool *captured)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result =
+        cuda_check(islands->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    *captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return result;
+}
+
+/* Of a call that goes in steps. */
+struct going {
+    struct islands *islands;
+    const struct call *call;
+    tutti_stream_t stream;
+};
+
+static tutti_result_t prepare_step(void *context, enum islands_part part, const struct call *call)
+{
+    struct executor *island = ((struct going *)context)->islands->island;
+    struct executor_note note;
+    return part == ISLANDS_ISLAND ? island->ops.prepare(island, call, &note) : TUTTI_SUCCESS;
+}
+
+static tutti_result_t issue_on_island(struct executor *island, const struct call *call, tutti_stream_t stream)
+{
+    struct executor_note note;
+    tutti_result_t result = island->ops.prepare(island, call, &note);
+    return result == TUTTI_SUCCESS ? island->ops.issue(island, call, NULL, stream, &note) : result;
+}
+
+static tutti_result_t issue_step(void *context, enum islands_part part, const struct call *call)
+{
+    const struct going *going = context;
+    struct islands *islands = going->islands;
+    if (part == ISLANDS_ISLAND)
+        return issue_on_island(islands->island, call, going->stream);
+    if (part == ISLANDS_RAIL)
+        return staged_on_rail(islands->net, call, going->call, going->stream);
+    return cuda_check(islands->cu->MemcpyDtoDAsync(device_address(call->out), device_address(call->in), call->bytes,
+                                                   (CUstream)going->stream),
+                      "copying blocks");
+}
+
+static tutti_result_t islands_prepare(struct executor *executor, const struct call *call, struct executor_note *note)
+{
+    struct islands *islands = islands_of(executor);
+    struct going going = {.islands = islands, .call = call};
+    (void)note;
+    return islands_composes(islands, call) ? islands_steps(islands, call, prepare_step, &going) : TUTTI_SUCCESS;
+}
+
+static tutti_result_t issue_steps(struct islands *islands, const struct call *call, tutti_stream_t stream)
+{
+    struct going going = {islands, call, stream};
+    cuda_enter(device_of(islands));
+    tutti_result_t result = come_behind_both(islands, (CUstream)stream);
+    if (result == TUTTI_SUCCESS)
+        result = islands_steps(islands, call, issue_step, &going);
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t islands_issue(struct executor *executor, const struct call *call, void *owned,
+                                    tutti_stream_t stream, const struct executor_note *note)
+{
+    struct islands *islands = islands_of(executor);
+    bool captured = false;
+    cuda_enter(device_of(islands));
+    tutti_result_t result = is_captured(islands, (CUstream)stream, &captured);
+    cuda_leave();
+    if (result == TUTTI_SUCCESS && (captured || !islands_composes(islands, call)))
+        return islands->net->ops.issue(islands->net, call, owned, stream, note);
+    if (result == TUTTI_SUCCESS)
+        result = issue_steps(islands, call, stream);
+    free(owned);
+    return result;
+}
+
+static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
+                               tutti_stream_t stream)
+{
+    struct islands *islands = islands_of(executor);
+    cuda_enter(device_of(islands));
+    tutti_result_t result = islands_messages(islands, items, count, (CUstream)stream);
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t islands_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
+{
+    struct executor *net = islands_of(executor)->net;
+    return net->ops.follow(net, stream, before);
+}
+
+static tutti_result_t islands_wait(struct executor *executor)
+{
+    struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
+    tutti_result_t result = net->ops.wait(net);
+    return first_failure(result, island->ops.wait(island));
+}
+
+/* ---- Failure ---- */
+
+static bool islands_give_up(struct executor *executor)
+{
+    struct executor *net = islands_of(executor)->net;
+    return net->ops.give_up(net);
+}
+
+static tutti_result_t islands_settle(struct executor *executor)
+{
+    struct executor *island = islands_of(executor)->island;
+    return island->ops.settle(island);
+}
+
+static void islands_hear(struct executor *executor)
+{
+    struct executor *island = islands_of(executor)->island;
+    island->ops.hear(island);
+}
+
+static void islands_end_calls(struct executor *executor)
+{
+    struct executor *net = islands_of(executor)->net;
+    net->ops.end_calls(net);
+}
+
+/* ---- Life ---- */
+
+static void islands_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
+{
+    struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
+    size_t device[2], host[2];
+    island->ops.memory(island, &device[0], &host[0]);
+    net->ops.memory(net, &device[1], &host[1]);
+    *device_bytes = device[0] + device[1];
+    *host_bytes = host[0] + host[1];
+}
+
+struct islands_left {
+    struct later later;
+    CUdeviceptr scratch;
+};
+
+static bool free_scratch(struct later *later)
+{
+    later->cu->MemFree(((struct islands_left *)later)->scratch);
+    return true;
+}
+
+/* Freeing it waits for all work of the GPU. Without memory for the record the process keeps it to its end. */
+static void leave_scratch(struct islands *islands)
+{
+    struct islands_left *left = islands->scratch ? malloc(sizeof *left) : NULL;
+    if (!left)
+        return;
+    *left = (struct islands_left){.later = {.work = free_scratch}, .scratch = device_address(islands->scratch)};
+    if (!later_leave(&left->later, stream_base_of(islands->net)))
+        free(left);
+}
+
+static void close_side(struct islands *islands)
+{
+    if (islands->fork)
+        islands->cu->EventDestroy(islands->fork);
+    if (islands->join)
+        islands->cu->EventDestroy(islands->join);
+    if (islands->side)
+        islands->cu->StreamDestroy(islands->side);
+}
+
+static void islands_close(struct executor *executor)
+{
+    struct islands *islands = islands_of(executor);
+    if (islands->net) {
+        cuda_enter(device_of(islands));
+        if (islands->island)
+            islands_wait(executor);
+        close_side(islands);
+        leave_scratch(islands);
+        cuda_leave();
+    }
+    if (islands->island)
+        islands->island->ops.close(islands->island);
+    if (islands->net)
+        islands->net->ops.close(islands->net);
+    team_close(islands->near);
+    free(islands);
+}
+
+static const struct executor_ops islands_ops = {.name = "islands",
+                                                .prepare = islands_prepare,
+                                                .issue = islands_issue,
+                                                .messages = messages,
+                                                .follow = islands_follow,
+                                                .wait = islands_wait,
+                                                .give_up = islands_give_up,
+                                                .settle = islands_settle,
+                                                .hear = islands_hear,
+                                                .end_calls = islands_end_calls,
+                                                .memory = islands_memory,
+                                                .close = islands_close};
+
+static tutti_result_t make_side(struct islands *islands)
+{
+    CUdeviceptr scratch = 0;
+    islands->cu = stream_base_of(islands->net)->cu;
+    tutti_result_t result =
+        cuda_check(islands->cu->MemAlloc(&scratch, islands->scratch_bytes), "allocating scratch memory");
+    islands->scratch = (char *)(uintptr_t)scratch;
+    if (result == TUTTI_SUCCESS)
+        ledger_add(stream_base_of(islands->net), WIRE_MEMORY_BULK, islands->scratch_bytes);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(islands->cu->StreamCreateWithPriority(&islands->side, CU_STREAM_NON_BLOCKING, 0),
+                            "making a stream");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(islands->cu->EventCreate(&islands->fork, CU_EVENT_DISABLE_TIMING), "making an event");
+    return result == TUTTI_SUCCESS
+               ? cuda_check(islands->cu->EventCreate(&islands->join, CU_EVENT_DISABLE_TIMING), "making an event")
+               : result;
+}
+
+static tutti_result_t open_rails(struct islands *islands)
+{
+    const struct levels *levels = islands->team->levels;
+    int *members = malloc((size_t)islands->count * sizeof *members);
+    if (!members)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for an executor");
+    for (int k = 0; k < islands->count; k++)
+        members[k] = levels->order[levels_hosts(levels)->first[k] + islands->index];
+    tutti_result_t result = staged_open_rails(islands->net, members, islands->count);
+    free(members);
+    return result;
+}
+
+static tutti_result_t open_all(struct islands *islands, const struct executor_config *config, int shared)
+{
+    const struct executor_members near = {.team = islands->near}, all = {.team = islands->team};
+    tutti_result_t result = executor_staged.open(&all, config, -1, &islands->net);
+    if (result == TUTTI_SUCCESS)
+        result = executor_gpu.open(&near, config, shared, &islands->island);
+    if (result == TUTTI_SUCCESS)
+        result = open_rails(islands);
+    if (result == TUTTI_SUCCESS) {
+        cuda_enter(device_of(islands));
+        result = make_side(islands);
+        cuda_leave();
+    }
+    return result;
+}
+
+static size_t least_param(enum param_id one, enum param_id other)
+{
+    int64_t a = param_int(one), b = param_int(other);
+    return (size_t)(a < b ? a : b);
+}
+
+static tutti_result_t islands_open(const struct executor_members *members, const struct executor_config *config,
+                                   int shared, struct executor **out)
+{
+    struct islands *islands = calloc(1, sizeof *islands);
+    const struct levels *levels = members->team->levels;
+    const struct level *hosts = levels_hosts(levels);
+    if (!islands) {
+        team_close(members->near);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for an executor");
+    }
+    *islands = (struct islands){.team = members->team,
+                                .near = members->near,
+                                .count = hosts->groups,
+                                .size = hosts->most,
+                                .here = hosts->group[members->team->rank],
+                                .index = members->near->rank,
+                                .in_order = levels->in_order,
+                                .cut_from = least_param(PARAM_ISLANDS_FROM, PARAM_ISLANDS_SCRATCH),
+                                .scratch_bytes = (size_t)param_int(PARAM_ISLANDS_SCRATCH)};
+    executor_init(&islands->executor, &islands_ops, config->device);
+    islands->executor.on_streams = true;
+    islands->executor.uses_team = true;
+    tutti_result_t result = open_all(islands, config, shared);
+    if (result != TUTTI_SUCCESS) {
+        islands_close(&islands->executor);
+        return result;
+    }
+    log_info("rank %d: %d islands of %d GPUs, rail %d", members->team->rank, islands->count, islands->size,
+             islands->index);
+    *out = &islands->executor;
+    return TUTTI_SUCCESS;
+}
+
+/* Where few hardware queues hold up kernels by one another, all is staged: nothing of it waits for another stream. */
+static bool islands_takes(const struct team *team, bool shared)
+{
+    const struct levels *levels = levels_between_hosts(team->levels);
+    if (shared || !levels || !param_int(PARAM_ISLANDS) || cuda_queues_are_few())
+        return false;
+    const struct level *hosts = levels_hosts(levels);
+    return hosts->least == hosts->most && hosts->most <= KERNEL_RANKS;
+}
+
+const struct executor_kind executor_islands = {
+    .name = "islands", .takes = islands_takes, .create_shared = mailbox_create, .by_hosts = true, .open = islands_open};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPUs of several hosts, as many on each: islands, in which they reach one another, and rails, of which each joins the
+ * ranks of one index on all islands. An island's steps go by its own executor, a rail's by staging.
+ */
+#ifndef TUTTI_EXECUTOR_ISLANDS_ISLANDS_H
+#define TUTTI_EXECUTOR_ISLANDS_ISLANDS_H
+
+#include "device/cuda/driver.h"
+#include "engine/op.h"
+#include "engine/team.h"
+
+struct islands {
+    struct executor executor;
+    struct team *team, *near;      /* all ranks; those of this island, a part of them */
+    struct executor *island, *net; /* near's, and the whole team's, which knows the rails */
+    const struct cuda_driver *cu;
+    int count, size; /* islands; ranks of each */
+    int here, index; /* this rank's island; its number there, and so its rail */
+    bool in_order;   /* ranks of an island follow one another */
+    size_t cut_from; /* bytes of a vector */
+    char *scratch;   /* device memory, for what lies between two steps */
+    size_t scratch_bytes;
+    CUstream side; /* for messages between islands, while those within go on */
+    CUevent fork, join;
+};
+
+#endif

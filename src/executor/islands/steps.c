@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the rows of algorithm/composed.c do, on GPUs: each island reduces or shares by its own links, so that a rail
+ * carries its part of the bytes between hosts and no other. Vectors of few bytes go whole, in two steps. What does not
+ * divide by the ranks of an island goes behind the last block, on the last rail.
+ */
+#include "executor/islands/steps.h"
+
+struct walk {
+    const struct islands *islands;
+    const struct call *call;
+    islands_step_fn *each;
+    void *context;
+};
+
+/* ---- Steps ---- */
+
+struct buffers {
+    const void *in;
+    void *out;
+};
+
+static void *at(const void *base, size_t elements, const struct call *call)
+{
+    return base ? (char *)(uintptr_t)base + elements * call->size : NULL;
+}
+
+static tutti_result_t step(const struct walk *walk, enum islands_part part, enum coll coll, size_t count,
+                           struct buffers of, int root)
+{
+    struct call call = *walk->call;
+    if (!count)
+        return TUTTI_SUCCESS;
+    call.coll = coll;
+    call.count = count;
+    call.in = of.in;
+    call.out = of.out;
+    call.root = root;
+    call.op = schedule_reduces(coll) ? call.op : -1;
+    if (part == ISLANDS_RAIL) { /* multiplied before */
+        call.premul = false;
+        call.scalar_at = NULL;
+    }
+    call_fill(&call);
+    return walk->each(walk->context, part, &call);
+}
+
+static tutti_result_t on_island(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
+                                int root)
+{
+    return step(walk, ISLANDS_ISLAND, coll, count, (struct buffers){in, out}, root);
+}
+
+static tutti_result_t on_rail(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
+                              int root)
+{
+    return step(walk, ISLANDS_RAIL, coll, count, (struct buffers){in, out}, root);
+}
+
+static tutti_result_t copied(const struct walk *walk, size_t count, const void *in, void *out)
+{
+    return step(walk, ISLANDS_COPY, walk->call->coll, count, (struct buffers){in, out}, 0);
+}
+
+static int root_island(const struct walk *walk)
+{
+    return levels_hosts(walk->islands->team->levels)->group[walk->call->root];
+}
+
+static int root_index(const struct walk *walk)
+{
+    const struct levels *levels = walk->islands->team->levels;
+    return levels->position[walk->call->root] - levels_hosts(levels)->first[root_island(walk)];
+}
+
+static bool roots_own(const struct walk *walk)
+{
+    return walk->islands->here == root_island(walk);
+}
+
+static bool is_last(const struct islands *islands)
+{
+    return islands->index == islands->size - 1;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Vectors ---- */
+
+static tutti_result_t allreduce_small(const struct walk *walk)
+{
+    const struct call *call = walk->call;
+    tutti_result_t result = on_island(walk, COLL_ALLREDUCE, call->count, call->in, call->out, 0);
+    return result == TUTTI_SUCCESS ? on_rail(walk, COLL_ALLREDUCE, call->count, call->out, call->out, 0) : result;
+}
+
+static tutti_result_t allreduce(const struct walk *walk)
+{
+    const struct call *call = walk->call;
+    size_t parts = (size_t)walk->islands->size, each = call->count / parts, rest = call->count % parts;
+    void *own = at(call->out, (size_t)walk->islands->index * each, call), *tail = at(call->out, parts * each, call);
+    int last = walk->islands->size - 1;
+    tutti_result_t result = on_island(walk, COLL_REDUCE_SCATTER, each, call->in, own, 0);
+    if (result == TUTTI_SUCCESS)
+        result = on_island(walk, COLL_REDUCE, rest, at(call->in, parts * each, call), tail, last);
+    if (result == TUTTI_SUCCESS)
+        result = on_rail(walk, COLL_ALLREDUCE, each + (is_last(walk->islands) ? rest : 0), own, own, 0);
+    if (result == TUTTI_SUCCESS)
+        result = on_island(walk, COLL_ALLGATHER, each, own, call->out, 0);
+    return result == TUTTI_SUCCESS ? on_island(walk, COLL_BROADCAST, rest, tail, tail, last) : result;
+}
+
+/* Elements [from, from + count) of the vector, whole: each rail carries all of them. */
+static tutti_result_t reduce_whole(const struct walk *walk, size_t from, size_t count)
+{
+    const struct call *call = walk->call;
+    void *held = walk->islands->scratch;
+    bool root = walk->islands->team->rank == call->root;
+    tutti_result_t result = on_island(walk, COLL_ALLREDUCE, count, at(call->in, from, call), held, 0);
+    return result == TUTTI_SUCCESS
+               ? on_rail(walk, COLL_REDUCE, count, held, root ? at(call->out, from, call) : held, root_island(walk))
+               : result;
+}
+
+static tutti_result_t reduce_part(const struct walk *walk, size_t from, size_t each)
+{
+    const struct call *call = walk->call;
+    void *held = walk->islands->scratch;
+    tutti_result_t result = on_island(walk, COLL_REDUCE_SCATTER, each, at(call->in, from, call), held, 0);
+    if (result == TUTTI_SUCCESS)
+        result = on_rail(walk, COLL_REDUCE, each, held, held, root_island(walk));
+    return result == TUTTI_SUCCESS && roots_own(walk)
+               ? on_island(walk, COLL_GATHER, each, held, at(call->out, from, call), root_index(walk))
+               : result;
+}
+
+static tutti_result_t reduce(const struct walk *walk)
+{
+    const struct call *call = walk->call;
+    size_t parts = (size_t)walk->islands->size, most = walk->islands->scratch_bytes / call->size, from = 0;
+    tutti_result_t result = TUTTI_SUCCESS;
+    while (result == TUTTI_SUCCESS && call->count - from >= parts) {
+        size_t each = least((call->count - from) / parts, most);
+        result = reduce_part(walk, from, each);
+        from += parts * each;
+    }
+    return result == TUTTI_SUCCESS ? reduce_whole(walk, from, call->count - from) : result;
+}
+
+static tutti_result_t broadcast_whole(const struct walk *walk, size_t from)
+{
+    const struct call *call = walk->call;
+    size_t count = call->count - from;
+    void *out = at(call->out, from, call);
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (roots_own(walk))
+        result = on_island(walk, COLL_BROADCAST, count, at(call->in, from, call), out, root_index(walk));
+    return result == TUTTI_SUCCESS ? on_rail(walk, COLL_BROADCAST, count, out, out, root_island(walk)) : result;
+}
+
+static tutti_result_t broadcast(const struct walk *walk)
+{
+    const struct call *call = walk->call;
+    size_t parts = (size_t)walk->islands->size, each = call->count / parts;
+    void *own = at(call->out, (size_t)walk->islands->index * each, call);
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (roots_own(walk))
+        result = on_island(walk, COLL_SCATTER, each, call->in, own, root_index(walk));
+    if (result == TUTTI_SUCCESS)
+        result = on_rail(walk, COLL_BROADCAST, each, own, own, root_island(walk));
+    if (result == TUTTI_SUCCESS)
+        result = on_island(walk, COLL_ALLGATHER, each, own, call->out, 0);
+    return result == TUTTI_SUCCESS ? broadcast_whole(walk, parts * each) : result;
+}
+
+/* ---- A block of each rank ---- */
+
+static size_t block_of(const struct islands *islands, int island, int index)
+{
+    return (size_t)(island * islands->size + index);
+}
+
+/* Blocks [.., from .. from + count) of this rank's rail, to where they belong. */
+static tutti_result_t gather_rail(const struct walk *walk, size_t from, size_t count)
+{
+    const struct islands *islands = walk->islands;
+    const struct call *call = walk->call;
+    tutti_result_t result = on_rail(walk, COLL_ALLGATHER, count, at(call->in, from, call), islands->scratch, 0);
+    for (int k = 0; k < islands->count && result == TUTTI_SUCCESS; k++) {
+        void *to = at(call->out, block_of(islands, k, islands->index) * call->count + from, call);
+        result = copied(walk, count, at(islands->scratch, (size_t)k * count, call), to);
+    }
+    return result;
+}
+
+static tutti_result_t allgather(const struct walk *walk)
+{
+    const struct islands *islands = walk->islands;
+    const struct call *call = walk->call;
+    size_t most = islands->scratch_bytes / call->size / (size_t)islands->count;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t from = 0; from < call->count && result == TUTTI_SUCCESS; from += most)
+        result = gather_rail(walk, from, least(most, call->count - from));
+    for (int k = 0; k < islands->count && result == TUTTI_SUCCESS; k++)
+        result = on_island(walk, COLL_ALLGATHER, call->count,
+                           at(call->out, block_of(islands, k, islands->index) * call->count, call),
+                           at(call->out, block_of(islands, k, 0) * call->count, call), 0);
+    return result;
+}
+
+/* Elements [from, from + count) of each block. Where that is not all of a block they are brought together first. */
+static tutti_result_t scatter_sums(const struct walk *walk, size_t from, size_t count)
+{
+    const struct islands *islands = walk->islands;
+    const struct call *call = walk->call;
+    void *sums = islands->scratch, *packed = at(sums, (size_t)islands->count * count, call);
+    const void *in = count == call->count ? call->in : packed;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t block = 0; in == packed && block < block_of(islands, islands->count, 0) && result == TUTTI_SUCCESS;
+         block++)
+        result = copied(walk, count, at(call->in, block * call->count + from, call), at(packed, block * count, call));
+    for (int k = 0; k < islands->count && result == TUTTI_SUCCESS; k++)
+        result = on_island(walk, COLL_REDUCE_SCATTER, count, at(in, block_of(islands, k, 0) * count, call),
+                           at(sums, (size_t)k * count, call), 0);
+    return result == TUTTI_SUCCESS ? on_rail(walk, COLL_REDUCE_SCATTER, count, sums, at(call->out, from, call), 0)
+                                   : result;
+}
+
+static tutti_result_t reduce_scatter(const struct walk *walk)
+{
+    const struct islands *islands = walk->islands;
+    const struct call *call = walk->call;
+    size_t room = islands->scratch_bytes / call->size, sums = (size_t)islands->count;
+    if (call->count <= room / sums)
+        return scatter_sums(walk, 0, call->count);
+    size_t most = room / (sums + block_of(islands, islands->count, 0));
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t from = 0; from < call->count && result == TUTTI_SUCCESS; from += most)
+        result = scatter_sums(walk, from, least(most, call->count - from));
+    return result;
+}
+
+/* ---- All ---- */
+
+/* Averages of integers are cut off once, not twice. */
+static bool cuts_off(const struct call *call)
+{
+    return call->op == TUTTI_AVG && call->type < TUTTI_FLOAT16;
+}
+
+/* Of one element of each rank, at least. */
+static bool room_for_blocks(const struct islands *islands, const struct call *call)
+{
+    return islands->scratch_bytes / call->size >= (size_t)(islands->team->nranks + islands->count);
+}
+
+bool islands_composes(const struct islands *islands, const struct call *call)
+{
+    if (!call->count || cuts_off(call))
+        return false;
+    switch (call->coll) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE:
+    case COLL_BROADCAST:
+        return true;
+    case COLL_ALLGATHER:
+    case COLL_REDUCE_SCATTER:
+        return islands->in_order && room_for_blocks(islands, call);
+    default:
+        return false;
+    }
+}
+
+tutti_result_t islands_steps(const struct islands *islands, const struct call *call, islands_step_fn *each,
+                             void *context)
+{
+    const struct walk walk = {islands, call, each, context};
+    bool small = call->bytes < islands->cut_from || call->count < (size_t)islands->size;
+    switch (call->coll) {
+    case COLL_ALLREDUCE:
+        return small ? allreduce_small(&walk) : allreduce(&walk);
+    case COLL_REDUCE:
+        return small ? reduce_whole(&walk, 0, call->count) : reduce(&walk);
+    case COLL_BROADCAST:
+        return small ? broadcast_whole(&walk, 0) : broadcast(&walk);
+    case COLL_ALLGATHER:
+        return allgather(&walk);
+    default:
+        return reduce_scatter(&walk);
+    }
+}
