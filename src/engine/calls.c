@@ -41,10 +41,11 @@ static void cross(struct team *team, const struct op *op)
     const struct wire_message mine = calls_describe(team, op), *theirs = &team->calls.said;
     char here[CALLS_TEXT], there[CALLS_TEXT], sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the "
+             "rank %d waits for rank %d in %s, and rank %d for rank %d in %s: neither can go on; make the calls in the "
              "same order",
-             team->rank, theirs->tag.from, calls_text(&mine, here, sizeof here), theirs->tag.from, team->rank,
-             calls_text(theirs, there, sizeof there));
+             team_told_rank(team, team->rank), team_told_rank(team, (int)theirs->tag.from),
+             calls_text(&mine, here, sizeof here), team_told_rank(team, (int)theirs->tag.from),
+             team_told_rank(team, team->rank), calls_text(theirs, there, sizeof there));
     team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
 }
 
@@ -87,8 +88,9 @@ static void miss(struct team *team, const struct wire_message *said)
     if (!does ||
         calls_has_begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
         return;
-    snprintf(sentence, sizeof sentence, "rank %d %s without the call that rank %u waits for in %s", team->rank, does,
-             from, calls_text(said, call, sizeof call));
+    snprintf(sentence, sizeof sentence, "rank %d %s without the call that rank %d waits for in %s",
+             team_told_rank(team, team->rank), does, team_told_rank(team, (int)from),
+             calls_text(said, call, sizeof call));
     team_fail(team, TUTTI_INVALID_USAGE, team->rank, sentence);
 }
 

@@ -96,10 +96,11 @@ static void circle_refuse(struct team *team, const struct op *op, const struct w
     const struct wire_message *other = &team->calls.circle.other;
     char here[CALLS_TEXT], there[CALLS_TEXT], sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d waits for rank %d in %s, rank %u for rank %u in %s, and so on round to rank %d: none of them can "
+             "rank %d waits for rank %d in %s, rank %d for rank %d in %s, and so on round to rank %d: none of them can "
              "go on; all ranks must make calls that fit, in the same order",
-             team->rank, op->waiting, calls_text(mine, here, sizeof here), other->tag.from, other->tag.to,
-             calls_text(other, there, sizeof there), team->rank);
+             team_told_rank(team, team->rank), team_told_rank(team, op->waiting), calls_text(mine, here, sizeof here),
+             team_told_rank(team, (int)other->tag.from), team_told_rank(team, (int)other->tag.to),
+             calls_text(other, there, sizeof there), team_told_rank(team, team->rank));
     team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
 }
 

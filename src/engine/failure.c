@@ -117,12 +117,6 @@ static int first_dead(const struct team *team, int peer)
     return dead >= 0 && knew(team, dead) ? -1 : dead;
 }
 
-/* As people know it: a part's ranks by their numbers in the whole. */
-static int told_rank(const struct team *team)
-{
-    return team->whole ? team->in_whole[team->rank] : team->rank;
-}
-
 /* ---- Failing ---- */
 
 /* Collectives above `finished` fail from now on. Returns whether that is news. */
@@ -165,8 +159,8 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
     parts_fail(team);
-    return (team->untold ? error_note : error_set)((tutti_result_t)cause->result, "rank %d: %s", told_rank(team),
-                                                   cause->text);
+    return (team->untold ? error_note : error_set)((tutti_result_t)cause->result, "rank %d: %s",
+                                                   team_told_rank(team, team->rank), cause->text);
 }
 
 /* ---- Parts: what fails is the whole, and all its parts with it, by its numbers of ranks ---- */
@@ -220,18 +214,10 @@ struct wire_abort team_cause(const struct team *team, tutti_result_t result, int
     return cause;
 }
 
-/* The sentence may name ranks by their numbers in the part. */
 static tutti_result_t part_fails_whole(struct team *part, tutti_result_t result, int culprit, const char *sentence)
 {
-    char text[TEAM_SENTENCE];
-    int known = culprit < 0 ? culprit : part->in_whole[culprit];
-    if (known == culprit)
-        snprintf(text, sizeof text, "%s", sentence);
-    else
-        snprintf(text, sizeof text, "%.*s (in a part of the communicator: its rank %d is rank %d)",
-                 (int)sizeof text - 80, sentence, culprit, known);
     team_stop(part);
-    team_fail(part->whole, result, known, text);
+    team_fail(part->whole, result, team_told_rank(part, culprit), sentence);
     return part_fail(part);
 }
 
@@ -324,8 +310,8 @@ tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, s
     char sentence[TEAM_SENTENCE], here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT];
     snprintf(sentence, sizeof sentence,
              "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
-             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there),
-             seq);
+             team_told_rank(team, team->rank), wire_call_text(mine, here, sizeof here), team_told_rank(team, peer),
+             wire_call_text(theirs, there, sizeof there), seq);
     return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
 }
 
@@ -356,7 +342,9 @@ void team_end_calls(struct team *team)
 tutti_result_t team_failure(const struct team *team)
 {
     tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
-    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", told_rank(team), team->cause.text);
+    return result == TUTTI_SUCCESS
+               ? result
+               : error_note(result, "rank %d: %s", team_told_rank(team, team->rank), team->cause.text);
 }
 
 /* ---- News ---- */

@@ -248,29 +248,30 @@ static tutti_result_t unreadable(struct shared_context *c, int peer, const void 
 {
     char sentence[TEAM_SENTENCE];
     uint32_t pid = c->team->process[peer]->pid;
+    int told = team_told_rank(c->team, peer);
     int error = errno;
     const void *at = error == EFAULT ? reach_unwritable(to, bytes) : NULL;
     if (at) {
         snprintf(sentence, sizeof sentence,
                  "rank %d gave memory that cannot be written for %s: address %p, in %zu bytes from %p; the page is "
                  "protected or not mapped, or its file is too short",
-                 c->team->rank, schedule_coll_name(c->op->call.coll), at, bytes, to);
+                 team_told_rank(c->team, c->team->rank), schedule_coll_name(c->op->call.coll), at, bytes, to);
         return team_fail(c->team, TUTTI_INVALID_ARGUMENT, c->team->rank, sentence);
     }
     if (atomic_load(&c->team->gone[peer]))
-        snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);
+        snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", told, pid);
     else if (error == EFAULT)
         snprintf(sentence, sizeof sentence,
                  "rank %d gave memory that cannot be read for %s, by %zu bytes; a page is protected or not mapped, or "
                  "its file is too short",
-                 peer, schedule_coll_name(c->op->call.coll), bytes);
+                 told, schedule_coll_name(c->op->call.coll), bytes);
     else if (error == ENOENT)
         snprintf(sentence, sizeof sentence,
                  "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
-                 peer, pid, schedule_coll_name(c->op->call.coll));
+                 told, pid, schedule_coll_name(c->op->call.coll));
     else
         snprintf(sentence, sizeof sentence,
-                 "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", peer, pid,
+                 "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", told, pid,
                  strerror(error));
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }

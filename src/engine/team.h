@@ -174,6 +174,12 @@ static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, 
     atomic_store_explicit(&team->awaited_word, word, memory_order_relaxed);
 }
 
+/* As people know it: a rank of a part by its number in the whole. */
+static inline int team_told_rank(const struct team *team, int rank)
+{
+    return team->whole && rank >= 0 ? team->in_whole[rank] : rank;
+}
+
 /* Does the rank live in this process? */
 static inline bool team_is_here(const struct team *team, int rank)
 {

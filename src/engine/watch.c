@@ -33,9 +33,9 @@ void team_give_up(struct team *team, int rank, uint64_t waited, const char *what
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it "
              "(TUTTI_TIMEOUT, config.timeout_ms)",
-             rank, team->process[rank]->pid, (double)waited / NS_PER_S, what);
+             team_told_rank(team, rank), team->process[rank]->pid, (double)waited / NS_PER_S, what);
     const struct trace_about about = {.lane = -1,
-                                      .peer_rank = rank,
+                                      .peer_rank = team_told_rank(team, rank),
                                       .peer_pid = team->process[rank]->pid,
                                       .comm = team->id,
                                       .value1 = waited / NS_PER_MS};
@@ -59,7 +59,8 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
     watch->warn = now + (now - watch->since);
     log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what "
              "each rank is in",
-             team->rank, (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting]->pid,
+             team_told_rank(team, team->rank), (double)(now - watch->since) / NS_PER_S,
+             team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
              blackbox_collective_name(op->wire_kind), op->seq);
 }
 
@@ -79,7 +80,7 @@ static void tell_of_pause(const struct team *team, uint64_t late)
         log_at(late < 5 * STOOD ? LOG_INFO : LOG_WARN,
                "rank %d stood still for %.1f s while it waited: its process was stopped or starved, or the machine "
                "stood still; no peer is held to account for that time",
-               team->rank, (double)late / NS_PER_S);
+               team_told_rank(team, team->rank), (double)late / NS_PER_S);
 }
 
 static void engine_watch_look(struct team *team, const struct op *op, uint64_t now)

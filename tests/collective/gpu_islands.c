@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_islands bytes: what GPUs of several hosts stage is what their rails carry, and no more. gpu_islands aborts, or
- * dies: rank 0 does, while all others are in a collective; ranks of its island wait for it there, others on a rail. All
- * say that it was rank 0. On the stand-in driver, as many ranks on each host: TUTTI_HOSTID.
+ * dies: the last rank does, while all others are in a collective; ranks of its island wait for it there, others on a
+ * rail. All say that it was that rank. On the stand-in driver, as many ranks on each host: TUTTI_HOSTID.
  */
 #include "box.h"
 #include "gpu_rank.h"
@@ -71,9 +71,11 @@ static void count_bytes(void)
     require_staged("messages between islands", 2 * WORDS);
 }
 
-/* The call, or its end, fails by the fault of rank 0. */
-static void require_blame(tutti_result_t called, const char *words)
+/* The call, or its end, fails by the fault of the last rank. */
+static void require_blame(tutti_result_t called, const char *what)
 {
+    char words[40];
+    snprintf(words, sizeof words, "%s rank %d", what, nranks - 1);
     require((called == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : called) == TUTTI_REMOTE_ERROR, "a failure");
     if (strstr(tutti_get_last_error(comm), words))
         return;
@@ -81,10 +83,10 @@ static void require_blame(tutti_result_t called, const char *words)
     exit(1);
 }
 
-static void without_rank_0(bool dies)
+static void without_the_last(bool dies)
 {
     settle();
-    if (rank == 0) {
+    if (rank == nranks - 1) {
         usleep(100000); /* in which the others come to wait */
         if (dies)
             _exit(0);
@@ -92,7 +94,7 @@ static void without_rank_0(bool dies)
         return;
     }
     tutti_result_t called = tutti_allreduce(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, comm, NULL);
-    require_blame(called, dies ? "lost rank 0" : "aborted by rank 0");
+    require_blame(called, dies ? "lost" : "aborted by");
     OK(tutti_comm_abort(comm));
 }
 
@@ -116,7 +118,7 @@ int main(int argc, char **argv)
     make_memory();
     OK(tutti_barrier(comm, NULL));
     if (strcmp(what, "bytes") != 0) {
-        without_rank_0(strcmp(what, "dies") == 0);
+        without_the_last(strcmp(what, "dies") == 0);
         return 0;
     }
     count_bytes();

@@ -55,13 +55,14 @@ bool depart_excuses(void *argument, const struct wire_abort *news)
 
 static void depart_describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
 {
+    int culprit = team_told_rank(gpu->base.team, who.culprit);
     if (who.cause == MAILBOX_LOST)
-        snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
+        snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", culprit,
                  gpu->base.team->process[who.culprit]->pid);
     else if (who.cause == MAILBOX_ABORTED)
-        snprintf(out, size, "the communicator was aborted by rank %d", who.culprit);
+        snprintf(out, size, "the communicator was aborted by rank %d", culprit);
     else
-        snprintf(out, size, "rank %d has left the communicator, and this call needs it", who.culprit);
+        snprintf(out, size, "rank %d has left the communicator, and this call needs it", culprit);
 }
 
 /* ---- Parting ---- */
@@ -110,7 +111,7 @@ tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
         mailbox_ring(&gpu->ranks[gpu->rank]);
     }
     depart_describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
-    return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", gpu->rank, sentence);
+    return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team_told_rank(gpu->base.team, gpu->rank), sentence);
 }
 
 void depart_settle(struct gpu *gpu)

@@ -45,7 +45,8 @@ tutti_result_t gpu_failure(struct gpu *gpu)
     if (result != TUTTI_SUCCESS)
         return result;
     if (atomic_load(&gpu->departs.leaving))
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d", gpu->rank, gpu->rank);
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d",
+                         team_told_rank(gpu->base.team, gpu->rank), team_told_rank(gpu->base.team, gpu->rank));
     if (atomic_load(&gpu->departs.refused_call))
         return depart_refuse(gpu, gpu->departs.refusal);
     for (int rank = 0; rank < gpu->nranks; rank++)

@@ -166,7 +166,7 @@ static void mixing_refuse(struct gpu *gpu, int replays, int calls)
         "rank %d replays, or has replayed, from a graph what rank %d calls: neither can go on. All ranks must call, "
         "or all must replay, what is longer than TUTTI_COPY_FROM, TUTTI_GATHER_FROM, TUTTI_RING_COPY_FROM or "
         "TUTTI_READ_FROM",
-        replays, calls);
+        team_told_rank(gpu->base.team, replays), team_told_rank(gpu->base.team, calls));
     team_fail(gpu->base.team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }
 

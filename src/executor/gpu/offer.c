@@ -305,7 +305,8 @@ tutti_result_t offer_pass_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
         return TUTTI_SUCCESS;
     if (copy >= 0)
         close(copy);
-    return error_set(TUTTI_SYSTEM_ERROR, "cannot keep a descriptor of device memory for rank %d", peer);
+    return error_set(TUTTI_SYSTEM_ERROR, "cannot keep a descriptor of device memory for rank %d",
+                     team_told_rank(gpu->base.team, peer));
 }
 
 bool offer_deliver(struct gpu *gpu)

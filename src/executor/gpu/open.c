@@ -85,27 +85,28 @@ static void tell_spent(const struct gpu *gpu, const struct opening *opening)
 }
 
 /* Ranks that launch kernels of different grids would wait for one another for ever. */
-static tutti_result_t check_alike(const struct peer_info *all, int nranks)
+static tutti_result_t check_alike(const struct gpu *gpu, const struct peer_info *all)
 {
     const struct facts_peer *first = &all[0].facts;
-    for (int rank = 1; rank < nranks; rank++) {
+    for (int rank = 1; rank < gpu->nranks; rank++) {
         const struct facts_peer *other = &all[rank].facts;
         if (other->blocks != first->blocks || other->policy != first->policy)
             return error_set(
                 TUTTI_INVALID_USAGE,
-                "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
-                first->blocks, first->policy, rank, other->blocks, other->policy);
+                "rank %d has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
+                team_told_rank(gpu->base.team, 0), first->blocks, first->policy, team_told_rank(gpu->base.team, rank),
+                other->blocks, other->policy);
     }
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t check_distinct(const struct peer_info *all, int nranks)
+static tutti_result_t check_distinct(const struct gpu *gpu, const struct peer_info *all)
 {
-    for (int a = 0; a < nranks; a++)
+    for (int a = 0; a < gpu->nranks; a++)
         for (int b = 0; b < a; b++)
             if (memcmp(all[a].gpu, all[b].gpu, sizeof all[a].gpu) == 0)
-                return error_set(TUTTI_INVALID_USAGE, "rank %d and rank %d use the same GPU; give each rank its own", b,
-                                 a);
+                return error_set(TUTTI_INVALID_USAGE, "rank %d and rank %d use the same GPU; give each rank its own",
+                                 team_told_rank(gpu->base.team, b), team_told_rank(gpu->base.team, a));
     return TUTTI_SUCCESS;
 }
 
@@ -290,9 +291,9 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     struct peer_info *mine = &opening->mine, *all = opening->all;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
-        result = check_distinct(all, gpu->nranks);
+        result = check_distinct(gpu, all);
     if (result == TUTTI_SUCCESS)
-        result = check_alike(all, gpu->nranks);
+        result = check_alike(gpu, all);
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;

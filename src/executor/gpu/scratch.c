@@ -91,10 +91,10 @@ static tutti_result_t scratch_take_descriptor(struct gpu *gpu, int peer, enum sc
         lock_release(&engine->lock);
         if (*fd == SHARED_NO_ROOM)
             return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for the memory of rank %d; raise ulimit -n",
-                             peer);
+                             team_told_rank(gpu->base.team, peer));
         if (*fd < 0 && clock_passed(deadline))
-            return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s", peer,
-                             ARRIVE_MS / 1000);
+            return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s",
+                             team_told_rank(gpu->base.team, peer), ARRIVE_MS / 1000);
         if (*fd < 0)
             usleep(LOOK_US);
     }

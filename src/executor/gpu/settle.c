@@ -103,6 +103,7 @@ tutti_result_t gpu_settle(struct gpu *gpu)
                      "rank %d: the GPU of rank %d (process %u) has begun an operation of this communicator and has not "
                      "ended it %d s after it was given up here; it may still store to memory of this rank, %llu bytes "
                      "from %#llx on: neither use nor free that before that process has ended",
-                     gpu->rank, rank, gpu->base.team->process[rank]->pid, SETTLE_MS / 1000,
-                     (unsigned long long)memory->bytes, (unsigned long long)memory->begin);
+                     team_told_rank(gpu->base.team, gpu->rank), team_told_rank(gpu->base.team, rank),
+                     gpu->base.team->process[rank]->pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
+                     (unsigned long long)memory->begin);
 }

@@ -145,7 +145,8 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct gpu_transfer *
 {
     struct gpu *peer = here_visit_rank(gpu, transfer->peer);
     if (!peer)
-        return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
+        return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end",
+                         team_told_rank(gpu->base.team, transfer->peer));
     cuda_enter(peer->base.device);
     tutti_result_t result =
         transfer_copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
@@ -357,8 +358,9 @@ static tutti_result_t check_lengths(const struct gpu *gpu, const struct gpu_tran
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
     if (here == there)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu", from,
-                     transfer->sends ? here : there, to, transfer->sends ? there : here);
+    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu",
+                     team_told_rank(gpu->base.team, from), transfer->sends ? here : there,
+                     team_told_rank(gpu->base.team, to), transfer->sends ? there : here);
 }
 
 /* Both ends count alike: by what the first one has decided. */
