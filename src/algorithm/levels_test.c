@@ -75,7 +75,8 @@ static void prove_all(const uint64_t *host, int n)
 static void all_algorithms(void **state)
 {
     uint64_t host[MOST], seed = 1;
-    for (int n = 1; n <= MOST; n++)
+    const bool quick = getenv("TUTTI_TEST_QUICK") != NULL;
+    for (int n = 1; n <= MOST; n += quick && n > 4 ? 4 : 1)
         for (uint64_t hosts = 1; hosts <= 4; hosts++) {
             for (int rank = 0; rank < n; rank++) /* one host behind the other */
                 host[rank] = (uint64_t)rank * hosts / (uint64_t)n;

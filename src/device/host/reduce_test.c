@@ -214,14 +214,15 @@ static void test_stays_inside(void **state)
     munmap(fenced, 3 * page);
 }
 
-/* All pairs of 8-bit elements; all 16-bit elements with each special one. */
+/* All pairs of 8-bit elements; all 16-bit elements with each special one, with TUTTI_TEST_QUICK with the first. */
 static void each_pair(struct trial t)
 {
     size_t size = t.r.size;
     const void *src[2] = {buffers[0], buffers[1]};
     if (size > 2)
         return;
-    size_t values = size == 1 ? 256 : 65536, others = size == 1 ? 256 : COUNT_OF(special_16);
+    size_t few = getenv("TUTTI_TEST_QUICK") ? 1 : COUNT_OF(special_16);
+    size_t values = size == 1 ? 256 : 65536, others = size == 1 ? 256 : few;
     for (size_t i = 0; i < values * others; i++) {
         uint64_t x = i % values, y = size == 1 ? i / values : special_16[i / values];
         size_t at = i % 64 * size;
