@@ -194,7 +194,7 @@ def verbs_main(tutti, matrix):
         for ranks in [2, 3, 5] if full else [3] if some else [2, 3] if quick else [2, 3, 5]:
             for choice in [{}, *choices(tutti)][: None if full else 1 if some else 2]:
                 algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
-                stride = (8 if links else 1) if full else 16 * (3 if choice else 1)
+                stride = (8 if links else 1) if full else (32 if quick else 16) * (3 if choice else 1)
                 settings = {"TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_IB_LANES": lanes, **links}
                 failures += not run(tutti, matrix, "verbs", ranks, algorithms,
                                     ["-v", "-s", str(runs + 1), "-k", str(stride)], settings=settings)
@@ -217,9 +217,9 @@ def main():
         return gpu_main(tutti, matrix, sys.argv[4])
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
     failures, runs, seed = 0, 0, 0
-    for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 5] if quick else
+    for ranks in ([2, 3, 5] if quick and EMULATOR else [2, 5] if quick else
                   [1, 2, 3, 4, 5, 6, 7, 8, 9, 16] if full else [1, 2, 3, 4, 5, 8, 9, 16]):
-        stride = 1 if full else (16 if quick else 12) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
+        stride = 1 if full else (20 if quick else 12) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
         began = time.time()
         for choice in [{}, *choices(tutti)]:
             seed += 1
