@@ -6,6 +6,7 @@
 #include "base/load.h"
 #include "base/param.h"
 #include "device/cuda/nvml.h"
+#include "transport/transport.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -195,6 +196,57 @@ static void judge_wish(struct doctor_result *out, const char *library, int devic
         doctor_found(out, "; %s cannot be loaded", library);
 }
 
+/* The sentence names the remedy last. */
+static void tell_refusal(struct doctor_result *out, enum doctor_state state, const char *why)
+{
+    static const char mark[] = ". Type ";
+    const char *remedy = strstr(why, mark);
+    int length = remedy ? (int)(remedy - why) : (int)strlen(why);
+    doctor_found(out, "hosts talk by TCP: %.*s", length, why);
+    if (state != DOCTOR_OK)
+        doctor_complain(out, state, "data between hosts goes by TCP, not by RDMA", "%s",
+                        remedy ? remedy + strlen(mark) : "TUTTI_DEBUG=info names each port and what is wrong with it");
+}
+
+static void tell_ports(struct doctor_result *out, struct transport *transport)
+{
+    struct transport_nic nic;
+    for (unsigned i = 0; transport_verbs.nic(transport, i, &nic); i++)
+        doctor_found(out, "%s%s:%u", i ? ", " : "hosts talk by RDMA, through ", nic.name, nic.port);
+    doctor_found(out, ", where a first exchange with the peer succeeds; else by TCP");
+}
+
+/* Opens what a process would that nobody has told its transport. */
+static void judge_auto(struct doctor_result *out)
+{
+    const struct transport_owner owner = {NULL};
+    struct wire_process self = {{0}};
+    struct poller *poller;
+    struct transport *transport;
+    if (poller_open(&poller) != TUTTI_SUCCESS) {
+        doctor_found(out, "RDMA cannot be tried: %s", error_last());
+        return;
+    }
+    tutti_result_t result = transport_verbs.open(&transport_verbs, &owner, poller, &self, &transport);
+    if (result == TUTTI_SUCCESS) {
+        tell_ports(out, transport);
+        transport_verbs.close(transport);
+    } else {
+        tell_refusal(out, result == TUTTI_INVALID_USAGE ? DOCTOR_OK : DOCTOR_WARN, error_last());
+    }
+    poller_close(poller);
+}
+
+static void judge_asked(struct doctor_result *out, int ports)
+{
+    const char *library = param_string(PARAM_IBVERBS_LIBRARY);
+    int devices = shown_devices(library);
+    if (!ports && devices > 0)
+        doctor_found(out, "%d of %s; ", devices, library);
+    doctor_found(out, "TUTTI_TRANSPORT=verbs: hosts talk by RDMA");
+    judge_wish(out, library, devices);
+}
+
 void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
 {
     int ports = 0;
@@ -203,19 +255,16 @@ void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
             judge_port(out, &doctor->devices.nodes[i]);
             ports++;
         }
-    const char *library = param_string(PARAM_IBVERBS_LIBRARY);
-    bool asked = strcmp(param_string(PARAM_TRANSPORT), "verbs") == 0;
-    int devices = asked ? shown_devices(library) : -1;
     if (!ports)
-        doctor_found(out, "no device; ");
-    if (!ports && devices > 0)
-        doctor_found(out, "%d of %s; ", devices, library);
-    doctor_found(out, asked ? "TUTTI_TRANSPORT=verbs: hosts talk by RDMA" : "hosts talk by TCP");
-    if (asked)
-        judge_wish(out, library, devices);
-    else if (ports)
-        doctor_found(out, ", by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks");
+        doctor_found(out, "no device in /sys; ");
     if (ports && !user_devices())
         doctor_complain(out, DOCTOR_WARN, "programs see the devices and cannot open them",
                         "modprobe ib_uverbs (docker: --device=/dev/infiniband)");
+    if (transport_is_asked(&transport_verbs))
+        judge_asked(out, ports);
+    else if (transport_is_wanted(&transport_verbs))
+        judge_auto(out);
+    else
+        doctor_found(out, "no RDMA between hosts: TUTTI_TRANSPORT=%s, TUTTI_NET=%s", param_string(PARAM_TRANSPORT),
+                     param_string(PARAM_NET));
 }

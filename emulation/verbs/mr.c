@@ -12,10 +12,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TAG_BITS    8
@@ -25,6 +28,7 @@ static struct mr **table;
 static uint8_t *tags;
 static uint32_t table_size, free_hint = 1, mask;
 static int registered;
+static size_t pinned; /* bytes */
 static const struct softverbs_memory *hook;
 static bool hook_sought;
 
@@ -111,6 +115,23 @@ static bool is_accessible(void *address, size_t size, int access)
     return !size || madvise((void *)begin, length, how) == 0 || !can_fetch(page);
 }
 
+static size_t pages_of(const void *address, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)address & ~(page - 1);
+    return ((uintptr_t)address + size - begin + page - 1) & ~(page - 1);
+}
+
+/* As the kernel counts what is pinned: by process here, and not at all for who may lock memory. */
+static bool may_pin(size_t size)
+{
+    struct rlimit limit;
+    struct __user_cap_header_struct who = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct can[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY || pinned + size <= limit.rlim_cur)
+        return true;
+    return syscall(SYS_capget, &who, can) == 0 && can[0].effective & CAP_TO_MASK(CAP_IPC_LOCK);
+}
+
 static int check_access(int access)
 {
     int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
@@ -143,6 +164,7 @@ static struct mr *enter(struct pd *pd, const struct mr *from)
     mr->ibv.lkey = mr->ibv.rkey = (index << TAG_BITS | tags[index]++) ^ mask;
     pd->users++;
     registered++;
+    pinned += mr->pinned;
     return mr;
 }
 
@@ -158,6 +180,9 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
         err = EINVAL;
     if (!err && !new.foreign && (!is_mapped(address, size) || !is_accessible(address, size, access)))
         err = EFAULT;
+    new.pinned = new.foreign ? 0 : pages_of(address, size);
+    if (!err && !may_pin(new.pinned))
+        err = ENOMEM;
     struct mr *mr = err ? NULL : enter(pd, &new);
     if (!mr)
         errno = err ? err : ENOMEM;
@@ -193,6 +218,7 @@ void mr_deregister(struct mr *mr)
 {
     ((struct pd *)mr->ibv.pd)->users--;
     registered--;
+    pinned -= mr->pinned;
     table[mr->ibv.handle] = NULL;
     if (mr->mapping)
         posted_push(mr);

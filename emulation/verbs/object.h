@@ -77,7 +77,8 @@ struct mr {
     uint64_t iova;
     uint8_t *host;
     int access;
-    bool foreign; /* memory that only the hook can touch */
+    bool foreign;  /* memory that only the hook can touch */
+    size_t pinned; /* bytes that count against ulimit -l */
     /* of a descriptor: */
     void *mapping; /* NULL: the program's own memory */
     size_t mapped;

@@ -43,6 +43,9 @@ struct link_domain {
     size_t lend_from;                   /* payloads of this size on are lent, where the lane can */
     bool met;                           /* a send and a receive of this process, since link_met() */
     bool closing;
+    char unusable[400];    /* a transport that was not asked for, and why it is not used; "": none */
+    bool trial_complained; /* a lane of such a one did not come up, */
+    bool alone;            /* a peer has none; and that was said */
 };
 
 static inline void link_start(struct link *link)

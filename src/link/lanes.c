@@ -18,6 +18,7 @@
 #include "link/outgoing.h"
 #include "link/silence.h"
 #include "link/strays.h"
+#include "link/trial.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,11 @@ bool lanes_begin_here(const struct link *link)
 
 static void lane_schedule_retry(struct link_lane *lane)
 {
-    uint64_t first = (uint64_t)param_int(PARAM_RECONNECT) * NS_PER_MS;
+    uint64_t first = (uint64_t)param_int(PARAM_RECONNECT) * NS_PER_MS, rest = trial_rest(lane);
+    if (rest) {
+        lane->life.retry_at = clock_ns() + rest;
+        return;
+    }
     lane->life.retry_at = clock_ns() + (lane->life.backoff_ns ? lane->life.backoff_ns : first);
     lane->life.backoff_ns = lane->life.backoff_ns ? lane->life.backoff_ns * 2 : first * 2;
     if (lane->life.backoff_ns > MAX_BACKOFF)
@@ -60,6 +65,7 @@ static void lane_connect(struct link_lane *lane)
         lane->life.retry_at = clock_ns() + ASK_AGAIN;
     } else if (lane->state == LANE_DOWN) {
         lanes_note_obstacle(link);
+        trial_failed(lane);
         lane_schedule_retry(lane);
     }
 }
@@ -79,6 +85,7 @@ static void lanes_start(struct link *link)
         return;
     link->started = true;
     link->life.down_since = clock_ns();
+    trial_begin(link);
     lanes_open(link);
 }
 
@@ -166,6 +173,7 @@ void lane_up(struct link_lane *lane)
     lane_event(lane, lane->life.was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
     trace_count(link->domain->trace, lane->life.was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
     lane->life.was_up = true;
+    trial_passed(lane);
     if (control_carries(lane))
         control_choose(link);
     outgoing_pump(link);
@@ -240,6 +248,7 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     if (lane->state == LANE_CONNECTING) {
         link->life.refusals += why == TUTTI_REMOTE_ERROR && control_tells_of_peer(lane);
         lanes_note_obstacle(link);
+        trial_failed(lane);
     }
     lane->state = LANE_DOWN;
     lane->signs.probed = 0;
@@ -346,6 +355,7 @@ static void lanes_announce(struct link *link, uint64_t now)
 
 uint64_t lanes_tick(struct link *link, uint64_t now)
 {
+    uint64_t next = UINT64_MAX;
     if (!link->messages || link->lost || !link->started)
         return UINT64_MAX;
     if (link->life.down_since && since(link->life.down_since, now) > link->life.patience) {
@@ -369,17 +379,20 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             lane_down(lane, TUTTI_SYSTEM_ERROR);
         if (lane->state == LANE_UP && !link->lost)
             lane_settle(lane, now);
-        busy |=
-            lane->state == LANE_CONNECTING || lane->life.retry_at || (lane->state == LANE_UP && lane->life.settling);
+        bool rests = lane->life.retry_at && trial_rest(lane);
+        busy |= lane->state == LANE_CONNECTING || (lane->life.retry_at && !rests) ||
+                (lane->state == LANE_UP && lane->life.settling);
+        next = rests && lane->life.retry_at < next ? lane->life.retry_at : next;
     }
     link->life.cut = false;
     if (!link->lost) {
+        trial_look(link, now);
         lanes_announce(link, now);
         if (busy)
             strays_look(link, now);
     }
     message_acknowledge(link);
-    return busy ? now + ASK_AGAIN : UINT64_MAX;
+    return busy ? now + ASK_AGAIN : next;
 }
 
 const struct link_upcalls lanes_upcalls = {.start = lanes_start, .lose = lanes_lose};

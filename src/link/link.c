@@ -20,6 +20,7 @@
 #include "link/outgoing.h"
 #include "link/registration.h"
 #include "link/self.h"
+#include "link/trial.h"
 #include "transport/pass/pass.h"
 
 #include <stdio.h>
@@ -109,15 +110,18 @@ static tutti_result_t open_transports(struct link_domain *domain)
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))
             continue;
+        const struct transport_ops *over = pass_over(ops);
         struct transport *transport;
-        bool asked =
-            ops->caps & TRANSPORT_ON_REQUEST; /* another one in its place would only hide that it cannot be used */
-        if ((ops = pass_over(ops)) &&
-            ops->open(ops, &owner, domain->poller, &domain->self, &transport) == TUTTI_SUCCESS) {
-            domain->ops[domain->transports] = ops;
+        tutti_result_t result = TUTTI_SYSTEM_ERROR;
+        if (over)
+            result = over->open(over, &owner, domain->poller, &domain->self, &transport);
+        if (result == TUTTI_SUCCESS) {
+            domain->ops[domain->transports] = over;
             domain->transport[domain->transports++] = transport;
-        } else if (asked) {
-            break;
+        } else if (transport_is_asked(ops)) {
+            break; /* another one in its place would only hide that it cannot be used */
+        } else {
+            trial_unusable(domain, ops, result);
         }
     }
     if (domain->transports)

@@ -5,6 +5,7 @@
 
 #include "base/param.h"
 #include "link/early.h"
+#include "link/trial.h"
 
 #include <stdlib.h>
 
@@ -160,6 +161,7 @@ static void links_choose(struct link *link, int index, int cost)
     link->early.most = (size_t)param_int(PARAM_EARLY);
     link->planned[0] = index;
     link->planned[1] = data;
+    trial_planned(link);
     links_plan(link);
 }
 

@@ -93,6 +93,13 @@ struct link_life {
     uint64_t patience;   /* ns without a lane for messages after which it is lost */
 };
 
+/* trial.c's: lanes for data alone, which nobody has asked for. */
+struct link_trial {
+    uint64_t until; /* when there is a verdict; 0: none is due */
+    bool failed;    /* none of them has come up yet */
+    char why[200];  /* the latest that did not */
+};
+
 struct link {
     struct list node; /* in domain->links */
     struct link_domain *domain;
@@ -120,6 +127,7 @@ struct link {
     struct link_reports reports;
     struct link_signs signs;
     struct link_life life;
+    struct link_trial trial;
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -238,11 +239,17 @@ bool transport_shm_is_off(void)
     return param_int(PARAM_SHM_DISABLE) && (!theirs || param_int(PARAM_P2P_DISABLE));
 }
 
-/* What carries no messages has TCP beside it. */
+bool transport_is_asked(const struct transport_ops *ops)
+{
+    return strcmp(param_string(PARAM_TRANSPORT), ops->name) == 0;
+}
+
+/* What carries data alone has TCP beside it. */
 bool transport_is_wanted(const struct transport_ops *ops)
 {
     const char *only = param_string(PARAM_TRANSPORT);
     if (strcmp(only, "auto") == 0)
-        return !(ops->caps & TRANSPORT_ON_REQUEST) && !((ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off());
-    return strcmp(only, ops->name) == 0 || (strcmp(only, "verbs") == 0 && strcmp(ops->name, "tcp") == 0);
+        return !((ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off()) &&
+               !((ops->caps & TRANSPORT_DATA) && strcasecmp(param_string(PARAM_NET), "socket") == 0);
+    return transport_is_asked(ops) || (strcmp(ops->name, "tcp") == 0 && strcmp(only, "verbs") == 0);
 }

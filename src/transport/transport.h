@@ -43,8 +43,7 @@ enum transport_caps {
         32, /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
     TRANSPORT_DATA = 16, /* for data: the messages of a link go over lanes of another transport, at least while none of
                             these is up */
-    TRANSPORT_ON_REQUEST = 64, /* used only where TUTTI_TRANSPORT names it */
-    TRANSPORT_MESSAGES = 128,  /* for data, and as good for messages: a link has a lane of it for these alone */
+    TRANSPORT_MESSAGES = 64, /* for data, and as good for messages: a link has a lane of it for these alone */
 };
 
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
@@ -153,7 +152,8 @@ struct transport_ops {
 
     /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid
      * are set before; greetings say what is in `self` then, so it stays until close(). `ops` is this table.
-     * TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
+     * TUTTI_INVALID_USAGE: this host has nothing of the kind, or it is switched off; another result: it has, and that
+     * cannot be used. error_last() says why. */
     tutti_result_t (*open)(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
                            struct wire_process *self, struct transport **out);
     /* All lanes have been closed by the owner before. */
@@ -229,5 +229,7 @@ bool transport_shm_is_off(void);
 
 /* Do the settings let processes use this transport? */
 bool transport_is_wanted(const struct transport_ops *ops);
+/* And do they name it? Then nothing else takes its place where it cannot be used; else it must show its worth first. */
+bool transport_is_asked(const struct transport_ops *ops);
 
 #endif

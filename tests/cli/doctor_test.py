@@ -519,7 +519,9 @@ class Network(Doctor):
 
 
 class Devices(Doctor):
-    def rdma(self, device=True, **port):
+    def rdma(self, device=True, env=None, **port):
+        """The system shows a port, and the software device, where this build has it, one of the same name."""
+        soft = {"TUTTI_IBVERBS_LIBRARY": DEVICES, "SOFTVERBS_DEVICES": "mlx5_0=lo", "TUTTI_IB_HCA": "mlx5_0"}
         files = {
             "infiniband/mlx5_0/ports/1/" + path.replace("__", "/"): text
             for path, text in {
@@ -532,8 +534,9 @@ class Devices(Doctor):
         return self.inside(
             "rdma",
             files={"/sys/class": files},
-            setup="mount -t tmpfs none /dev; "
+            setup="mount -t tmpfs none /dev; : >/dev/null; "
             + ("mkdir /dev/infiniband; : >/dev/infiniband/uverbs0" if device else "true"),
+            env={**(soft if DEVICES else {"TUTTI_NET": "Socket"}), **(env or {})},
         )
 
     def test_rdma(self):
@@ -546,7 +549,9 @@ class Devices(Doctor):
             "gid_attrs__types__2": "RoCE v2",
             "gids__3": "0000:0000:0000:0000:0000:0000:0000:0000",
         }
-        self.expect(self.inside("rdma", files={"/sys/class": {"net/none": ""}}), "ok", "^no device; hosts talk by TCP$")
+        without = self.inside("rdma", files={"/sys/class": {"net/none": ""}},
+                              env={"TUTTI_IBVERBS_LIBRARY": "libnone.so"})
+        self.expect(without, "ok", "^no device in /sys; hosts talk by TCP: cannot load libibverbs: libnone.so")
         self.expect(
             self.rdma(**gids),
             "ok",
@@ -556,8 +561,20 @@ class Devices(Doctor):
         self.expect(self.rdma(state="1: DOWN", **gids), "warn", "mlx5_0:1 down", "rdma link")
         self.expect(self.rdma(device=False, **gids), "warn", "up, 400", "--device=/dev/infiniband")
         self.expect(self.rdma(link_layer="InfiniBand", gids__0=gids["gids__0"]), "ok", "InfiniBand, 1 GIDs; ")
-        self.expect(self.rdma(**gids), "ok",
-                    "; hosts talk by TCP, by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks$")
+        self.expect(self.rdma(env={"NCCL_NET": "Socket"}, **gids), "ok",
+                    "; no RDMA between hosts: TUTTI_TRANSPORT=auto, TUTTI_NET=Socket$")
+        if not DEVICES:
+            return
+        self.expect(self.rdma(env={"TUTTI_IBVERBS_LIBRARY": "libnone.so"}, **gids), "warn",
+                    "; hosts talk by TCP: cannot load libibverbs: libnone.so", "^`apt install libibverbs1")
+        self.expect(self.rdma(**gids), "ok", "; hosts talk by RDMA, through mlx5_0:1, where a first exchange")
+        self.expect(self.rdma(env={"SOFTVERBS_DEVICES": "none0"}, **gids), "warn",
+                    "hosts talk by TCP: the kernel has RDMA devices that libibverbs does not show$",
+                    "ibverbs-providers")
+        self.expect(self.rdma(env={"SOFTVERBS_FAULT": "fail-qp=1"}, **gids), "warn",
+                    "RDMA device mlx5_0:1 cannot make a reliable queue pair")
+        self.expect(self.rdma(env={"TUTTI_IB_DISABLE": "1"}, **gids), "ok", "by TCP: RDMA is switched off")
+        self.expect(self.rdma(env={"TUTTI_IB_HCA": ""}, **gids), "ok", "RDMA device mlx5_0:1 reaches only this host$")
 
     def test_rdma_that_is_asked_for(self):
         """Nothing falls back to TCP then, so what is missing is an error."""
@@ -567,13 +584,13 @@ class Devices(Doctor):
         self.expect(lacking, "wrong", "TUTTI_TRANSPORT=verbs: hosts talk by RDMA; libnone.so cannot be loaded",
                     "apt install libibverbs1")
         forbidden = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IB_DISABLE": "1"})
-        self.expect(forbidden, "wrong", "^no device; ", "unset TUTTI_IB_DISABLE")
+        self.expect(forbidden, "wrong", "^no device in /sys; ", "unset TUTTI_IB_DISABLE")
         if DEVICES:
             none = self.inside("rdma", files=nothing,
                                env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES, "SOFTVERBS_DEVICES": "none0"})
             self.expect(none, "wrong", "hosts talk by RDMA$", "export TUTTI_TRANSPORT=auto")
             some = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES})
-            self.expect(some, "ok", "^no device; [1-9][0-9]* of .*; TUTTI_TRANSPORT=verbs: hosts talk by RDMA$")
+            self.expect(some, "ok", "^no device in /sys; [1-9][0-9]* of .*; TUTTI_TRANSPORT=verbs: hosts talk by RDMA$")
 
     def test_gpus(self):
         nothing = {"TUTTI_NVML_LIBRARY": "libnone.so"}

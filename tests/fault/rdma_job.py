@@ -26,14 +26,16 @@ SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MAST
 class Job:
     """Random collectives on two ranks, each result checked, until end()."""
 
-    def __init__(self, other, settings, ours=None, soak=("--seconds", "1000", "--resets", "0")):
-        self.soak = [*shlex.split(os.environ.get("MESON_EXE_WRAPPER", "")), sys.argv[1], *soak]
+    def __init__(self, other, settings, ours=None, soak=("--seconds", "1000", "--resets", "0"), prepare=None,
+                 program=None):
+        self.soak = program or [*shlex.split(os.environ.get("MESON_EXE_WRAPPER", "")), sys.argv[1], *soak]
         self.log = tempfile.NamedTemporaryFile(prefix="tutti-ports-")
-        self.ranks = [self.rank(0, [], ours or {}), self.rank(1, other.inside, settings)]
+        self.ranks = [self.rank(0, [], ours or {}, prepare), self.rank(1, other.inside, settings)]
 
-    def rank(self, number, inside, settings):
+    def rank(self, number, inside, settings, prepare=None):
         env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
-        return subprocess.Popen([*inside, *self.soak], env=env, stdout=self.log, stderr=self.log)
+        return subprocess.Popen([*inside, *self.soak], env=env, stdout=self.log, stderr=self.log,
+                                preexec_fn=prepare)
 
     def carries(self, links, patience=PATIENCE):
         await_traffic(self.ranks, links, MUCH, patience)

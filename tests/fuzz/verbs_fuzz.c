@@ -100,6 +100,7 @@ static bool start(void)
     tried = true;
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
     setenv("TUTTI_DEBUG", "none", 1);
+    setenv("TUTTI_TRANSPORT", "verbs", 1);
     memset(self.secret, 7, sizeof self.secret);
     if (poller_open(&poller) || transport_verbs.open(&transport_verbs, &owner, poller, &self, &transport)) {
         printf("NOT FUZZED: no RDMA device, see TUTTI_IBVERBS_LIBRARY\n");

@@ -11,7 +11,7 @@ static tutti_result_t no_open(const struct transport_ops *ops, const struct tran
 
 const struct transport_ops transport_verbs = {
     .name = "verbs",
-    .caps = TRANSPORT_DATA | TRANSPORT_ON_REQUEST,
+    .caps = TRANSPORT_DATA,
     .max_msg = 4096,
     .open = no_open,
 };

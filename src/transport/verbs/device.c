@@ -9,6 +9,7 @@
 #include "transport/verbs/choose.h"
 #include "transport/verbs/end.h"
 #include "transport/verbs/revive.h"
+#include "transport/verbs/usable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,9 @@ static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_
     struct ibv_gid_entry entry;
     if (asked >= 0) {
         if (!read_gid(device, (uint32_t)asked, &device->gid))
-            return error_note(TUTTI_INVALID_USAGE, "RDMA device %s has no address at TUTTI_IB_GID_INDEX=%d",
+            return error_note(TUTTI_SYSTEM_ERROR,
+                              "RDMA device %s has no address at TUTTI_IB_GID_INDEX=%d. Type `unset TUTTI_IB_GID_INDEX "
+                              "NCCL_IB_GID_INDEX`",
                               device->name, (int)asked);
         return TUTTI_SUCCESS;
     }
@@ -69,7 +72,11 @@ static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_
         same_gid(&entry, &device->home))
         return TUTTI_SUCCESS;
     if (!search_gids(device, port->gid_tbl_len))
-        return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s has no address", device->name);
+        return error_note(
+            TUTTI_SYSTEM_ERROR,
+            "RDMA device %s has no address (GID). Type `ip address add ADDRESS/LENGTH dev INTERFACE`, with "
+            "the interface that `rdma link` names beside the port",
+            device->name);
     if (choose_gid_class(&device->home) < 0) /* none yet */
         device->home = device->gid;
     return TUTTI_SUCCESS;
@@ -86,7 +93,11 @@ static tutti_result_t look_at_port(struct verbs_device *device)
         return error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s for its state: %s", device->name,
                           strerror(error > 0 ? error : errno));
     if (port.state != IBV_PORT_ACTIVE)
-        return error_note(TUTTI_SYSTEM_ERROR, "the port of RDMA device %s is down", device->name);
+        return error_note(
+            TUTTI_SYSTEM_ERROR,
+            "the port of RDMA device %s is down. Type `ip link set INTERFACE up`, with the interface that "
+            "`rdma link` names beside the port, and look at the cable",
+            device->name);
     device->link_layer = port.link_layer;
     device->mtu = (uint8_t)port.active_mtu;
     device->lid = port.lid;
@@ -237,6 +248,8 @@ static tutti_result_t equip(struct verbs_device *device)
 {
     struct verbs_transport *verbs = device->owner;
     tutti_result_t result = verbs_make_parts(verbs->library, device->name, &device->open);
+    if (result == TUTTI_SUCCESS && !verbs_is_asked())
+        result = verbs_usable_parts(device, !device->index);
     if (result == TUTTI_SUCCESS)
         result = verbs_revival_init(&verbs->revival[device->index], device);
     if (result != TUTTI_SUCCESS)
@@ -255,13 +268,42 @@ static void verbs_device_close_device(struct verbs_device *device)
     *device = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
 }
 
+static tutti_result_t open_context(struct verbs_device *device, struct ibv_device *ibv, struct ibv_device_attr *about)
+{
+    const struct verbs_library *library = device->owner->library;
+    tutti_result_t result = verbs_is_asked() ? TUTTI_SUCCESS : verbs_usable_kind(device, ibv);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!(device->open.context = library->open_device(ibv)))
+        return error_note(
+            TUTTI_SYSTEM_ERROR,
+            "cannot open RDMA device %s: %s. Type `ls -l /dev/infiniband`, which the program must be able to "
+            "read and write (docker: --device=/dev/infiniband)",
+            device->name, strerror(errno));
+    if (library->query_device(device->open.context, about) != 0)
+        return error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s what it is", device->name);
+    return TUTTI_SUCCESS;
+}
+
+/* The port is not used, which error_last() explains. What is wrong is said rather than what is as it should be. */
+static void refuse_port(struct verbs_device *device, tutti_result_t why)
+{
+    struct verbs_transport *verbs = device->owner;
+    log_info("%s; not used", error_last());
+    if (verbs->refused == TUTTI_SUCCESS || (verbs->refused == TUTTI_INVALID_USAGE && why != TUTTI_INVALID_USAGE)) {
+        verbs->refused = why;
+        error_save(&verbs->refusal);
+    }
+    verbs_device_close_device(device);
+}
+
 /*
  * Makes what the chosen ports need. Who did not ask for it wants no port that reaches only this host, if there are
- * others.
+ * others, and none at all where RDMA was not asked for either.
  */
 static void equip_chosen(struct verbs_transport *verbs)
 {
-    int opened = verbs->devices, others = 0;
+    int opened = verbs->devices, others = !verbs_is_asked();
     for (int i = 0; i < opened; i++)
         others += !choose_is_loopback(&verbs->device[i].gid.gid);
     verbs->devices = 0;
@@ -273,10 +315,13 @@ static void equip_chosen(struct verbs_transport *verbs)
             *from = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
         }
         device->index = (unsigned)verbs->devices;
-        if (wanted && equip(device) == TUTTI_SUCCESS)
+        tutti_result_t result =
+            wanted ? equip(device)
+                   : error_note(TUTTI_INVALID_USAGE, "RDMA device %s reaches only this host", device->name);
+        if (result == TUTTI_SUCCESS)
             verbs->devices++;
         else
-            verbs_device_close_device(device);
+            refuse_port(device, result);
     }
 }
 
@@ -291,33 +336,43 @@ static int verbs_device_distance_of(const char *name)
 /* One port of a device. False: it has no further ports, cannot be opened, or there is no room for more. */
 static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, unsigned port)
 {
-    const struct verbs_library *library = verbs->library;
+    const char *name = verbs->library->get_device_name(ibv);
     struct verbs_device *device = &verbs->device[verbs->devices];
-    struct ibv_device_attr about;
+    struct ibv_device_attr about = {.phys_port_cnt = 0};
     if (verbs->devices == WIRE_DEVICES)
         return false;
     device->owner = verbs;
     device->port = (uint8_t)port;
-    device->distance = verbs_device_distance_of(library->get_device_name(ibv));
-    snprintf(device->name, sizeof device->name, "%.50s:%u", library->get_device_name(ibv), port);
-    tutti_result_t result = TUTTI_SUCCESS;
-    bool exists = false;
-    if (!(device->open.context = library->open_device(ibv)))
-        result = error_note(TUTTI_SYSTEM_ERROR, "cannot open RDMA device %s: %s", device->name, strerror(errno));
-    else if (library->query_device(device->open.context, &about) != 0)
-        result = error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s what it is", device->name);
-    else
-        exists = port <= about.phys_port_cnt;
-    if (exists && result == TUTTI_SUCCESS)
+    device->distance = verbs_device_distance_of(name);
+    snprintf(device->name, sizeof device->name, "%.50s:%u", name, port);
+    tutti_result_t result = open_context(device, ibv, &about);
+    bool exists = result == TUTTI_SUCCESS && port <= about.phys_port_cnt;
+    if (exists)
         result = look_at_port(device);
-    if (!exists || result != TUTTI_SUCCESS) {
-        if (result != TUTTI_SUCCESS)
-            log_info("%s; not used", error_last());
+    if (result != TUTTI_SUCCESS)
+        refuse_port(device, result);
+    else if (!exists)
         verbs_device_close_device(device);
-        return exists;
-    }
-    verbs->devices++;
-    return true;
+    else
+        verbs->devices++;
+    return exists;
+}
+
+/* Where the library shows none. */
+static tutti_result_t none_listed(int error)
+{
+    if (verbs_kernel_has_devices()) /* which the kernel shows to everybody */
+        return error_note(TUTTI_SYSTEM_ERROR,
+                          "the kernel has RDMA devices that libibverbs does not show. Type `apt install "
+                          "ibverbs-providers` and `modprobe ib_uverbs` (docker: --device=/dev/infiniband)");
+    if (error == ENOSYS) /* what libibverbs says where the kernel's side is missing */
+        return error_note(
+            TUTTI_INVALID_USAGE,
+            "no RDMA device here: the kernel has no RDMA (ib_uverbs is not loaded, or this is a container "
+            "without /dev/infiniband)");
+    if (error)
+        return error_note(TUTTI_INVALID_USAGE, "cannot list RDMA devices: %s", strerror(error));
+    return error_note(TUTTI_INVALID_USAGE, "no RDMA device here");
 }
 
 static tutti_result_t open_wanted(struct verbs_transport *verbs)
@@ -325,27 +380,25 @@ static tutti_result_t open_wanted(struct verbs_transport *verbs)
     const char *wish = param_string(PARAM_IB_HCA);
     int count = 0;
     struct ibv_device **list = verbs->library->get_device_list(&count);
-    if (!list && errno == ENOSYS) /* what libibverbs says where the kernel's side is missing */
-        return error_note(
-            TUTTI_INVALID_USAGE,
-            "no RDMA device here: the kernel has no RDMA (ib_uverbs is not loaded, or this is a container "
-            "without /dev/infiniband)");
-    if (!list)
-        return error_note(TUTTI_INVALID_USAGE, "cannot list RDMA devices: %s", strerror(errno));
-    if (!count) {
-        verbs->library->free_device_list(list);
-        return error_note(TUTTI_INVALID_USAGE, "no RDMA device here");
-    }
-    error_note(TUTTI_INVALID_USAGE, "there are %d RDMA devices, and none is wanted (TUTTI_IB_HCA=%s)", count, wish);
-    for (int i = 0; i < count; i++)
+    int error = list ? 0 : errno;
+    for (int i = 0; i < count && list; i++)
         for (unsigned port = 1; port < 255; port++)
             if (choose_port(wish, verbs->library->get_device_name(list[i]), port) && !open_port(verbs, list[i], port))
                 break;
-    verbs->library->free_device_list(list);
+    if (list)
+        verbs->library->free_device_list(list);
+    if (!list || !count)
+        return none_listed(error);
     equip_chosen(verbs);
     for (int i = 0; i < verbs->devices; i++)
         log_info("transport verbs uses RDMA device %s (distance %d)", verbs->device[i].name, verbs->device[i].distance);
-    return verbs->devices ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE; /* the sentence is that of the last one tried */
+    if (verbs->devices)
+        return TUTTI_SUCCESS;
+    if (verbs->refused == TUTTI_SUCCESS)
+        return error_note(TUTTI_INVALID_USAGE, "there are %d RDMA devices, and none is wanted (TUTTI_IB_HCA=%s)", count,
+                          wish);
+    error_restore(&verbs->refusal);
+    return verbs->refused;
 }
 
 tutti_result_t verbs_open_devices(struct verbs_transport *verbs)

@@ -93,14 +93,16 @@ void verbs_lane_close(struct lane *lane)
     carrier_close(&verbs_lane_of(lane)->base);
 }
 
-/* Of each port once: its data goes another way, which nobody asked for. */
+/* Of each port once: its data goes another way, which nobody asked for. Where nobody asked for RDMA either the owner
+ * complains, once the lane has had its time. */
 static void end_complain(const struct verbs_lane *lane, const char *what, int error)
 {
     if (!lane->device || lane->device->complained || lane->state == VERBS_OPEN || error == EALREADY)
         return;
     lane->device->complained = true;
-    log_warn("RDMA device %s: verbs lane %u does not come up: %s%s%s; its data goes another way until it does",
-             lane->device->name, lane->index, what, error ? ": " : "", error ? strerror(error) : "");
+    log_at(verbs_is_asked() ? LOG_WARN : LOG_INFO,
+           "RDMA device %s: verbs lane %u does not come up: %s%s%s; its data goes another way until it does",
+           lane->device->name, lane->index, what, error ? ": " : "", error ? strerror(error) : "");
 }
 
 tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
@@ -113,7 +115,10 @@ tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
         return TUTTI_REMOTE_ERROR;
     }
     end_complain(lane, what, error);
+    char by[sizeof lane->device->name] = "no device";
+    if (lane->device)
+        memcpy(by, lane->device->name, sizeof by);
     verbs_lane_silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u: %s%s%s", lane->index, what,
-                        error ? ": " : "", error ? strerror(error) : "");
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u by %s%s%s: %s%s%s", lane->index,
+                        by, *lane->to ? " to " : "", lane->to, what, error ? ": " : "", error ? strerror(error) : "");
 }

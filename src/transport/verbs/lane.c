@@ -74,7 +74,11 @@ static void connection_ready(struct poll_source *source, uint32_t events)
 
 static void verbs_lane_overdue(struct transport_timer *timer)
 {
-    verbs_fail(container_of(timer, struct verbs_lane, deadline), "it takes too long to agree with the peer", ETIMEDOUT);
+    struct verbs_lane *lane = container_of(timer, struct verbs_lane, deadline);
+    verbs_fail(lane,
+               lane->state == VERBS_PROVING ? "the peer's adapter acknowledges no packet"
+                                            : "it takes too long to agree with the peer",
+               ETIMEDOUT);
 }
 
 /* ---- Who connects ---- */
@@ -100,7 +104,8 @@ static void verbs_lane_answered(struct connector *connector)
     } else if (!verbs_lane_watch(lane, connector_take(connector))) {
         verbs_fail(lane, "cannot watch the connection", errno);
     } else {
-        transport_timer_set(lane->base.lane.transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+        int64_t patience = param_int(PARAM_TIMEOUT), trial = param_int(PARAM_IB_TRIAL);
+        transport_timer_set(lane->base.lane.transport, &lane->deadline, patience < trial ? patience : trial);
         lane->state = VERBS_PROVING;
         verbs_say(lane, VERBS_ROOM);
     }
@@ -131,6 +136,7 @@ static tutti_result_t verbs_lane_start(struct verbs_lane *lane, const struct wir
     int ports = socket_addresses(peer->verbs, WIRE_DEVICES);
     if (!ports || !socket_address(&peer->verbs[lane->index % (unsigned)ports], &to))
         return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no address for lanes over RDMA verbs");
+    net_format(&to, lane->to);
     int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for verbs lane %u: %s", lane->index,

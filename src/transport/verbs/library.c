@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/param.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,7 +55,8 @@ static void library_load(void)
     int error;
     if (!handle)
         snprintf(complaint, sizeof complaint,
-                 "cannot load libibverbs: %.200s; is rdma-core installed? TUTTI_IBVERBS_LIBRARY names another file",
+                 "cannot load libibverbs: %.200s. Type `apt install libibverbs1 ibverbs-providers`; "
+                 "TUTTI_IBVERBS_LIBRARY names another file",
                  dlerror());
     else if ((missing = load_fill(handle, symbols, sizeof symbols / sizeof *symbols)))
         snprintf(complaint, sizeof complaint, "libibverbs %.100s lacks %s: rdma-core 33 or later is needed", name,
@@ -70,9 +72,25 @@ tutti_result_t verbs_library(const struct verbs_library **out)
                                                "device: RDMA is not to be had here; begin a new program instead");
     pthread_once(&once, library_load);
     if (*complaint)
-        return error_note(TUTTI_INVALID_USAGE, "%s", complaint);
+        return error_note(verbs_kernel_has_devices() ? TUTTI_SYSTEM_ERROR : TUTTI_INVALID_USAGE, "%s", complaint);
     *out = &library;
     return TUTTI_SUCCESS;
+}
+
+bool verbs_is_asked(void)
+{
+    return strcmp(param_string(PARAM_TRANSPORT), "verbs") == 0;
+}
+
+bool verbs_kernel_has_devices(void)
+{
+    bool found = false;
+    DIR *folder = opendir("/sys/class/infiniband");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        found |= entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return found;
 }
 
 bool verbs_set_source(struct ibv_qp *qp, uint16_t port)

@@ -26,8 +26,12 @@ struct verbs_library {
 /* The UDP source port of a queue pair that can send, set by the library of the adapter itself, where that is loaded and
  * can: kernels before 5.9 do not look at the flow label. False: it was not; 0 leaves the port alone. */
 bool verbs_set_source(struct ibv_qp *qp, uint16_t port);
-/* Loaded once for the process. TUTTI_INVALID_USAGE, and the sentence says why: it is not to be had. */
+/* Loaded once for the process. Else the sentence says why, and TUTTI_SYSTEM_ERROR that the kernel has devices. */
 tutti_result_t verbs_library(const struct verbs_library **out);
+/* Does TUTTI_TRANSPORT name RDMA? */
+bool verbs_is_asked(void);
+/* Whatever libraries show. */
+bool verbs_kernel_has_devices(void);
 /* Around calls that list, open and close devices. A child that is forked meanwhile has none of the library: it would
  * wait for locks that nobody opens. */
 void verbs_library_enter(void);

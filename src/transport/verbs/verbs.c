@@ -89,7 +89,11 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
     acceptor_init(&verbs->acceptor, &verbs->base, sizeof(struct verbs_hello), verbs_greeted);
     result = open_parts(verbs, owner, poller, self);
     if (result != TUTTI_SUCCESS) {
+        struct error_saved why;
+        error_save(&why);
         verbs_close(&verbs->base);
+        error_restore(&why);
+        memset(self->verbs, 0, sizeof self->verbs); /* peers are told of nothing */
         return result;
     }
     verbs->base.self = self;
@@ -168,7 +172,7 @@ static void verbs_disarm(struct transport *transport)
 
 const struct transport_ops transport_verbs = {
     .name = "verbs",
-    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_REGISTERS | TRANSPORT_ON_REQUEST,
+    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_REGISTERS,
     .max_msg = VERBS_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_VERBS,
     .received = WIRE_COUNTER_RECEIVED_VERBS,

@@ -8,6 +8,7 @@
 #ifndef TUTTI_TRANSPORT_VERBS_H
 #define TUTTI_TRANSPORT_VERBS_H
 
+#include "base/error.h"
 #include "transport/verbs/protocol.h"
 #include "transport/verbs/revival.h"
 
@@ -42,6 +43,8 @@ struct verbs_transport {
     struct verbs_device device[WIRE_DEVICES];
     struct verbs_revival revival[WIRE_DEVICES];
     int devices;
+    tutti_result_t refused; /* why a port is not used, the gravest such result; TUTTI_SUCCESS: all are */
+    struct error_saved refusal;
     struct list memories;      /* registered */
     struct verbs_lane **lanes; /* by place */
     unsigned places;
@@ -85,6 +88,7 @@ struct verbs_lane {
     enum verbs_state state;
     uint16_t index;
     uint8_t peer[WIRE_UUID_BYTES];
+    char to[NET_TEXT]; /* where the peer's port was asked; "": it has asked */
 
     struct verbs_device *device;
     struct ibv_qp *qp;
