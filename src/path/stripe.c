@@ -5,14 +5,18 @@
 #include "base/clock.h"
 #include "base/param.h"
 
-#define UNKNOWN 2              /* segments under way on a lane of which none has landed yet */
-#define FORGET  (4 * NS_PER_S) /* without news of a lane, half of what it was slower than the best is forgotten */
-#define SCALE   1048576        /* costs are ns for so many bytes */
-#define TURNS   1              /* of TUTTI_STRIPE: arrival|turns */
+#define UNKNOWN 2               /* segments under way on a lane of which none has landed yet */
+#define TRY     NS_PER_S        /* without news of a lane, it is tried as if it were as good as the best, */
+#define RARELY  (16 * NS_PER_S) /* and after pauses that double, up to this one, while it stays slow: */
+#define SLOW    4               /* times as slow as the best */
+#define SCALE   1048576         /* costs are ns for so many bytes */
+#define TURNS   1               /* of TUTTI_STRIPE: arrival|turns */
 
 struct stripe_lane {
     uint64_t cost;   /* smoothed; 0: nothing has landed */
     uint64_t landed; /* when the latest segment did */
+    uint64_t pause;  /* without news after which it is tried; 0: TRY */
+    bool tried;      /* the segment under way shows what it is worth now, whatever it was before */
     struct path_share share;
 };
 
@@ -21,13 +25,21 @@ struct stripe {
     uint16_t turn; /* index of the lane that took the latest segment */
 };
 
+static uint64_t pause_of(const struct stripe_lane *lane)
+{
+    return lane->pause ? lane->pause : TRY;
+}
+
+/* It has been idle for so long that what is known of it says little. */
+static bool stripe_is_stale(const struct stripe_lane *mine, const struct path_lane *lane, uint64_t now)
+{
+    return !lane->segments && now > mine->landed && now - mine->landed >= pause_of(mine);
+}
+
 static uint64_t cost_of(const struct stripe *stripe, const struct path_lane *lane, uint64_t best, uint64_t now)
 {
     const struct stripe_lane *mine = &stripe->lane[lane->index];
-    uint64_t excess = mine->cost > best ? mine->cost - best : 0, old = (now - mine->landed) / FORGET;
-    if (!lane->segments && now > mine->landed)
-        excess = old < 64 ? excess >> old : 0;
-    return best + excess;
+    return mine->cost < best || stripe_is_stale(mine, lane, now) ? best : mine->cost;
 }
 
 /* A lane of which nothing is known is as good as the best, and tried with little. */
@@ -121,9 +133,23 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, co
 static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
 {
     struct stripe *stripe = state;
+    struct stripe_lane *mine = &stripe->lane[lane->index];
     (void)length;
-    path_share_posted(&stripe->lane[lane->index].share, lane, now);
+    mine->tried |= lane->segments == 1 && mine->cost && now > mine->landed && now - mine->landed >= pause_of(mine);
+    path_share_posted(&mine->share, lane, now);
     stripe->turn = lane->index;
+}
+
+/* What it was is forgotten, unless it still is. */
+static void judge_trial(struct stripe *stripe, struct stripe_lane *mine, uint64_t cost)
+{
+    uint64_t best = 0, longer = 2 * pause_of(mine);
+    for (int i = 0; i < LINK_MAX_LANES; i++) {
+        uint64_t here = &stripe->lane[i] == mine ? cost : stripe->lane[i].cost;
+        best = here && (!best || here < best) ? here : best;
+    }
+    mine->pause = cost <= SLOW * best ? TRY : longer < RARELY ? longer : RARELY;
+    mine->cost = cost < mine->cost ? cost : mine->cost;
 }
 
 /* A lane serves one segment after the other: this one since it was put, or since the one before had landed. */
@@ -132,6 +158,9 @@ static void landed(void *state, const struct path_lane *lane, size_t length, uin
     struct stripe_lane *mine = &((struct stripe *)state)->lane[lane->index];
     uint64_t since = posted > mine->landed ? posted : mine->landed, time = when > since ? when - since : 0;
     uint64_t cost = (uint64_t)((double)time * SCALE / (double)length) + 1;
+    if (mine->tried)
+        judge_trial(state, mine, cost);
+    mine->tried = false;
     mine->cost = mine->cost ? mine->cost - mine->cost / 8 + cost / 8 + 1 : cost;
     mine->landed = when;
     path_share_landed(&mine->share, lane, length, posted, when);

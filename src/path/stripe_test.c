@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unequal lanes share by their rates: path_stripe against lanes that a clock of the test serves, each at its own rate.
  */
+#include "base/clock.h"
 #include "base/param.h"
 #include "path/path.h"
 
@@ -167,15 +168,59 @@ static void test_recovery(void **state)
     free(stripe);
 }
 
-static void test_forgets(void **state)
+/* Payloads one after the other, until a time. */
+static uint64_t carry_until(void *state, struct served *lanes, int segments, uint64_t now, uint64_t end)
+{
+    while (now < end)
+        now = carry(state, lanes, 2, segments, now);
+    return now;
+}
+
+/* Two lanes are alike but for a short time, and alike again two seconds later. */
+static void test_hiccup(void **state)
+{
+    static const double rates[] = {0.02, 0.02}, slow[] = {0.005, 0.001, 0.0005};
+    static const int lengths[] = {2, 8, 32};
+    for (int i = 0; i < 9; i++) {
+        struct served lanes[2];
+        void *stripe = begin(lanes, rates, 2);
+        uint64_t now = carry(stripe, lanes, 2, 64, NS_PER_S);
+        lanes[0].rate = slow[i / 3];
+        now = carry_until(stripe, lanes, lengths[i % 3], now, now + 900 * NS_PER_MS);
+        lanes[0].rate = rates[0];
+        now = carry_until(stripe, lanes, lengths[i % 3], now, now + 2 * NS_PER_S);
+        uint64_t before = lanes[0].bytes, all = before + lanes[1].bytes;
+        carry_until(stripe, lanes, lengths[i % 3], now, now + NS_PER_S);
+        double part = (double)(lanes[0].bytes - before) / (double)(lanes[0].bytes + lanes[1].bytes - all);
+        print_message("%g GB/s for 0.9 s, %d segments: %.0f%% two seconds later\n", slow[i / 3], lengths[i % 3],
+                      100 * part);
+        assert_true(part >= 0.45);
+        free(stripe);
+    }
+}
+
+/* A lane that stays slow costs a segment after ever longer pauses. */
+static void test_slow_lane_is_left_alone(void **state)
+{
+    static const double rates[] = {0.001, 1};
+    struct served lanes[2];
+    void *stripe = begin(lanes, rates, 2);
+    uint64_t now = carry(stripe, lanes, 2, 16, NS_PER_S), before = lanes[0].bytes;
+    carry_until(stripe, lanes, 2, now, now + 100 * NS_PER_S);
+    assert_in_range((lanes[0].bytes - before) / SEGMENT, 4, 12);
+    free(stripe);
+}
+
+/* After a second without news. */
+static void test_tries_again(void **state)
 {
     static const double rates[] = {0.001, 1};
     struct served lanes[2];
     void *stripe = begin(lanes, rates, 2);
     uint64_t now = carry(stripe, lanes, 2, 16, 1000000000), slow = lanes[0].bytes;
-    carry(stripe, lanes, 2, 2, now + 1000000000);
+    carry(stripe, lanes, 2, 2, now + 500 * NS_PER_MS);
     assert_int_equal(lanes[0].bytes, slow);
-    carry(stripe, lanes, 2, 2, now + 60000000000ull);
+    carry(stripe, lanes, 2, 2, now + NS_PER_S);
     assert_true(lanes[0].bytes > slow);
     free(stripe);
 }
@@ -220,7 +265,9 @@ int main(void)
         cmocka_unit_test(test_many_lanes),
         cmocka_unit_test(test_short_payloads_take_the_fast_lane),
         cmocka_unit_test(test_recovery),
-        cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_hiccup),
+        cmocka_unit_test(test_slow_lane_is_left_alone),
+        cmocka_unit_test(test_tries_again),
         cmocka_unit_test(test_nic),
         cmocka_unit_test(test_turns),
     };
