@@ -65,6 +65,12 @@ static void count_bytes(void)
     require_staged("allgather", (HOSTS + 1) * block);
     OK(tutti_reduce_scatter(in, out, block, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
     require_staged("reduce-scatter", (HOSTS + 1) * block);
+    OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
+    require_staged("alltoall", 2 * ((size_t)nranks - size) * block);
+    OK(tutti_gather(in, out, block, TUTTI_UINT32, 0, comm, NULL));
+    require_staged("gather", rank == 0 ? ((size_t)nranks - size) * block : near_root ? 0 : block);
+    OK(tutti_scatter(in, out, block, TUTTI_UINT32, 0, comm, NULL));
+    require_staged("scatter", rank == 0 ? ((size_t)nranks - size) * block : near_root ? 0 : block);
     to_neighbour(1);
     require_staged("messages within islands", 0);
     to_neighbour(nranks / HOSTS);

@@ -96,13 +96,15 @@ static tutti_result_t islands_prepare(struct executor *executor, const struct ca
     return islands_composes(islands, call) ? islands_steps(islands, call, prepare_step, &going) : TUTTI_SUCCESS;
 }
 
-static tutti_result_t issue_steps(struct islands *islands, const struct call *call, tutti_stream_t stream)
+/* By both executors. */
+static tutti_result_t issue_by_both(struct islands *islands, const struct call *call, tutti_stream_t stream)
 {
     struct going going = {islands, call, stream};
     cuda_enter(device_of(islands));
     tutti_result_t result = come_behind_both(islands, (CUstream)stream);
     if (result == TUTTI_SUCCESS)
-        result = islands_steps(islands, call, issue_step, &going);
+        result = islands_composes(islands, call) ? islands_steps(islands, call, issue_step, &going)
+                                                 : islands_exchange(islands, call, (CUstream)stream);
     cuda_leave();
     return result;
 }
@@ -115,10 +117,11 @@ static tutti_result_t islands_issue(struct executor *executor, const struct call
     cuda_enter(device_of(islands));
     tutti_result_t result = is_captured(islands, (CUstream)stream, &captured);
     cuda_leave();
-    if (result == TUTTI_SUCCESS && (captured || !islands_composes(islands, call)))
+    bool both = islands_composes(islands, call) || islands_is_messages(call);
+    if (result == TUTTI_SUCCESS && (captured || !both))
         return islands->net->ops.issue(islands->net, call, owned, stream, note);
     if (result == TUTTI_SUCCESS)
-        result = issue_steps(islands, call, stream);
+        result = issue_by_both(islands, call, stream);
     free(owned);
     return result;
 }

@@ -68,3 +68,64 @@ tutti_result_t islands_messages(struct islands *islands, const struct p2p_item *
     free(sorted);
     return result;
 }
+
+/* ---- Collectives that are messages ---- */
+
+bool islands_is_messages(const struct call *call)
+{
+    switch (call->coll) {
+    case COLL_ALLTOALL:
+        return call->count && call->in != call->out;
+    case COLL_GATHER:
+    case COLL_SCATTER:
+        return call->count > 0;
+    default:
+        return call->coll == COLL_ALLTOALLV;
+    }
+}
+
+/* What this rank sends to a peer, or receives from it. False: nothing. */
+static bool part_of(const struct call *call, int rank, int peer, bool sends, struct call_part *out)
+{
+    size_t block = (size_t)peer * call->bytes;
+    char *base = sends ? (char *)(uintptr_t)call->in : call->out;
+    bool rooted = call->coll == COLL_GATHER || call->coll == COLL_SCATTER;
+    bool from_all = (call->coll == COLL_SCATTER) == sends; /* it is the root that has a block for each */
+    if (call->coll == COLL_ALLTOALLV)
+        *out = call_part(call, peer, sends);
+    else if (!rooted || (from_all && rank == call->root))
+        *out = (struct call_part){base + block, call->count};
+    else if (!from_all && peer == call->root)
+        *out = (struct call_part){base, call->count};
+    else
+        return false;
+    return true;
+}
+
+/* To itself a rank sends nothing that lies where it belongs. */
+static bool sends_itself_in_place(const struct islands *islands, const struct call *call, int peer)
+{
+    struct call_part from, to;
+    int rank = islands->team->rank;
+    return peer == rank && part_of(call, rank, peer, true, &from) && part_of(call, rank, peer, false, &to) &&
+           from.at == to.at;
+}
+
+tutti_result_t islands_exchange(struct islands *islands, const struct call *call, CUstream stream)
+{
+    int nranks = islands->team->nranks, count = 0;
+    struct p2p_item *items = malloc(2 * (size_t)nranks * sizeof *items);
+    if (!items)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", 2 * nranks);
+    for (int i = 0; i < 2 * nranks; i++) {
+        struct call_part part;
+        bool sends = i < nranks;
+        if (sends_itself_in_place(islands, call, i % nranks) ||
+            !part_of(call, islands->team->rank, i % nranks, sends, &part))
+            continue;
+        items[count++] = (struct p2p_item){sends, i % nranks, part.at, part.count, call->type};
+    }
+    tutti_result_t result = count ? islands_messages(islands, items, count, stream) : TUTTI_SUCCESS;
+    free(items);
+    return result;
+}

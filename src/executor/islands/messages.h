@@ -9,4 +9,9 @@
 /* With the device's context current. */
 tutti_result_t islands_messages(struct islands *islands, const struct p2p_item *items, int count, CUstream stream);
 
+/* Is the collective one message from each to each, or from or to the root? The same on all ranks. */
+bool islands_is_messages(const struct call *call);
+/* Such a collective. With the device's context current. */
+tutti_result_t islands_exchange(struct islands *islands, const struct call *call, CUstream stream);
+
 #endif
