@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_islands bytes: what GPUs of several hosts stage is what their rails carry, and no more. gpu_islands aborts, or
+ * gpu_islands bytes: what GPUs of several hosts stage is what their rails carry, and no more; over RDMA if there is a
+ * library for it. gpu_islands aborts, or
  * dies: the last rank does, while all others are in a collective; ranks of its island wait for it there, others on a
  * rail. All say that it was that rank. On the stand-in driver, as many ranks on each host: TUTTI_HOSTID.
  */
@@ -128,6 +129,8 @@ int main(int argc, char **argv)
         return 0;
     }
     count_bytes();
+    if (getenv("TUTTI_IBVERBS_LIBRARY"))
+        require(box_counter(WIRE_COUNTER_SENT_VERBS) && box_counter(WIRE_COUNTER_RECEIVED_VERBS), "RDMA");
     OK(tutti_comm_destroy(comm));
     return 0;
 }
