@@ -161,6 +161,7 @@ class PageTest(HostsTest):
         self.keep("job")
         self.graph(page)
         self.matrix(page)
+        self.order(page)
         self.timeline(page)
         page.colours("dark")
         self.keep("delays-dark")
@@ -250,6 +251,22 @@ class PageTest(HostsTest):
         page.press("+")
         page.press("ArrowRight")
         page.until("/^from rank \\d+ to rank \\d+: /.test(document.querySelector('#delays [role=status]').textContent)")
+
+    def order(self, page):
+        """Who is to blame stands above its victims, although one of them was waited for in more looks."""
+        rows = page.ask("""import(location.origin + "/page/matrix.js").then(({makeMatrix}) => {
+            const picture = (waits) => ({processes: [0, 1, 2, 3].map((at) => ({blamed: at === 2})), comms: [{id: "1",
+              name: "few", open: true, ranks: 4, delays: [], members: waits.map((awaited, rank) => ({rank, process: rank,
+              op: {awaited}}))}]});
+            const page = {picture: picture([1, -1, -1, 2])}, view = makeMatrix(page);
+            document.body.append(view.panel);
+            [picture([1, -1, -1, -1]), picture([1, -1, -1, -1]), page.picture].forEach(view.note);
+            view.show(page.picture);
+            view.panel.remove();
+            return [...view.list.querySelectorAll("tr")].slice(1).map((row) =>
+              [...row.children].map((one) => one.textContent));
+          })""")
+        self.assertEqual(rows, [["3", "2, to blame", "33 %"], ["0", "1", "100 %"]])
 
     def choose(self, page, comm_name, mode):
         page.ask("((name, mode) => {const [comm, show] = document.querySelectorAll('#delays select');"

@@ -2,8 +2,10 @@
 """What is wrong is refused at once, by the exception and the words that say what, and the group goes on. Any number of
 ranks, which all make the same mistakes; then a store whose process has ended."""
 import multiprocessing
+import os
 import sys
 import time
+import unittest.mock
 import warnings
 from datetime import timedelta
 
@@ -11,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 import tutti.torch
-from tutti.torch import versions
+from tutti.torch import alias, versions
 
 BOTH = (RuntimeError, ValueError)  # PyTorch checks some of this before it asks a backend, and not in all versions
 
@@ -77,6 +79,24 @@ def tell_version():
         sys.exit(f"an unknown version: {told}")
 
 
+def refuse_version():
+    """Where a version makes groups in a way that nobody knows tutti does not stand for Gloo, which would then be silent
+    about what it missed."""
+    state, name = dist.distributed_c10d, "_new_process_group_helper"
+    known = getattr(state, name)
+    with unittest.mock.patch.dict(os.environ, TUTTI_TORCH_AS="gloo"):
+        for way in (None, lambda group, backend, parts: None):
+            with unittest.mock.patch.object(state, name, way):
+                try:
+                    alias.install()
+                    sys.exit(f"tutti stands for Gloo where groups are made by {way}")
+                except RuntimeError as error:
+                    if "makes process groups in a way that tutti does not know" not in str(error):
+                        sys.exit(f"groups that are made by {way}: {error}")
+            if getattr(state, name) is not known:
+                sys.exit(f"{name} was replaced")
+
+
 def keep_store(pipe):
     store = dist.TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=30), wait_for_workers=False)
     pipe.send(store.port)
@@ -102,6 +122,7 @@ def main():
     dist.init_process_group("tutti", timeout=timedelta(seconds=120))
     refuse(dist.get_world_size())
     tell_version()
+    refuse_version()
     if dist.get_rank() == 0 and torch.__version__ >= "2":  # stores of earlier versions abort the process themselves
         lose_store()
     dist.barrier()
