@@ -4,9 +4,11 @@
 #include "base/param.h"
 #include "suite.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,6 +20,18 @@ struct lent {
     uint8_t *source, *area;
     size_t messages; /* sent */
 };
+
+static bool may_not_read; /* what lies in other processes */
+
+/* In the place of the C library's. */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long parts, const struct iovec *there,
+                         unsigned long there_parts, unsigned long flags)
+{
+    if (!may_not_read)
+        return syscall(SYS_process_vm_readv, pid, here, parts, there, there_parts, flags);
+    errno = EPERM;
+    return -1;
+}
 
 static bool attaches(void)
 {
@@ -176,6 +190,23 @@ static void a_source_that_cannot_be_read_is_said(void **state)
     lent_close(&lent);
 }
 
+/* Its owner sends it again in another way, as one message: it does not come as a put. */
+static void a_source_that_the_peer_may_not_read_is_said(void **state)
+{
+    struct lent lent;
+    (void)state;
+    lent_open(&lent);
+    may_not_read = true;
+    assert_int_equal(lend(&lent, LENGTH, 7), TUTTI_SUCCESS);
+    says_and_passes_on(&lent, false);
+    pair_until(&lent.pair, lent.pair.at->counts[NOTE_UNREADABLE] + lent.pair.at->counts[NOTE_SENT] == 1);
+    may_not_read = false;
+    assert_int_equal(lent.pair.at->counts[NOTE_UNREADABLE], 1);
+    assert_int_equal(end_last(lent.pair.at, NOTE_UNREADABLE)->id, 7);
+    assert_int_equal(lent.pair.bt->counts[NOTE_ARRIVED], 0);
+    lent_close(&lent);
+}
+
 static void a_target_that_cannot_be_written_is_the_peers(void **state)
 {
     struct lent lent;
@@ -196,6 +227,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_given_up_is_not_copied),
     cmocka_unit_test(what_is_given_up_meanwhile_does_not_count),
     cmocka_unit_test(a_source_that_cannot_be_read_is_said),
+    cmocka_unit_test(a_source_that_the_peer_may_not_read_is_said),
     cmocka_unit_test(a_target_that_cannot_be_written_is_the_peers),
 };
 
