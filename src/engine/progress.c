@@ -172,7 +172,8 @@ static enum team_moved step_head(struct team *team)
     bool worked = result == TUTTI_IN_PROGRESS && op->started && op->kind->work && op->kind->work(team, op);
     if (team_should_pause(team))
         return TEAM_PAUSED;
-    return worked || result != TUTTI_IN_PROGRESS || began != op->started ? TEAM_MOVED : TEAM_STILL;
+    bool goes_on = began != op->started && !(linked && team_yields_first(team));
+    return worked || result != TUTTI_IN_PROGRESS || goes_on ? TEAM_MOVED : TEAM_STILL;
 }
 
 enum team_moved team_progress(struct team *team)

@@ -167,6 +167,13 @@ static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t sl
     op->waiting_slice = slice;
 }
 
+/* Who has sent gives the processor away before it looks for an answer: the peer may need that very one, and a look at
+ * links enters the kernel. */
+static inline bool team_yields_first(const struct team *team)
+{
+    return team->crowded && !team->shared;
+}
+
 /* The running operation has nothing to do before the word, which only grows, has this value. */
 static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, uint64_t value)
 {

@@ -86,13 +86,13 @@ static bool awaited_runs(const struct team *team)
 /*
  * Where every rank can have a processor, many looks are cheaper than a system call. Elsewhere the peer may need this
  * very one: one look, then the others' turn, unless the peer was seen running on another one; but it may have been
- * switched from since, so not for ever.
+ * switched from since, so not for ever. Looks at sockets are system calls themselves: the others' turn at once.
  */
 static void spin(const struct team *team, unsigned spins)
 {
     if (team->crowded && team->shared)
         arena_say_running(&team->shared->arena, team->rank);
-    bool look_on = team->crowded ? spins < (awaited_runs(team) ? LOOKS_AT_A_RUNNING_PEER : 1)
+    bool look_on = team->crowded ? spins < (awaited_runs(team) ? LOOKS_AT_A_RUNNING_PEER : !team_yields_first(team))
                                  : spins <= LOOKS_ALONE || spins % LOOKS_BEFORE_YIELD != LOOKS_BEFORE_YIELD - 1;
     if (look_on)
         cpu_relax();
@@ -123,6 +123,8 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
     unsigned spins = 0;
     bool watched = false;
+    if (team_yields_first(team) && engine_wait_goes_on(team, position, enough))
+        sched_yield();
     while (engine_wait_goes_on(team, position, enough)) {
         if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
