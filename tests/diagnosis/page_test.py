@@ -255,9 +255,9 @@ class PageTest(HostsTest):
     def order(self, page):
         """Who is to blame stands above its victims, although one of them was waited for in more looks."""
         rows = page.ask("""import(location.origin + "/page/matrix.js").then(({makeMatrix}) => {
-            const picture = (waits) => ({processes: [0, 1, 2, 3].map((at) => ({blamed: at === 2})), comms: [{id: "1",
-              name: "few", open: true, ranks: 4, delays: [], members: waits.map((awaited, rank) => ({rank, process: rank,
-              op: {awaited}}))}]});
+            const members = (waits) => waits.map((awaited, rank) => ({rank, process: rank, op: {awaited}}));
+            const picture = (waits) => ({processes: [0, 1, 2, 3].map((at) => ({blamed: at === 2})),
+              comms: [{id: "1", name: "few", open: true, ranks: 4, delays: [], members: members(waits)}]});
             const page = {picture: picture([1, -1, -1, 2])}, view = makeMatrix(page);
             document.body.append(view.panel);
             [picture([1, -1, -1, -1]), picture([1, -1, -1, -1]), page.picture].forEach(view.note);
