@@ -253,7 +253,7 @@ static void life(struct trace *trace, struct trace_comm *world, int rank)
 {
     trace_comm_memory(world, WIRE_MEMORY_WINDOW, 4 << 20);
     trace_comm_memory(world, WIRE_MEMORY_BULK, 1 << 20);
-    trace_comm_memory(world, WIRE_MEMORY_BULK, 3 << 20);
+    trace_comm_memory(world, WIRE_MEMORY_BULK, 2 << 20);
     trace_comm_memory(world, WIRE_MEMORY_MAILBOX, 2048);
     done_until(world, 3);
     for (uint64_t seq = 4; seq < 7; seq++)
