@@ -117,8 +117,9 @@ static tutti_result_t islands_issue(struct executor *executor, const struct call
     cuda_enter(device_of(islands));
     tutti_result_t result = is_captured(islands, (CUstream)stream, &captured);
     cuda_leave();
-    bool both = islands_composes(islands, call) || islands_is_messages(call);
-    if (result == TUTTI_SUCCESS && (captured || !both))
+    bool both = islands_composes(islands, call) || islands_is_messages(call),
+         can = !captured || staged_captures(islands->net);
+    if (result == TUTTI_SUCCESS && !(both && can))
         return islands->net->ops.issue(islands->net, call, owned, stream, note);
     if (result == TUTTI_SUCCESS)
         result = issue_by_both(islands, call, stream);

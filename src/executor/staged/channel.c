@@ -7,6 +7,7 @@
  */
 #include "executor/staged/channel.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "device/cuda/device.h"
@@ -22,14 +23,23 @@
 #include "executor/staged/fail.h"
 #include "executor/staged/job.h"
 #include "executor/staged/pieces.h"
+#include "executor/staged/replay.h"
 #include "executor/staged/slice.h"
 #include "executor/staged/threads.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define RAILS 0x5241u /* the kind of these parts, among those of a team */
+
+/* Looks for kernels of graphs, one after another; then with naps between them, which are longer after a second. */
+#define LOOKS       2000
+#define SLOW_FROM   (LOOKS + 20000)
+#define NAP_NS      50000
+#define SLOW_NAP_NS 500000
 
 /* ---- A thread ---- */
 
@@ -53,14 +63,42 @@ static void await_turn(struct staged *staged, const struct job *job)
     pthread_mutex_unlock(&staged->lock);
 }
 
+static bool run_part(struct channel *channel, struct job *job);
+
+/* What a graph's kernel asks for, before anything else. Under the lock, by the first channel's thread. */
+static void run_replayed(struct channel *first)
+{
+    struct staged *staged = first->staged;
+    struct job *job = replay_take(staged);
+    if (!job)
+        return;
+    pthread_mutex_unlock(&staged->lock);
+    bool failed = run_part(first, job);
+    pthread_mutex_lock(&staged->lock);
+    job_left(staged, job, failed);
+}
+
+/* Graphs' kernels may come before that of the job. */
+static tutti_result_t meet_kernel(struct channel *first, const struct job *job)
+{
+    tutti_result_t result;
+    while ((result = courier_meet(first, job)) == TUTTI_IN_PROGRESS) {
+        pthread_mutex_lock(&first->staged->lock);
+        run_replayed(first);
+        pthread_mutex_unlock(&first->staged->lock);
+        first->job = job->sequence;
+    }
+    return result;
+}
+
 /* The user's stream has come to the job, or never will: the other channels have their turn. */
 static tutti_result_t begin_job(struct channel *first, struct job *job)
 {
     struct staged *staged = first->staged;
     tutti_result_t result = channels_begin(staged, job) ? TUTTI_SUCCESS : team_failure(staged->base.team);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS && !job->replayed)
         result = staged->copies
-                     ? courier_meet(first, job)
+                     ? meet_kernel(first, job)
                      : cuda_check(staged->base.cu->EventSynchronize(job->ready), "waiting for the user's stream");
     if (result == TUTTI_SUCCESS && job->call.scalar_at)
         result = take_scalar(first, &job->call);
@@ -122,6 +160,42 @@ static bool say_no_more(struct channel *channel)
     return true;
 }
 
+/* Nothing wakes a thread that a kernel asks. */
+static void look_for_kernels(struct channel *first, unsigned looks)
+{
+    struct staged *staged = first->staged;
+    struct timespec until;
+    if (looks < LOOKS) {
+        pthread_mutex_unlock(&staged->lock);
+        sched_yield();
+        pthread_mutex_lock(&staged->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += looks < SLOW_FROM ? NAP_NS : SLOW_NAP_NS;
+    until.tv_sec += until.tv_nsec / NS_PER_S;
+    until.tv_nsec %= NS_PER_S;
+    pthread_cond_timedwait(&first->news, &staged->lock, &until);
+}
+
+/* Until there is a job, or the channel is to stop. Under the lock. */
+static void await_job(struct channel *channel)
+{
+    struct staged *staged = channel->staged;
+    for (unsigned looks = 0; list_empty(&channel->jobs) && !channel->stop; looks++) {
+        bool graphs = channel->index == 0 && !list_empty(&staged->recipes);
+        if (graphs && courier_is_asked(staged)) {
+            run_replayed(channel);
+            looks = 0;
+        } else if (!say_no_more(channel)) {
+            if (graphs)
+                look_for_kernels(channel, looks);
+            else
+                pthread_cond_wait(&channel->news, &staged->lock);
+        }
+    }
+}
+
 static void *channel_work(void *argument)
 {
     struct channel *channel = argument;
@@ -131,9 +205,7 @@ static void *channel_work(void *argument)
         cuda_enter(staged->base.device);
     pthread_mutex_lock(&staged->lock);
     for (;;) {
-        while (list_empty(&channel->jobs) && !channel->stop)
-            if (!say_no_more(channel))
-                pthread_cond_wait(&channel->news, &staged->lock);
+        await_job(channel);
         struct list *turn = list_pop(&channel->jobs);
         if (!turn)
             break;

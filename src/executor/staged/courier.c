@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define COUNTS     64                  /* bytes of what counts launches of graphs */
 #define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
 #define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
 #define PAUSE_US   50    /* between two that come slowly */
@@ -81,10 +82,20 @@ static void end_doubt(struct staged *staged)
 
 /* ---- Life ---- */
 
+/* In a stream that has nothing else. */
+static tutti_result_t clear_launches(const struct staged *staged)
+{
+    CUstream stream = staged->base.graphs.sounded;
+    tutti_result_t result =
+        cuda_check(staged->base.cu->MemsetD8Async(staged->launches, 0, COUNTS, stream), "clearing device memory");
+    return result == TUTTI_SUCCESS ? cuda_check(staged->base.cu->StreamSynchronize(stream), "clearing device memory")
+                                   : result;
+}
+
 tutti_result_t courier_open(struct staged *staged)
 {
     void *memory = NULL;
-    size_t copies = (size_t)staged->channels * sizeof *staged->copies;
+    size_t copies = (size_t)staged->channels * sizeof *staged->copies + sizeof *staged->post;
     if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few())
         return TUTTI_SUCCESS;
     tutti_result_t result =
@@ -95,8 +106,13 @@ tutti_result_t courier_open(struct staged *staged)
         return result;
     memset(memory, 0, copies);
     staged->copies = memory;
+    staged->post = (struct kernel_post *)(staged->copies + staged->channels);
     result = cuda_check(staged->base.cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
                         "finding the orders' device address");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(staged->base.cu->MemAlloc(&staged->launches, COUNTS), "allocating device memory");
+    if (result == TUTTI_SUCCESS)
+        result = clear_launches(staged);
     return result == TUTTI_SUCCESS ? start_doubt(staged) : result;
 }
 
@@ -115,16 +131,36 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
     return cuda_launch(staged->base.device, &how, TUTTI_UINT8, &what, stream);
 }
 
+tutti_result_t courier_capture(struct staged *staged, const struct job *recipe, CUstream stream)
+{
+    unsigned blocks = 32 - (unsigned)__builtin_clz(recipe->channels);
+    struct kernel_launch how = {.kernel = KERNEL_COURIER, .blocks = blocks, .threads = KERNEL_COURIER_THREADS};
+    uint64_t post = staged->copies_device + (uint64_t)((char *)staged->post - (char *)staged->copies);
+    struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
+                                  .post = (struct kernel_post *)(uintptr_t)post,
+                                  .launches = (uint32_t *)(uintptr_t)staged->launches,
+                                  .recipe = recipe->sequence};
+    return cuda_launch(staged->base.device, &how, TUTTI_UINT8, &what, stream);
+}
+
+bool courier_is_asked(const struct staged *staged)
+{
+    return staged->post && __atomic_load_n(&staged->post->asked, __ATOMIC_ACQUIRE) != staged->posted;
+}
+
 /* ---- Orders ---- */
 
-/* The GPU has failed; or the communicator, and a kernel that may be copying does not answer, or the stream has not come
- * to what may not begin any more. meets: the job; NULL: it is a copy that is waited for. */
+/* A graph's kernel is in front; the GPU has failed; or the communicator, and a kernel that may be copying does not
+ * answer, or the stream has not come to what may not begin any more. meets: the job; NULL: it is a copy that is waited
+ * for. */
 static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
     tutti_result_t failure = team_failure(staged->base.team);
     if (lost)
         return cuda_check((CUresult)lost, "staging by a kernel");
+    if (meets && courier_is_asked(staged))
+        return TUTTI_IN_PROGRESS;
     if (meets)
         return channels_begin(staged, meets) ? TUTTI_SUCCESS : failure;
     return failure != TUTTI_SUCCESS && ++*looks > PATIENCE ? failure : TUTTI_SUCCESS;
@@ -137,14 +173,15 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
     unsigned failed_looks = 0;
     for (unsigned look = 0; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
          look++) {
-        if (look < LOOKS) {
+        if (look < LOOKS && !(meets && courier_is_asked(staged))) {
             sched_yield();
             continue;
         }
-        if ((look - LOOKS) % SLOW_LOOKS == 0)
+        if (look >= LOOKS && (look - LOOKS) % SLOW_LOOKS == 0)
             doubt(staged);
         result = is_hopeless(staged, meets, &failed_looks);
-        usleep(PAUSE_US);
+        if (result == TUTTI_SUCCESS)
+            usleep(PAUSE_US);
     }
     return result;
 }
@@ -180,7 +217,7 @@ static bool is_pinned(const struct staged *staged, const char *host)
 static tutti_result_t bounce(struct channel *channel, char *gpu, char *host, size_t bytes, bool to_gpu)
 {
     const struct staged *staged = channel->staged;
-    char *between = (char *)(staged->copies + staged->channels) + (size_t)channel->index * BOUNCE;
+    char *between = (char *)(staged->post + 1) + (size_t)channel->index * BOUNCE;
     uint64_t address = staged->copies_device + (uint64_t)(between - (char *)staged->copies);
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += BOUNCE) {

@@ -9,6 +9,7 @@
 #include "executor/staged/channel.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/issue.h"
+#include "executor/staged/replay.h"
 #include "executor/staged/staged.h"
 #include "executor/stream/idle.h"
 #include "executor/stream/later.h"
@@ -177,6 +178,7 @@ static void staged_memory(struct executor *executor, size_t *device_bytes, size_
 struct staged_left {
     struct later later;
     void *pinned[3];
+    CUdeviceptr launches;
 };
 
 static bool free_pinned(struct later *later)
@@ -185,6 +187,8 @@ static bool free_pinned(struct later *later)
     for (size_t i = 0; i < sizeof left->pinned / sizeof *left->pinned; i++)
         if (left->pinned[i])
             later->cu->MemFreeHost(left->pinned[i]);
+    if (left->launches)
+        later->cu->MemFree(left->launches);
     return true;
 }
 
@@ -196,7 +200,8 @@ static void leave_pinned(struct staged *staged)
     if (!left)
         return;
     *left = (struct staged_left){.later = {.work = free_pinned},
-                                 .pinned = {(void *)staged->done, staged->pinned, staged->copies}};
+                                 .pinned = {(void *)staged->done, staged->pinned, staged->copies},
+                                 .launches = staged->launches};
     if (!later_leave(&left->later, &staged->base))
         free(left);
 }
@@ -213,6 +218,7 @@ static void staged_close(struct executor *executor)
         leave_pinned(staged);
         cuda_leave();
     }
+    replay_close(staged);
     base_close(&staged->base);
     pthread_mutex_destroy(&staged->lock);
     pthread_mutex_destroy(&staged->doubt.lock);
@@ -272,6 +278,8 @@ static tutti_result_t staged_open(const struct executor_members *members, const 
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     staged->slice_bytes = (size_t)param_int(PARAM_STAGE_SLICE) / CACHE_LINE * CACHE_LINE;
     list_init(&staged->jobs);
+    list_init(&staged->recipes);
+    staged->given = 1;
     pthread_mutex_init(&staged->lock, NULL);
     pthread_mutex_init(&staged->doubt.lock, NULL);
     pthread_cond_init(&staged->doubt.news, NULL);
@@ -298,6 +306,11 @@ static tutti_result_t staged_open(const struct executor_members *members, const 
 tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count)
 {
     return channels_open_rails(staged_of(executor), members, count);
+}
+
+bool staged_captures(struct executor *executor)
+{
+    return staged_of(executor)->copies != NULL;
 }
 
 /* Any team. */

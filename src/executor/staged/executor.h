@@ -18,4 +18,7 @@ tutti_result_t staged_open_rails(struct executor *executor, const int *members, 
 tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, const struct call *of,
                               tutti_stream_t stream);
 
+/* Can graphs hold its calls? */
+bool staged_captures(struct executor *executor);
+
 #endif

@@ -58,18 +58,40 @@ static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CU
         "waiting for a job");
 }
 
+/* The graph's kernel is in its stream; at each launch it asks for such a job. */
+static tutti_result_t enqueue_recipe(struct staged *staged, struct job *job, CUstream stream)
+{
+    job->ticket = 0;
+    job->replayed = true;
+    job->sequence = ++staged->recipe;
+    tutti_result_t result = courier_capture(staged, job, stream);
+    if (result != TUTTI_SUCCESS) {
+        free_job(job);
+        return result;
+    }
+    pthread_mutex_lock(&staged->lock);
+    list_push(&staged->recipes, &job->node);
+    pthread_cond_signal(&staged->channel[0].news); /* it looks for kernels from now on */
+    pthread_mutex_unlock(&staged->lock);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t issue_enqueue(struct staged *staged, struct job *job, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     tutti_result_t result =
         cuda_check(staged->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    if (result == TUTTI_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
-        result = error_set(TUTTI_INVALID_USAGE, "a graph cannot hold collectives of GPUs that share no memory");
+    bool captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == TUTTI_SUCCESS && captured && staged->copies)
+        return enqueue_recipe(staged, job, stream);
+    if (result == TUTTI_SUCCESS && captured)
+        result = error_set(TUTTI_INVALID_USAGE, "with TUTTI_STAGE_KERNEL=0 a graph cannot hold collectives of GPUs "
+                                                "that share no memory");
     if (result != TUTTI_SUCCESS) {
         free_job(job);
         return result;
     }
-    job->sequence = ++staged->issued;
+    job->sequence = staged->issued += 2;
     return staged->copies ? enqueue_courier(staged, job, stream) : enqueue_streams(staged, job, stream);
 }
 

@@ -25,6 +25,10 @@ static tutti_result_t job_write_word(struct staged *staged, const struct job *jo
 /* No stream waits for ever, also when a part failed, but none goes on while something is still copied to its memory. */
 static void job_release(struct staged *staged, const struct job *job)
 {
+    if (job->replayed) {
+        __atomic_store_n(&staged->post->over, job->sequence, __ATOMIC_RELEASE);
+        return;
+    }
     if (staged->copies) { /* whose orders are over, or given up */
         atomic_store(staged->done, job->sequence);
         return;

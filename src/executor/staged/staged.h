@@ -63,11 +63,17 @@ struct staged {
     struct kernel_copy
         *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
     CUdeviceptr copies_device;
+    struct kernel_post *post; /* pinned, behind the copies: where graphs' kernels ask for their jobs */
+    CUdeviceptr launches;     /* device memory: their launches */
     struct doubt doubt;
     bool crowded; /* their threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
-    struct list jobs; /* all that are not complete, in the order of issue */
+    struct list jobs;    /* all that are not complete, in the order of issue */
+    struct list recipes; /* what graphs hold, for as long as the executor lives */
+    uint32_t recipe;     /* the last one's number */
+    uint32_t posted;     /* the last launch of a graph that was answered, */
+    uint32_t given;      /* and its job: odd numbers, others have even ones */
     uint32_t issued;
     uint32_t told; /* jobs whose end the user has waited for */
     bool broken;   /* a job has failed */
@@ -76,7 +82,7 @@ struct staged {
 
 /* A collective, or the sends and receives of a group. */
 struct job {
-    struct list node;              /* in staged->jobs */
+    struct list node;              /* in staged->jobs; in staged->recipes */
     struct list turn[ENGINE_MOST]; /* in channel->jobs */
     struct call call;
     bool on_rail;           /* the call is of the ranks of this one's rail, and a step of */
@@ -84,7 +90,8 @@ struct job {
     size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
     struct p2p_item *items; /* NULL: a collective */
     int count;
-    uint32_t sequence;
+    uint32_t sequence; /* of what a graph holds: the recipe's number */
+    bool replayed;     /* a graph's */
     uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
     int left;          /* of them that are not through */
     bool failed;

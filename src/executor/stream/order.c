@@ -80,12 +80,7 @@ tutti_result_t order_begin(struct stream_base *base, CUstream stream, bool colle
 
 tutti_result_t order_behind(struct stream_base *base, CUstream stream)
 {
-    bool same = base->tickets.last == stream && stream != CU_STREAM_PER_THREAD;
-    if (same || ticket_idle(base))
-        return TUTTI_SUCCESS;
-    return cuda_check(base->cu->StreamWaitValue32(stream, base->tickets.over_device, atomic_load(&base->tickets.ticket),
-                                                  CU_STREAM_WAIT_VALUE_GEQ),
-                      "ordering two streams");
+    return come_behind(base, stream);
 }
 
 tutti_result_t order_follow(struct stream_base *base, CUstream stream, CUstream before)

@@ -14,7 +14,7 @@ struct stream_base;
  * nothing is issued, and no end comes. */
 tutti_result_t order_begin(struct stream_base *base, CUstream stream, bool collective);
 tutti_result_t order_end(struct stream_base *base, CUstream stream, tutti_result_t issued);
-/* What comes on the stream, of another executor, comes behind this one's last operation. Not in a capture. */
+/* What comes on the stream, of another executor, comes behind this one's last operation. */
 tutti_result_t order_behind(struct stream_base *base, CUstream stream);
 /* Peers wait for what does not come. Returns the failure. */
 tutti_result_t order_fail(struct stream_base *base, tutti_result_t result);

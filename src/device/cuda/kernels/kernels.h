@@ -220,11 +220,23 @@ struct kernel_copy {
     uint32_t job, number, done, unused[7];
 };
 
-/* Block b carries out orders[b] if they are of this job, until *over has come to its number. */
+/* Where a launch of a graph, which knows no job, asks the host for one. The kernel writes which launch it is and what
+ * it is of; the host answers with the number of that launch and the job, and tells which of these jobs are over. */
+struct kernel_post {
+    uint32_t asked, recipe;
+    uint32_t answered, job;
+    uint32_t over, unused[11];
+};
+
+/* Block b carries out orders[b] if they are of this job, until *over has come to its number. In a graph: of the job
+ * that the host gives, until post->over has. */
 struct kernel_courier {
     struct kernel_copy *copies;
     const uint32_t *over;
     uint32_t job;
+    uint32_t recipe;          /* in a graph */
+    struct kernel_post *post; /* NULL: it is in none */
+    uint32_t *launches;       /* on the GPU: blocks of this launch that are through; launches of graphs that are over */
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
