@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_islands bytes: what GPUs of several hosts stage is what their rails carry, and no more; over RDMA if there is a
- * library for it. gpu_islands aborts, or
- * dies: the last rank does, while all others are in a collective; ranks of its island wait for it there, others on a
- * rail. All say that it was that rank. On the stand-in driver, as many ranks on each host: TUTTI_HOSTID.
+ * library for it. gpu_islands aborts, or dies: the last rank does, while all others are in a collective; ranks of its
+ * island wait for it there, others on a rail. All say that it was that rank. On the stand-in driver, as many ranks on
+ * each host: TUTTI_HOSTID.
  */
 #include "box.h"
 #include "gpu_rank.h"

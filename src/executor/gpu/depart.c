@@ -110,6 +110,11 @@ tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
         atomic_store_explicit(&gpu->departs.refused_call, true, memory_order_release);
         mailbox_ring(&gpu->ranks[gpu->rank]);
     }
+    if (gpu->base.team
+            ->whole) { /* the call is half of one, and ranks that have not met the lost one wait for the rest */
+        part(gpu, gpu->departs.refusal);
+        return team_failure(gpu->base.team);
+    }
     depart_describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
     return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team_told_rank(gpu->base.team, gpu->rank), sentence);
 }
