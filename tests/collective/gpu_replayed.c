@@ -112,6 +112,34 @@ static void call_small(tutti_stream_t on)
     OK(tutti_allreduce(part(0), part(0), 10, TUTTI_UINT32, TUTTI_MAX, comm, on));
 }
 
+/* To both neighbours, of which one may be on another host: the first of its graph. */
+static void pass_on(tutti_stream_t on)
+{
+    int next = (rank + 1) % nranks, last = (rank + nranks - 1) % nranks;
+    OK(tutti_group_start());
+    OK(tutti_send(in, WORDS, TUTTI_UINT32, next, comm, on));
+    OK(tutti_send(in, WORDS, TUTTI_UINT32, last, comm, on));
+    OK(tutti_recv(part(1), WORDS, TUTTI_UINT32, next, comm, on));
+    OK(tutti_recv(part(2), WORDS, TUTTI_UINT32, last, comm, on));
+    OK(tutti_group_end());
+}
+
+static void replay_messages(void)
+{
+    CUgraphExec exec = capture(pass_on);
+    for (unsigned round = 0; round < 3; round++) {
+        fill(round);
+        DONE(cu->GraphLaunch(exec, stream));
+        DONE(cu->MemcpyAsync((uintptr_t)here, (uintptr_t)out, 3 * WORDS * sizeof *out, stream));
+        DONE(cu->StreamSynchronize(stream));
+        for (size_t i = 0; i < WORDS; i++) {
+            require_word(here[WORDS + i], value((rank + 1) % nranks, i, round), "next", i, round);
+            require_word(here[2 * WORDS + i], value((rank + nranks - 1) % nranks, i, round), "last", i, round);
+        }
+    }
+    DONE(cu->GraphExecDestroy(exec));
+}
+
 static void replay(unsigned times)
 {
     CUgraphExec all = capture(call_all), small = capture(call_small);
@@ -193,6 +221,7 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "refused") == 0) {
         be_refused();
     } else {
+        replay_messages(); /* first: no graph was captured before */
         replay((unsigned)atoi(argv[1]));
         OK(tutti_comm_destroy(comm));
     }

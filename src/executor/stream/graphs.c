@@ -36,24 +36,33 @@ static tutti_result_t record_the_past(struct stream_base *base)
                : result;
 }
 
-static tutti_result_t begin_in_graph(struct stream_base *base, CUstream stream)
+/* Behind what came before, in the capture or in front of it. */
+static tutti_result_t wait_in_graph(struct stream_base *base, CUstream stream, cuuint64_t *id)
 {
     CUstreamCaptureStatus status;
-    cuuint64_t id = 0;
     tutti_result_t result = base->graphs.serial ? TUTTI_SUCCESS : record_the_past(base);
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(base->cu->StreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL),
-                            "asking about a capture");
+        result =
+            cuda_check(base->cu->StreamGetCaptureInfo(stream, &status, id, NULL, NULL, NULL), "asking about a capture");
     if (result != TUTTI_SUCCESS)
         return result;
-    if (id != base->graphs.capture)
-        result = cuda_check(base->cu->StreamWaitEvent(stream, base->graphs.serial, CU_EVENT_WAIT_EXTERNAL),
-                            "ordering a graph");
-    else if (stream != base->graphs.last_captured)
-        result = cuda_check(base->cu->StreamWaitEvent(stream, base->graphs.tail, CU_EVENT_WAIT_DEFAULT),
-                            "ordering branches of a graph");
-    base->graphs.capture = id;
-    base->graphs.last_captured = stream;
+    if (*id != base->graphs.capture)
+        return cuda_check(base->cu->StreamWaitEvent(stream, base->graphs.serial, CU_EVENT_WAIT_EXTERNAL),
+                          "ordering a graph");
+    return stream != base->graphs.last_captured
+               ? cuda_check(base->cu->StreamWaitEvent(stream, base->graphs.tail, CU_EVENT_WAIT_DEFAULT),
+                            "ordering branches of a graph")
+               : TUTTI_SUCCESS;
+}
+
+static tutti_result_t begin_in_graph(struct stream_base *base, CUstream stream)
+{
+    cuuint64_t id = 0;
+    tutti_result_t result = wait_in_graph(base, stream, &id);
+    if (result == TUTTI_SUCCESS) {
+        base->graphs.capture = id;
+        base->graphs.last_captured = stream;
+    }
     return result;
 }
 
@@ -67,6 +76,12 @@ tutti_result_t graphs_begin(struct stream_base *base, CUstream stream)
                ? cuda_check(base->cu->StreamWaitEvent(stream, base->graphs.serial, CU_EVENT_WAIT_DEFAULT),
                             "ordering a call behind graphs")
                : TUTTI_SUCCESS;
+}
+
+tutti_result_t graphs_behind(struct stream_base *base, CUstream stream)
+{
+    cuuint64_t id = 0;
+    return graphs_is_wanted(base) ? wait_in_graph(base, stream, &id) : TUTTI_SUCCESS;
 }
 
 /* Nothing in the graph comes behind the recording: it holds up nothing. */

@@ -26,6 +26,8 @@ struct graphs {
 /* Between calls of order_begin() and order_end(), in front of and behind the operation. */
 tutti_result_t graphs_begin(struct stream_base *base, CUstream stream);
 tutti_result_t graphs_end(struct stream_base *base, CUstream stream);
+/* What another executor captures on the stream comes behind this one's last operation. */
+tutti_result_t graphs_behind(struct stream_base *base, CUstream stream);
 void graphs_close(struct stream_base *base);
 
 #endif

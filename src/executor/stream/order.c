@@ -80,7 +80,12 @@ tutti_result_t order_begin(struct stream_base *base, CUstream stream, bool colle
 
 tutti_result_t order_behind(struct stream_base *base, CUstream stream)
 {
-    return come_behind(base, stream);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result =
+        cuda_check(base->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    return status == CU_STREAM_CAPTURE_STATUS_NONE ? come_behind(base, stream) : graphs_behind(base, stream);
 }
 
 tutti_result_t order_follow(struct stream_base *base, CUstream stream, CUstream before)
