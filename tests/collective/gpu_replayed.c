@@ -152,9 +152,9 @@ static void replay(unsigned times)
             DONE(cu->GraphLaunch(small, stream));
         if (round % 4 == 3)
             call_small((tutti_stream_t)other); /* behind the graph, by the order of calls */
+        DONE(cu->StreamSynchronize(other));
         check(round);
         usleep(round % 16 == 15 ? 3000 : 0); /* in which nobody looks often for kernels */
-        DONE(cu->StreamSynchronize(other));
     }
     OK(tutti_comm_synchronize(comm));
     DONE(cu->GraphExecDestroy(all));

@@ -20,7 +20,7 @@
 enum { TIMES = 400, MOST = TIMES / 20 };
 
 static _Thread_local bool counts, has_sent; /* since then the thread has not yielded */
-static int sends, hasty;                    /* looks right behind a send */
+static _Atomic int sends, hasty;            /* looks right behind a send */
 
 static void look(void)
 {

@@ -49,7 +49,7 @@ static const struct variant {
     {"send of a lent buffer to a process that may not read it", NONE, SENDS, SHARED, LENT},
 };
 
-static bool may_not_read; /* this process, what lies in others */
+static _Atomic bool may_not_read; /* this process, what lies in others */
 
 /* In the place of the C library's. */
 __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const struct iovec *here,
