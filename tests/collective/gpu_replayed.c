@@ -190,6 +190,8 @@ static void be_refused(void)
             "a refusal");
     require(strstr(tutti_get_last_error(comm), "TUTTI_STAGE_KERNEL=0") != NULL, "its cause");
     cu->StreamEndCapture(stream, &graph);
+    if (graph)
+        DONE(cu->GraphDestroy(graph));
     OK(tutti_comm_abort(comm));
 }
 
