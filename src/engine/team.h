@@ -40,7 +40,7 @@ struct team {
     _Atomic bool ending;                 /* this rank makes no more calls: it waits for those that it has made */
     bool one_process;                    /* all ranks live in it */
     bool untold;                         /* the log has its failure from another team */
-    bool crowded;                        /* more ranks than processors here: yield, do not spin */
+    _Atomic bool crowded;                /* more ranks than processors here: yield, do not spin */
     const struct wire_process **process; /* by rank: interned, so that teams of the same members share them */
     const struct rank_fact **fact;       /* likewise */
     struct link **link;                  /* by rank, NULL until used */
