@@ -2,7 +2,8 @@
 /*
  * gpu_islands bytes: what GPUs of several hosts stage is what their rails carry, and no more; over RDMA if there is a
  * library for it. gpu_islands aborts, or dies: the last rank does, while all others are in a collective; ranks of its
- * island wait for it there, others on a rail. All say that it was that rank. On the stand-in driver, as many ranks on
+ * island wait for it there, others on a rail. All say that it was that rank. gpu_islands fails: a copy between two
+ * steps fails on one rank, by TUTTI_EMULATED_FAULT there; nobody waits for it. On the stand-in driver, as many ranks on
  * each host: TUTTI_HOSTID.
  */
 #include "box.h"
@@ -105,6 +106,16 @@ static void without_the_last(bool dies)
     OK(tutti_comm_abort(comm));
 }
 
+static void fail_between_steps(void)
+{
+    bool here = getenv("TUTTI_EMULATED_FAULT") != NULL;
+    tutti_result_t result = tutti_allgather(in, out, WORDS / (size_t)nranks, TUTTI_UINT32, comm, NULL);
+    result = result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+    require(result == (here ? TUTTI_DEVICE_ERROR : TUTTI_REMOTE_ERROR), "a failure");
+    require(strstr(tutti_get_last_error(comm), "copying blocks") != NULL, tutti_get_last_error(comm));
+    OK(tutti_comm_abort(comm));
+}
+
 static void make_memory(void)
 {
     void *found[2] = {NULL, NULL};
@@ -123,6 +134,10 @@ int main(int argc, char **argv)
     gpu_select(atoi(local_rank));
     gpu_join(&comm, &rank, &nranks);
     make_memory();
+    if (strcmp(what, "fails") == 0) {
+        fail_between_steps();
+        return 0;
+    }
     OK(tutti_barrier(comm, NULL));
     if (strcmp(what, "bytes") != 0) {
         without_the_last(strcmp(what, "dies") == 0);

@@ -38,6 +38,12 @@ static tutti_result_t first_failure(tutti_result_t first, tutti_result_t second)
 
 /* ---- Calls ---- */
 
+/* Where one part fails the other may have been issued, and peers wait for it. */
+static tutti_result_t whole_or_failed(const struct islands *islands, tutti_result_t result)
+{
+    return result == TUTTI_SUCCESS ? result : order_fail(stream_base_of(islands->net), result);
+}
+
 /* What comes on a stream is behind all of the calls before it, also where their last step is the other executor's. */
 static tutti_result_t come_behind_both(struct islands *islands, CUstream stream)
 {
@@ -122,7 +128,7 @@ static tutti_result_t islands_issue(struct executor *executor, const struct call
     if (result == TUTTI_SUCCESS && !(both && can))
         return islands->net->ops.issue(islands->net, call, owned, stream, note);
     if (result == TUTTI_SUCCESS)
-        result = issue_by_both(islands, call, stream);
+        result = whole_or_failed(islands, issue_by_both(islands, call, stream));
     free(owned);
     return result;
 }
@@ -132,7 +138,7 @@ static tutti_result_t messages(struct executor *executor, const struct p2p_item 
 {
     struct islands *islands = islands_of(executor);
     cuda_enter(device_of(islands));
-    tutti_result_t result = islands_messages(islands, items, count, (CUstream)stream);
+    tutti_result_t result = whole_or_failed(islands, islands_messages(islands, items, count, (CUstream)stream));
     cuda_leave();
     return result;
 }
