@@ -74,7 +74,8 @@ class Rules:
         for path in self.files:
             full = os.path.join(root, path)
             if path.endswith("/"):
-                found += [path + name for name in sorted(os.listdir(full)) if name.endswith(".md")]
+                found += sorted(os.path.relpath(os.path.join(folder, name), root)
+                                for folder, _, names in os.walk(full) for name in names if name.endswith(".md"))
             elif os.path.exists(full):
                 found.append(path)
             else:
@@ -219,6 +220,11 @@ PLANTED = [
 ]
 
 
+def plant(root, path, text):
+    with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def self_test(root):
     rules = Rules(read(root, RULES))
     rules.learn(root)
@@ -235,8 +241,11 @@ def self_test(root):
             failed.append(f"an opening was judged wrongly: {text!r}")
     with tempfile.TemporaryDirectory() as lone:
         os.makedirs(os.path.join(lone, "docs/style"))
-        with open(os.path.join(lone, RULES), "w", encoding="utf-8") as file:
-            file.write("limit words 28\nlimit columns 120\nfile gone.md\n")
+        plant(lone, "docs/style/page.md", "Who comes last waits.\n")
+        plant(lone, RULES, "limit words 28\nlimit columns 120\nfirst who: no\nfile docs/\n")
+        if len(list(check(lone))) != 1:
+            failed.append("a sentence on a page that nobody lists was not found")
+        plant(lone, RULES, "limit words 28\nlimit columns 120\nfile gone.md\n")
         try:
             list(check(lone))
             failed.append("a file that is gone was not missed")
