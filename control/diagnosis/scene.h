@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot in order: every rank of every communicator, and whom it waits for. Private to the rules. */
+/* A snapshot, sorted: every rank of every communicator, and the rank that it waits for. Only the rules use it. */
 #ifndef TUTTI_DIAGNOSIS_SCENE_H
 #define TUTTI_DIAGNOSIS_SCENE_H
 
@@ -15,14 +15,13 @@ struct member {
     struct member_group *group;
     struct member *sibling;       /* the next one of this process; the last has NULL */
     size_t process;               /* its place in the look */
-    const struct blackbox_op *op; /* not done: what it is in */
+    const struct blackbox_op *op; /* the operation that it is in, which is not done */
     uint64_t newest;              /* collective that it has called, by number */
     bool has_newest, dead, stuck, moved;
     /* whom it waits for */
-    struct member *next;      /* NULL: nobody; the chain ends here, how is told by `ending` */
+    struct member *next;      /* NULL: nobody: the chain ends here, and `ending` tells how */
     struct member *end;       /* where following `next` ends: never NULL once resolved */
-    enum finding_kind ending; /* FINDING_BEHIND: at a rank that stands nowhere, so others wait for a call or for data
-                                 of it */
+    enum finding_kind ending; /* FINDING_BEHIND: at a rank that waits for nobody, and others wait for it */
     int awaited;              /* rank; -1: none */
     enum { UNSEEN, WALKED, RESOLVED } mark;
 };
@@ -30,17 +29,18 @@ struct member {
 struct member_group {
     struct member *members; /* by rank */
     size_t count;
-    bool told;  /* there is a finding of its calls or of its failure: how its ranks wait is no news */
+    bool told;  /* a finding tells of its calls or its failure: waits of its ranks are no news */
     bool lives; /* a process of it does */
-    struct member *first_dead, *behind; /* the first dead one; the one that has called least */
-    bool one_clock;                     /* all its boxes are of one boot: times compare */
-    bool one_host;                      /* and so are those of all groups */
+    struct member *first_dead, *behind; /* the first dead member; the member that has called least */
+    bool one_clock;                     /* all its boxes are of one boot, so times can be compared */
+    bool one_host;                      /* the boxes of all groups are of one boot, too */
     /* the last answer of waits.c about GPUs */
     uint64_t asked_seq;
     int asked, answer;
 };
 
-/* Medians of parts of the time ready to run without a processor: of the thread that was so longest, and shortest. */
+/* Medians of the part of the time in which a thread was ready to run without a processor: of the thread that was so
+ * longest, and shortest. */
 struct crowd {
     double part, least;
 };

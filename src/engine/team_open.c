@@ -56,7 +56,7 @@ static void count_local(struct team *team)
         team->engine->nap_us = nap;
 }
 
-/* A rank whose GPU is not known is with all such of its host. */
+/* Ranks of a host whose GPUs are not known are together. */
 static uint64_t team_level_key(const struct wire_process *process, const struct rank_fact *fact, int level)
 {
     if (level == TEAM_LEVEL_HOST)

@@ -2,7 +2,7 @@
 /*
  * Segments that were put on a lane and are not at the peer yet. When a lane needs a source no longer says little of
  * when the peer has it: a TCP socket takes megabytes into its buffer. So the receiver says which segments have landed,
- * and when by its clock, some in one message (WIRE_LANDED, or with DONE); where sent() says the same
+ * and when by its clock, several in one message (WIRE_LANDED, or with DONE). Where sent() says the same
  * (TRANSPORT_CONFIRMS) it keeps silent. The other clock is turned into ours by the least difference seen between a
  * report's arrival and what it says: that of the report that was quickest. So neither the reports' way back, behind
  * data of ours, nor their collecting makes a segment's time longer. docs/link.md.
@@ -20,7 +20,7 @@ _Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a recor
 _Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest report about every lane");
 
 #define BATCH       4                 /* segments told in one report, unless */
-#define OVERDUE     (100 * NS_PER_US) /* the last report was so long ago: of a lane that is slow each segment is news */
+#define OVERDUE     (100 * NS_PER_US) /* the last report is older: each segment of a slow lane is news */
 #define CLOCK_SPAN  NS_PER_S          /* clocks drift apart: differences older than two of these are forgotten, */
 #define CLOCK_SLACK NS_PER_MS         /* and more than this they do not drift meanwhile */
 
@@ -199,8 +199,8 @@ static bool is_latest(const struct link *link, const struct wire_landed *report)
     return report->number == lane->flight.latest && report->epoch == lane->epoch;
 }
 
-/* The place of the next report, in which the oldest is; or, as long as those are the latest about their lanes, the
- * oldest other one, in whose stead they go on. One is, for there are fewer lanes than reports. */
+/* The place of the next report, which has the oldest one. The latest report about a lane stays: it moves on, and the
+ * oldest other one goes. There is one, for there are fewer lanes than reports. */
 static struct wire_landed *flight_next_word(struct link *link)
 {
     uint64_t first = link->reports.next, behind = 0;

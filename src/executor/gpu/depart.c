@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that take part no more: closed, aborted, lost. What such a rank has finished stays good: peers' operations that
- * need nothing more of it end with right data. One that cannot end makes its own rank part from the others in turn,
- * behind all that came before. So nobody is told of a failure who has not one, and nobody waits for a rank that does
+ * Ranks that take part no more: closed, aborted, lost. What a departed rank has finished stays good: peers' operations
+ * that need nothing more of it end with right data. A rank with an operation that cannot end parts from the others in
+ * turn, behind all that came before. So a rank without a failure hears of none, and nobody waits for a rank that does
  * not come.
  */
 #include "executor/gpu/depart.h"

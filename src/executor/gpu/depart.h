@@ -33,9 +33,9 @@ bool depart_follow(struct gpu *gpu);
 bool depart_is_through(const struct gpu *gpu, struct depart_watch *watch);
 
 /*
- * The user aborts: no call begins any more. What peers have come to, too, is brought to its end, for a bounded time;
- * then the team fails, and peers' operations that need nothing more of this rank end as if nothing had happened. False:
- * there is no such way, or the team has failed.
+ * The user aborts: no call begins any more. Operations that peers have come to, too, have a bounded time to end. Then
+ * the team fails, and peers' operations that need nothing more of this rank end well. False: this rank cannot abort so,
+ * or the team has failed.
  */
 bool gpu_leave(struct gpu *gpu);
 void gpu_wait_left(struct gpu *gpu);

@@ -26,7 +26,8 @@ static uint64_t longest_other(const struct gpu *gpu, const struct kernel_exchang
     return longest;
 }
 
-/* A call of its own costs more than the copy, unless that is so long that the kernel would last longer for it. */
+/* The kernel copies a rank's own message, as a call for it costs more than the copy. A longer one would make the kernel
+ * last longer, and gets its own call. */
 static bool own_by_kernel(const struct gpu *gpu, const struct kernel_exchange *what)
 {
     uint64_t own = what->send_bytes[gpu->rank], longest = longest_other(gpu, what);

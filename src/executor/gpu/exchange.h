@@ -7,7 +7,7 @@
 
 struct gpu;
 
-/* Of a collective: do messages of so many bytes go by slots, neither copied nor to memory that peers are invited to? A
+/* Of a collective: do messages of `bytes` bytes go by slots, neither copied nor to memory that peers are invited to? A
  * list of launches has one step, which tells of no user's memory. */
 bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes);
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 500 /* for a peer that may have been lost to be known as such */
+#define PATIENCE_MS 500 /* until a peer that may have been lost is known as lost */
 
 tutti_result_t gpu_hear_failure(struct gpu *gpu)
 {

@@ -77,7 +77,7 @@ struct gpu_messages {
 /* offer.c, import.c: users' buffers that peers map, and peers' that are mapped here. */
 struct gpu_offers {
     struct mailbox_offer (*place)[KERNEL_RANKS][MAILBOX_OFFERS]; /* in the mailbox: [owner][who may map it] */
-    _Atomic uint32_t (*places)[KERNEL_RANKS];                    /* that were ever used; as well */
+    _Atomic uint32_t (*places)[KERNEL_RANKS];                    /* places that were ever used; in the mailbox, too */
     struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
     uint64_t used;
     pthread_mutex_t offering;                                    /* guards `offered`, for calls and the importer */
@@ -101,7 +101,7 @@ struct gpu_departs {
     _Atomic uint32_t awaited;                     /* bits of ranks for whose hosts a call waits */
     struct opened opening, opened[MAILBOX_STEPS]; /* of the call that is issued; of steps */
     uint32_t reached;                             /* the last ticket that was over when this rank gave up */
-    uint64_t patient;                             /* so long it waits for peers to end what stores to it */
+    uint64_t patient;                             /* until then it waits for peers to end what stores to it */
     _Atomic bool given_up;                        /* it has */
 };
 
@@ -117,7 +117,7 @@ struct gpu {
     struct stream_base base;
     int rank, nranks;
     bool here[KERNEL_RANKS];         /* the rank lives in this process */
-    struct mailbox *mailbox;         /* whole: who makes it and who leaves it; the others know parts: */
+    struct mailbox *mailbox;         /* all of it, for the files that make and leave it; others use parts: */
     struct mailbox_rank *ranks;      /* what each says of itself */
     struct mailbox_failure *failure; /* of the team, as some rank has told */
     _Atomic uint32_t *captured;      /* some rank has captured an operation */

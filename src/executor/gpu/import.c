@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Between looks for memory that this process has freed and peers map; it may wait for a pause as long again. */
+/* Time between looks for memory that this process has freed and peers map; a pause may be waited for as much again. */
 #define FREED_US  400000
 #define ANSWER_MS 10000 /* a descriptor may never come */
 #define ANSWER_US 50
@@ -147,8 +147,8 @@ static bool is_stale(const struct import *import, const struct cuda_handle *hand
 }
 
 /*
- * No message uses such a one any more: work that did is over, or its owner could not have freed it. It is old here,
- * too. Returns whether something is open that is to be closed.
+ * No message uses a buffer that its owner has freed: work that did is over. It is old here, too. Returns whether
+ * something is open that is to be closed.
  */
 static bool retire_stale(struct gpu *gpu, const void *handle)
 {

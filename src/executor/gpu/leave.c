@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a closed executor leaves. A rank may be done with its executor while a peer's last kernel still tells it
- * something, so memory is freed only when every peer has closed, and at a quiet time.
+ * something. So memory is freed only when every peer has closed, and at a quiet time.
  */
 #include "executor/gpu/leave.h"
 

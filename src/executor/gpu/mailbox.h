@@ -121,7 +121,7 @@ struct mailbox_rank {
     struct mailbox_step step[MAILBOX_STEPS];
     _Atomic uint32_t left;            /* it has parted from the others: what it has not finished it will not */
     uint32_t limit;                   /* the ticket of the last operation that it has finished then */
-    int32_t culprit;                  /* who made it part: itself, or another one that had gone */
+    int32_t culprit;                  /* the rank for which it parted: itself, or another one that had gone */
     _Atomic uint32_t asked, answered; /* how often others have asked whether its process lives; what it has answered */
     uint32_t cause;                   /* and why that one had: enum mailbox_cause */
 };
@@ -134,8 +134,7 @@ _Static_assert(offsetof(struct mailbox_rank, over) == offsetof(struct mailbox_ra
 _Static_assert(offsetof(struct mailbox_rank, waits) == offsetof(struct mailbox_rank, abort) + 4 * KERNEL_WAITS,
                "a kernel's answer");
 
-/* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here.
- */
+/* What some rank's team failed of: a rank whose links are idle or gone hears of it here. */
 struct mailbox_failure {
     _Atomic uint32_t state; /* 0: none; 1: being written; 2: told */
     struct wire_abort news;

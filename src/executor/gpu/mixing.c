@@ -67,8 +67,8 @@ static bool stream_waits(const struct gpu *gpu, int rank, int other)
     return mixing_is_undone(to, 0) || mixing_is_undone(from, 1) || is_staged(to, 0) || is_staged(from, 1);
 }
 
-/* Likewise, for this rank's, which is at a launch in front of it, or will call it behind that; and where no call's has
- * begun, at a graph's. */
+/* Does a rank's stream wait for this rank's, which is at a launch in front of what is waited for? Where no call's
+ * launch has begun, it is at a graph's. */
 static bool is_held(const struct gpu *gpu, int rank, uint32_t at, bool graph)
 {
     const struct mailbox_pair *in = &gpu->messages.pair[rank][gpu->rank], *out = &gpu->messages.pair[gpu->rank][rank];
@@ -91,7 +91,7 @@ static uint32_t all_behind(const struct gpu *gpu, uint32_t ranks)
     return ranks;
 }
 
-/* Is the launch that it is at, of a call, such a reduction? Its kernel alone knows whom it waits for. */
+/* Is the launch that it is at a reduction that reads, of a call? Its kernel alone knows whom it waits for. */
 static bool kernel_reads(const struct mailbox_rank *theirs)
 {
     uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);

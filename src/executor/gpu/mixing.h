@@ -9,7 +9,7 @@ struct gpu;
 
 #define MIXING_MESSAGES (2 * MAILBOX_POSTS)
 
-/* Who looks for ranks that call what this one replays. */
+/* A look for ranks that call what this one replays. */
 struct mixing_watch {
     uint32_t suspects; /* of the last look: bits of ranks; kernels were asked then */
     uint32_t over[KERNEL_RANKS];
@@ -19,8 +19,7 @@ struct mixing_watch {
 
 /* For the helper: then the team fails. The microseconds until it shall look again, 0: when there is news. */
 uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch);
-/* Likewise, while a call waits for the other end's of MAILBOX_POSTS messages before: was that carried without a call?
- */
+/* The same, while a call waits for the other end's message of MAILBOX_POSTS before: was that carried without a call? */
 void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who looks at what an executor does, and changes nothing: the black box. */
+/* An observer looks at what an executor does, and changes nothing: the black box. */
 #ifndef TUTTI_EXECUTOR_GPU_OBSERVER_H
 #define TUTTI_EXECUTOR_GPU_OBSERVER_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not
- * mapped at the other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work
- * (import.c).
+ * mapped at the other end goes through scratch. Meanwhile the buffer is offered to the peer, which maps it beside its
+ * work (import.c).
  */
 #include "executor/gpu/offer.h"
 

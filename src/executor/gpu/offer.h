@@ -18,7 +18,7 @@ struct offered {
     uint64_t used;           /* when, for the choice of what makes room */
     bool invited;            /* kernels are invited to it: it makes none */
     uint32_t pushed, pulled; /* the last messages that peers copy to and from it */
-    uint32_t kept;           /* so many count on it: it stays as it is */
+    uint32_t kept;           /* number of users that count on it: it stays as it is */
 };
 
 /* -1: not (yet); an offer was made, if one can be. */

@@ -112,7 +112,7 @@ static tutti_result_t check_distinct(const struct gpu *gpu, const struct peer_in
 
 enum { P2P_LOC, P2P_NVL, P2P_LEVELS = 6 };
 
-/* By word or by number. Distances on PCI Express are not looked at: whoever can reach a GPU may. */
+/* By word or by number. Distances on PCI Express are not looked at: a GPU that can be reached may be used. */
 static int p2p_level(void)
 {
     return (int)param_int(PARAM_P2P_LEVEL) % P2P_LEVELS;
@@ -284,7 +284,7 @@ static void introduce(const struct gpu *gpu, const struct executor_config *confi
     memcpy(mine->facts.process, gpu->base.team->process[gpu->rank]->uuid, sizeof mine->facts.process);
 }
 
-/* Who the others are, and then whom each of them reaches. */
+/* Asks which ranks there are, and then which GPUs each of them reaches. */
 static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
 {
     struct team *team = gpu->base.team;
@@ -463,7 +463,7 @@ void gpu_close(struct gpu *gpu)
         here_leave(gpu);
         idle_leave(&gpu->base);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
-        import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
+        import_stop(gpu); /* also before the helper ends: it may be held up in the driver until that work ends */
         helper_stop(gpu);
         offer_close(gpu);
         tell_close(gpu);

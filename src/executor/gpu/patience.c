@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer may be late for as long as it lives. One whose process is stopped is given up, as on host memory. Half of the
+ * A peer may be late while it lives. A peer whose process is stopped is given up, as on host memory. Half of the
  * patience goes by before the peer is asked, by a word of the mailbox that its helper answers; the other half is for
  * the answer. Kernels and streams need no host to go on, so a peer's silence alone means nothing: something of this
  * rank has to wait for that peer all the time.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread
- * of the process looks now and then which tickets are over, as long as something is unfinished. It never calls the
- * driver. Where an operation stays unfinished, it asks the kernel that may be spinning in it: who answers has come to
- * it and waits for peers.
+ * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has. While
+ * something is unfinished, a thread of the process looks now and then which tickets are over. It never calls the
+ * driver. Where an operation stays unfinished, it asks the kernel that may be spinning in it: a kernel that answers
+ * waits for peers.
  */
 #include "executor/gpu/record.h"
 
@@ -68,8 +68,8 @@ static uint64_t find_unfinished(const struct gpu *gpu, uint64_t head, uint64_t t
     return head;
 }
 
-/* By the GPU's clock: when its first launch began, and when the last one was over; not of what copy engines carry, nor
- * of launches so long ago that others have their places. */
+/* By the GPU's clock: when its first launch began, and when the last one was over. Copy engines tell no times, and old
+ * launches have lost their places to others. */
 static void take_times(const struct gpu *gpu, const struct pending *pending)
 {
     struct ticket_times *times = gpu->ranks[gpu->rank].times;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions: one kernel. A large allreduce takes two steps: a kernel leaves each rank the result of its own part, and
- * copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store. Not where
- * some ranks share a process and others do not: one thread may issue for several, and the second step of one, if it is
- * staged, could fill the queue behind a kernel that waits for the next one's.
+ * copy engines carry the parts to the others. They take no processor of the GPU, and are faster than kernels store.
+ * Where some ranks share a process and others do not, there is one step: a thread that issues for several ranks could
+ * fill the queue of one behind a kernel that waits for the next one's.
  */
 #include "executor/gpu/reduce.h"
 

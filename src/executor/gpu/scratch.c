@@ -207,8 +207,8 @@ void scratch_answer(struct gpu *gpu)
         post_for(gpu);
 }
 
-/* That rank's, if it lives in this process. And ranks may use two communicators in opposite orders: who waits for a
- * peer's bulk in one call may be waited for by that peer in a call of the other communicator. */
+/* That rank's, if it lives in this process. And ranks may use two communicators in opposite orders: a rank that waits
+ * for a peer's bulk in one call may be waited for by that peer in a call of the other communicator. */
 static void post_for_others(void)
 {
     struct gpu *other;

@@ -2,8 +2,8 @@
 /*
  * Memory that all ranks have registered together and mapped in one another: kernels of different processes reduce it
  * where it lies, as those of one process do with all memory. Peers map it as they map what is offered for messages. All
- * ranks know that all could, so all take the same way; that a call uses such memory on all ranks, or on none, is the
- * user's promise (ncclCommWindowRegister() with NCCL_WIN_COLL_SYMMETRIC).
+ * ranks know that all could, so all take the same way. The user promises that a call uses this memory on all ranks or
+ * on none, as for ncclCommWindowRegister() with NCCL_WIN_COLL_SYMMETRIC.
  */
 #include "executor/gpu/symmetric.h"
 

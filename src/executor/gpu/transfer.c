@@ -65,8 +65,8 @@ static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUs
 }
 
 /*
- * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its
- * user's buffers are free. So one of the two sees the other.
+ * Asked behind saying that there will be a copy: a rank that gives up says so and then looks for copies; if it sees
+ * none, its user's buffers are free. So one of the two sees the other.
  */
 static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 {

@@ -36,7 +36,7 @@ tutti_result_t transfer_copy(struct gpu *gpu, const struct gpu_transfer *transfe
 /* Some that this rank copies to other processes: one behind another, when all of their receivers have come. */
 bool transfer_is_push(const struct gpu_transfer *transfer);
 tutti_result_t transfer_push_all(struct gpu *gpu, const struct gpu_transfer *const *list, int count);
-/* The user's stream goes on when it is done: that is left in `words`. */
+/* The user's stream goes on when it is done: the wait is left in `words`. */
 tutti_result_t transfer_end(struct gpu *gpu, const struct gpu_transfer *transfer, struct side_words *words,
                             CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several, each with an
- * engine and a team of its own that peers reach by sockets of their own. The first has the communicator's team and
+ * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several. Each has an
+ * engine and a team of its own, which peers reach by sockets of their own. The first has the communicator's team and
  * waits for the user's stream; then it gives the job to the others. They fail together: by way of the communicator's
  * team.
  */
@@ -340,7 +340,7 @@ static tutti_result_t make_streams(struct channel *channel)
     return result;
 }
 
-/* All pinned memory, at once: each such call may take milliseconds. */
+/* All pinned memory, at once: each call that pins may take milliseconds. */
 static tutti_result_t pin(struct staged *staged)
 {
     size_t each = staged->slice_bytes;

@@ -2,8 +2,8 @@
 /*
  * Copies by a kernel of the user's stream that takes orders. Channels touch memory alone: a call of theirs would wait
  * in the driver behind one of the user that waits there for all work of the GPU, and so for the channels. And where
- * streams share few hardware queues, copies in streams of channels would come behind whatever the user's stream has in
- * that queue, which waits for these very copies. A kernel has begun.
+ * streams share few hardware queues, channels' copies would come behind what the user's stream has in that queue, which
+ * waits for these very copies. A kernel has begun, and so holds up nothing.
  */
 #include "executor/staged/courier.h"
 
@@ -22,12 +22,12 @@
 #define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
 #define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
 #define PAUSE_US   50    /* between two that come slowly */
-#define SLOW_LOOKS 1000  /* after so many of them the driver is asked again whether the GPU still works */
+#define SLOW_LOOKS 1000  /* slow looks, after which the driver is asked again whether the GPU still works */
 #define PATIENCE   50000 /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
 
 /* ---- Does the GPU still work? ---- */
 
-/* A thread that does nothing else: it may be held up in the driver for as long as the user is. */
+/* A thread that does nothing else: it may be held up in the driver until the user's call ends. */
 static void *staged_courier_ask(void *argument)
 {
     struct staged *staged = argument;
@@ -150,9 +150,9 @@ bool courier_is_asked(const struct staged *staged)
 
 /* ---- Orders ---- */
 
-/* A graph's kernel is in front; the GPU has failed; or the communicator, and a kernel that may be copying does not
- * answer, or the stream has not come to what may not begin any more. meets: the job; NULL: it is a copy that is waited
- * for. */
+/* TUTTI_IN_PROGRESS: a graph's kernel is in front. An error: the GPU has failed; or the communicator has, and a kernel
+ * that may be copying does not answer, or the stream has not come to what may not begin any more. meets: the job; NULL:
+ * it is a copy that is waited for. */
 static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);

@@ -58,7 +58,7 @@ static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CU
         "waiting for a job");
 }
 
-/* The graph's kernel is in its stream; at each launch it asks for such a job. */
+/* The graph's kernel is in its stream; at each launch it asks for a job of this recipe. */
 static tutti_result_t enqueue_recipe(struct staged *staged, struct job *job, CUstream stream)
 {
     job->ticket = 0;

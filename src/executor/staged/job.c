@@ -48,7 +48,7 @@ static void end_job(struct staged *staged, struct job *job)
     staged->broken |= result != TUTTI_SUCCESS || job->failed;
     if (job->ticket)
         atomic_store(staged->done + 1,
-                     job->ticket); /* before the courier ends: who waits for it may come behind that */
+                     job->ticket); /* before the courier ends: what waits for it may come behind that */
     if (result != TUTTI_SUCCESS || job->failed || staged->copies)
         job_release(staged, job);
     if (job->ready)

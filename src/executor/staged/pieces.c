@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends and receives in pieces, which both ends cut alike and deal to the channels alike. The messages to a rank, or
- * from one, are a direction, with memory of its own: its pieces go in order and wait for no other direction, for a peer
- * may take what it is sent only when it has sent something itself, or got something from elsewhere.
+ * from one, are a direction, with memory of its own. Its pieces go in order and wait for no other direction: a peer may
+ * take what it is sent only when it has sent something itself, or got something from elsewhere.
  */
 #include "executor/staged/pieces.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define SMALL  65536 /* a message up to this wakes no other thread */
-#define SPREAD 4     /* ranks: pinned memory is enough for the directions with so many */
+#define SPREAD 4     /* ranks at most, for whose directions pinned memory is enough */
 #define DEPTH  32    /* pieces of a direction that are under way, if they are small */
 
 enum place_state { PLACE_FREE, PLACE_COPYING, PLACE_POSTED };
@@ -50,7 +50,7 @@ struct pieces_work {
     int directions, places;
     struct pieces_place *place;
     void *pageable;
-    struct p2p *p2p; /* a message lies in the place of its number */
+    struct p2p *p2p; /* a message lies at the place of its number */
     int *ended;
 };
 

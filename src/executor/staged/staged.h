@@ -70,7 +70,7 @@ struct staged {
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
     struct list jobs;    /* all that are not complete, in the order of issue */
-    struct list recipes; /* what graphs hold, for as long as the executor lives */
+    struct list recipes; /* what graphs hold, until the executor ends */
     uint32_t recipe;     /* the last one's number */
     uint32_t posted;     /* the last launch of a graph that was answered, */
     uint32_t given;      /* and its job: odd numbers, others have even ones */

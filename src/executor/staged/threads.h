@@ -17,7 +17,7 @@ struct share {
 struct share share_of(const struct team *team);
 /* As many as the rank that wants the fewest. */
 int share_channels(const struct share *all, int nranks);
-/* Would so many threads of each rank leave less than half of the rank's processors? */
+/* Would `channels` threads of each rank leave less than half of the rank's processors? */
 bool share_crowds(const struct share *all, int nranks, int rank, int channels);
 /* To the log. */
 void share_report(const struct team *team, const struct share *mine, int channels);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Broadcast of long vectors. Each block has a stripe and passes it on in chunks, as they come: from the root to one
- * rank and from there to all others (a fan; stripes take turns with the rank in the middle, so that links are used
- * alike), or from rank to rank (a chain). A rank stores a chunk in its own buffer and in the next ranks' scratch, from
- * one load.
+ * rank and from there to all others (a fan), or from rank to rank (a chain). In a fan stripes take turns with the rank
+ * in the middle, so that links are used alike. A rank loads a chunk once, and stores it in its own buffer and in the
+ * next ranks' scratch.
  *
- * The last two warps of a block do not touch data. While the others move chunk t, one fences and announces chunk t-1
- * and gives its slot back, and one looks whether chunk t+1 has come and has room where it goes. As long as it does, one
- * barrier a chunk is enough.
+ * The last two warps of a block do not touch data. While the others move chunk t, one of the two fences, announces
+ * chunk t-1 and gives its slot back. The other looks whether chunk t+1 has come and has room where it goes. While it
+ * has, one barrier a chunk is enough.
  *
- * In a rank's scratch only chunks of one source lie where that source writes, in any launch, and a kernel ends when all
- * that its rank has sent has been read: the next launch may cut the scratch in another way.
+ * In any launch a source writes only to its own part of a rank's scratch. A kernel ends when all that its rank has sent
+ * has been read, so the next launch may cut the scratch in another way.
  */
 #include <ll.cuh>
 #include <over.cuh>
@@ -19,7 +19,7 @@
 #define CHAIN_VECTORS 8  /* in flight of a thread */
 #define CHAIN_CLERKS  32 /* threads that tell, and as many that look; one is enough for a rank */
 #define CHAIN_STEPS   64 /* chunks of a stripe at most, while slots have room: the way is filled in a few of them */
-#define CHAIN_LOOKS   3  /* for the next chunk, until the block meets: about as long as a chunk is moved */
+#define CHAIN_LOOKS   3  /* for the next chunk, until the block meets: about the time that moving a chunk takes */
 
 struct chain_run {
     const struct kernel_team &team;
@@ -43,7 +43,7 @@ enum chain_office { LOOKS, TELLS, OFFICES };
     for (int p = ALONE ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS); p >= 0 && p < (n);  \
          p += ALONE ? 1 : CHAIN_CLERKS)
 
-/* Who moves data; thread numbers behind the end are clerks. */
+/* The threads that move data; numbers behind their end are clerks. */
 DEVICE struct thread_group chain_movers()
 {
     const struct thread_group c = {threadIdx.x, ALONE ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies what the host orders, until the host says that a job is over: in the place of copies that would come behind
- * this stream in a hardware queue. A block takes the orders of one of the host's threads, one at a time.
+ * Copies what the host orders, until the host says that a job is over: copies of other streams could come behind this
+ * stream in a hardware queue. A block takes the orders of one of the host's threads, one at a time.
  */
 #include <memory.cuh>
 #include <wait.cuh>

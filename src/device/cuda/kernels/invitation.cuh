@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What messages (invite.cuh) and results of reductions (reduce_bulk.cuh) have in common, whose receiver says where in
- * its user's memory they are wanted. It puts a token there. Who comes looks for the token, through its own mapping:
- * what a graph invites to may have been freed and be other memory by now, of which the sender hears later than the
- * graph runs. What it has mapped is then the old one, which nobody has, and in which no token is.
+ * Invitations: the receiver of a message (invite.cuh), or of a reduction's result (reduce_bulk.cuh), says where in its
+ * user's memory the data are wanted, and puts a token there. The sender looks for the token through its own mapping. A
+ * graph may invite to memory that has been freed, and that is other memory by now; the sender may hear of it after the
+ * graph has run. The sender's mapping is then of the old memory, which nobody has, and in which no token is.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_INVITATION_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_INVITATION_CUH

@@ -135,8 +135,8 @@ DEVICE enum invite_way invite_hear(const struct stream &s)
 }
 
 /*
- * The receiver has given up, and its user's memory may be another's soon: who has not begun to store there shall not,
- * and who has is waited for.
+ * The receiver has given up, and its user's memory may be another's soon: a sender that has not begun to store there
+ * shall not begin, and one that has begun is waited for.
  */
 DEVICE void invite_revoke(const struct kernel_exchange &what, const struct stream &s)
 {

@@ -46,7 +46,7 @@
 #define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
 #define KERNEL_LINES_WORKERS    512                   /* most warps of one */
 #define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
-#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)  /* of such a message for each of its stripes */
+#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)  /* of a message of plain data, for each of its stripes */
 #define KERNEL_PLAIN_DEPTH      4                    /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_PLAIN_CHUNKS     8   /* into which a stripe is cut, if they are between this and a slot */
@@ -70,8 +70,8 @@
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN, KERNEL_BROADCAST };
 
 /*
- * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before
- * the first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that
+ * The ranks that take part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and
+ * zeroed before the first kernel of any rank. Only bulk kernels need bulk. *abort: what the host wants of kernels that
  * wait (NULL: never anything); one that is asked puts 1 into the word KERNEL_WAITS + p behind it for each rank p that
  * it waits for. ticket: stored in the word KERNEL_OVER behind it when this launch is over, behind all that it has
  * stored; 0: nothing is. times: where a launch with a ticket stores when it begins and when it is over, by this GPU's
@@ -98,40 +98,34 @@ struct kernel_mappings {
 };
 
 /*
- * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements.
- * KERNEL_REDUCE_OWN (of bulk kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()),
- * at its place in out; the rest of out is not touched. out may be in (the own block of in, for a reduce-scatter), and
- * is not touched on ranks that a reduce gives nothing. wants: this rank gets a result; gives, takes: the other ranks
- * that get this one's results, and whose results it gets (of the kernel one: contributions). part[p]: which of the
- * `parts` parts of the vector rank p owns, -1: none. premul: each contribution is first multiplied by one element, at
- * *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for small vectors (one,
- * two) count bytes in 32 bits. invites (of the bulk kernels; the same on all ranks): results may go straight to `out`;
- * invite[p]: how rank p reaches that, kernel_invite_*(), or 0; sure: it is this `out` that rank p reaches so, and none
- * that was there before; mappings: of peers' buffers, in device memory; NULL: none is mapped. reads (of the bulk
- * kernels, where results stay with their owners; the same on all ranks): 0, or the number of the launch among those
- * that have one, from 1 on: contributions are read where they are, if all ranks reach them: invite[p] is then of `in`.
- * ring (of KERNEL_BROADCAST; of the bulk kernels, and those of lines for KERNEL_REDUCE): chunks come from rank `before`
- * (-1: none do) and go to `next` (-1), the ranks on both sides of this one; part[p] is then p, of n parts, or 0 of this
- * rank alone, of one. KERNEL_BROADCAST: `count` bytes, whatever the type.
+ * A reduction or broadcast. Each field says for which kernels or modes it counts; the others do not look at it. In
+ * KERNEL_REDUCE_OWN (bulk kernels) each rank gets its own part of an allreduce alone (kernel_part_bytes()), at its
+ * place in out, and the rest of out is not touched.
  */
 struct kernel_reduce {
     struct kernel_team team;
-    const void *in;
-    void *out;
-    uint64_t count;
-    int32_t mode, wants, op, premul;
-    uint32_t gives, takes;
-    int32_t parts;
-    int8_t part[KERNEL_RANKS];
-    uint64_t scalar;
-    const void *scalar_at;
-    uint64_t chunk;   /* bytes of a bulk kernel's chunks; 0: by the vector's length */
+    const void *in; /* a reduce-scatter's holds nranks blocks of count elements */
+    void *out;      /* may be in (of a reduce-scatter: the own block of in); not touched where a reduce gives nothing */
+    uint64_t count; /* elements; of KERNEL_BROADCAST bytes, whatever the type; kernels one and two: 32 bits of bytes */
+    int32_t mode;   /* enum kernel_mode */
+    int32_t wants;  /* this rank gets a result */
+    int32_t op, premul;        /* premul: each contribution is first multiplied by one element, see scalar_at */
+    uint32_t gives;            /* the other ranks that get this one's results */
+    uint32_t takes;            /* the ranks whose results this one gets; of the kernel one: whose contributions */
+    int32_t parts;             /* of the vector; ring: n, or 1 where only this rank has a part */
+    int8_t part[KERNEL_RANKS]; /* [p]: which part rank p owns, -1: none; ring: p, or 0 of this rank alone */
+    uint64_t scalar;           /* of premul: in its low bytes, where scalar_at is NULL */
+    const void *scalar_at;     /* of premul: in device memory */
+    uint64_t chunk;            /* bytes of a bulk kernel's chunks; 0: by the vector's length */
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
-    bool invites, sure, ring;
-    int8_t before, next;
-    uint32_t reads;
-    uint64_t invite[KERNEL_RANKS];
-    struct kernel_mappings *mappings;
+    bool invites;     /* bulk kernels, the same on all ranks: results may go straight to out */
+    bool sure;        /* of invites: rank p reaches this very out, and none that was there before */
+    bool ring;        /* KERNEL_BROADCAST, bulk kernels, lines of KERNEL_REDUCE: from rank to rank */
+    int8_t before, next; /* of ring: the rank from which chunks come, and the one to which they go; -1: none */
+    uint32_t reads; /* bulk kernels whose results stay with their owners, the same on all ranks. 0: pushed. From 1 on:
+                       the number of the launch among those that read contributions where they are, if all reach them */
+    uint64_t invite[KERNEL_RANKS];    /* of invites: how rank p reaches out (kernel_invite_*()), or 0; of reads: in */
+    struct kernel_mappings *mappings; /* of peers' buffers, in device memory; NULL: none is mapped */
 };
 
 /*
@@ -167,14 +161,14 @@ enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 
 /*
  * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then
- * NULL. Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole,
- * and from there on as plain data (lines_to 0: there are no lines). The others are plain data from plain_from bytes on
- * (0: KERNEL_PLAIN_FROM), else packets. All three are the same on all ranks. out_end[k], in_end[k]: the message to the
- * k-th rank behind this one, or from the k-th before it, is carried by the blocks from the end of k - 1 (that of 0 is
- * 0) up to this: at least one if it is not empty. They need not be the same on all ranks. The blocks behind all these
- * copy what is for this rank itself. invite_from (0: never; the same on all ranks): messages of plain data of so many
- * bytes or more begin with the receiver's invitation, which is invite[p] of what comes from rank p: kernel_invite_*(),
- * or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped.
+ * NULL. Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole.
+ * Messages of lines_to bytes or more are plain data (lines_to 0: there are no lines). The others are plain data from
+ * plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. All three are the same on all ranks. out_end[k], in_end[k]:
+ * blocks from end[k - 1] up to end[k] carry the message to the k-th rank behind this one, or from the k-th before it.
+ * end[0] is 0. A message that is not empty has one block or more. They need not be the same on all ranks. The blocks
+ * behind all these copy what is for this rank itself. invite_from (0: never; the same on all ranks): messages of plain
+ * data of this length or more begin with the receiver's invitation. invite[p] is that for what comes from rank p:
+ * kernel_invite_*(), or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped.
  */
 struct kernel_exchange {
     struct kernel_team team;
@@ -220,8 +214,8 @@ struct kernel_copy {
     uint32_t job, number, done, unused[7];
 };
 
-/* Where a launch of a graph, which knows no job, asks the host for one. The kernel writes which launch it is and what
- * it is of; the host answers with the number of that launch and the job, and tells which of these jobs are over. */
+/* Where a launch of a graph, which knows no job, asks the host for one. The kernel writes which launch it is, and of
+ * which recipe. The host answers with the number of that launch and the job, and tells which of these jobs are over. */
 struct kernel_post {
     uint32_t asked, recipe;
     uint32_t answered, job;
@@ -321,10 +315,10 @@ KERNEL_SHARED bool kernel_exchange_invites(const struct kernel_exchange *what, u
 }
 
 /*
- * An invitation: an address that the sender's GPU reaches as it is, with the uppermost bit; or, with the next one,
- * which offer of the receiver's (9 bits), the low bits of its number, and how far behind its base the message begins
- * (39 bits). An offer's place may be another's by the time: its number tells. What a reduction
- * invites to is a multiple of 16: the lowest bit says then that no token is to be looked for.
+ * An invitation. With the uppermost bit: an address that the sender's GPU reaches as it is. With the next bit: an offer
+ * of the receiver's (9 bits), the low bits of its number, and how far behind its base the message begins (39 bits). An
+ * offer's place may be another's by the time: its number tells. What a reduction invites to is a multiple of 16: the
+ * lowest bit says then that no token is to be looked for.
  */
 #define KERNEL_INVITE_SURE    ((uint64_t)1)
 #define KERNEL_INVITE_ADDRESS ((uint64_t)1 << 63)
@@ -376,7 +370,7 @@ KERNEL_SHARED uint32_t kernel_exchange_own(const struct kernel_exchange *what, u
     return what->out_end[last] > what->in_end[last] ? what->out_end[last] : what->in_end[last];
 }
 
-/* Bytes of the chunks of such a message, the same for all its stripes. */
+/* Bytes of the chunks of a message of plain data, the same for all its stripes. */
 KERNEL_SHARED uint64_t kernel_plain_chunk(uint64_t bytes, int nranks)
 {
     const uint64_t wanted = kernel_whole_lines(bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS));

@@ -59,7 +59,7 @@ DEVICE uint64_t lines_flag(uint32_t number)
     return (uint64_t)1 << 32 | number;
 }
 
-/* Bytes of a chunk: every warp of so many threads has one tile of it. */
+/* Bytes of a chunk: every warp of these threads has one tile of it. */
 DEVICE uint64_t lines_chunk(uint32_t threads)
 {
     return (uint64_t)(threads / WARP) * LINES_TILE * LINE_UNITS * 8;

@@ -77,8 +77,8 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
 }
 
 /*
- * A thread that has nothing to send may come when the others have sent this message and the next, which is the last
- * before they wait for it, and the reader has read both.
+ * A thread that has nothing to send may come late. By then the others may have sent this message and the next, which is
+ * the last before they wait for it, and the reader may have read both.
  */
 DEVICE bool ll_may_send(uint32_t acked, uint32_t number)
 {

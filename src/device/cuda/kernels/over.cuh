@@ -23,8 +23,9 @@ DEVICE void launch_begins(const struct kernel_team &team)
 }
 
 /*
- * Called by all threads of all blocks, last. Who orders work behind the ticket is a stream of the same GPU, for which
- * the counting is enough, or a fence as wide: one for the whole system costs each launch 1.4 us on an H100.
+ * Called by all threads of all blocks, last. Work behind the ticket is ordered by a stream of the same GPU, for which
+ * the counting is enough, or by a wide fence of its own: a fence for the whole system costs each launch 1.4 us on an
+ * H100.
  */
 DEVICE void launch_over(const struct kernel_team &team)
 {

@@ -16,7 +16,7 @@
 #define WARP              32u /* threads that go in step */
 #define KERNEL(threads)   extern "C" __global__ void __launch_bounds__(threads, 1)
 #define PARAMETER(type)   const __grid_constant__ type
-#define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
+#define BLOCK_OF(threads) (threads) /* threads that a kernel has which is launched with these */
 #define LINES_WHOLE       true      /* 128 bytes that a warp stores at once are seen all or none */
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

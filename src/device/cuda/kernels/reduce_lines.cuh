@@ -10,8 +10,8 @@
  *             take(i - 2)         waits for others' results, delivers; who owns nothing does so first
  *
  * No rank tells that it has read a line: what it sends later says so. KERNEL_LINES_DEPTH is 4, so what is sent as
- * number t replaces number t - 4. K is the last number of the launch before. Who hears from a rank in this launch knows
- * that it is done with all up to K.
+ * number t replaces number t - 4. K is the last number of the launch before. A rank that hears from another in this
+ * launch knows that the other is done with all up to K.
  *
  *  - A contribution t to rank q, which owns a part. If this rank owns one, too, it has reduced t - 2, for which it had
  *    q's contribution t - 2; before q sent that, it had reduced t - 4, or all up to K. If it owns none, it has taken

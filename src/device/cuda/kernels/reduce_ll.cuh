@@ -5,9 +5,9 @@
  * ranks.
  *
  * Time is what counts here: a thread has a unit of 8 bytes and goes its way alone, numbers and data in registers. There
- * is one barrier, at the end. All messages of a round are equally long, so that a rank that has heard from a peer knows
- * that the peer has read what it had sent in the round before, and needs no acknowledgement. A reduction to one root is
- * not as even; there acknowledgements are written and waited for.
+ * is one barrier, at the end. All messages of a round are equally long. So a rank that has heard from a peer knows that
+ * the peer has read what the rank had sent in the round before: nobody acknowledges. A reduction to one root is not as
+ * even; there acknowledgements are written and waited for.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH

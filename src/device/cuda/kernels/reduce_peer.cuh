@@ -2,9 +2,9 @@
 /*
  * Reductions of medium size over memory that all ranks address: of one process, or symmetric. Each rank owns a part of
  * the vector, reads it where the others have it and stores the result where they want it: nothing is copied on the way.
- * Block b of all ranks meet first, and tell one another where their memory is; at the end each says that it neither
- * reads nor writes the others' any more. A meeting place holds one number at a time: who writes the next one has heard
- * that the last was read.
+ * Blocks b of all ranks meet first, and tell one another where their memory is. At the end each says that it neither
+ * reads nor writes the others' any more. A meeting place holds one number at a time: the writer of the next number has
+ * heard that the last was read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
@@ -82,9 +82,9 @@ DEVICE void peer_unsay(const struct kernel_team &team, uint32_t number)
 }
 
 /*
- * Behind a barrier. Tells the others that this block is done with their memory, and waits for the same of them. Who
- * gives up then takes the word back: others may still read what is not the contribution for long. They look at the word
- * behind all that they have read. False: given up.
+ * Behind a barrier. Tells the others that this block is done with their memory, and waits for the same of them. A block
+ * that gives up then takes the word back: what others still read is soon no contribution any more. They look at the
+ * word behind all that they have read. False: given up.
  */
 template <stripe_words window::*DONE> DEVICE bool peer_part(const struct kernel_team &team, uint32_t number)
 {

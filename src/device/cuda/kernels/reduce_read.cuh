@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions whose contributions are not pushed: each owner reads them where users have them, as long as all
- * ranks have mapped what all others show. A few blocks fill the links so, where pushing takes slots, fences, and
- * four times as many processors of the GPU.
+ * Large reductions whose contributions are not pushed: each owner reads them where users have them, if all ranks have
+ * mapped what all others show. A few blocks fill the links so, where pushing takes slots, fences, and four times as
+ * many processors of the GPU.
  *
  * Block 0 shows each rank where `in` is, and says, when it has heard of all, whether it reaches all of it. All blocks
  * look at these words, and at where block 0 has found what was shown, and come to the same answer: to read; or to push,
- * as one rank or more has not mapped everything. Places take turns: who writes one has begun the launch after the one
- * that read it last.
+ * as one rank or more has not mapped everything. Places take turns: the writer of a place has begun the launch
+ * after the one that read the place last.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_READ_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_READ_CUH
@@ -16,7 +16,7 @@
 #include <reduce_peer.cuh>
 
 #define READ_RANKS   4 /* whose vectors a thread has in flight at a time, */
-#define READ_VECTORS 4 /* so many of each */
+#define READ_VECTORS 4 /* vectors of each */
 
 /* What rank `from` tells rank `to`. */
 DEVICE struct packet *read_place(const struct kernel_reduce &what, int to, int from)

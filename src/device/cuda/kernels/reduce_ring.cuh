@@ -2,14 +2,14 @@
 /*
  * Large reductions of three ranks or more whose contributions go round: the rank behind an owner sends its own, each
  * one further on adds its own to what comes and sends the sum, and the owner keeps it. So a rank has one sender and one
- * receiver, and moves a part once where an owner that hears from all has n - 1 of them come at once.
+ * receiver, and a part comes once. To an owner that hears from all, n - 1 of them come at once.
  *
  * Turn k of a rank, from 0 on, is the part of the rank that is k + 1 before it, the last one its own. What it sends in
  * a turn it has got in the one before. So chunks go in groups, all of a group in one turn before any in the next: a
  * fence, a word and a look have the time that the rest of a group takes. Of a rooted reduction a rank has one turn.
  *
- * Chunks are numbered, announced and acknowledged as those of reduce_bulk.cuh, but lie in slots of their own:
- * more and longer ones than every source could have, as each costs a fence and two barriers.
+ * Chunks are numbered, announced and acknowledged as those of reduce_bulk.cuh, but lie in slots of their own: more and
+ * longer ones than every source could have, as each costs a fence and two barriers.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_RING_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_RING_CUH
@@ -43,7 +43,7 @@ struct ring_unit {
     bool gets, puts;   /* from the one; to the other */
 };
 
-/* Vectors of a thread: so many that a chunk is a round of loads. */
+/* Vectors of a thread. A chunk is a round of loads. */
 template <class E> DEVICE constexpr uint32_t ring_vectors()
 {
     return E::BYTES < 2 ? 2 : 6;

@@ -96,7 +96,8 @@ template <class E> DEVICE void ring_lines_close(const lines_run<E> &r, const str
         mine->ring_lines_sent[r.worker] = s.sent + r.steps;
 }
 
-/* Who begins, and in a reduction everybody, has tiles of its own. The next one is on its way while this one waits. */
+/* The rank that begins has tiles of its own; in a reduction all ranks have. The next one is on its way while this one
+ * waits. */
 template <class E> DEVICE void ring_lines_steps(const lines_run<E> &r)
 {
     const bool reduces = r.what.mode == KERNEL_REDUCE;

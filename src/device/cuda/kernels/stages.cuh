@@ -160,8 +160,8 @@ template <class W> DEVICE bool stages_in_turn(const W &work, int stages)
 
 /*
  * One stage, by all threads of its warps. There is a step or more. False, in all of them: given up. Otherwise another
- * run of the stage may follow at once: who is first comes to none of its barriers before the signaller, which has seen
- * the last step done.
+ * run of the stage may follow at once: the first warp there comes to no barrier before the signaller does, which has
+ * seen the last step done.
  */
 template <class W> DEVICE bool stage_run(const W &work, struct stages_state *state, const struct stage &s)
 {

@@ -2,9 +2,9 @@
 /*
  * One stripe of a message between two ranks, in chunks, sent by one half of a block and received by the other half of
  * the peer's. Short messages are packets (ll.cuh), longer ones lines (lines.cuh). The longest, and all where links do
- * not carry lines as a whole, are plain data: chunk number k of a pair and stripe lies in slot k % KERNEL_PLAIN_DEPTH,
- * is announced by a word behind a fence, and may be overwritten when it has been acknowledged; each half is a stage of
- * stages.cuh. Slots lie where they lie in all launches, however long their chunks are, so a kernel may end before its
+ * not carry lines as a whole, are plain data. Chunk k of a pair and stripe lies in slot k % KERNEL_PLAIN_DEPTH. A word
+ * behind a fence announces it, and it may be overwritten when it has been acknowledged. Each half is a stage of
+ * stages.cuh. Slots lie at the same place in all launches, for chunks of any length, so a kernel may end before its
  * last chunks have been read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_STREAM_CUH
@@ -30,7 +30,7 @@ struct stream {
     uint32_t number;                  /* of the last chunk before this launch */
     uint32_t read;                    /* sent, but plain data: the last one known to be read */
     bool good;                        /* not given up; if so, the rest is not sent */
-    struct thread_group thread_group; /* who works on it */
+    struct thread_group thread_group; /* the threads that work on it */
     struct lines_tile tile;
     struct packet ahead[LINES_VECTORS]; /* lines: what is sent next */
 };

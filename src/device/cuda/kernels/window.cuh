@@ -102,7 +102,7 @@ DEVICE struct kernel_item list_item(const struct kernel_list &list, uint32_t i)
     return list.items ? list.item[i] : only;
 }
 
-#define SPAN_LINES 16 /* a part has so many or more where it begins with one */
+#define SPAN_LINES 16 /* lines of a part at least, where it begins with one */
 
 /* A part of a vector, in bytes. */
 struct span {
