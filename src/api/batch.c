@@ -146,7 +146,8 @@ static tutti_result_t issue_run(struct entry *first, struct entry *end, uint32_t
             continue;
         if (entry->comm != first->comm || entry->kind != ENTRY_COLLECTIVE || stream_of(entry) != stream_of(first))
             break;
-        run[count++] = (struct executor_call){&entry->call, &entry->note, entry->counts};
+        run[count++] =
+            (struct executor_call){&entry->call, &entry->note, entry->counts, !entry->leader || entry->leader == entry};
         entry->kind = ENTRY_DONE;
     }
     return comm_collectives(first->comm, run, count, stream_of(first));

@@ -30,6 +30,7 @@ struct executor_call {
     const struct call *call;
     const struct executor_note *note;
     void *owned; /* malloc'ed, or NULL */
+    bool first;  /* of the communicator's collectives in the caller's group */
 };
 
 struct executor_ops {

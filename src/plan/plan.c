@@ -153,6 +153,18 @@ static bool may_go_round(const struct plan_rules *rules, const struct plan_facts
     return facts->element == 2 ? halves : facts->element == 0 || facts->element >= 4;
 }
 
+/* Where a kernel is to have its flags in every line from some size on, its messages are longer by less; but the kernel
+ * for short ones has less to do before it begins. */
+static bool in_words(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes)
+{
+    const struct plan_forms forms = plan_forms(rules, facts);
+    const uint64_t lines = forms.lines_from > UINT64_MAX / NUMBER_GATHER_TIMES ? UINT64_MAX
+                                                                               : NUMBER_GATHER_TIMES * forms.lines_from,
+                   below = forms.lines_to ? lines : forms.plain_from;
+    return facts->nranks > 1 && !facts->in_host && (facts->protocols >> KERNEL_PACKETS & 1) &&
+           bytes < forms.copy_from[1] && bytes < below;
+}
+
 static unsigned plan_bits(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll,
                           uint64_t bytes, uint64_t given, bool capturing)
 {
@@ -164,7 +176,8 @@ static unsigned plan_bits(const struct plan_rules *rules, const struct plan_fact
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
            (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0) |
-           (may_go_round(rules, facts, coll) ? PLAN_WIDE : 0) | (roomy ? PLAN_ROOMY : 0);
+           (may_go_round(rules, facts, coll) ? PLAN_WIDE : 0) | (roomy ? PLAN_ROOMY : 0) |
+           (in_words(rules, facts, bytes) ? PLAN_WORDS : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -184,6 +197,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
         return coll == COLL_REDUCE_SCATTER;
     case BROADCAST:
         return coll == COLL_BROADCAST;
+    case EXCHANGING:
+        return coll == COLL_ALLGATHER || coll == COLL_ALLTOALL;
     default:
         return true;
     }
@@ -213,6 +228,8 @@ static enum kernel_mode mode_of(enum way way, enum coll coll)
         return KERNEL_REDUCE_OWN;
     if (coll == COLL_BROADCAST)
         return KERNEL_BROADCAST;
+    if (coll == COLL_ALLGATHER || coll == COLL_ALLTOALL)
+        return coll == COLL_ALLGATHER ? KERNEL_ALLGATHER : KERNEL_ALLTOALL;
     return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
 }
 
@@ -266,7 +283,7 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
     plan->launch.kernel = kernel;
     if (kernel == KERNEL_CHAIN)
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
-    else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
+    else if (kernel >= KERNEL_GATHER && kernel < KERNEL_NONE)
         kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
     unsigned blocks = plan->given < NUMBER_LONG_FROM ? 0 : long_blocks(facts, plan);
     if (blocks)
@@ -302,10 +319,11 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
 
 const char *plan_kernel_name(enum kernel_id kernel)
 {
-    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",         [KERNEL_CHAIN] = "chain",
-                                        [KERNEL_COURIER] = "courier",           [KERNEL_MESSAGES] = "messages",
-                                        [KERNEL_REDUCE_ONE] = "reduce_one",     [KERNEL_REDUCE_TWO] = "reduce_two",
-                                        [KERNEL_REDUCE_BULK] = "reduce_bulk",   [KERNEL_REDUCE_PEER] = "reduce_peer",
-                                        [KERNEL_REDUCE_LINES] = "reduce_lines", [KERNEL_REDUCE_RING] = "reduce_ring"};
+    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",       [KERNEL_CHAIN] = "chain",
+                                        [KERNEL_COURIER] = "courier",         [KERNEL_MESSAGES] = "messages",
+                                        [KERNEL_GATHER] = "gather_words",     [KERNEL_REDUCE_ONE] = "reduce_one",
+                                        [KERNEL_REDUCE_TWO] = "reduce_two",   [KERNEL_REDUCE_BULK] = "reduce_bulk",
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer", [KERNEL_REDUCE_LINES] = "reduce_lines",
+                                        [KERNEL_REDUCE_RING] = "reduce_ring"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

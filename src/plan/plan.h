@@ -25,6 +25,7 @@ enum plan_fact {
     PLAN_MANY = 1024,     /* three ranks or more */
     PLAN_WIDE = 2048,     /* partial sums are no rounder than sums, as elements have 4 bytes or more; or these may be */
     PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
+    PLAN_WORDS = 8192,    /* a message as long as the vector may have a flag in every word, and no copy engine has it */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */

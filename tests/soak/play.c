@@ -72,13 +72,18 @@ static ncclResult_t issue_one(struct actor *actor, struct task *task, int gpu)
     return task_issue(actor, task, gpu);
 }
 
-static void issue_good(struct actor *actor, struct task *task, int gpu)
+static void issue_times(struct actor *actor, struct task *task, int gpu, int times)
 {
     ncclResult_t result = ncclSuccess;
-    for (int i = 0; i < task->times && (result == ncclSuccess || result == ncclInProgress); i++)
+    for (int i = 0; i < times && (result == ncclSuccess || result == ncclInProgress); i++)
         result = issue_one(actor, task, gpu);
     if (result != ncclSuccess && result != ncclInProgress)
         wrong(actor, "a call", (int)result);
+}
+
+static void issue_good(struct actor *actor, struct task *task, int gpu)
+{
+    issue_times(actor, task, gpu, task->times);
 }
 
 static void end_group(struct actor *actor)
@@ -112,10 +117,25 @@ static void issue_grouped(struct actor *actor, struct task **task, int count, bo
     end_group(actor);
 }
 
+/* For several GPUs a group for each time: all ranks must put the same calls together, and one with a GPU has no group.
+ */
+static void issue_alone(struct actor *actor, struct task *task)
+{
+    for (int i = 0; i < task->times; i++) {
+        if (actor->count > 1)
+            DONE(ncclGroupStart());
+        for (int gpu = actor->first; gpu < actor->first + actor->count; gpu++)
+            if (plays(actor, &task->ranks, gpu))
+                issue_times(actor, task, gpu, 1);
+        if (actor->count > 1)
+            end_group(actor);
+    }
+}
+
 static void issue_all(struct actor *actor, struct task **task, int count)
 {
     uint32_t how = roll(actor, 4);
-    bool by_gpu = roll(actor, 2);
+    bool by_gpu = roll(actor, 2), unlike = getenv("TUTTI_GROUP_SPREAD") != NULL; /* 0: ranks may group differently */
     for (int i = 0; i < count && how < 2; i++)
         for (int gpu = actor->first; gpu < actor->first + actor->count; gpu++)
             task_join(task[i], task, count, gpu);
@@ -124,10 +144,10 @@ static void issue_all(struct actor *actor, struct task **task, int count)
         issue_grouped(actor, task, count, by_gpu);
     } else {
         for (int i = 0; i < count; i++) {
-            if (how == 2 || actor->count > 1)
+            if (how == 2 || (unlike && actor->count > 1))
                 issue_grouped(actor, &task[i], 1, by_gpu);
-            else if (plays(actor, &task[i]->ranks, actor->first))
-                issue_good(actor, task[i], actor->first);
+            else
+                issue_alone(actor, task[i]);
         }
     }
     around(actor, task, count, task_behind);

@@ -5,6 +5,7 @@
 #include "cuda/kernels/team.h"
 
 #include "device/reduce.h"
+#include "plan/plan.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -141,10 +142,8 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange",   "chain",       "courier",     "messages",     "reduce_one",
-                                           "reduce_two", "reduce_bulk", "reduce_peer", "reduce_lines", "reduce_ring"};
     char name[64];
-    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel],
+    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", plan_kernel_name(kernel),
              type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
     assert_non_null(found);
@@ -566,7 +565,9 @@ static void test_abort(void **state)
                 if (mode == KERNEL_ALLREDUCE)
                     job.params[0].reduce.mode = KERNEL_REDUCE_OWN;
                 follow_ring((enum kernel_id)kernel, 0, &job.params[0].reduce);
-            } else if (kernel == KERNEL_CHAIN)
+            } else if (kernel == KERNEL_GATHER)
+                job.params[0].reduce.mode = mode == 1 ? KERNEL_ALLTOALL : KERNEL_ALLGATHER;
+            else if (kernel == KERNEL_CHAIN)
                 follow_chain(mode == 2 ? WAY_FAN : WAY_CHAIN, mode, &job.params[0].chain);
             else if (kernel != KERNEL_EXCHANGE)
                 follow_reduce((enum kernel_id)kernel, 0, &job.params[0].reduce);

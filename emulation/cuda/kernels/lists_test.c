@@ -16,13 +16,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define OPERATIONS 20
-#define BYTES      ((size_t)96 << 10)
-#define GUARD      64
+#define OPERATIONS   20
+#define BYTES        ((size_t)96 << 10)
+#define GUARD        64
+#define STRIPES_MOST 8 /* of a vector */
 
 static struct thread_team team;
 static struct team_job jobs[OPERATIONS];
 static size_t count;
+static unsigned turns[OPERATIONS], width;                      /* the same on all ranks */
 static unsigned char *in[KERNEL_RANKS], *out[2][KERNEL_RANKS]; /* of all operations, one behind the other */
 
 static unsigned larger(unsigned x, unsigned y)
@@ -32,6 +34,8 @@ static unsigned larger(unsigned x, unsigned y)
 
 static const struct cuda_kernel *reduction(enum kernel_id kernel, tutti_type_t type)
 {
+    if (kernel == KERNEL_GATHER)
+        return cuda_kernel_find("tutti_gather_words");
     const char *const families[] = {"one", "two"};
     char name[64];
     snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[kernel - KERNEL_REDUCE_ONE], type_name(type));
@@ -74,20 +78,23 @@ static struct drawn draw(int n)
                       (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n)};
     if (d.kernel == KERNEL_REDUCE_TWO && d.mode == KERNEL_REDUCE_SCATTER)
         d.kernel = KERNEL_REDUCE_ONE;
+    if (below(3) == 0)
+        d = (struct drawn){KERNEL_GATHER, below(2) ? KERNEL_ALLGATHER : KERNEL_ALLTOALL, TUTTI_UINT8, 0, 0};
     return d;
 }
 
 /* Of one vector, or of a block of it where it is scattered. */
 static size_t random_count(const struct drawn *d, int n)
 {
-    size_t most = BYTES / (d->mode == KERNEL_REDUCE_SCATTER ? (size_t)n : 1) - GUARD, size = type_size(d->type);
+    bool blocks = d->mode == KERNEL_REDUCE_SCATTER || d->kernel == KERNEL_GATHER;
+    size_t most = BYTES / (blocks ? (size_t)n : 1) - GUARD, size = type_size(d->type);
     size_t bytes = below(3) == 0 ? below(64) : below(2) ? below(9000) : below(90000);
     return (bytes < most ? bytes : most) / size + 1;
 }
 
 static void make_reduction(const struct drawn *d, struct team_job *job, size_t place)
 {
-    const unsigned blocks = 1 + below(4), stripes = below(2) ? 2 * blocks : 0;
+    const unsigned blocks = 1 + below(STRIPES_MOST / 2), stripes = below(2) ? 2 * blocks : 0;
     const size_t length = random_count(d, team.n), shift = below(3) ? 0 : below(16);
     *job = (struct team_job){.kernel = reduction(d->kernel, d->type)};
     for (int p = 0; p < team.n; p++) {
@@ -101,7 +108,8 @@ static void make_reduction(const struct drawn *d, struct team_job *job, size_t p
                                        .mode = (int32_t)d->mode,
                                        .op = d->op,
                                        .stripes = stripes};
-        follow_reduce(d->kernel, d->root, what);
+        if (d->kernel != KERNEL_GATHER)
+            follow_reduce(d->kernel, d->root, what);
     }
 }
 
@@ -110,23 +118,23 @@ static unsigned stripes_of(const struct team_job *job, int p)
     return larger(job->params[p].list.reduce.stripes, job->grid[p].x);
 }
 
-/* Jobs [first, end) of rank p become one; the ticket is the last one's. */
+/* Jobs [first, end) of rank p become one; the ticket is the last one's. The launch has all stripes of the team, from
+ * anywhere on, by one or by two a block. */
 static void join_reductions(int p, size_t first, size_t end)
 {
     struct kernel_list *list = &jobs[first].params[p].list;
-    unsigned stripes = 0;
-    bool two = false;
     for (size_t i = first; i < end; i++) {
         const struct kernel_reduce *what = &jobs[i].params[p].list.reduce;
-        two = two || what->stripes > jobs[i].grid[p].x;
-        stripes = larger(stripes, stripes_of(&jobs[i], p));
-        list->item[i - first] = (struct kernel_item){what->in, what->out, what->count, stripes_of(&jobs[i], p)};
+        list->item[i - first] =
+            (struct kernel_item){what->in, what->out, what->count, stripes_of(&jobs[i], p), turns[i]};
         jobs[i].joined[p] = i > first;
     }
     list->items = (uint32_t)(end - first);
+    list->width = width;
+    list->first = below(width);
     list->reduce.team.ticket = jobs[end - 1].params[p].list.reduce.team.ticket;
-    jobs[first].grid[p].x = two ? (stripes + 1) / 2 : stripes;
-    list->reduce.stripes = two && stripes > 1 ? stripes : 0;
+    list->reduce.stripes = below(2) ? width : 0;
+    jobs[first].grid[p].x = list->reduce.stripes ? width / 2 : width;
 }
 
 static void join_somehow(int p, size_t most, void (*join)(int, size_t, size_t))
@@ -134,18 +142,36 @@ static void join_somehow(int p, size_t most, void (*join)(int, size_t, size_t))
     for (size_t first = 0; first < count;) {
         size_t end = first + 1 + below(most < 6 ? (unsigned)most : 6);
         end = end < count ? end : count;
-        if (end - first > 1)
-            join(p, first, end);
+        join(p, first, end);
         first = end;
     }
     for (size_t i = 0; i < count; i++)
         jobs[i].each_block_its_thread = true; /* the blocks of other ranks' launches come in another order */
 }
 
+/* Of what one launch each gives. */
+static void check_blocks(const struct drawn *d)
+{
+    for (size_t i = 0; i < count; i++)
+        for (int p = 0; p < team.n; p++)
+            for (int q = 0; q < team.n; q++) {
+                const struct kernel_reduce *what = &jobs[i].params[p].list.reduce,
+                                           *from = &jobs[i].params[q].list.reduce;
+                const unsigned char *got = (const unsigned char *)what->out + (size_t)q * what->count,
+                                    *sent = (const unsigned char *)from->in +
+                                            (d->mode == KERNEL_ALLTOALL ? (size_t)p * what->count : 0);
+                if (memcmp(got, sent, what->count) != 0)
+                    fail_msg("%zu bytes from rank %d to rank %d of %d differ", (size_t)what->count, q, p, team.n);
+            }
+}
+
 static void reduce_twice(void)
 {
     const struct drawn d = draw(team.n);
     count = 2 + below(OPERATIONS - 1);
+    width = STRIPES_MOST + 2 * below(3);
+    for (size_t i = 0; i < count; i++)
+        turns[i] = below(width);
     for (int p = 0; p < team.n; p++) {
         random_fill(d.type, in[p], OPERATIONS * BYTES / type_size(d.type));
         for (int i = 0; i < 2; i++)
@@ -154,6 +180,8 @@ static void reduce_twice(void)
     for (size_t i = 0; i < count; i++)
         make_reduction(&d, &jobs[i], i);
     team_run(jobs, count, 0, team.n);
+    if (d.kernel == KERNEL_GATHER)
+        check_blocks(&d);
     for (int p = 0; p < team.n; p++) {
         for (size_t i = 0; i < count; i++) {
             struct kernel_reduce *what = &jobs[i].params[p].list.reduce;
@@ -208,8 +236,11 @@ static void make_messages(struct team_job *job, size_t place, const uint64_t *fr
     for (int p = 0; p < team.n; p++) {
         struct kernel_launch launch;
         struct kernel_exchange *what = &job->params[p].exchange;
-        *what = (struct kernel_exchange){
-            .team = team_of(&team, p), .plain_from = from[0], .lines_from = from[1], .lines_to = from[2]};
+        *what = (struct kernel_exchange){.team = team_of(&team, p),
+                                         .plain_from = from[0],
+                                         .lines_from = from[1],
+                                         .lines_to = from[2],
+                                         .turn = turns[place]};
         for (int q = 0; q < team.n; q++) {
             what->send[q] = part_of(in[p], place, q);
             what->recv[q] = part_of(out[0][p], place, q);
@@ -244,8 +275,10 @@ static void exchange_somehow(void)
         random_fill(TUTTI_INT8, in[p], OPERATIONS * BYTES);
         memset(out[0][p], 0xa5, OPERATIONS * BYTES);
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        turns[i] = below(KERNEL_EXCHANGE_MOST);
         make_messages(&jobs[i], i, from);
+    }
     for (int p = 0; p < team.n; p++)
         join_somehow(p, KERNEL_MESSAGES_MOST, join_messages);
     team_run(jobs, count, 0, team.n);

@@ -152,14 +152,15 @@ static unsigned pieces_of(const struct operation *o, unsigned number)
  * launches as pieces: blocks run one after another here. */
 static void run_pieces(const struct operation *o, const struct kernel_reduce *what, unsigned number, unsigned pieces)
 {
-    struct kernel_list list = {.reduce = *what, .items = pieces};
+    const unsigned width = o->stripes > o->blocks ? 2 * o->blocks : o->blocks;
+    struct kernel_list list = {.reduce = *what, .items = pieces, .width = width};
     size_t at = 0;
     for (unsigned i = 0; i < pieces; i++) {
         uint64_t bits = mix64(number * 64 + i);
         size_t left = o->count - at, count = i + 1 == pieces ? left : bits % (left + 1);
         unsigned most = o->stripes > o->blocks ? o->stripes : o->blocks;
         list.item[i] = (struct kernel_item){(const int32_t *)what->in + at, (int32_t *)what->out + at, count,
-                                            1 + (unsigned)(bits >> 32) % most};
+                                            1 + (unsigned)(bits >> 32) % most, (unsigned)(bits >> 48) % width};
         at += count;
     }
     if (o->blocks > 1 || (number + (unsigned)what->team.rank) % 2) {
@@ -167,7 +168,7 @@ static void run_pieces(const struct operation *o, const struct kernel_reduce *wh
         return;
     }
     for (unsigned i = 0; i < pieces; i++) {
-        struct kernel_list one = {.reduce = *what, .items = 1, .item = {list.item[i]}};
+        struct kernel_list one = {.reduce = *what, .items = 1, .width = width, .item = {list.item[i]}};
         run_blocks(o, &one);
     }
 }

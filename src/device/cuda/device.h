@@ -27,8 +27,7 @@ struct cuda_device {
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded;    /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction moves[4],
-        reduce[6][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, peer, lines, ring */
+    CUfunction moves[KERNEL_REDUCE_ONE], reduce[KERNEL_FAMILIES][TUTTI_TYPE_COUNT]; /* by enum kernel_id */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

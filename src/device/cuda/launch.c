@@ -108,6 +108,16 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
     out->threads = out->stripes > 1 ? KERNEL_LL_THREADS : KERNEL_LL_HALF;
 }
 
+uint32_t kernel_list_width(struct kernel_room room)
+{
+    return 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
+}
+
+void kernel_shape_list(uint32_t stripes, struct kernel_room room, struct kernel_launch *out)
+{
+    shape_small(stripes, 1, smaller(room.most, NUMBER_LIST_BLOCKS), out);
+}
+
 /* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */
 static void shape_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
@@ -121,8 +131,8 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
 {
     const unsigned most = most_for(reductions, bytes, room);
     *out = (struct kernel_launch){.kernel = kernel};
-    if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO) {
-        shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : NUMBER_TWO_SHOT_EACH, most, out);
+    if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO || kernel == KERNEL_GATHER) {
+        shape_small(bytes, kernel == KERNEL_REDUCE_TWO ? NUMBER_TWO_SHOT_EACH : ONE_SHOT_EACH, most, out);
         return;
     }
     if (kernel == KERNEL_REDUCE_LINES) {
@@ -145,13 +155,18 @@ struct deal {
     unsigned blocks[KERNEL_RANKS];
 };
 
-static void deal_open(struct deal *deal, const struct kernel_exchange *what, bool out)
+/* items: of a list, of which `what` has the longest messages; 1: there is no other. Those of one turn have the same
+ * stripes. */
+static void deal_open(struct deal *deal, const struct kernel_exchange *what, uint32_t items, bool out)
 {
     const int n = what->team.nranks, me = what->team.rank;
     for (int k = 1; k < n; k++) {
         deal->bytes[k] = out ? what->send_bytes[(me + k) % n] : what->recv_bytes[(me + n - k) % n];
-        deal->stripes[k] = kernel_exchange_stripes(what, deal->bytes[k]);
-        deal->blocks[k] = deal->stripes[k] != 0;
+        const uint32_t all = items * kernel_exchange_stripes(what, deal->bytes[k]),
+                       most = kernel_form_stripes(kernel_exchange_form(what, deal->bytes[k]));
+        deal->stripes[k] = smaller(all, most);
+        deal->blocks[k] = all != 0;
+        deal->bytes[k] *= items;
     }
 }
 
@@ -196,32 +211,38 @@ static uint64_t launch_all_bytes(const struct deal *deal, int n)
 
 /* A block copies faster inside a GPU than over links, but peers share these: nearly as many as the message to one peer
  * has. */
-static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, unsigned others)
+static unsigned own_blocks(const struct kernel_exchange *what, uint32_t items, unsigned most, unsigned others)
 {
     const int me = what->team.rank;
     const unsigned share = others ? most / (others + 2) : most;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return 0;
-    return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), launch_larger(share, 1));
+    return smaller(items * kernel_exchange_stripes(what, what->send_bytes[me]), launch_larger(share, 1));
 }
 
-void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
+static void choose_exchange(struct kernel_exchange *what, uint32_t items, struct kernel_room room, bool in_host,
                             struct kernel_launch *out)
 {
     const int n = what->team.nranks;
     struct deal sent = {{0}, {0}, {0}}, received = {{0}, {0}, {0}};
-    deal_open(&sent, what, true);
-    deal_open(&received, what, false);
+    deal_open(&sent, what, items, true);
+    deal_open(&received, what, items, false);
     const uint64_t bytes = launch_all_bytes(&sent, n) > launch_all_bytes(&received, n) ? launch_all_bytes(&sent, n)
                                                                                        : launch_all_bytes(&received, n);
     const unsigned most = most_for(in_host ? through_host : messages, bytes + what->send_bytes[what->team.rank], room);
-    const unsigned own = own_blocks(what, most, launch_larger(deal_sum(&sent, n), deal_sum(&received, n))),
+    const unsigned own = own_blocks(what, items, most, launch_larger(deal_sum(&sent, n), deal_sum(&received, n))),
                    others = most > own ? most - own : 0;
     const unsigned used = launch_larger(launch_deal_out(&sent, n, others, what->out_end),
                                         launch_deal_out(&received, n, others, what->in_end));
     *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE,
                                   .blocks = in_clusters(launch_larger(used + own, 1), room.most),
                                   .threads = KERNEL_EXCHANGE_THREADS};
+}
+
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
+                            struct kernel_launch *out)
+{
+    choose_exchange(what, 1, room, in_host, out);
 }
 
 /* Of two messages the one that has more stripes decides: they may go in different forms. */
@@ -235,7 +256,9 @@ void kernel_choose_messages(struct kernel_messages *what, struct kernel_room roo
                             struct kernel_launch *out)
 {
     struct kernel_exchange all = what->item[0];
-    for (uint32_t i = 1; i < what->items; i++)
+    uint32_t turns = 1;
+    for (uint32_t i = 1; i < what->items; i++) {
+        turns += what->item[i].turn != what->item[i - 1].turn;
         for (int p = 0; p < all.team.nranks; p++) {
             const struct kernel_exchange *one = &what->item[i];
             all.send_bytes[p] = launch_longest(&all, all.send_bytes[p], one->send_bytes[p]);
@@ -246,7 +269,8 @@ void kernel_choose_messages(struct kernel_messages *what, struct kernel_room roo
                 all.recv[p] = one->recv[p];
             }
         }
-    kernel_choose_exchange(&all, room, in_host, out);
+    }
+    choose_exchange(&all, turns, room, in_host, out);
     for (uint32_t i = 0; i < what->items; i++) {
         memcpy(what->item[i].out_end, all.out_end, sizeof all.out_end);
         memcpy(what->item[i].in_end, all.in_end, sizeof all.in_end);

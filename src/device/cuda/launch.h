@@ -15,6 +15,7 @@ enum kernel_id {
     KERNEL_CHAIN,
     KERNEL_COURIER,
     KERNEL_MESSAGES,
+    KERNEL_GATHER,
     KERNEL_REDUCE_ONE,
     KERNEL_REDUCE_TWO,
     KERNEL_REDUCE_BULK,
@@ -69,11 +70,17 @@ void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room roo
 /* The most that a kernel takes: those of reductions in lines have slots for no more. */
 unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room);
 
-/* The same for all of a list, by the longest message to and from each rank. */
+/* The same for all of a list, by all messages to and from each rank that have stripes of their own. */
 void kernel_choose_messages(struct kernel_messages *what, struct kernel_room room, bool in_host,
                             struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
+
+/* Most stripes of a team that small vectors of a list share out. */
+uint32_t kernel_list_width(struct kernel_room room);
+
+/* A launch for a list that has so many of them, or all if that is more. */
+void kernel_shape_list(uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,

@@ -130,7 +130,22 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
     struct kernel_exchange what;
     bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
     gpu_collective_describe(gpu, call, flow, &what);
+    if (call->count && call->coll != COLL_ALLTOALLV) /* of that only the two ranks of a message know how long it is */
+        what.turn = launch_turn(gpu, exchange_stripes(gpu, call->bytes));
     return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->base.tickets.capturing);
+}
+
+/* Short ones are one vector of several in a launch, like small reductions. */
+static tutti_result_t gather(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
+                             CUstream stream)
+{
+    struct kernel_list list = {.reduce = {.in = call->in,
+                                          .out = call->out,
+                                          .count = call->bytes,
+                                          .mode = (int32_t)plan->mode,
+                                          .stripes = plan->launch.stripes}};
+    tutti_result_t result = gpu_needs(gpu, flow->to);
+    return result == TUTTI_SUCCESS ? launch_vector(gpu, &plan->launch, TUTTI_UINT8, &list, stream) : result;
 }
 
 /* ---- Any ---- */
@@ -150,7 +165,8 @@ static tutti_result_t by_way(struct gpu *gpu, const struct call *call, const str
 {
     switch (plan->way) {
     case WAY_EXCHANGE:
-        return exchange(gpu, call, flow, stream);
+        return plan->launch.kernel == KERNEL_GATHER ? gather(gpu, call, plan, flow, stream)
+                                                    : exchange(gpu, call, flow, stream);
     case WAY_COPY_CHAIN:
         return chain_of_copies(gpu, call, plan, flow, stream);
     case WAY_CHAIN:
@@ -204,18 +220,22 @@ static bool is_small(const struct gpu *gpu, const struct call *call, const struc
 {
     if (!call->count || call->coll == COLL_ALLTOALLV)
         return false;
-    for (int capturing = 0; capturing < 2; capturing++)
+    for (int capturing = 0; capturing < 2; capturing++) {
+        const struct kernel_launch *how = &prepared->plan[capturing].launch;
+        if (!launch_may_join(gpu, how->stripes > how->blocks ? how->stripes : how->blocks))
+            return false;
         switch (prepared->plan[capturing].way) {
         case WAY_ONE_SHOT:
         case WAY_TWO_SHOT:
             break;
         case WAY_EXCHANGE:
-            if (!exchange_by_slots(gpu, call->bytes))
+            if (how->kernel != KERNEL_GATHER && !exchange_by_slots(gpu, call->bytes))
                 return false;
             break;
         default:
             return false;
         }
+    }
     return true;
 }
 
@@ -251,6 +271,8 @@ static tutti_result_t collective_small(struct gpu *gpu, const struct executor_ca
 tutti_result_t gpu_collectives(struct gpu *gpu, const struct executor_call *calls, int count, CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
+    if (calls[0].first)
+        launch_begins_group(gpu);
     for (int i = 0; result == TUTTI_SUCCESS && i < count;) {
         int end = i;
         while (end < count && is_small(gpu, calls[end].call, prepared_of(calls[end].note)))

@@ -86,6 +86,13 @@ bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes)
     return gpu->nranks > 1 && bytes < gpu->shapes.forms.copy_from[1] && !kernel_exchange_invites(&forms, bytes);
 }
 
+uint32_t exchange_stripes(const struct gpu *gpu, uint64_t bytes)
+{
+    struct kernel_exchange forms;
+    take_forms(gpu, &forms);
+    return kernel_exchange_stripes(&forms, bytes);
+}
+
 static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchange *what, CUstream stream)
 {
     uint64_t any = 0;

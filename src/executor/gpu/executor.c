@@ -9,6 +9,7 @@
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/launch.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/open.h"
 #include "executor/gpu/prepare.h"
@@ -34,6 +35,7 @@ static tutti_result_t gpu_executor_prepare(struct executor *executor, const stru
 static tutti_result_t gpu_executor_issue(struct executor *executor, const struct call *call, void *owned,
                                          tutti_stream_t stream, const struct executor_note *note)
 {
+    launch_begins_group(gpu_of(executor));
     tutti_result_t result = gpu_collective(gpu_of(executor), call, prepared_of(note), (CUstream)stream);
     free(owned); /* counts and offsets: a launch has its own copy */
     return result;

@@ -125,6 +125,7 @@ struct gpu {
     CUdeviceptr mailbox_device;
     struct kernel_team kernels;      /* what every launch takes */
     struct launch_held held;         /* small calls of a group: launch.c */
+    struct launch_turns turns;       /* where a group's next call begins: launch.c */
     struct mailbox_step step;        /* of the call that is being issued: step.c */
     const struct observer *observer; /* NULL: there is none */
     struct record *record;           /* NULL: there is no black box */

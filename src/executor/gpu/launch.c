@@ -48,6 +48,16 @@ static tutti_result_t flush_messages(struct gpu *gpu, struct launch_held *held)
     return launch_now(gpu, &how, TUTTI_UINT8, &all->item[0].team, held->ticket, held->stream);
 }
 
+static tutti_result_t flush_vectors(struct gpu *gpu, struct launch_held *held)
+{
+    struct kernel_list *list = &held->vectors;
+    list->first = list->item[0].turn;
+    list->width = gpu->turns.width;
+    kernel_shape_list(held->stripes, gpu->shapes.room, &held->how);
+    list->reduce.stripes = held->how.stripes;
+    return launch_now(gpu, &held->how, held->type, &list->reduce.team, held->ticket, held->stream);
+}
+
 tutti_result_t launch_flush(struct gpu *gpu)
 {
     struct launch_held *held = &gpu->held;
@@ -55,9 +65,7 @@ tutti_result_t launch_flush(struct gpu *gpu)
     held->kernel = KERNEL_NONE;
     if (kernel == KERNEL_NONE)
         return TUTTI_SUCCESS;
-    if (kernel == KERNEL_EXCHANGE)
-        return flush_messages(gpu, held);
-    return launch_now(gpu, &held->how, held->type, &held->vectors.reduce.team, held->ticket, held->stream);
+    return kernel == KERNEL_EXCHANGE ? flush_messages(gpu, held) : flush_vectors(gpu, held);
 }
 
 void launch_hold(struct gpu *gpu)
@@ -82,6 +90,36 @@ static void hold_first(struct gpu *gpu, enum kernel_id kernel, CUstream stream)
     gpu->held.ticket = launch_ticket(gpu);
 }
 
+/* ---- Turns ---- */
+
+void launch_begins_group(struct gpu *gpu)
+{
+    gpu->turns.vectors = gpu->turns.messages = 0;
+}
+
+uint32_t launch_turn(struct gpu *gpu, uint32_t stripes)
+{
+    struct launch_turns *turns = &gpu->turns;
+    const uint32_t turn = turns->messages;
+    if (turns->width)
+        turns->messages = (turn + stripes) % KERNEL_EXCHANGE_MOST;
+    return turn;
+}
+
+bool launch_may_join(const struct gpu *gpu, uint32_t stripes)
+{
+    return !gpu->turns.width || stripes <= gpu->turns.width;
+}
+
+static uint32_t turn_of_vector(struct gpu *gpu, uint32_t stripes)
+{
+    struct launch_turns *turns = &gpu->turns;
+    const uint32_t turn = launch_may_join(gpu, stripes) ? turns->vectors : 0;
+    if (turns->width && launch_may_join(gpu, stripes))
+        turns->vectors = (turn + stripes) % turns->width;
+    return turn;
+}
+
 /* ---- Reductions ---- */
 
 /* Has this one all in common with the list that a list must have? */
@@ -96,24 +134,24 @@ static bool fits_list(const struct launch_held *held, const struct kernel_launch
            memcmp(list->part, what->part, sizeof list->part) == 0;
 }
 
-static void add_item(struct launch_held *held, const struct kernel_launch *how, const struct kernel_reduce *what)
+static void add_item(struct launch_held *held, const struct kernel_reduce *what, uint32_t stripes, uint32_t turn,
+                     bool spread)
 {
-    const uint32_t stripes = how->stripes > how->blocks ? how->stripes : how->blocks;
     struct kernel_list *list = &held->vectors;
-    list->item[list->items++] = (struct kernel_item){what->in, what->out, what->count, stripes};
-    if (how->blocks > held->how.blocks)
-        held->how.blocks = how->blocks;
-    if (how->threads > held->how.threads)
-        held->how.threads = how->threads;
-    if (how->stripes > list->reduce.stripes)
-        list->reduce.stripes = how->stripes;
+    list->item[list->items++] = (struct kernel_item){what->in, what->out, what->count, stripes, turn};
+    if (spread)
+        held->stripes += stripes;
+    else if (stripes > held->stripes)
+        held->stripes = stripes;
 }
 
 tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
                              struct kernel_list *what, CUstream stream)
 {
     struct launch_held *held = &gpu->held;
-    if (!held->holds)
+    const uint32_t stripes = how->stripes > how->blocks ? how->stripes : how->blocks,
+                   turn = turn_of_vector(gpu, stripes);
+    if (!held->holds && !turn)
         return launch_kernel(gpu, how, type, &what->reduce.team, stream);
     if (held->kernel != KERNEL_NONE && !fits_list(held, how, type, &what->reduce)) {
         tutti_result_t result = launch_flush(gpu);
@@ -126,10 +164,11 @@ tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, t
         held->type = type;
         held->vectors.reduce = what->reduce;
         held->vectors.items = 0;
+        held->stripes = 0;
     }
-    add_item(held, how, &what->reduce);
+    add_item(held, &what->reduce, stripes, turn, gpu->turns.width != 0);
     gpu->base.tickets.told = held->ticket;
-    return TUTTI_SUCCESS;
+    return held->holds ? TUTTI_SUCCESS : launch_flush(gpu);
 }
 
 /* ---- Exchanges ---- */

@@ -9,6 +9,16 @@
 
 struct gpu;
 
+/*
+ * Calls of a group share out the stripes of their kernels, so that small ones run at the same time: each begins behind
+ * the one before it. All ranks count alike, whatever launches the calls end up in. A call outside of groups begins at
+ * 0.
+ */
+struct launch_turns {
+    uint32_t width; /* stripes of a team for vectors; 0: every call begins at 0 */
+    uint32_t vectors, messages;
+};
+
 /* What is held back for a list. kernel: of one in it; KERNEL_NONE: there is nothing. */
 struct launch_held {
     bool holds;
@@ -17,6 +27,7 @@ struct launch_held {
     tutti_type_t type;
     CUstream stream;
     uint32_t ticket;
+    uint32_t stripes; /* of the vectors: of all, or the most of any where every one begins at 0 */
     union {
         struct kernel_list vectors;
         struct kernel_messages messages;
@@ -27,6 +38,16 @@ struct launch_held {
  * goes first. */
 tutti_result_t launch_kernel(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
                              struct kernel_team *what, CUstream stream);
+
+/* The next call is not in the group that the last one was in. */
+void launch_begins_group(struct gpu *gpu);
+
+/* May a vector of so many stripes be one of several? One that has more is launched by itself, and counts for no turn.
+ */
+bool launch_may_join(const struct gpu *gpu, uint32_t stripes);
+
+/* The turn of a collective's messages, of so many stripes each. */
+uint32_t launch_turn(struct gpu *gpu, uint32_t stripes);
 
 /* From now on what can go in a list is held back; no more, and it goes. The calls between the two are of one stream. */
 void launch_hold(struct gpu *gpu);

@@ -322,6 +322,7 @@ static void open_shapes(struct gpu *gpu)
     const struct plan_facts *facts = &gpu->plan.facts;
     plan_rules(facts->zero, &gpu->plan.rules);
     gpu->shapes = (struct gpu_shapes){plan_forms(&gpu->plan.rules, facts), facts->room, facts->in_host};
+    gpu->turns.width = param_int(PARAM_GROUP_SPREAD) ? kernel_list_width(facts->room) : 0;
     gpu->messages.by_kernel = !facts->zero;
     gpu->symmetric.wanted = gpu->nranks > 1 && facts->apart && !facts->in_host;
 }

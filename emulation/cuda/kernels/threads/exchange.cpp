@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel for exchanges, of blocks of several threads. */
-#define tutti_exchange threads_exchange_of /* ones of these names are there already */
-#define tutti_messages threads_messages_of
+#define tutti_exchange     threads_exchange_of /* ones of these names are there already */
+#define tutti_messages     threads_messages_of
+#define tutti_gather_words threads_gather_words_of
 #include "device/cuda/kernels/exchange.cu"
 
 extern "C" void threads_exchange(const void *what)

@@ -6,22 +6,31 @@
  * ones go straight to where their receiver invites them to (invite.cuh). The last blocks copy what a rank has for
  * itself.
  */
+#include <gather.cuh>
 #include <invite.cuh>
 #include <over.cuh>
 
-/* What one half of a block has to do: stripes `stripe`, `stripe` + step and so on of the message to or from `peer`. */
+/* What one half of a block has to do: of the message to or from `peer` what is on the pair's stripes `stripe`, `stripe`
+ * + step and so on up to `end`. In the same order on both sides, whatever the steps are. */
 struct exchange_share {
     int peer;
     uint64_t bytes;
-    uint32_t stripe, step, stripes;
+    uint32_t stripe, step, end;
+    uint32_t stripes, turn, most; /* of the message, its first one on the pair's `turn`, of so many */
     bool invites;
 };
+
+/* The message's stripe; none if it has no more than as many. */
+DEVICE uint32_t exchange_stripe(const struct exchange_share &s)
+{
+    return (s.stripe - s.turn) & (s.most - 1);
+}
 
 DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &what, enum stream_direction direction)
 {
     const uint16_t *end = direction == STREAM_OUT ? what.out_end : what.in_end;
     const int n = what.team.nranks, me = what.team.rank;
-    struct exchange_share s = {me, 0, 0, 1, 0, false};
+    struct exchange_share s = {me, 0, 0, 1, 0, 0, 0, 1, false};
     int k = 1;
     while (k < n && blockIdx.x >= end[k])
         k++;
@@ -32,6 +41,9 @@ DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &wha
     s.stripe = blockIdx.x - end[k - 1];
     s.step = (uint32_t)end[k] - end[k - 1];
     s.stripes = kernel_exchange_stripes(&what, s.bytes);
+    s.most = kernel_form_stripes(kernel_exchange_form(&what, s.bytes));
+    s.turn = what.turn & (s.most - 1);
+    s.end = s.turn ? s.most : s.stripes;
     s.invites = kernel_exchange_invites(&what, s.bytes);
     return s;
 }
@@ -39,7 +51,7 @@ DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &wha
 DEVICE struct stream exchange_stream(const struct kernel_exchange &what, const struct exchange_share &share,
                                      enum stream_direction direction)
 {
-    const struct span span = span_part(share.bytes, share.stripe, share.stripes);
+    const struct span span = span_part(share.bytes, exchange_stripe(share), share.stripes);
     unsigned char *user =
         (unsigned char *)(direction == STREAM_OUT ? (void *)what.send[share.peer] : what.recv[share.peer]);
     struct stream s = {&what.team,
@@ -68,8 +80,10 @@ DEVICE bool exchange_by_half(const struct kernel_exchange &what)
     __shared__ struct invite_state invite;
     const enum stream_direction direction = threadIdx.x < blockDim.x / 2 ? STREAM_OUT : STREAM_IN;
     struct exchange_share share = exchange_share_of(what, direction);
-    ROLLED for (; share.stripe < share.stripes; share.stripe += share.step)
+    ROLLED for (; share.stripe < share.end; share.stripe += share.step)
     {
+        if (exchange_stripe(share) >= share.stripes)
+            continue;
         struct stream s = exchange_stream(what, share, direction);
         if (!(share.invites ? invite_run(what, &s, &state, &invite) : stream_run(&s, &state)))
             return false;
@@ -92,7 +106,9 @@ DEVICE void exchange_open(const struct kernel_exchange &what, struct exchange_ha
                           enum stream_direction direction)
 {
     struct exchange_share *share = &half->share;
-    for (half->t = 0; share->stripe < share->stripes; share->stripe += share->step) {
+    for (half->t = 0; share->stripe < share->end; share->stripe += share->step) {
+        if (exchange_stripe(*share) >= share->stripes)
+            continue;
         half->s = exchange_stream(what, *share, direction);
         half->more = half->s.steps != 0;
         half->way = share->invites ? INVITE_OPEN : INVITE_SLOTS;
@@ -160,14 +176,18 @@ DEVICE bool exchange_alone(const struct kernel_exchange &what)
 
 /* ---- */
 
-/* Block `index` of `blocks` that do nothing else. */
+/* Block `index` of `blocks` that do nothing else. They take turns where a message has fewer stripes. */
 DEVICE void exchange_with_self(const struct kernel_exchange &what, uint32_t index, uint32_t blocks)
 {
     const int me = what.team.rank;
-    const struct span s = span_part(least(what.send_bytes[me], what.recv_bytes[me]), index, blocks);
-    if (what.send[me] != what.recv[me])
-        copy_by<STREAM_VECTORS>((unsigned char *)what.recv[me] + s.begin,
-                                (const unsigned char *)what.send[me] + s.begin, s.end - s.begin, whole_block());
+    const uint64_t bytes = least(what.send_bytes[me], what.recv_bytes[me]);
+    const uint32_t parts = (uint32_t)least(kernel_exchange_stripes(&what, bytes), blocks),
+                   part = (index + blocks - what.turn % blocks) % blocks;
+    if (part >= parts || what.send[me] == what.recv[me])
+        return;
+    const struct span s = span_part(bytes, part, parts);
+    copy_by<STREAM_VECTORS>((unsigned char *)what.recv[me] + s.begin, (const unsigned char *)what.send[me] + s.begin,
+                            s.end - s.begin, whole_block());
 }
 
 /* False: given up. */
@@ -194,3 +214,5 @@ KERNEL(KERNEL_EXCHANGE_THREADS) tutti_messages(PARAMETER(struct kernel_messages)
     ROLLED for (uint32_t i = 0; good && i < what.items; i++) good = exchange_all(what.item[i]);
     launch_over(what.item[0].team);
 }
+
+LAUNCHED(KERNEL_LL_THREADS, tutti_gather_words, kernel_list, what.reduce.team, gather_stripes(what))

@@ -67,7 +67,15 @@
 #define KERNEL_OVER    1
 #define KERNEL_WAITS   2
 
-enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN, KERNEL_BROADCAST };
+enum kernel_mode {
+    KERNEL_ALLREDUCE,
+    KERNEL_REDUCE_SCATTER,
+    KERNEL_REDUCE,
+    KERNEL_REDUCE_OWN,
+    KERNEL_BROADCAST,
+    KERNEL_ALLGATHER,
+    KERNEL_ALLTOALL
+};
 
 /*
  * The ranks that take part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and
@@ -101,6 +109,7 @@ struct kernel_mappings {
  * A reduction or broadcast. Each field says for which kernels or modes it counts; the others do not look at it. In
  * KERNEL_REDUCE_OWN (bulk kernels) each rank gets its own part of an allreduce alone (kernel_part_bytes()), at its
  * place in out, and the rest of out is not touched.
+ * KERNEL_ALLGATHER, KERNEL_ALLTOALL (kernel gather alone): blocks of `count` bytes.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -129,20 +138,24 @@ struct kernel_reduce {
 };
 
 /*
- * Of the kernels for small vectors (one, two): several vectors in one launch, one after another in each block. They
- * have `reduce` in common but for its in, out, count and stripes; no items: `reduce` is the only one. reduce.stripes is
- * the most of any item. Other ranks may reduce the same vectors in other launches, in the same order.
+ * Of the kernels for small vectors (one, two, gather): several vectors in one launch. They have `reduce` in common but
+ * for its in, out, count and stripes; no items: `reduce` is the only one. Vectors share out the stripes of a team, 0 to
+ * `width`
+ * - 1 (width 0: all), so that several are reduced at a time: stripe s of a vector is the team's stripe turn + s, modulo
+ * width. The launch has reduce.stripes of the team's stripes, from `first` on; each reduces its part of one vector
+ * after another. width and an item's turn and stripes are the same on all ranks, which may have the same vectors in
+ * other launches, in the same order.
  */
 struct kernel_item {
     const void *in;
     void *out;
     uint64_t count;
-    uint32_t stripes;
+    uint32_t stripes, turn;
 };
 
 struct kernel_list {
     struct kernel_reduce reduce;
-    uint32_t items;
+    uint32_t items, first, width;
     struct kernel_item item[KERNEL_LIST_MOST];
 };
 
@@ -168,7 +181,8 @@ enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
  * end[0] is 0. A message that is not empty has one block or more. They need not be the same on all ranks. The blocks
  * behind all these copy what is for this rank itself. invite_from (0: never; the same on all ranks): messages of plain
  * data of this length or more begin with the receiver's invitation. invite[p] is that for what comes from rank p:
- * kernel_invite_*(), or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped.
+ * kernel_invite_*(), or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped. turn (the same on all
+ * ranks): stripe s of a message is the pair's stripe turn + s, modulo the most stripes of its form.
  */
 struct kernel_exchange {
     struct kernel_team team;
@@ -176,14 +190,15 @@ struct kernel_exchange {
     void *recv[KERNEL_RANKS];
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
     uint64_t plain_from, lines_from, lines_to;
+    uint32_t turn;
     uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS];
     uint64_t invite_from, invite[KERNEL_RANKS];
     struct kernel_mappings *mappings;
 };
 
 /* Several exchanges in one launch, one after another in each half of a block: `item[0].team` is the launch's. out_end
- * and in_end are those of all, so that a stripe is one block's in all of them. Other ranks may have the same ones in
- * other launches, in the same order. */
+ * and in_end are those of all, so that a pair's stripe is one block's in all of them. Other ranks may have the same
+ * ones in other launches, in the same order. */
 struct kernel_messages {
     struct kernel_exchange item[KERNEL_MESSAGES_MOST];
     uint32_t items;
@@ -352,6 +367,12 @@ KERNEL_SHARED uint64_t kernel_invite_address(uint64_t invitation, uint64_t mappi
                                                            : 0;
 }
 
+/* Stripes of a pair that messages of a form have; a power of two. */
+KERNEL_SHARED uint32_t kernel_form_stripes(enum kernel_form form)
+{
+    return form == KERNEL_LINES ? KERNEL_LINES_MOST : KERNEL_EXCHANGE_MOST;
+}
+
 KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *what, uint64_t bytes)
 {
     const enum kernel_form form = kernel_exchange_form(what, bytes);
@@ -359,7 +380,7 @@ KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *wha
                           : form == KERNEL_LINES ? KERNEL_LINES_EACH
                                                  : KERNEL_PLAIN_EACH;
     const uint64_t stripes = bytes / each + (bytes % each != 0);
-    const uint64_t most = form == KERNEL_LINES ? KERNEL_LINES_MOST : KERNEL_EXCHANGE_MOST;
+    const uint32_t most = kernel_form_stripes(form);
     return (uint32_t)(stripes < most ? stripes : most);
 }
 

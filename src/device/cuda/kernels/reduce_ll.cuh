@@ -430,7 +430,7 @@ DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_
     return c;
 }
 
-/* Items [first, end) of the list, one after another. */
+/* Items [first, end) of the list, one after another: of each what is on the team's stripe `stripe`. */
 template <class E, int N>
 DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end)
 {
@@ -444,7 +444,8 @@ DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t
     {
         const struct kernel_item item = list_item(list, i);
         const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? item.count * E::BYTES : 0;
-        const struct small_span mine = small_stripe((uint32_t)item.count * E::BYTES, stripe, item.stripes);
+        const struct small_span mine =
+            small_stripe((uint32_t)item.count * E::BYTES, item_stripe(list, item, stripe), item.stripes);
         const unsigned char *in = (const unsigned char *)item.in;
         if (mine.begin != mine.end)
             fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
@@ -470,7 +471,8 @@ DEVICE void reduce_two(const struct kernel_list &list, uint32_t stripe, uint32_t
     ROLLED for (uint32_t i = first; i < end; i++)
     {
         const struct kernel_item item = list_item(list, i);
-        const struct small_span mine = small_stripe((uint32_t)item.count * E::BYTES, stripe, item.stripes);
+        const struct small_span mine =
+            small_stripe((uint32_t)item.count * E::BYTES, item_stripe(list, item, stripe), item.stripes);
         const unsigned char *in = (const unsigned char *)item.in;
         if (mine.begin != mine.end)
             fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
@@ -497,15 +499,24 @@ DEVICE void reduce_stripe(const struct kernel_list &list, uint32_t stripe, uint3
 }
 
 /* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another: a block of one thread,
- * which has both stripes, goes from item to item with them. */
-template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_list &list)
+ * which has both stripes, goes from item to item with them, and to the lower one first, as all blocks of all ranks do.
+ */
+typedef void ll_work(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end);
+
+template <ll_work *WORK> DEVICE void each_stripe(const struct kernel_list &list)
 {
     const uint32_t each = list.reduce.stripes > gridDim.x ? 2 : 1, first = blockIdx.x * each, items = list_items(list);
+    const bool wraps = list_stripe(list, first + each - 1) < list_stripe(list, first);
     if (!ALONE)
-        reduce_stripe<E, TWO>(list, first + threadIdx.x / LL_STEP, 0, items);
+        WORK(list, list_stripe(list, first + threadIdx.x / LL_STEP), 0, items);
     for (uint32_t item = 0; ALONE && item < items; item++)
         for (uint32_t i = 0; i < each; i++)
-            reduce_stripe<E, TWO>(list, first + i, item, item + 1);
+            WORK(list, list_stripe(list, first + (wraps ? each - 1 - i : i)), item, item + 1);
+}
+
+template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_list &list)
+{
+    each_stripe<reduce_stripe<E, TWO>>(list);
 }
 
 #endif

@@ -88,6 +88,19 @@ DEVICE struct window *window_of(const struct kernel_team &team, int rank)
     return (struct window *)team.window[rank];
 }
 
+/* The team's stripe that is this launch's `index`-th. */
+DEVICE uint32_t list_stripe(const struct kernel_list &list, uint32_t index)
+{
+    const uint32_t stripe = list.first + index;
+    return list.width && stripe >= list.width ? stripe - list.width : stripe;
+}
+
+/* Which stripe of the vector that is; none if it has no more than as many. */
+DEVICE uint32_t item_stripe(const struct kernel_list &list, const struct kernel_item &item, uint32_t stripe)
+{
+    return stripe >= item.turn ? stripe - item.turn : stripe + list.width - item.turn;
+}
+
 /* Without items: what the rest says, over the stripes of the grid. */
 DEVICE uint32_t list_items(const struct kernel_list &list)
 {
@@ -98,7 +111,7 @@ DEVICE struct kernel_item list_item(const struct kernel_list &list, uint32_t i)
 {
     const struct kernel_reduce &what = list.reduce;
     const uint32_t stripes = what.stripes > gridDim.x ? what.stripes : gridDim.x;
-    const struct kernel_item only = {what.in, what.out, what.count, stripes};
+    const struct kernel_item only = {what.in, what.out, what.count, stripes, 0};
     return list.items ? list.item[i] : only;
 }
 
