@@ -180,6 +180,9 @@ static int run_rank(const struct scene *scene, int rank)
     tutti_result_t result = talk(scene, rank, comm);
     if (rank == 0)
         _exit(judge(scene, result, comm)); /* without a goodbye, for which a stopped peer makes it wait */
+    close(ends[1]);
+    if (!scene->stops) /* until rank 0 has ended: its goodbye waits for two seconds, and a starved rank for longer */
+        read(ends[0], &id, 1);
     return scene->stops || tutti_comm_destroy(comm) == TUTTI_SUCCESS ? 0 : 7;
 }
 
@@ -219,10 +222,10 @@ static int play(const struct scene *scene)
     if (scene->pauses)
         pause_both(pid);
     int first = status_of(pid[0]);
+    close(ends[1]);
     kill(pid[1], SIGCONT);
     int second = status_of(pid[1]);
     close(ends[0]);
-    close(ends[1]);
     if (scene->pauses)
         unlink(log_file);
     printf("%s: rank 0 ended with %d, rank 1 with %d\n", scene->name, first, second);
