@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed over tutti: what DDP, FSDP, DTensor and pipelines call, and what goes wrong. Run by tutti run,
-3 or more ranks."""
+"""torch.distributed over tutti: what DDP, FSDP, DTensor and pipelines call, and what goes wrong. 3 or more ranks:
+torch_together.py, or tutti run."""
 import sys
 import time
 import warnings
@@ -336,4 +336,5 @@ def main():
     dist.destroy_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()

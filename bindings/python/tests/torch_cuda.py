@@ -4,6 +4,7 @@ what goes wrong. Run by tutti run, on any number of GPUs: ranks that share one a
 
 torch_cuda.py [PART...]    without a GPU: one line, and the status of a test that is skipped
 """
+import ctypes
 import faulthandler
 import os
 import sys
@@ -11,9 +12,15 @@ import time
 import warnings
 from datetime import timedelta
 
-import torch
-import torch.distributed as dist
-from torch import nn
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:  # said before PyTorch is imported, which takes seconds
+    print("SKIPPED: there is no driver of GPUs")
+    sys.exit(77)
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
 
 if not torch.cuda.is_available():
     print("SKIPPED: PyTorch sees no GPU")

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that end while operations run: no signal, and what all ranks have called is carried out. And groups that are
-destroyed leave no threads behind.
-
-torch_exit.py TUTTI
+destroyed leave no threads behind. The ranks are copies of this process, which has imported PyTorch, and end as Python
+does.
 """
-import subprocess
+import os
 import sys
 import threading
 import time
+
+import torch
+import torch.distributed as dist
+
+from torch_ranks import name_rank, free_port
+import tutti.torch  # noqa: F401
 
 TURNS = 3
 CYCLES = 5
@@ -15,11 +20,6 @@ CYCLES = 5
 
 def end(how):
     """One rank of a program that does not wait."""
-    import torch
-    import torch.distributed as dist
-
-    import tutti.torch  # noqa: F401
-
     dist.init_process_group("tutti")
     parts = [torch.ones(8_000_000) for _ in range(6)]
     dist.barrier()
@@ -32,11 +32,6 @@ def end(how):
 
 def cycles():
     """Groups with messages, one after another."""
-    import torch
-    import torch.distributed as dist
-
-    import tutti.torch  # noqa: F401
-
     dist.init_process_group("tutti")
     rank = dist.get_rank()
     counts = []
@@ -57,17 +52,19 @@ def cycles():
 
 
 def main():
-    if sys.argv[1] == "cycles":
-        cycles()
-        return
-    if sys.argv[1] in ("all", "one"):
-        end(sys.argv[1])
-        return
     for how in ("all",) * TURNS + ("one", "cycles"):
-        told = subprocess.run([sys.argv[1], "run", "-n", "2", "--", sys.executable, __file__, how], capture_output=True,
-                              text=True, timeout=120)
-        if told.returncode:
-            sys.exit(f"{how}: status {told.returncode}\n{told.stdout}{told.stderr}")
+        port, ranks = free_port(), {}
+        for rank in range(2):
+            process = os.fork()
+            if not process:
+                name_rank(rank, 2, port)
+                return cycles() if how == "cycles" else end(how)
+            ranks[process] = rank
+        while ranks:
+            process, status = os.wait()
+            rank = ranks.pop(process)
+            if status:
+                sys.exit(f"{how}: rank {rank} ended with {os.waitstatus_to_exitcode(status)}")
 
 
 main()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of the matrix of features: each is tried over tutti and over Gloo, and what arrives is checked.
 
-torch_matrix.py BACKEND RANKS [FEATURE...]: 2 or more ranks, which are copies of this process: PyTorch is imported once.
-Prints one line a feature on rank 0: its name, a tab, and ok, "-" where this PyTorch has not got the feature, "refused:
-SENTENCE" where all ranks get that error at once, or "FAIL: SENTENCE". torch_versions.py runs it on several versions and
-makes the table.
+torch_matrix.py reads lines BACKEND RANKS [FEATURE...] and plays each by 2 or more ranks, which are copies of this
+process: PyTorch is imported once. For each it prints a line a feature on rank 0: its name, a tab, and ok, "-" where
+this PyTorch has not got the feature, "refused: SENTENCE" where all ranks get that error at once, or "FAIL: SENTENCE";
+then an empty line. torch_versions.py runs it on several versions and makes the table.
 """
 import contextlib
 import gc
@@ -568,11 +568,13 @@ def one_rank(backend, asked):
 
 
 def main():
-    backend, n, asked = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     for name in ("fsdp", "checkpoint", "tensor", "pipelining"):
         with contextlib.suppress(ImportError, ValueError):
             importlib.import_module(f"torch.distributed.{name}")
-    sys.exit(run(n, lambda: one_rank(backend, asked)))
+    for line in sys.stdin:
+        backend, n, *asked = line.split()
+        run(int(n), lambda backend=backend, asked=asked: one_rank(backend, asked))
+        print(flush=True)
 
 
 if __name__ == "__main__":

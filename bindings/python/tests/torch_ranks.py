@@ -21,12 +21,23 @@ class Outside(Exception):
     """This rank has no part in it."""
 
 
-def rank_process(rank, n, port, work):
-    """In the copy. Never returns, nor ends as Python does: a group that failed may have nobody to end with."""
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def name_rank(rank, n, port):
+    """In the copy, which ends with its parent."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     for name, value in (("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", n), ("LOCAL_WORLD_SIZE", n),
                         ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port)):
         os.environ[name] = str(value)
+
+
+def rank_process(rank, n, port, work):
+    """In the copy. Never returns, nor ends as Python does: a group that failed may have nobody to end with."""
+    name_rank(rank, n, port)
     status = 1
     try:
         work()
@@ -40,10 +51,7 @@ def rank_process(rank, n, port, work):
 
 def run(n, work):
     """Lets n ranks do the work; 1: one has failed, and the others were ended."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ranks, failed = {}, 0
+    port, ranks, failed = free_port(), {}, 0
     for rank in range(n):
         process = os.fork()
         if process == 0:

@@ -8,10 +8,12 @@ Without --pythons: those that `make torch-versions` fetched, the newest on PyPI 
 or fails; with --gloo all. Exit status 1: a feature fails, or is refused and Gloo has it; 77: no PyTorch is there.
 """
 import argparse
+import contextlib
 import glob
 import os
 import subprocess
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
@@ -46,20 +48,30 @@ def version(python):
     return told.stdout.strip().split("+")[0] if told.returncode == 0 else None
 
 
-def run(python, backend, ranks, features=()):
-    """What became of each feature."""
-    command = [python, os.path.join(HERE, "torch_matrix.py"), backend, str(ranks), *features]
+def start(python):
+    """torch_matrix.py: PyTorch takes longer to be imported than most features take."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TUTTI_DEBUG": "none", "CUDA_VISIBLE_DEVICES": "",
                    "GLOO_SOCKET_IFNAME": "lo", "PYTHONPYCACHEPREFIX": os.path.join(os.path.dirname(python), "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
-        out, why = told.stdout, told.stderr[-2000:]
-    except subprocess.TimeoutExpired as late:
-        out, why = (late.stdout or b"").decode(), f"it has not ended in {SECONDS} s"
-    found = dict(line.split("\t")[:2] for line in out.splitlines() if line.count("\t") == 2)
+    return subprocess.Popen([python, os.path.join(HERE, "torch_matrix.py")], env=environment, text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def run(program, backend, ranks, features=()):
+    """What became of each feature."""
+    found, late = {}, threading.Timer(SECONDS, program.kill)
+    late.start()
+    with contextlib.suppress(BrokenPipeError):
+        os.write(program.stdin.fileno(), " ".join((backend, str(ranks), *features, "\n")).encode())
+    for line in iter(program.stdout.readline, "\n"):
+        if not line:
+            break
+        if line.count("\t") == 2:
+            name, told, _ = line.split("\t")
+            found[name] = told
+    late.cancel()
     for feature in features or (["shrink_group"] if "shrink_group" not in found else []):
-        found.setdefault(feature, f"FAIL: the program ended before it. {why}")
+        found.setdefault(feature, f"FAIL: its ranks ended before it, or took {SECONDS} s")
     return found
 
 
@@ -75,9 +87,11 @@ def kind(told):
 
 def one_version(arguments, python):
     """The outcomes with tutti, and those with Gloo that were asked for."""
-    tutti = join(run(python, "tutti", 2), run(python, "tutti", 4, MANY))
-    asked = [] if arguments.gloo else [name for name, told in tutti.items() if kind(told) in ("refused", "FAIL")]
-    gloo = run(python, "gloo", 2, asked) if asked or arguments.gloo else {}
+    with start(python) as program:
+        tutti = join(run(program, "tutti", 2), run(program, "tutti", 4, MANY))
+        asked = [] if arguments.gloo else [name for name, told in tutti.items() if kind(told) in ("refused", "FAIL")]
+        gloo = run(program, "gloo", 2, asked) if asked or arguments.gloo else {}
+        program.stdin.close()
     return tutti, gloo
 
 
