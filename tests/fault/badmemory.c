@@ -172,10 +172,7 @@ static bool says(const struct variant *variant, int rank, tutti_comm_t comm, tut
 
 static bool is_filled(const unsigned char *memory, size_t length)
 {
-    size_t at = 0;
-    while (at < length && memory[at] == 3)
-        at++;
-    return at == length;
+    return memory[0] == 3 && memcmp(memory, memory + 1, length - 1) == 0;
 }
 
 static void work(struct family *family, int rank, tutti_comm_t comm)
@@ -187,8 +184,12 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
         tutti_comm_split(comm, 0, rank, &from, NULL) != TUTTI_SUCCESS ||
         tutti_comm_split(comm, 0, rank, &before, NULL) != TUTTI_SUCCESS)
         exit(5);
-    for (size_t i = 0; i < CLEAN; i++)
-        out[i] = (unsigned char)(i * 7 + i / 4096);
+    for (size_t i = 0; i < PAGE; i++)
+        out[i] = (unsigned char)(i * 7);
+    for (size_t i = PAGE; i < CLEAN; i += PAGE) {
+        memcpy(out + i, out, PAGE);
+        memcpy(out + i, &i, sizeof i);
+    }
     unsigned char *memory =
         rank == GUILTY ? harmed(variant->harm, length_of(variant), writes(variant), &at) : calloc(1, LENGTH);
     bool alone = variant->harm == NONE; /* else it would be found out by the other messages */

@@ -27,10 +27,7 @@ static void fail_unless(bool right, struct family *family, int rank, const char 
 
 static bool all_are(const unsigned char *bytes, size_t length, unsigned char value)
 {
-    for (size_t i = 0; i < length; i++)
-        if (bytes[i] != value)
-            return false;
-    return true;
+    return bytes[0] == value && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
 
 /* Both ranks send `length` bytes of `value` + rank and receive the other's. */
@@ -60,7 +57,7 @@ static void give_up(struct family *family, int rank, tutti_comm_t doomed, bool s
     tutti_recv(memory + LENGTH, LENGTH, TUTTI_UINT8, 1 - rank, doomed, NULL);
     tutti_group_end();
     if (rank == 0) {
-        usleep((unsigned)(round * 700));
+        usleep((unsigned)(round * 1100));
         kill(family->pid[1], SIGSTOP);
         usleep(20000);
         tutti_comm_abort(doomed);
@@ -122,7 +119,7 @@ int main(int argc, char **argv)
         return 2;
     setenv("TUTTI_TRANSPORT", argv[1], 1);
     setenv("TUTTI_DEBUG", "none", 0);
-    struct family *family = family_start(2, -1, quick ? 6 : 20, 1, live_beside);
+    struct family *family = family_start(2, -1, quick ? 6 : 12, 1, live_beside);
     judge(family_wait(family, 120), family, "aborts beside others");
     return failures != 0;
 }
