@@ -14,9 +14,22 @@ void dnlb_share(unsigned uplink, unsigned uplinks, uint16_t *first, uint16_t *la
     *last = (uint16_t)(begin_of(uplink + 1, uplinks) - 1);
 }
 
+static unsigned common_divisor(unsigned a, unsigned b)
+{
+    while (b) {
+        unsigned rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* After `period` NICs their first lanes begin anew with the same uplink: from there on lanes are turned by one more. */
 unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks)
 {
-    return (unsigned)(((uint64_t)index * lanes + lane) % uplinks);
+    unsigned period = uplinks / common_divisor(lanes, uplinks);
+    uint64_t turned = ((uint64_t)lane + index / period) % lanes;
+    return (unsigned)(((uint64_t)index * lanes + turned) % uplinks);
 }
 
 uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks)

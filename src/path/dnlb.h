@@ -7,6 +7,10 @@
  * Where the paper multiplies a rounded step, shares here begin at the product, rounded: with 6 uplinks a step of 2730
  * would leave 4 ports to nobody. And lanes are counted modulo the uplinks: the paper's modulus over ports drifts off
  * the shares unless the uplinks divide their number.
+ *
+ * Each NIC has the uplinks of equation 3, but turned among its lanes: lane q of one NIC is not on the uplink of lane q
+ * of the next, also where the lanes are a multiple of the uplinks. For NICs that do the same at the same time use the
+ * same lane, and a short payload uses few. Of as many NICs as there are uplinks, lane q is on each uplink once.
  */
 #ifndef TUTTI_PATH_DNLB_H
 #define TUTTI_PATH_DNLB_H
@@ -20,7 +24,8 @@
 /* The share of `uplink` of `uplinks` (1 to DNLB_PORTS), both ends included. */
 void dnlb_share(unsigned uplink, unsigned uplinks, uint16_t *first, uint16_t *last);
 
-/* Uplink of a lane, counted over the NICs of one leaf: `index` of the NIC there (0, 1, ...), `lane` of its `lanes`. */
+/* Uplink of a lane, counted over the NICs of one leaf: `index` of the NIC there (0, 1, ...), `lane` below its `lanes`.
+ */
 unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
 /* Its source port: the first of the uplink's share. */

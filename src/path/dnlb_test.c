@@ -23,31 +23,65 @@ static void test_shares_divide_all_ports(void **state)
     }
 }
 
-/* The paper's own equation 3, where the uplinks divide the ports. */
+#define MOST_UPLINKS 64
+#define MOST_LANES   16
+
+/* The lanes of a NIC together have the ports of the paper's own equation 3, where the uplinks divide the ports. */
 static void test_equation_three(void **state)
 {
-    for (unsigned uplinks = 1; uplinks <= 64; uplinks *= 2)
-        for (unsigned index = 0; index < 40; index++)
-            for (unsigned lane = 0; lane < 5; lane++)
-                assert_int_equal(dnlb_port(index, 5, lane, uplinks),
-                                 0xC000 + (index * 5 + lane) * (0x4000 / uplinks) % 0x4000);
+    for (unsigned uplinks = 1; uplinks <= MOST_UPLINKS; uplinks *= 2)
+        for (unsigned lanes = 1; lanes <= MOST_LANES; lanes++)
+            for (unsigned index = 0; index < 2 * MOST_UPLINKS; index++) {
+                int more[MOST_UPLINKS] = {0};
+                for (unsigned lane = 0; lane < lanes; lane++) {
+                    unsigned port = (index * lanes + lane) * (0x4000 / uplinks) % 0x4000;
+                    more[port / (0x4000 / uplinks)]++;
+                    more[(dnlb_port(index, lanes, lane, uplinks) - 0xC000) / (0x4000 / uplinks)]--;
+                }
+                for (unsigned u = 0; u < uplinks; u++)
+                    assert_int_equal(more[u], 0);
+            }
 }
 
-/* All uplinks carry as many lanes as any other, or one more; a port lies in the share of its uplink. */
+/* Of NICs with consecutive numbers all uplinks carry as many lanes as any other, or one more; a port lies in the share
+ * of its uplink. */
+static void check_even(unsigned first_nic, unsigned nics, unsigned lanes, unsigned uplinks)
+{
+    unsigned load[MOST_UPLINKS] = {0};
+    for (unsigned i = 0; i < nics * lanes; i++) {
+        unsigned index = first_nic + i / lanes, u = dnlb_uplink(index, lanes, i % lanes, uplinks);
+        uint16_t port = dnlb_port(index, lanes, i % lanes, uplinks), first, last;
+        dnlb_share(u, uplinks, &first, &last);
+        assert_in_range(port, first, last);
+        load[u]++;
+    }
+    for (unsigned u = 0; u < uplinks; u++)
+        assert_in_range(load[u], nics * lanes / uplinks, (nics * lanes + uplinks - 1) / uplinks);
+}
+
 static void test_even(void **state)
 {
-    for (unsigned uplinks = 1; uplinks <= 48; uplinks++) {
-        unsigned load[48] = {0}, nics = 16, lanes = 3;
-        for (unsigned i = 0; i < nics * lanes; i++) {
-            unsigned u = dnlb_uplink(i / lanes, lanes, i % lanes, uplinks);
-            uint16_t port = dnlb_port(i / lanes, lanes, i % lanes, uplinks), first, last;
-            dnlb_share(u, uplinks, &first, &last);
-            assert_in_range(port, first, last);
-            load[u]++;
-        }
-        for (unsigned u = 0; u < uplinks; u++)
-            assert_in_range(load[u], nics * lanes / uplinks, (nics * lanes + uplinks - 1) / uplinks);
-    }
+    for (unsigned uplinks = 1; uplinks <= 48; uplinks++)
+        for (unsigned lanes = 1; lanes <= MOST_LANES; lanes++)
+            for (unsigned nics = 1; nics <= 17; nics++)
+                check_even(nics * 5 % 7, nics, lanes, uplinks);
+}
+
+/* The same lane of several NICs is on as many uplinks: of as many NICs as there are uplinks, on each once. */
+static void test_same_lanes_of_nics_part(void **state)
+{
+    for (unsigned uplinks = 1; uplinks <= MOST_UPLINKS; uplinks++)
+        for (unsigned lanes = 1; lanes <= MOST_LANES; lanes++)
+            for (unsigned i = 0; i < 3 * uplinks * lanes; i += uplinks) {
+                unsigned lane = i / uplinks % lanes, seen = 0;
+                bool taken[MOST_UPLINKS] = {false};
+                for (unsigned nic = 0; nic < uplinks; nic++) {
+                    unsigned u = dnlb_uplink(i / (uplinks * lanes) * uplinks + nic, lanes, lane, uplinks);
+                    seen += !taken[u];
+                    taken[u] = true;
+                }
+                assert_int_equal(seen, uplinks);
+            }
 }
 
 static void test_cover(void **state)
@@ -78,6 +112,7 @@ int main(void)
         cmocka_unit_test(test_shares_divide_all_ports),
         cmocka_unit_test(test_equation_three),
         cmocka_unit_test(test_even),
+        cmocka_unit_test(test_same_lanes_of_nics_part),
         cmocka_unit_test(test_cover),
         cmocka_unit_test(test_plans_are_read),
     };
