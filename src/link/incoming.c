@@ -17,15 +17,30 @@
 
 #include <stdlib.h>
 
+/* Bytes of the payload's segments, by the policy. */
+static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, uint64_t wanted)
+{
+    const struct path_lane *lanes[LINK_MAX_LANES];
+    uint64_t most = (uint64_t)param_int(PARAM_SEGMENT);
+    int count = 0;
+    while (segment_count(payload->left, most) > MAX_SEGMENTS)
+        most *= 2;
+    uint64_t set = link->usable & wanted ? link->usable & wanted : link->usable;
+    for (; set; set &= set - 1)
+        lanes[count++] = &link->lane[__builtin_ctzll(set)].view;
+    uint64_t segment = link->domain->policy.segment(link->policy_state, lanes, count, payload, most);
+    return segment && segment < most && segment_count(payload->left, segment) <= MAX_SEGMENTS ? segment : most;
+}
+
 void incoming_credit(struct link *link, struct link_recv *recv)
 {
     if (place_is_host(recv->place) && !reach_ends_writable(place_reach(recv->place), recv->length)) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
     }
-    uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT);
-    while (segment_count(recv->length, segment) > MAX_SEGMENTS)
-        segment *= 2;
+    struct path_payload payload = nics_payload(link, recv->place, recv->class, recv->length);
+    uint64_t lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
+    uint64_t segment = incoming_segment(link, &payload, lanes);
     recv->segment = segment;
     recv->segments = segment_count(recv->length, segment);
     recv->arrived = 0;
@@ -41,8 +56,6 @@ void incoming_credit(struct link *link, struct link_recv *recv)
     recv->credited = true;
     link->takes.receiving[slot] = recv;
     link->takes.count++;
-    struct path_payload payload = nics_payload(link, recv->place, recv->class, recv->length);
-    uint64_t lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
     struct {
         struct wire_credit credit;
         struct wire_remote memory;

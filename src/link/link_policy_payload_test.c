@@ -30,6 +30,8 @@ static struct {
     uint64_t elsewhere; /* by the first lane's interface */
     enum path_class class;
     int shown, windows; /* asked for no payload, and for one */
+    uint64_t segment;   /* answer of segment(), */
+    int offered;        /* which was told so many lanes */
 } told;
 
 static int nearest(const struct path_payload *payload, const struct path_lane *const *lanes, int count)
@@ -70,6 +72,16 @@ static uint64_t credit(void *state, const struct path_payload *payload, uint64_t
     return near < 0 ? 0 : 1ull << near;
 }
 
+static uint64_t segment(void *state, const struct path_lane *const *lanes, int count,
+                        const struct path_payload *payload, uint64_t most)
+{
+    assert_true(payload->left > 0 && most >= SEGMENT);
+    for (int i = 0; i < count; i++)
+        assert_non_null(lanes[i]->nic);
+    told.offered = count;
+    return told.segment;
+}
+
 static void up(void *state, const struct path_lane *lane)
 {
     told.lane[lane->index] = lane;
@@ -88,8 +100,13 @@ static int near(void *context, struct place place, const struct transport_ops *o
 
 static struct script *start(void)
 {
-    static const struct path_policy policy = {
-        .name = "nearest", .window = window, .pick = pick, .up = up, .landed = landed, .credit = credit};
+    static const struct path_policy policy = {.name = "nearest",
+                                              .window = window,
+                                              .pick = pick,
+                                              .up = up,
+                                              .landed = landed,
+                                              .credit = credit,
+                                              .segment = segment};
     memset(&told, 0, sizeof told);
     return script_start((struct script_shape){
         .lanes = 1, .data_lanes = 2, .registers = true, .spread = true, .policy = &policy, .near = near});
@@ -109,7 +126,7 @@ static void carry(struct script *script, int from, int to)
     script_settle(script);
     assert_true(payload_pair_right((struct payload *[]){send, recv}));
     assert_int_equal(told.class, PATH_PATIENT);
-    assert_int_equal(told.left, SEGMENT);
+    assert_int_equal(told.left, told.segment && told.segment < SEGMENT ? told.segment : SEGMENT);
     payload_free(send);
     payload_free(recv);
 }
@@ -125,6 +142,23 @@ static void test_the_interface_next_to_the_gpu(void **state)
         assert_int_equal(told.landed[DATA + gpu], 4);
     }
     assert_true(told.windows > 0);
+    script_free(script);
+}
+
+/* The receiver's policy says how long segments are, but for what is no answer; it knows which lanes are wanted. */
+static void test_segments_of_the_policy(void **state)
+{
+    static const uint64_t answers[] = {SEGMENT / 4, 0, 2 * SEGMENT};
+    struct script *script = start();
+    for (int i = 0; i < 3; i++) {
+        told.segment = answers[i];
+        carry(script, 0, 1);
+        assert_int_equal(told.landed[DATA], i ? 4 : 16);
+        assert_int_equal(told.offered, 1);
+        carry(script, 2, 0);
+        assert_int_equal(told.landed[DATA + 1], i ? 4 : 16);
+        assert_int_equal(told.offered, 2);
+    }
     script_free(script);
 }
 
@@ -238,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_interface_next_to_the_gpu),
+        cmocka_unit_test(test_segments_of_the_policy),
         cmocka_unit_test(test_other_processes_of_the_host),
         cmocka_unit_test(test_source_ports_come_late),
     };

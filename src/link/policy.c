@@ -38,6 +38,12 @@ static uint64_t any_lane(void *state, const struct path_payload *payload, uint64
     return 0;
 }
 
+static uint64_t longest(void *state, const struct path_lane *const *lanes, int count,
+                        const struct path_payload *payload, uint64_t most)
+{
+    return most;
+}
+
 static int any_source(const struct path_source *lane, uint64_t now)
 {
     return 0;
@@ -56,5 +62,6 @@ struct path_policy path_complete(const struct path_policy *policy)
                                 .up = policy->up ? policy->up : ignore_lane,
                                 .down = policy->down ? policy->down : ignore_lane,
                                 .credit = policy->credit ? policy->credit : any_lane,
+                                .segment = policy->segment ? policy->segment : longest,
                                 .source = policy->source ? policy->source : any_source};
 }

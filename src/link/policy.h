@@ -124,6 +124,10 @@ struct path_policy {
     /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the
      * sender, who keeps to it while one of them is up. */
     uint64_t (*credit)(void *state, const struct path_payload *payload, uint64_t now);
+    /* Bytes of a segment of that payload, `most` or fewer. lanes: those that may carry it. The credit says it to the
+     * sender. */
+    uint64_t (*segment)(void *state, const struct path_lane *const *lanes, int count,
+                        const struct path_payload *payload, uint64_t most);
     /* The UDP source port of its packets; 0: any; -1: not known yet, to be asked again within 20 ms. Until then who
      * opens the lane waits, and who accepts it declines. The same for all links: there is no state. */
     int (*source)(const struct path_source *lane, uint64_t now);

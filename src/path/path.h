@@ -35,6 +35,10 @@ bool path_parse_queues(const char *text, struct path_windows *out);
  * open and idle). */
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
+/* A policy's segment(): short payloads are cut for all lanes. */
+uint64_t path_cut(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                  uint64_t most);
+
 /* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */
 int path_planned_source(const struct path_source *lane, uint64_t now);
 

@@ -10,6 +10,8 @@
 #define RARELY  (16 * NS_PER_S) /* and after pauses that double, up to this one, while it stays slow: */
 #define SLOW    4               /* times as slow as the best */
 #define SCALE   1048576         /* costs are ns for so many bytes */
+#define NEAR    1.125           /* times the earliest arrival: as good, for what is known of a lane is not exact; */
+#define PLANNED 1.5             /* where source ports are planned, for there an even share is worth more */
 #define TURNS   1               /* of TUTTI_STRIPE: arrival|turns */
 
 struct stripe_lane {
@@ -62,20 +64,38 @@ struct choice {
     double time[LINK_MAX_LANES], cost[LINK_MAX_LANES];
 };
 
-static bool better(const struct choice *choice, int i, int than)
+/* How many lanes behind the one that took the latest segment. */
+static int behind(const struct stripe *stripe, const struct path_lane *lane)
 {
-    const struct path_nic *mine = choice->lanes[i]->nic, *other = choice->lanes[than]->nic;
-    return choice->time[i] < choice->time[than] ||
-           (choice->time[i] == choice->time[than] && mine != other &&
-            mine->outstanding + mine->elsewhere < other->outstanding + other->elsewhere);
+    return (lane->index - stripe->turn - 1 + LINK_MAX_LANES) % LINK_MAX_LANES;
 }
 
-/* The lane that is done first, of all or of those with room; -1: there is none. */
-static int first_done(const struct choice *choice, bool room)
+/* Of two that are as good: by the interface with less under way, else in turn. Would lowest numbers win, all hosts
+ * chose the same lanes at once, and leave others idle. */
+static bool better(const struct stripe *stripe, const struct path_lane *lane, const struct path_lane *than)
+{
+    const struct path_nic *mine = lane->nic, *other = than->nic;
+    uint64_t here = mine->outstanding + mine->elsewhere, there = other->outstanding + other->elsewhere;
+    return mine != other && here != there ? here < there : behind(stripe, lane) < behind(stripe, than);
+}
+
+/* When the first of them is done, of all or of those with room; -1: there is none. */
+static double earliest(const struct choice *choice, bool room)
+{
+    double first = -1;
+    for (int i = 0; i < choice->count; i++)
+        if (choice->time[i] >= 0 && (!room || choice->lanes[i]->room) && (first < 0 || choice->time[i] < first))
+            first = choice->time[i];
+    return first;
+}
+
+/* Of the lanes with room that are done by then; -1: none is. */
+static int pick_by(const struct stripe *stripe, const struct choice *choice, double when)
 {
     int chosen = -1;
     for (int i = 0; i < choice->count; i++)
-        if (choice->time[i] >= 0 && (!room || choice->lanes[i]->room) && (chosen < 0 || better(choice, i, chosen)))
+        if (choice->time[i] >= 0 && choice->lanes[i]->room && choice->time[i] <= when &&
+            (chosen < 0 || better(stripe, choice->lanes[i], choice->lanes[chosen])))
             chosen = i;
     return chosen;
 }
@@ -98,17 +118,17 @@ static int pick_turn(const struct stripe *stripe, const struct path_lane *const 
 {
     int next = 0, least = LINK_MAX_LANES;
     for (int i = 0; i < count; i++) {
-        int behind = (lanes[i]->index - stripe->turn - 1 + LINK_MAX_LANES) % LINK_MAX_LANES;
-        if (behind < least) {
-            least = behind;
+        int here = behind(stripe, lanes[i]);
+        if (here < least) {
+            least = here;
             next = i;
         }
     }
     return next;
 }
 
-/* The lane that is done with the segment first. While that is full another one may take it that is done before the
- * payload is. */
+/* A lane that is done with the segment first, or nearly. While those are full another one may take it that is done
+ * before the payload is. */
 static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                 size_t length, uint64_t now)
 {
@@ -124,7 +144,9 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, co
         choice.cost[i] = (double)cost_of(stripe, lanes[i], best, now);
         choice.time[i] = tried ? -1 : (double)(lanes[i]->outstanding + length) * choice.cost[i];
     }
-    int first = first_done(&choice, false), open = first_done(&choice, true);
+    double near = *param_string(PARAM_PATHS) ? PLANNED : NEAR;
+    int first = pick_by(stripe, &choice, near * earliest(&choice, false));
+    int open = first < 0 ? pick_by(stripe, &choice, near * earliest(&choice, true)) : first;
     if (open < 0 || first == open || choice.time[open] <= without(&choice, open, payload->left - length))
         return open;
     return -1;
@@ -188,4 +210,5 @@ const struct path_policy path_stripe = {.name = "stripe",
                                         .posted = posted,
                                         .landed = landed,
                                         .up = up,
+                                        .segment = path_cut,
                                         .source = path_planned_source};

@@ -241,6 +241,55 @@ static void test_nic(void **state)
     free(stripe);
 }
 
+/* Short payloads one after the other go by all lanes that are alike, or nearly. */
+static void test_near_equals_take_turns(void **state)
+{
+    static const double rates[][4] = {{1, 1, 1, 1}, {1, 0.97, 1.03, 1}, {1, 0.8, 1, 0.85}};
+    for (int planned = 0; planned < 2; planned++) {
+        setenv("TUTTI_PATHS", planned ? "4:0" : "", 1);
+        param_reload();
+        for (int i = 0; i < 2 + planned; i++) {
+            struct served lanes[4];
+            void *stripe = begin(lanes, rates[i], 4);
+            uint64_t now = NS_PER_S;
+            for (int payload = 0; payload < 100; payload++)
+                now = carry(stripe, lanes, 4, 2, now);
+            for (int lane = 0; lane < 4; lane++)
+                assert_in_range(lanes[lane].bytes, 48ull * SEGMENT, 52ull * SEGMENT);
+            free(stripe);
+        }
+    }
+    unsetenv("TUTTI_PATHS");
+    param_reload();
+}
+
+/* Bytes of a segment of a payload, of `count` lanes of such rates (Mbit/s). */
+static uint64_t cut(uint32_t rate, int count, uint64_t bytes)
+{
+    struct path_nic rated = {.about.rate = rate};
+    struct path_lane lane = {.nic = &rated};
+    const struct path_lane *views[] = {&lane, &lane, &lane, &lane, &lane, &lane, &lane, &lane};
+    return policy.segment(NULL, views, count, &(struct path_payload){.left = bytes}, SEGMENT);
+}
+
+static void test_short_payloads_are_cut_for_all_lanes(void **state)
+{
+    assert_int_equal(cut(10000, 4, SEGMENT), SEGMENT / 4);
+    assert_int_equal(cut(10000, 4, 2 * SEGMENT), SEGMENT / 2);
+    assert_int_equal(cut(10000, 4, 3 * SEGMENT), 3 * SEGMENT / 4); /* 4 pieces */
+    assert_int_equal(cut(10000, 4, 4 * SEGMENT), SEGMENT);
+    assert_int_equal(cut(10000, 4, 5 * SEGMENT), 5 * SEGMENT / 8); /* two for each lane, instead of two for one */
+    assert_int_equal(cut(10000, 3, 2 * SEGMENT), 352256);          /* whole pages */
+    assert_int_equal(cut(10000, 8, 131072), 16384);
+    assert_int_equal(cut(10000, 8, 65536), 16384); /* shorter pieces would cost more than they bring: */
+    assert_int_equal(cut(100000, 8, 131072), 65536);
+    assert_int_equal(cut(400000, 4, SEGMENT), SEGMENT / 2);
+    assert_int_equal(cut(10000, 1, 2 * SEGMENT), SEGMENT);
+    assert_int_equal(cut(10000, 0, 2 * SEGMENT), SEGMENT);
+    assert_int_equal(cut(0, 4, 2 * SEGMENT), SEGMENT); /* of TCP nobody knows */
+    assert_int_equal(cut(10000, 4, 1), SEGMENT);
+}
+
 /* Lanes that take turns carry alike, so the slowest sets the pace of all. */
 static void test_turns(void **state)
 {
@@ -269,6 +318,8 @@ int main(void)
         cmocka_unit_test(test_slow_lane_is_left_alone),
         cmocka_unit_test(test_tries_again),
         cmocka_unit_test(test_nic),
+        cmocka_unit_test(test_near_equals_take_turns),
+        cmocka_unit_test(test_short_payloads_are_cut_for_all_lanes),
         cmocka_unit_test(test_turns),
     };
     policy = path_complete(&path_stripe);
