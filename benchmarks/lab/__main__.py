@@ -20,6 +20,7 @@ import time
 import traceback
 
 import copies
+import defaults
 import jobs
 import monitor
 import port
@@ -33,8 +34,8 @@ from result import HEAD, table
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
 
-MEASUREMENTS = {"steering": steering, "jobs": jobs, "uplink": uplink, "port": port, "rates": rates,
-                "windows": windows, "copies": copies, "monitor": monitor}
+MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "uplink": uplink, "port": port,
+                "rates": rates, "windows": windows, "copies": copies, "monitor": monitor}
 
 
 class Bench:

@@ -109,7 +109,8 @@ class Job:
     """`tutti perf` with one rank in each of the hosts, in the order given, until end() or the block's end."""
 
     def __init__(self, lab, hosts, words, settings=None, each=None, program=None):
-        """settings: of all ranks; each: {host: settings}; program: another one than `tutti perf`"""
+        """settings: of all ranks; each: {host: settings}; program: another one than `tutti perf`. A setting that is
+        None is left to the library."""
         self.lab, self.program = lab, [program] if program else [lab.build.tutti, "perf"]
         self.name = f"{hosts[0]}-{lab.port()}"
         self.report = os.path.join(lab.folder.name, f"{self.name}.json")
@@ -123,7 +124,8 @@ class Job:
                       for rank, host in enumerate(hosts)]
 
     def start(self, rank, host, words, settings):
-        env = {**os.environ, **settings, "TUTTI_RANK": str(rank), "TUTTI_HOSTID": host}
+        told = {name: value for name, value in settings.items() if value is not None}
+        env = {**os.environ, **told, "TUTTI_RANK": str(rank), "TUTTI_HOSTID": host}
         report = ["-J", self.report] if rank == 0 and len(self.program) > 1 else []
         return subprocess.Popen([*self.lab.inside(host), *self.program, *words, *report], env=env,
                                 stdout=self.log, stderr=self.log, start_new_session=True)
