@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * May this process read or write memory? The kernel is asked, so nobody gets a signal: not at a page that is protected
- * or not mapped, nor behind the end of a mapped file. One system call for each page.
+ * or not mapped, nor behind the end of a mapped file. One system call for each page, and one for a copy.
  */
 #ifndef TUTTI_BASE_REACH_H
 #define TUTTI_BASE_REACH_H
@@ -17,5 +17,8 @@ const void *reach_unwritable(const void *data, size_t length);
 /* The same of the first and the last byte alone, in front of work on many: two system calls. */
 bool reach_ends_readable(const void *data, size_t length);
 bool reach_ends_writable(const void *data, size_t length);
+
+/* Copies within this process. False: not all can be read, or be written; some of it may have been copied. */
+bool reach_copy(void *to, const void *from, size_t length);
 
 #endif

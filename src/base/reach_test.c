@@ -90,6 +90,24 @@ static void a_file_ends(void **state)
     close(file);
 }
 
+/* A copy that would raise a signal in the middle is refused, whichever end has the hole; a good one is whole. */
+static void a_copy_meets_a_hole(void **state)
+{
+    unsigned char *from = pages(), *to = pages(), *third = from + 2 * page();
+    (void)state;
+    memset(from, 0x11, PAGES * page());
+    assert_true(reach_copy(to + 3, from + 1, PAGES * page() - 3));
+    assert_true(to[2] == 0xa5 && to[3] == 0x11 && to[PAGES * page() - 1] == 0x11);
+    assert_int_equal(mprotect(third, page(), PROT_NONE), 0);
+    assert_false(reach_copy(to, from, PAGES * page()));
+    assert_true(reach_copy(to, from, 2 * page()));
+    assert_int_equal(mprotect(third, page(), PROT_READ), 0);
+    assert_false(reach_copy(from, to, PAGES * page()));
+    assert_true(reach_copy(NULL, NULL, 0));
+    munmap(from, PAGES * page());
+    munmap(to, PAGES * page());
+}
+
 static _Atomic bool over;
 
 static void *count(void *word)
@@ -116,9 +134,8 @@ static void asking_disturbs_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_there),           cmocka_unit_test(a_page_is_protected),
-        cmocka_unit_test(a_page_is_not_mapped),   cmocka_unit_test(a_file_ends),
-        cmocka_unit_test(asking_disturbs_nobody),
+        cmocka_unit_test(all_is_there), cmocka_unit_test(a_page_is_protected), cmocka_unit_test(a_page_is_not_mapped),
+        cmocka_unit_test(a_file_ends),  cmocka_unit_test(a_copy_meets_a_hole), cmocka_unit_test(asking_disturbs_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

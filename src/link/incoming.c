@@ -60,10 +60,11 @@ void incoming_credit(struct link *link, struct link_recv *recv)
         struct wire_credit credit;
         struct wire_remote memory;
     } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
-    bool bad;
+    bool unsure;
     /* What is not registered the lanes copy. */
-    recv->memory = memory_offer(link, recv->place, recv->length, &body.memory, &bad);
-    if (place_is_host(recv->place) ? bad && reach_unwritable(place_reach(recv->place), recv->length) : !recv->memory) {
+    recv->memory = memory_offer(link, recv->place, recv->length, &body.memory, &unsure);
+    if (place_is_host(recv->place) ? unsure && reach_unwritable(place_reach(recv->place), recv->length)
+                                   : !recv->memory) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
     }

@@ -3,6 +3,7 @@
 #include "link/match.h"
 
 #include "base/error.h"
+#include "base/reach.h"
 #include "link/early.h"
 #include "link/incoming.h"
 #include "link/lend.h"
@@ -212,14 +213,14 @@ static void match_meet(struct link *link, struct link_send *send, struct link_re
 {
     if (self_begin(link, send, recv))
         return;
-    link->domain->met = true;
-    const void *data = place_reach(send->place);
-    if (!data && send->length) {
-        incoming_finish(link, recv, refuse_source(send));
-        send->done(send, refuse_source(send));
+    bool fits = send->length == recv->length && send->call.signature == recv->call.signature;
+    void *from = place_reach(send->place), *to = place_reach(recv->place);
+    if (fits && send->length && !(from && to && reach_copy(to, from, send->length))) {
+        self_refuse(link->domain, send, recv);
         return;
     }
-    match_deliver(link, recv, &send->call, data, send->length);
+    link->domain->met = true;
+    match_deliver(link, recv, &send->call, NULL, send->length);
     send->done(send, TUTTI_SUCCESS);
 }
 

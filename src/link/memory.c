@@ -16,17 +16,19 @@ static int registering_transport(const struct link *link)
 }
 
 static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target,
-                                                  bool *bad)
+                                                  bool *unsure)
 {
     int transport = registering_transport(link);
-    *bad = false;
-    return transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target, bad);
+    struct link_registration *taken =
+        transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target);
+    *unsure = transport >= 0 && !taken;
+    return taken;
 }
 
 struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out,
-                                       bool *bad)
+                                       bool *unsure)
 {
-    struct link_registration *registration = link_memory_take(link, place, length, true, bad);
+    struct link_registration *registration = link_memory_take(link, place, length, true, unsure);
     if (!registration)
         return NULL;
     const struct transport_memory *memory = registration->memory;
@@ -37,13 +39,13 @@ struct link_registration *memory_offer(struct link *link, struct place place, si
 }
 
 struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote,
-                                bool *bad)
+                                bool *unsure)
 {
     struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
-    *bad = false;
+    *unsure = registering_transport(link) >= 0;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
-        source = link_memory_take(link, send->place, send->length, false, bad);
+        source = link_memory_take(link, send->place, send->length, false, unsure);
     if (source && (memory = malloc(sizeof *memory)))
         *memory = (struct link_memory){source, *remote};
     else

@@ -9,13 +9,13 @@ struct link_memory {
     struct link_registration *source;
     struct wire_remote remote; /* no devices: it was revoked */
 };
-/* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. `bad`: as of
- * registration_take(). */
+/* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. `unsure`:
+ * the processor copies, and no device that registers memory has found that all of it is there. */
 struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out,
-                                       bool *bad);
+                                       bool *unsure);
 /* The source of a send, if the credit came with memory. NULL: as above. */
 struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote,
-                                bool *bad);
+                                bool *unsure);
 void memory_part(struct link *link, struct link_memory *memory);
 
 #endif

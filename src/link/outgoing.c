@@ -58,14 +58,13 @@ static bool outgoing_enter(struct link *link, struct link_send *send)
     return true;
 }
 
-/* What is not registered the processor copies, on some lanes at least. Where the system refused to register memory that
- * is `bad`, all of the payload is looked at. */
-static bool send_may_start(const struct link_send *send, bool bad)
+/* What is not registered the processor copies, on some lanes at least: `unsure`, all of the payload is looked at. */
+static bool send_may_start(const struct link_send *send, bool unsure)
 {
     const void *data = place_reach(send->place);
     if (!place_is_host(send->place))
         return send->memory;
-    return reach_ends_readable(data, send->length) && !(bad && reach_unreadable(data, send->length));
+    return reach_ends_readable(data, send->length) && !(unsure && reach_unreadable(data, send->length));
 }
 
 void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
@@ -94,9 +93,9 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
                               send->length, send->tag.to));
         return;
     }
-    bool bad;
-    send->memory = memory_meet(link, send, &early->memory, &bad);
-    if (!send_may_start(send, bad)) {
+    bool unsure;
+    send->memory = memory_meet(link, send, &early->memory, &unsure);
+    if (!send_may_start(send, unsure)) {
         outgoing_finish(link, send, refuse_source(send));
         return;
     }

@@ -63,7 +63,7 @@ static struct place registration_place(const struct known *range)
 
 /* All of known memory, if the place has a life; else that of one payload. */
 static struct link_registration *registration_make(struct link_domain *domain, int transport, struct place place,
-                                                   size_t size, bool target, bool *bad)
+                                                   size_t size, bool target)
 {
     struct link_registration *made = calloc(1, sizeof *made);
     uint64_t most = (uint64_t)param_int(PARAM_REGISTERED);
@@ -76,7 +76,6 @@ static struct link_registration *registration_make(struct link_domain *domain, i
         result = registration_ask(domain, transport, place, size, &made->memory);
     }
     trace_count(domain->trace, WIRE_COUNTER_REGISTERING, clock_ns() - begin);
-    *bad = result == TUTTI_INVALID_ARGUMENT;
     if (result != TUTTI_SUCCESS) {
         free(made);
         return NULL;
@@ -113,7 +112,7 @@ static struct link_registration *registration_find(struct link_domain *domain, i
 }
 
 struct link_registration *registration_take(struct link_domain *domain, int transport, struct place place,
-                                            size_t length, bool target, bool *bad)
+                                            size_t length, bool target)
 {
     struct known range;
     struct link_registration *found = NULL;
@@ -129,7 +128,7 @@ struct link_registration *registration_take(struct link_domain *domain, int tran
         registration_retire(domain, found);
         found = NULL;
     }
-    if (!found && !(found = registration_make(domain, transport, place, length, target, bad)))
+    if (!found && !(found = registration_make(domain, transport, place, length, target)))
         return NULL;
     found->users++;
     list_remove(&found->node); /* the latest are at the end */
@@ -147,14 +146,13 @@ void registration_drop(struct link_domain *domain, struct link_registration *reg
 static void fill_pool(struct link_domain *domain)
 {
     struct known range = {0};
-    bool bad;
     while (known_next(range.id, &range))
         for (int i = 0; i < domain->transports; i++)
             for (int target = 0; target <= 1; target++)
                 if ((domain->ops[i]->caps & TRANSPORT_REGISTERS) &&
                     range.size <= (uint64_t)param_int(PARAM_REGISTERED) &&
                     !registration_find(domain, i, range.id, target))
-                    registration_make(domain, i, registration_place(&range), range.size, target, &bad);
+                    registration_make(domain, i, registration_place(&range), range.size, target);
 }
 
 /* Known memory has come or gone. */

@@ -16,10 +16,9 @@ struct link_registration {
 tutti_result_t registrations_open(struct link_domain *domain);
 /* All payloads are gone. */
 void registrations_close(struct link_domain *domain);
-/* For a payload, until registration_drop(). NULL: it cannot, or is not to be, registered; `bad` becomes true if that is
- * because the system cannot read or write memory, of this payload or around it. */
+/* For a payload, until registration_drop(). NULL: it cannot, or is not to be, registered. */
 struct link_registration *registration_take(struct link_domain *domain, int transport, struct place place,
-                                            size_t length, bool target, bool *bad);
+                                            size_t length, bool target);
 /* NULL: nothing. */
 void registration_drop(struct link_domain *domain, struct link_registration *registration);
 /* Nobody is to find it any more: it ends with its last user. */

@@ -6,7 +6,8 @@
  */
 #include "link/self.h"
 
-#include <string.h>
+#include "base/reach.h"
+#include "link/refuse.h"
 
 #define PIECE (256u << 10)
 
@@ -34,14 +35,33 @@ static void self_end(struct link_domain *domain, struct link_send *send)
     send->done(send, TUTTI_SUCCESS);
 }
 
+static tutti_result_t self_blame(const struct link_send *send, const struct link_recv *recv)
+{
+    const void *data = place_reach(send->place);
+    return data && !reach_unreadable(data, send->length) ? refuse_target(recv) : refuse_source(send);
+}
+
+void self_refuse(struct link_domain *domain, struct link_send *send, struct link_recv *recv)
+{
+    list_remove(&send->node);
+    list_remove(&recv->node);
+    send->partner = NULL;
+    domain->met = true;
+    recv->done(recv, self_blame(send, recv));
+    send->done(send, self_blame(send, recv));
+}
+
 int self_poll(struct link_domain *domain)
 {
     if (list_empty(&domain->copies))
         return 0;
     struct link_send *send = list_entry(domain->copies.next, struct link_send, node);
     size_t left = send->length - send->copied, piece = left < PIECE ? left : PIECE;
-    memcpy(place_reach(place_behind(send->partner->place, send->copied)),
-           place_reach(place_behind(send->place, send->copied)), piece);
+    if (!reach_copy(place_reach(place_behind(send->partner->place, send->copied)),
+                    place_reach(place_behind(send->place, send->copied)), piece)) {
+        self_refuse(domain, send, send->partner);
+        return 1;
+    }
     send->copied += piece;
     if (send->copied == send->length)
         self_end(domain, send);

@@ -24,7 +24,7 @@
 enum { INNOCENT, GUILTY, RANKS };
 enum harm { PROTECTED, HALF, HOLED, CUT, NONE };
 enum where { EVERYWHERE, LINKS, SHARED };
-enum deed { SENDS, RECEIVES, BROADCASTS, TRADES, IS_FILLED };
+enum deed { SENDS, RECEIVES, SENDS_ITSELF, RECEIVES_ITSELF, BROADCASTS, TRADES, IS_FILLED };
 
 static const struct variant {
     const char *name;
@@ -44,6 +44,10 @@ static const struct variant {
     {"receive into a buffer whose second half is not mapped", HALF, RECEIVES, EVERYWHERE},
     {"receive into a buffer with a hole", HOLED, RECEIVES, EVERYWHERE},
     {"receive into a file that was cut short", CUT, RECEIVES, EVERYWHERE},
+    {"message to itself of a long buffer with a hole", HOLED, SENDS_ITSELF, EVERYWHERE},
+    {"message to itself of a short buffer with a hole", HOLED, SENDS_ITSELF, EVERYWHERE, LENT},
+    {"message to itself into a long buffer with a hole", HOLED, RECEIVES_ITSELF, EVERYWHERE},
+    {"message to itself into a short buffer with a hole", HOLED, RECEIVES_ITSELF, EVERYWHERE, LENT},
     {"send of a lent buffer with a hole", HOLED, SENDS, SHARED, LENT},
     {"receive of a lent message into a buffer with a hole", HOLED, RECEIVES, SHARED, LENT},
     {"send of a lent buffer to a process that may not read it", NONE, SENDS, SHARED, LENT},
@@ -106,7 +110,7 @@ static unsigned char spare[LENGTH];
 
 static bool writes(const struct variant *variant)
 {
-    return variant->deed == RECEIVES || variant->deed == IS_FILLED;
+    return variant->deed == RECEIVES || variant->deed == RECEIVES_ITSELF || variant->deed == IS_FILLED;
 }
 
 /* A receiver has asked before it is sent to: else what comes would be kept, and copied from there by this process. */
@@ -115,6 +119,17 @@ static tutti_result_t meet(tutti_comm_t comm, int rank)
     unsigned char word = 0;
     tutti_result_t result = message(comm, rank == GUILTY, &word, 1);
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+}
+
+/* From `out` to `in`, both of this rank, while the innocent one waits for a message. */
+static tutti_result_t message_itself(tutti_comm_t comm, int rank, const void *out, void *in, size_t length)
+{
+    if (rank == INNOCENT)
+        return tutti_recv(in, length, TUTTI_UINT8, GUILTY, comm, NULL);
+    tutti_group_start();
+    tutti_result_t sent = tutti_send(out, length, TUTTI_UINT8, rank, comm, NULL);
+    tutti_result_t received = tutti_recv(in, length, TUTTI_UINT8, rank, comm, NULL), end = tutti_group_end();
+    return sent != TUTTI_SUCCESS ? sent : received != TUTTI_SUCCESS ? received : end;
 }
 
 /* `other`: good memory. The hole is in the half that the peer reads or fills. */
@@ -137,6 +152,10 @@ static tutti_result_t act(const struct variant *variant, int rank, tutti_comm_t 
         result = tutti_alltoall(memory, other, LENGTH / 2, TUTTI_UINT8, comm, NULL);
     else if (variant->deed == IS_FILLED)
         result = tutti_alltoall(other, memory, LENGTH / 2, TUTTI_UINT8, comm, NULL);
+    else if (variant->deed == SENDS_ITSELF)
+        result = message_itself(comm, rank, memory, other, length_of(variant));
+    else if (variant->deed == RECEIVES_ITSELF)
+        result = message_itself(comm, rank, other, memory, length_of(variant));
     else
         result = message(comm, sends, memory, length_of(variant));
     if (awaited && !sends && meet(before, rank) != TUTTI_SUCCESS)
