@@ -88,7 +88,7 @@ def libraries(options):
     if has_torch():
         gloo = ["/usr/bin/python3", os.path.join(HERE, "gloo_bench.py")]
         found["gloo"] = lambda n, t: tutti_run(tutti, gloo, n, {}) if t == "tcp" else None
-    return found
+    return {name: make for name, make in found.items() if not options.libraries or name in options.libraries}
 
 
 def run_once(name, command, env, options):
@@ -266,6 +266,8 @@ def parse():
     parser.add_argument("--ranks", type=numbers, help="default 2,4,8")
     parser.add_argument("--collectives", type=words, default=list(COLLECTIVES))
     parser.add_argument("--sizes", type=numbers)
+    parser.add_argument("--libraries", type=words, help="some of tutti,ompi,ompi-ucx,mpich,gloo (default: all that are "
+                        "installed)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, help="seconds of a point in a round (default 0.15)")
     parser.add_argument("--metric", choices=["median", "mean", "min"], default="median")
