@@ -144,6 +144,11 @@ static void print_all(const struct view_set *set, const struct findings *finding
     if (findings->count)
         return;
     size_t comms = count_comms(set);
+    if (!comms) {
+        printf("nothing can be said: %zu process%s, and no communicator in what was read\n", set->count,
+               set->count == 1 ? "" : "es");
+        return;
+    }
     printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es",
            comms, comms == 1 ? "" : "s");
     if (twice)
@@ -173,7 +178,7 @@ static int status_of(const struct view_options *options, const struct view_set *
     if (set->missing || set->broken)
         return set->missing ? VIEW_MISSING : VIEW_FAILED;
     if (set->count)
-        return VIEW_SHOWN;
+        return count_comms(set) ? VIEW_SHOWN : VIEW_NOTHING;
     return options->pid || options->comm ? VIEW_MISSING : VIEW_NOTHING;
 }
 

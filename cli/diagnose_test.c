@@ -136,6 +136,18 @@ static void test_recorder(void **state)
     assert_shows("\nread: 4 ranks by the Flight Recorder, 1 files that are neither a black box nor a dump\n");
 }
 
+/* A dump of before the first call, or in a form that names no groups. */
+static void test_no_communicator(void **state)
+{
+    char arguments[320];
+    stage_play(1, healthy);
+    snprintf(arguments, sizeof arguments, "echo '{\"version\": \"2.9\", \"entries\": []}' >%s/rank_0", stage_dir);
+    assert_int_equal(system(arguments), 0);
+    snprintf(arguments, sizeof arguments, "%s/rank_0", stage_dir);
+    assert_int_equal(diagnose(arguments), 4);
+    assert_shows("nothing can be said: 1 process, and no communicator in what was read\n");
+}
+
 /* ---- A namespace of its own ---- */
 
 static void stand_still(int ready)
@@ -265,9 +277,9 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_stopped),  CASE(test_traced),    CASE(test_behind),        CASE(test_dead_and_copied),
-        CASE(test_recorder), CASE(test_namespace), CASE(test_nothing_wrong), CASE(test_network),
-        CASE(test_statuses), CASE(test_json),
+        CASE(test_stopped),  CASE(test_traced),          CASE(test_behind),    CASE(test_dead_and_copied),
+        CASE(test_recorder), CASE(test_no_communicator), CASE(test_namespace), CASE(test_nothing_wrong),
+        CASE(test_network),  CASE(test_statuses),        CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }
