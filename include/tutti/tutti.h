@@ -168,6 +168,21 @@ TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *c
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
                                            const tutti_config_t *config);
 
+/* Makes the meeting point of a communicator that `comm` is to grow into, opened by this rank, one of its members. It
+ * hands the id to the newcomers by whatever means the program has. */
+TUTTI_API tutti_result_t tutti_comm_get_unique_id(tutti_comm_t comm, tutti_unique_id_t *id);
+
+/* Called by every rank of `comm`, and by newcomers, which have no communicator: a communicator of `nranks` ranks, in
+ * which members keep their ranks. Members pass rank -1, and NULL for the id, but for the one that made it by
+ * tutti_comm_get_unique_id(). Newcomers pass NULL for comm, the id, and each a rank of its own: from the number of
+ * members on, below nranks. It is no operation of `comm`, which works on: with config.blocking 0 its
+ * calls go on while the new one is made. Links between members are kept. If a member or a newcomer dies, or does
+ * not come within TUTTI_INIT_TIMEOUT, all fail and name it; `comm` is as it was, and, if no member has died, may grow
+ * again. What `comm` has failed of ends it, too, and so do tutti_comm_abort() and tutti_comm_shrink() of `comm`;
+ * finalizing and destroying it wait for it. `comm` is not freed. After ncclCommGrow(). */
+TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tutti_unique_id_t *id, int rank,
+                                         tutti_comm_t *grown, const tutti_config_t *config);
+
 /* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's
  * calls are seen to have differed, or if a message of a peer has come and was never received: one that is still on its
  * way, for nothing waits for it, may go unnoticed. */

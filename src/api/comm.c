@@ -50,7 +50,7 @@ tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id)
         result = env_identity_named(&place, &named);
     if (named && result == TUTTI_SUCCESS)
         *id = place.id;
-    return result == TUTTI_SUCCESS && !named ? roots_open(id) : result;
+    return result == TUTTI_SUCCESS && !named ? roots_open(id, -1) : result;
 }
 
 /* Every rank got the id by itself, as the environment names the place: rank 0 opens it. */
@@ -198,12 +198,70 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
     if (result != TUTTI_SUCCESS)
         return result;
     result = child ? check_excluded(comm, excluded, count) : error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
+    grow_wait(comm, false);
     comm_end_calls(comm); /* or members might wait there for this rank, and this rank here for them */
     making_shrink(&making, comm, excluded, count, config, result);
     return making_go(&making, child);
 }
 
+static tutti_result_t can_grow(tutti_comm_t comm, int nranks, const tutti_unique_id_t *id, int rank)
+{
+    int members = comm ? comm->team->nranks : 0;
+    if (nranks <= members || nranks < 2)
+        return error_set(TUTTI_INVALID_ARGUMENT, "nranks is %d; it must be more than the %d ranks of the communicator",
+                         nranks, members);
+    if (comm && rank != -1)
+        return error_set(TUTTI_INVALID_ARGUMENT, "rank is %d; a member keeps its own and passes -1", rank);
+    if (!comm && !id)
+        return error_set(TUTTI_INVALID_ARGUMENT, "id is NULL; a newcomer passes that of tutti_comm_get_unique_id()");
+    if (!comm && (rank < 1 || rank >= nranks))
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "rank is %d; that of a newcomer is at least the number of members, and below %d", rank,
+                         nranks);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_comm_get_unique_id(tutti_comm_t comm, tutti_unique_id_t *id)
+{
+    tutti_result_t result = comm_usable(comm);
+    if (result == TUTTI_SUCCESS && !id)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
+    return result == TUTTI_SUCCESS ? roots_open(id, comm->team->rank) : result;
+}
+
+tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tutti_unique_id_t *id, int rank,
+                               tutti_comm_t *grown, const tutti_config_t *config)
+{
+    struct comm_settings settings = comm_defaults();
+    tutti_result_t result = comm ? comm_usable(comm) : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        result = can_grow(comm, nranks, id, rank);
+    if (result == TUTTI_SUCCESS && comm) {
+        settings.timeout_ms = comm->settings.timeout_ms;
+        settings.executor = comm->settings.executor;
+    }
+    if (result == TUTTI_SUCCESS)
+        result = begin_order(grown, config, &settings);
+    if (result != TUTTI_SUCCESS)
+        return group_note(result);
+    settings.nranks = nranks;
+    settings.rank = comm ? comm->team->rank : rank;
+    settings.has_id = id != NULL;
+    settings.id = id ? *id : (tutti_unique_id_t){{0}};
+    settings.grows = comm;
+    if (comm)
+        settings.executor.device = comm->settings.executor.device; /* a rank stays where it is */
+    return group_init(&settings, grown);
+}
+
 /* ---- Ending ---- */
+
+/* A growth that a group of this thread has not begun yet would wait for itself. */
+static int kept_by_group(tutti_comm_t comm)
+{
+    bool will_grow = group_open() && atomic_load(&comm->growing) == COMM_WILL_GROW;
+    return atomic_load(&comm->grouped) + will_grow;
+}
 
 /* A group would issue its calls on what is gone. */
 static tutti_result_t not_grouped(const char *what, int kept)
@@ -218,7 +276,7 @@ tutti_result_t tutti_comm_finalize(tutti_comm_t comm)
 {
     tutti_result_t result = comm_check(comm);
     if (result == TUTTI_SUCCESS)
-        result = not_grouped("communicator", atomic_load(&comm->grouped));
+        result = not_grouped("communicator", kept_by_group(comm));
     return result == TUTTI_SUCCESS ? comm_finalize(comm) : result;
 }
 
@@ -236,7 +294,7 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
         return TUTTI_SUCCESS;
     tutti_result_t result = comm_check(comm);
     if (result == TUTTI_SUCCESS)
-        result = not_grouped("communicator", atomic_load(&comm->grouped));
+        result = not_grouped("communicator", kept_by_group(comm));
     if (result != TUTTI_SUCCESS)
         return result;
     bool old = failed_before(comm->team);

@@ -45,6 +45,11 @@ tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_u
 bool bootstrap_root_done(const struct bootstrap_root *root);
 /* True once every rank has been told: it is done as soon as they have hung up. From any thread. */
 bool bootstrap_root_answered(const struct bootstrap_root *root);
+/* `rank` of the `nranks` that are to join keeps the meeting from taking place, and so do not come the first `members`:
+ * all others are told, also those that come later, within TUTTI_INIT_TIMEOUT. In the thread that runs the poller, or
+ * when none does. */
+enum bootstrap_refusal { BOOTSTRAP_DIED, BOOTSTRAP_SILENT, BOOTSTRAP_FAILED };
+void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal how, int rank, int nranks, int members);
 /* Frees it. Ranks that still wait for it fail. In the thread that runs the poller, or when none does. NULL is fine. */
 void bootstrap_root_close(struct bootstrap_root *root);
 

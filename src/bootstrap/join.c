@@ -163,13 +163,12 @@ static void meet_peers(struct join *join, const struct boot_peers *peers)
 
 static void root_failed(struct join *join, const struct boot_failed *failed, bool proven)
 {
-    char text[NET_TEXT];
     struct boot_failed unproven = {.reason = failed->reason == BOOT_BAD_VERSION ? BOOT_BAD_VERSION : BOOT_BAD_PROOF,
                                    .a = failed->a};
     join->told = true;
     if (proven)
         join->failure = *failed;
-    join_fail(join, verdict_report(proven ? failed : &unproven, join->bootstrap->rank, net_format(&join->root, text)));
+    join_fail(join, verdict_report(proven ? failed : &unproven, join->bootstrap->rank, join->bootstrap->root));
 }
 
 static void root_reply(struct dial *dial, enum boot_type type, const void *body, bool proven)
@@ -339,7 +338,7 @@ static tutti_result_t bootstrap_join_hopeless(struct join *join, uint64_t now)
             "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
             "(each communicator needs a new one), or the process that made the id (often rank 0) ended, aborted the "
             "communicator or ran out of files",
-            join->bootstrap->rank, net_format(&join->root, text));
+            join->bootstrap->rank, join->bootstrap->root);
     return TUTTI_SUCCESS;
 }
 
@@ -405,6 +404,14 @@ static void join_close(struct join *join)
     poller_close(join->poller);
 }
 
+static void join_write_root(struct join *join, int opener)
+{
+    char address[NET_TEXT], who[32] = "";
+    if (opener >= 0)
+        snprintf(who, sizeof who, " (opened by rank %d)", opener);
+    snprintf(join->bootstrap->root, sizeof join->bootstrap->root, "%s%s", net_format(&join->root, address), who);
+}
+
 static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
 {
     tutti_result_t result = boot_id_get(id, &join->root, join->nonce);
@@ -412,7 +419,7 @@ static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
         result = random_bytes(&join->token, sizeof join->token);
     if (result == TUTTI_SUCCESS)
         result = poller_open(&join->poller);
-    net_format(&join->root, join->bootstrap->root);
+    join_write_root(join, boot_id_opener(id));
     join->to_root = new_dial(join, &root_calls);
     join->to_root.to = join->root;
     join->to_root.hello.to = BOOT_TO_ROOT;

@@ -519,6 +519,23 @@ bool bootstrap_root_answered(const struct bootstrap_root *root)
     return atomic_load_explicit(&root->answered, memory_order_acquire);
 }
 
+void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal how, int rank, int nranks, int members)
+{
+    static const enum boot_reason reasons[] = {BOOT_DIED, BOOT_SILENT, BOOT_BROKEN};
+    uint64_t latest = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
+    if (bootstrap_root_done(root) || root->verdict.reason)
+        return;
+    if (!root->nranks && !root_begin(root, (uint32_t)nranks)) {
+        finish(root); /* who comes finds nobody, and says where */
+        return;
+    }
+    root->deadline = root->latest = latest;
+    for (uint32_t i = 0; i < (uint32_t)members && i < root->nranks; i++)
+        mark_told(root, i);
+    fail_all(root, reasons[how], (uint32_t)rank, 0, 0);
+    finish_if_over(root);
+}
+
 void bootstrap_root_close(struct bootstrap_root *root)
 {
     if (!root)

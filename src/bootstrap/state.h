@@ -14,7 +14,7 @@ struct bootstrap {
     uint32_t sequence;
     tutti_result_t broken; /* of the first failure */
     struct boot_failed failure;
-    char root[NET_TEXT];                               /* where the ranks met */
+    char root[NET_TEXT + 32];                          /* where the ranks met, and who opened it */
     int out_fd[BOOT_STEPS_MAX], in_fd[BOOT_STEPS_MAX]; /* to rank + 2^step, from rank - 2^step; -1: not connected */
 };
 

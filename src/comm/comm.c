@@ -97,7 +97,11 @@ tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm 
     atomic_store(&comm->state, COMM_MAKING);
     pthread_mutex_init(&comm->joining, NULL);
     tutti_result_t result = engine_acquire(&comm->engine);
+    if (result == TUTTI_SUCCESS && settings->grows)
+        result = grow_claim(comm);
     if (result != TUTTI_SUCCESS) {
+        if (comm->engine)
+            engine_release(comm->engine);
         free(comm);
         return result;
     }
@@ -109,6 +113,7 @@ void comm_free(struct tutti_comm *comm)
 {
     struct error_saved saved;
     error_save(&saved);
+    grow_forget(comm);
     if (comm->executor)
         comm->executor->ops.close(comm->executor);
     if (comm->team) {
@@ -177,6 +182,7 @@ void comm_end_calls(struct tutti_comm *comm)
 tutti_result_t comm_finalize(struct tutti_comm *comm)
 {
     comm_join_wait(comm);
+    grow_wait(comm, true);
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
@@ -217,6 +223,8 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     atomic_fetch_add(&comm->meeting.aborts, 1);
     if (atomic_load(&comm->parent))
         abort_making(comm);
+    if (atomic_load(&comm->growing))
+        meeting_stop(&comm->meeting);
     struct team *team = atomic_load(&comm->to_fail);
     bool leaves = atomic_load(&comm->state) == COMM_READY && comm->executor->ops.give_up(comm->executor);
     if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
@@ -225,8 +233,10 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
         team_stop(team);
         team_report(team);
     }
-    if (waits)
+    if (waits) {
         comm_join_wait(comm);
+        grow_wait(comm, false);
+    }
     if (waits && leaves)
         comm->executor->ops.wait_given_up(comm->executor);
     team = atomic_load(&comm->to_fail);

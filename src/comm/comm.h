@@ -5,6 +5,7 @@
 
 #include "base/fork.h"
 #include "base/thread.h"
+#include "bootstrap/bootstrap.h"
 #include "comm/meet.h"
 #include "engine/p2p.h"
 #include "engine/team_open.h"
@@ -33,7 +34,11 @@ struct comm_settings {
     char name[COMM_NAME_BYTES];
     struct executor_config executor;
     uint64_t deadline;
+    struct tutti_comm *grows; /* it is made of this one and newcomers; NULL: it is not, or no more */
+    bool has_id;              /* of that: this member passes it */
 };
+
+enum comm_growing { COMM_STAYS, COMM_WILL_GROW, COMM_GROWS };
 
 struct tutti_comm {
     uint32_t magic;
@@ -45,7 +50,9 @@ struct tutti_comm {
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
     struct executor *executor;      /* of users' calls; NULL until made */
     struct choice_table *choices;
-    struct meeting meeting;              /* of those who shrink it */
+    struct meeting meeting;              /* of those who shrink it, or grow it */
+    _Atomic int growing;                 /* enum comm_growing: one that grows out of it is being made */
+    uint64_t number;                     /* of one that grows: drawn by members; 0: rank 0 draws it */
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
     struct comm_settings settings;
@@ -91,8 +98,23 @@ tutti_result_t comm_join_wait(struct tutti_comm *comm);
 /* The team of settings.nranks ranks: what each is, and which process it lives in. */
 tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct team_members *members);
 
+/* grow.c: joins together with the other members of settings.grows and newcomers. */
+tutti_result_t grow_claim(struct tutti_comm *comm);
+tutti_result_t grow_join(struct tutti_comm *comm, tutti_result_t (*join)(struct tutti_comm *comm));
+/* It was never joined. */
+void grow_forget(struct tutti_comm *comm);
+/* What grows out of it, if anything, is given up, if it is not wanted; waits until nothing of this one is used for it.
+ */
+void grow_wait(struct tutti_comm *comm, bool wanted);
+
 /* roots.c: meeting points that this process serves */
-tutti_result_t roots_open(tutti_unique_id_t *id);
+tutti_result_t roots_open(tutti_unique_id_t *id, int opener); /* a rank of the communicator that grows, or -1 */
+/* Newcomers who wait at `id`, if this process serves it, hear that members do not come. */
+struct roots_refusal {
+    enum bootstrap_refusal how;
+    int rank, nranks, members;
+};
+void roots_refuse(const tutti_unique_id_t *id, const struct roots_refusal *refusal);
 struct env_identity;
 tutti_result_t roots_open_env(struct env_identity *identity);
 /* Closes those that have done their work. */

@@ -67,7 +67,8 @@ static tutti_result_t comm_join_introduce(const struct tutti_comm *comm, struct 
     if (on_device)
         log_info("rank %d works on GPU %s of island %016llx", comm->settings.rank, mine->fact.bus_id,
                  (unsigned long long)mine->fact.island);
-    return random_bytes(&mine->random, sizeof mine->random);
+    mine->random = comm->number;
+    return comm->number ? TUTTI_SUCCESS : random_bytes(&mine->random, sizeof mine->random);
 }
 
 static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *bootstrap)
@@ -109,7 +110,7 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
         processes[rank] = all[rank].process;
         facts[rank] = all[rank].fact;
     }
-    comm->id = mix64(all[0].random);
+    comm->id = all[0].random;
     if (!comm->settings.name[0])
         snprintf(comm->settings.name, sizeof comm->settings.name, "world-%04x", (unsigned)(comm->id & 0xffff));
     tutti_result_t result =
@@ -154,7 +155,7 @@ static tutti_result_t join(struct tutti_comm *comm)
     struct bootstrap *bootstrap = NULL;
     struct bootstrap_counters counters = {0};
     const struct comm_settings *settings = &comm->settings;
-    tutti_result_t result = choice_open(&comm->choices);
+    tutti_result_t result = comm->choices ? TUTTI_SUCCESS : choice_open(&comm->choices);
     if (result == TUTTI_SUCCESS)
         result = bootstrap_join(&settings->id, settings->rank, settings->nranks, settings->deadline, &comm->abort,
                                 &bootstrap);
@@ -190,7 +191,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
 {
     uint64_t begin = clock_ns();
     note_join(comm, WIRE_EVENT_JOIN);
-    tutti_result_t result = join(comm);
+    tutti_result_t result = comm->settings.grows ? grow_join(comm, join) : join(comm);
     note_join(comm, WIRE_EVENT_JOIN_END);
     snprintf(comm->sentence, sizeof comm->sentence, "%s", result == TUTTI_SUCCESS ? "" : error_last());
     atomic_store(&comm->failed, result);
@@ -207,7 +208,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
         error_note(result, "%s", comm->sentence);
     }
     atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
-    if (result != TUTTI_SUCCESS && atomic_load(&comm->abort))
+    if (result != TUTTI_SUCCESS && atomic_load(&comm->abort) && !comm->number)
         roots_give_up(&comm->settings.id);
     roots_sweep();
     return result;

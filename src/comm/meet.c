@@ -78,6 +78,8 @@ static void meet_fail(struct meeting *meeting, const struct wire_abort *why)
         remember_arrivals(meeting);
     meeting->failed = true;
     meeting->why = *why;
+    if (meeting->stop)
+        atomic_store(meeting->stop, true);
     memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it, */
     news.culprit = -1;                      /* and have other numbers there */
     if (meeting->child)
@@ -145,6 +147,20 @@ static void meet_left(struct meeting *meeting, int from, const struct wire_memo 
     arrival->owes = memo->owes; /* not before: its visit that goes on does not concern ours */
 }
 
+/* Another member knows where newcomers wait. */
+static void meet_learn(struct meeting *meeting, int from, const uint8_t id[WIRE_ID_BYTES])
+{
+    char sentence[120];
+    _Static_assert(sizeof meeting->id == WIRE_ID_BYTES, "the memo holds an id");
+    if (!meeting->id.bytes[0])
+        memcpy(&meeting->id, id, sizeof meeting->id);
+    if (!id[0] || memcmp(&meeting->id, id, sizeof meeting->id) == 0)
+        return;
+    snprintf(sentence, sizeof sentence, "two members pass an id to %s; only the one that made it does", meeting->what);
+    struct wire_abort why = team_cause(meeting->team, TUTTI_INVALID_USAGE, from, sentence);
+    meet_fail(meeting, &why);
+}
+
 static void meet_hear(void *context, int from, const struct wire_memo *memo)
 {
     struct meeting *meeting = context;
@@ -155,12 +171,16 @@ static void meet_hear(void *context, int from, const struct wire_memo *memo)
         came(meeting, from, memo);
         break;
     case WIRE_MEMO_READY:
-        if (here && arrival && arrival->visit == memo->visit)
-            arrival->ready = meeting->visit;
+        if (!here || !arrival || arrival->visit != memo->visit)
+            break;
+        arrival->ready = meeting->visit;
+        meet_learn(meeting, from, memo->id);
         break;
     case WIRE_MEMO_GO:
-        if (here && from == meeting->up && !meeting->failed)
-            decide(meeting, memo->child);
+        if (!here || from != meeting->up || meeting->failed)
+            break;
+        memcpy(&meeting->id, memo->id, sizeof meeting->id);
+        decide(meeting, memo->child);
         break;
     case WIRE_MEMO_LEAVE:
         meet_left(meeting, from, memo);
@@ -229,26 +249,33 @@ static tutti_result_t differ(struct meeting *meeting, const struct meet_arrival 
     char here[260], there[260], sentence[TEAM_SENTENCE];
     write_list(&meeting->list, here, sizeof here);
     write_list(&arrival->list, there, sizeof there);
-    snprintf(
-        sentence, sizeof sentence,
-        "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that remain",
-        meeting->team->rank, here, arrival->rank, there);
+    if (meeting->list.nranks != arrival->list.nranks)
+        snprintf(sentence, sizeof sentence,
+                 "rank %d wants %d ranks of the new communicator, rank %d wants %d (0: it shrinks it): pass the same "
+                 "number on all members",
+                 meeting->team->rank, meeting->list.nranks, arrival->rank, arrival->list.nranks);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that "
+                 "remain",
+                 meeting->team->rank, here, arrival->rank, there);
     return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, arrival->rank, sentence));
 }
 
 static bool differs(const struct meeting *meeting, const struct meet_arrival *arrival)
 {
     return visit_of(arrival) && !meeting->is_out[arrival->rank] &&
-           (arrival->list.hash != meeting->list.hash || arrival->list.count != meeting->list.count);
+           (arrival->list.hash != meeting->list.hash || arrival->list.count != meeting->list.count ||
+            arrival->list.nranks != meeting->list.nranks);
 }
 
 static tutti_result_t meet_is_silent(struct meeting *meeting, int rank, uint64_t silence)
 {
     char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d (process %u) has given no sign of life for %.1f s, in which tutti_comm_shrink() waited for it "
-             "(TUTTI_TIMEOUT, config.timeout_ms)",
-             rank, meeting->team->process[rank]->pid, (double)silence / NS_PER_S);
+             "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it (TUTTI_TIMEOUT, "
+             "config.timeout_ms)",
+             rank, meeting->team->process[rank]->pid, (double)silence / NS_PER_S, meeting->what);
     return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
@@ -257,7 +284,7 @@ static tutti_result_t meet_is_gone(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;
     char why[100], sentence[TEAM_SENTENCE];
-    snprintf(why, sizeof why, "process %u is gone, and tutti_comm_shrink() needs it", team->process[rank]->pid);
+    snprintf(why, sizeof why, "process %u is gone, and %s needs it", team->process[rank]->pid, meeting->what);
     struct wire_abort cause = team_blame(team, rank, why);
     if (cause.culprit < 0 || !meeting->is_out[cause.culprit])
         return fail_for(meeting, cause);
@@ -299,9 +326,20 @@ static void look_for_dead(struct meeting *meeting)
     }
 }
 
+/* One that grows is whole: who has heard of a failure does not come any more. */
+static void look_for_failure(struct meeting *meeting)
+{
+    struct team *team = meeting->team;
+    if (!meeting->list.nranks || !atomic_load(&team->failed))
+        return;
+    struct wire_abort why = team_news(team);
+    meet_fail(meeting, &why);
+}
+
 static void meet_look(struct meeting *meeting)
 {
     look_for_dead(meeting);
+    look_for_failure(meeting);
     list_each(node, &meeting->arrivals)
     {
         const struct meet_arrival *arrival = list_entry(node, struct meet_arrival, node);
@@ -350,7 +388,11 @@ static int missing_below(const struct meeting *meeting)
 static void meet_draw(struct meeting *meeting)
 {
     uint64_t child;
-    if (random_bytes(&child, sizeof child) == TUTTI_SUCCESS)
+    if (meeting->list.nranks && !meeting->id.bytes[0])
+        fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, -1,
+                                     "no member passes an id to tutti_comm_grow(); the one that called "
+                                     "tutti_comm_get_unique_id() is to pass it"));
+    else if (random_bytes(&child, sizeof child) == TUTTI_SUCCESS)
         decide(meeting, child);
     else
         fail_for(meeting, team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, error_last()));
@@ -364,13 +406,17 @@ static tutti_result_t meet_advance(struct meeting *meeting)
     if (meeting->up < 0)
         meet_draw(meeting);
     if (above && above != meeting->told) {
-        meet_say(meeting, meeting->up, (struct wire_memo){.kind = WIRE_MEMO_READY});
+        struct wire_memo memo = {.kind = WIRE_MEMO_READY};
+        memcpy(memo.id, &meeting->id, sizeof memo.id);
+        meet_say(meeting, meeting->up, memo);
         meeting->told = above;
     }
     if (!meeting->child)
         return TUTTI_IN_PROGRESS;
+    struct wire_memo go = {.kind = WIRE_MEMO_GO, .child = meeting->child};
+    memcpy(go.id, &meeting->id, sizeof go.id);
     for (int i = 0; i < meeting->belows; i++)
-        meet_say(meeting, meeting->below[i], (struct wire_memo){.kind = WIRE_MEMO_GO, .child = meeting->child});
+        meet_say(meeting, meeting->below[i], go);
     return TUTTI_SUCCESS;
 }
 
@@ -391,21 +437,22 @@ static tutti_result_t meet_attempt(struct meeting *meeting)
                : result;
 }
 
-static void meet_watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
+/* Who misses a rank below gives up before those above it do, which know less. */
+static void meet_watch(struct meeting *meeting, unsigned aborts, uint64_t early, uint64_t deadline)
 {
     char sentence[200];
     struct team *team = meeting->team;
     int rank = meet_awaited(meeting);
-    if (atomic_load(&meeting->aborts) != aborts)
-        snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in tutti_comm_shrink()", team->rank);
-    else if (clock_passed(deadline))
+    bool aborted = atomic_load(&meeting->aborts) != aborts || (meeting->stop && atomic_load(meeting->stop));
+    if (aborted)
+        snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in %s", team->rank, meeting->what);
+    else if (clock_passed(missing_below(meeting) >= 0 ? early : deadline))
         snprintf(sentence, sizeof sentence,
-                 "rank %d has not called tutti_comm_shrink(), or waits for others there, within TUTTI_INIT_TIMEOUT",
-                 rank);
+                 "rank %d has not called %s, or waits for others there, within TUTTI_INIT_TIMEOUT", rank,
+                 meeting->what);
     else
         return;
-    fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, atomic_load(&meeting->aborts) != aborts ? team->rank : rank,
-                                 sentence));
+    fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, aborted ? team->rank : rank, sentence));
 }
 
 static void meet_warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
@@ -413,21 +460,22 @@ static void meet_warn(const struct meeting *meeting, uint64_t since, uint64_t *n
     if (!clock_passed(*next))
         return;
     *next = clock_deadline_ms(WARN_MS);
-    log_warn("rank %d has waited %.0f s in tutti_comm_shrink() for rank %d, which has not called it with the same "
-             "list, or waits for others there",
-             meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, meet_awaited(meeting));
+    log_warn("rank %d has waited %.0f s in %s for rank %d, which has not called it with the same arguments, or waits "
+             "for others there",
+             meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, meeting->what, meet_awaited(meeting));
 }
 
 static tutti_result_t meet_wait_for_all(struct meeting *meeting, unsigned aborts, uint64_t deadline)
 {
     struct engine *engine = meeting->team->engine;
-    uint64_t since = clock_ns(), next = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_WARN));
+    uint64_t since = clock_ns(), early = deadline - (deadline > since ? (deadline - since) / 8 : 0);
+    uint64_t next = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_WARN));
     for (;;) {
         lock_take(&engine->lock);
         engine_poll(engine);
         tutti_result_t result = meet_attempt(meeting);
         if (result == TUTTI_IN_PROGRESS)
-            meet_watch(meeting, aborts, deadline);
+            meet_watch(meeting, aborts, early, deadline);
         if (result == TUTTI_IN_PROGRESS)
             meet_warn(meeting, since, &next);
         lock_release(&engine->lock);
@@ -451,7 +499,7 @@ static void meet_place(struct meeting *meeting, const struct meeting_call *call)
 static void meet_write_down(struct meeting *meeting, const struct meeting_call *call)
 {
     struct wire_list *list = &meeting->list;
-    *list = (struct wire_list){0};
+    *list = (struct wire_list){.nranks = call->nranks};
     for (int rank = 0; rank < meeting->team->nranks; rank++) {
         if (!call->is_out[rank])
             continue;
@@ -464,13 +512,25 @@ static void meet_write_down(struct meeting *meeting, const struct meeting_call *
         list->count = -1;
 }
 
+void meeting_stop(struct meeting *meeting)
+{
+    lock_take(&meeting->team->engine->lock);
+    if (meeting->stop)
+        atomic_store(meeting->stop, true);
+    lock_release(&meeting->team->engine->lock);
+}
+
 tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call *call, uint64_t *child)
 {
     unsigned aborts = atomic_load(&meeting->aborts);
     lock_take(&meeting->team->engine->lock);
     meeting->visit = ++meeting->visits;
-    meeting->is_out = meeting->team->stays_away = call->is_out;
+    meeting->is_out = call->is_out;
+    meeting->team->stays_away = call->nranks ? NULL : call->is_out; /* one that grows works on */
     meeting->team->away_since = clock_ns();
+    meeting->what = call->nranks ? "tutti_comm_grow()" : "tutti_comm_shrink()";
+    meeting->stop = call->stop;
+    meeting->id = call->id ? *call->id : (tutti_unique_id_t){{0}};
     meeting->told = meeting->child = 0;
     meeting->failed = false;
     meet_place(meeting, call);
@@ -533,6 +593,7 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
         meet_leave(meeting);
     list_each(node, &meeting->arrivals) meet_dismiss(meeting, list_entry(node, struct meet_arrival, node));
     meeting->visit = 0;
+    meeting->stop = NULL;
     meeting->team->stays_away = NULL;
     lock_release(&meeting->team->engine->lock);
 }

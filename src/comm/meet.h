@@ -2,7 +2,8 @@
 /*
  * Meetings: those who are to be the members of a shrunken communicator find that all of them have come, with the same
  * list of excluded ranks. Nothing of the parent is used but who its ranks are, so that it may have failed, and no
- * excluded rank is needed. docs/comm.md.
+ * excluded rank is needed. Those of one that grows meet in the same way, all of them, and hear where newcomers wait;
+ * the parent works on meanwhile. docs/comm.md.
  */
 #ifndef TUTTI_COMM_MEET_H
 #define TUTTI_COMM_MEET_H
@@ -22,6 +23,9 @@ struct meeting {
     uint64_t visit;     /* its number; 0: none */
     const bool *is_out; /* by rank: excluded */
     struct wire_list list;
+    const char *what;     /* the call */
+    _Atomic bool *stop;   /* or NULL: set when the attempt fails; who sets it himself ends the attempt */
+    tutti_unique_id_t id; /* where newcomers wait; all 0: not known yet, or there are none */
     int up, below[MEET_BRANCHES], belows; /* ranks of the parent; up -1: this one is the first member */
     uint64_t told;                        /* the visit of `up` that knows that all below us are here */
     uint64_t child;                       /* what is to be made; 0: not known yet */
@@ -42,7 +46,13 @@ struct meeting_call {
     const bool *is_out;
     bool wrong; /* this rank's list is not one: it fits no other's */
     uint64_t deadline;
+    /* Of a communicator that grows; 0 and NULL of one that shrinks: */
+    int nranks;                  /* to how many ranks */
+    const tutti_unique_id_t *id; /* or NULL: another member has it */
+    _Atomic bool *stop;
 };
+/* Ends an attempt to grow that goes on, also when meeting_visit() has returned. Any thread. */
+void meeting_stop(struct meeting *meeting);
 /* Waits until all have come, and gives the new communicator's number. meeting_end() is to follow, whatever comes back.
  */
 tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call *call, uint64_t *child);

@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "comm/comm.h"
 #include "engine/engine_life.h"
+#include "wire/bootstrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,18 @@ static void root_free(struct root *root)
     free(root);
 }
 
+struct fresh {
+    tutti_unique_id_t *id;
+    int opener; /* rank of the communicator that grows; -1: none does */
+};
+
 static tutti_result_t open_fresh(void *context, struct poller *poller, struct bootstrap_root **out)
 {
-    return bootstrap_root_open(poller, NULL, context, out);
+    const struct fresh *fresh = context;
+    tutti_result_t result = bootstrap_root_open(poller, NULL, fresh->id, out);
+    if (result == TUTTI_SUCCESS && fresh->opener >= 0)
+        boot_id_set_opener(fresh->id, fresh->opener);
+    return result;
 }
 
 static tutti_result_t open_with(open_fn *open, void *context, const tutti_unique_id_t *id)
@@ -85,9 +95,9 @@ static tutti_result_t open_env(void *context, struct poller *poller, struct boot
     return env_root_open(context, poller, out);
 }
 
-tutti_result_t roots_open(tutti_unique_id_t *id)
+tutti_result_t roots_open(tutti_unique_id_t *id, int opener)
 {
-    return open_with(open_fresh, id, id);
+    return open_with(open_fresh, &(struct fresh){id, opener}, id);
 }
 
 tutti_result_t roots_open_env(struct env_identity *identity)
@@ -146,6 +156,21 @@ void roots_give_up(const tutti_unique_id_t *id)
     while (is_unheard(id) && !clock_passed(deadline))
         usleep(200);
     comm_roots_sweep(false, id);
+}
+
+void roots_refuse(const tutti_unique_id_t *id, const struct roots_refusal *refusal)
+{
+    pthread_mutex_lock(&lock);
+    list_each(node, &roots)
+    {
+        const struct root *root = list_entry(node, struct root, node);
+        if (!is_of(root, id))
+            continue;
+        lock_take(&root->engine->lock);
+        bootstrap_root_refuse(root->service, refusal->how, refusal->rank, refusal->nranks, refusal->members);
+        lock_release(&root->engine->lock);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static bool any_hangs(void)

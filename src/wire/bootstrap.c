@@ -154,6 +154,19 @@ bool boot_id_listening(const tutti_unique_id_t *id)
     return listening == 1;
 }
 
+void boot_id_set_opener(tutti_unique_id_t *id, int rank)
+{
+    uint32_t opener = (uint32_t)rank + 1;
+    memcpy(id->bytes + offsetof(struct boot_id, opener), &opener, sizeof opener);
+}
+
+int boot_id_opener(const tutti_unique_id_t *id)
+{
+    uint32_t opener;
+    memcpy(&opener, id->bytes + offsetof(struct boot_id, opener), sizeof opener);
+    return opener <= BOOT_RANKS_MAX ? (int)opener - 1 : -1;
+}
+
 tutti_result_t boot_id_get(const tutti_unique_id_t *from, struct net_address *root, uint8_t nonce[BOOT_NONCE])
 {
     struct boot_id id;

@@ -76,7 +76,8 @@ struct boot_id {
                            gone */
     struct boot_address root;
     uint8_t nonce[BOOT_NONCE];
-    uint8_t rest[80]; /* zero */
+    uint32_t opener;  /* 1 + the rank that opened the root, where a communicator grows; 0: not told */
+    uint8_t rest[76]; /* zero */
 };
 
 struct boot_challenge {
@@ -169,6 +170,9 @@ void boot_id_put(tutti_unique_id_t *out, const struct net_address *root, const u
 /* Notes that the root of this id listens already; asks for it. */
 void boot_id_set_listening(tutti_unique_id_t *id);
 bool boot_id_listening(const tutti_unique_id_t *id);
+/* The rank that opened the root; -1: not told. */
+void boot_id_set_opener(tutti_unique_id_t *id, int rank);
+int boot_id_opener(const tutti_unique_id_t *id);
 /* Checks everything; on failure an error sentence is set. */
 tutti_result_t boot_id_get(const tutti_unique_id_t *id, struct net_address *root, uint8_t nonce[BOOT_NONCE]);
 

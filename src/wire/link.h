@@ -136,12 +136,12 @@ struct wire_abort {
     char text[WIRE_ABORT_TEXT]; /* with the rank that noticed, and when */
 };
 
-/* What ranks say that are to be the members of a shrunken communicator (src/comm/meet.h). A visit is one call of one
- * rank. */
+/* What ranks say that are to be the members of a shrunken communicator, or that grow one (src/comm/meet.h). A visit is
+ * one call of one rank. */
 enum wire_memo_kind {
     WIRE_MEMO_COME = 1, /* I have come, without those whom `list` names */
-    WIRE_MEMO_READY,    /* all below me are here, with the same list */
-    WIRE_MEMO_GO,       /* all are: the new communicator has number `child` */
+    WIRE_MEMO_READY,    /* all below me are here, with the same list; `id` if one of us has it */
+    WIRE_MEMO_GO,       /* all are: the new communicator has number `child`, and newcomers wait at `id` */
     WIRE_MEMO_LEAVE,    /* I am gone again, because of `why` */
 };
 #define WIRE_MEMO_SHOWN 32
@@ -149,7 +149,9 @@ struct wire_list {
     uint64_t hash; /* of the whole list */
     int32_t count;
     int32_t first[WIRE_MEMO_SHOWN];
+    int32_t nranks; /* that the communicator is to grow to; 0: it shrinks */
 };
+#define WIRE_ID_BYTES 128
 struct wire_memo {
     uint32_t kind;  /* enum wire_memo_kind */
     uint32_t owes;  /* visits of the receiver that the sender will end at once: of attempts that failed before that one
@@ -158,7 +160,10 @@ struct wire_memo {
     uint64_t yours; /* the receiver's visit that this is about; 0: the sender knows of none */
     union {
         struct wire_list list;
-        uint64_t child;
+        struct {
+            uint64_t child;
+            uint8_t id[WIRE_ID_BYTES]; /* a tutti_unique_id_t; zeros: none */
+        };
         struct wire_abort why;
     };
 };
