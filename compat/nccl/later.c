@@ -33,11 +33,6 @@ REFUSE(ncclPutSignal, NO_SIGNALS);
 REFUSE(ncclSignal, NO_SIGNALS);
 REFUSE(ncclWaitSignal, NO_SIGNALS);
 
-#define NO_GROWTH                                                                                                      \
-    "tutti's communicators do not grow; make a new one with ncclGetUniqueId() and ncclCommInitRankConfig()"
-REFUSE(ncclCommGetUniqueId, NO_GROWTH);
-REFUSE(ncclCommGrow, NO_GROWTH);
-
 #define NO_REST "tutti keeps too little device memory for a communicator to be worth suspending; destroy it instead"
 REFUSE(ncclCommSuspend, NO_REST);
 REFUSE(ncclCommResume, NO_REST);

@@ -248,6 +248,65 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
 }
 TWIN(ncclCommShrink);
 
+/* ---- Grow ---- */
+
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+    tutti_unique_id_t where;
+    struct ncclComm *parent;
+    if (!id)
+        return result_fail(ncclInvalidArgument, "ncclCommGetUniqueId: uniqueId is NULL");
+    ncclResult_t result = enter_parent(comm, &parent, false);
+    if (result != ncclSuccess)
+        return group_note(result);
+    result = result_of(tutti_comm_get_unique_id(parent->comm, &where), parent->comm);
+    if (result == ncclSuccess)
+        memcpy(id->internal, where.bytes, sizeof where.bytes);
+    handle_leave(parent);
+    return group_note(result);
+}
+TWIN(ncclCommGetUniqueId);
+
+static ncclResult_t come(int nranks, const tutti_unique_id_t *id, int rank, ncclComm_t *newcomm, ncclConfig_t *user)
+{
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    struct comm_config wanted;
+    ncclResult_t result = config_read(user, &wanted);
+    if (result != ncclSuccess)
+        return group_note(result);
+    struct life_order order = {nranks, rank, PLACE_CURRENT, 1, place_host(), &wanted};
+    struct ncclComm *made = prepare(&order, &config);
+    if (!made)
+        return group_note(ncclSystemError);
+    return hand_out(made, newcomm, tutti_comm_grow(NULL, nranks, id, rank, &made->comm, &config), NULL);
+}
+
+ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
+                          ncclConfig_t *user)
+{
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    tutti_unique_id_t where;
+    struct ncclComm *parent, *made;
+    ncclResult_t result = begin(newcomm, "ncclCommGrow");
+    if (result != ncclSuccess)
+        return result;
+    if (id)
+        memcpy(where.bytes, id->internal, sizeof where.bytes);
+    if (!comm)
+        return come(nranks, id ? &where : NULL, rank, newcomm, user);
+    result = enter_parent(comm, &parent, false);
+    if (result != ncclSuccess)
+        return group_note(result);
+    result = group_note(prepare_child(parent, user, &made, &config));
+    if (result == ncclSuccess)
+        result = hand_out(made, newcomm,
+                          tutti_comm_grow(parent->comm, nranks, id ? &where : NULL, rank, &made->comm, &config),
+                          parent->comm);
+    handle_leave(parent);
+    return result;
+}
+TWIN(ncclCommGrow);
+
 /* ---- End ---- */
 
 ncclResult_t life_finalize(struct ncclComm *handle)

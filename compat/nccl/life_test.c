@@ -21,19 +21,24 @@ static int sum_of_ranks(ncclComm_t comm)
     return ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm, NULL) == ncclSuccess ? value : -1;
 }
 
-static ncclResult_t join(ncclComm_t *comm, int rank, int blocking)
+static ncclResult_t join_some(ncclComm_t *comm, int count, int rank, int blocking)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclResult_t result;
     config.blocking = blocking;
     config.commName = "threads";
-    result = ncclCommInitRankConfig(comm, RANKS, meeting, rank, &config);
+    result = ncclCommInitRankConfig(comm, count, meeting, rank, &config);
     while (result == ncclInProgress) {
         if (ncclCommGetAsyncError(*comm, &result) != ncclSuccess)
             return ncclInternalError;
         usleep(100);
     }
     return result;
+}
+
+static ncclResult_t join(ncclComm_t *comm, int rank, int blocking)
+{
+    return join_some(comm, RANKS, rank, blocking);
 }
 
 /* Each returns NULL, or what went wrong. */
@@ -133,6 +138,31 @@ static void *shrink(void *argument)
     return NULL;
 }
 
+/* Rank 1 makes the id, the last one is new. */
+static ncclUniqueId growth;
+
+static void *grow(void *argument)
+{
+    int rank = (int)(intptr_t)argument, newcomer = rank == RANKS - 1, mine;
+    ncclComm_t comm = NULL, grown = NULL;
+    ncclUniqueId id;
+    CHECK(newcomer || join_some(&comm, RANKS - 1, rank, 1) == ncclSuccess);
+    CHECK(rank != 1 || ncclCommGetUniqueId(comm, &growth) == ncclSuccess);
+    CHECK(newcomer || ncclCommGetUniqueId(comm, NULL) == ncclInvalidArgument);
+    CHECK(ncclCommGetUniqueId(NULL, &id) == ncclInvalidArgument);
+    pthread_barrier_wait(&all_here);
+    CHECK(newcomer || ncclCommGrow(comm, RANKS - 1, NULL, -1, &grown, NULL) == ncclInvalidArgument);
+    CHECK(!grown && ncclCommGrow(NULL, RANKS, NULL, rank, &grown, NULL) == ncclInvalidArgument);
+    CHECK(ncclCommGrow(comm, RANKS, rank == 1 || newcomer ? &growth : NULL, newcomer ? rank : -1, &grown, NULL) ==
+          ncclSuccess);
+    CHECK(ncclCommUserRank(grown, &mine) == ncclSuccess && mine == rank);
+    CHECK(sum_of_ranks(grown) == RANKS * (RANKS + 1) / 2);
+    CHECK(newcomer || sum_of_ranks(comm) == RANKS * (RANKS - 1) / 2);
+    CHECK(ncclCommDestroy(grown) == ncclSuccess);
+    CHECK(ncclCommDestroy(comm) == ncclSuccess);
+    return NULL;
+}
+
 static void *revoke_one(void *argument)
 {
     int rank = (int)(intptr_t)argument, value = 0, excluded[1] = {0};
@@ -221,6 +251,11 @@ static void test_shrink(void **state)
     run_ranks(shrink);
 }
 
+static void test_grow(void **state)
+{
+    run_ranks(grow);
+}
+
 static void test_revoke(void **state)
 {
     run_ranks(revoke_one);
@@ -270,6 +305,33 @@ static void test_group_of_inits(void **state)
         for (int rank = 0; rank < RANKS; rank++)
             assert_int_equal(value[rank], RANKS * (RANKS - 1) / 2);
     }
+}
+
+/* Old and new ranks of one thread. */
+static void test_group_of_growths(void **state)
+{
+    ncclComm_t comms[RANKS], grown[RANKS + 1];
+    int value[RANKS + 1];
+    ncclUniqueId id;
+    make_in_group(comms, 1, ncclSuccess);
+    good(ncclCommGetUniqueId(comms[2], &id));
+    good(ncclGroupStart());
+    for (int rank = 0; rank <= RANKS; rank++)
+        good(ncclCommGrow(rank < RANKS ? comms[rank] : NULL, RANKS + 1, rank == 2 || rank == RANKS ? &id : NULL,
+                          rank < RANKS ? -1 : rank, &grown[rank], NULL));
+    good(ncclGroupEnd());
+    good(ncclGroupStart());
+    for (int rank = 0; rank <= RANKS; rank++) {
+        value[rank] = rank;
+        good(ncclAllReduce(&value[rank], &value[rank], 1, ncclInt, ncclSum, grown[rank], NULL));
+    }
+    good(ncclGroupEnd());
+    for (int rank = 0; rank <= RANKS; rank++)
+        good(ncclCommDestroy(grown[rank]));
+    for (int rank = 0; rank < RANKS; rank++)
+        good(ncclCommDestroy(comms[rank]));
+    for (int rank = 0; rank <= RANKS; rank++)
+        assert_int_equal(value[rank], (RANKS + 1) * RANKS / 2);
 }
 
 /* An init that cannot be: the group fails, and no communicator is left. */
@@ -326,6 +388,8 @@ int main(void)
         cmocka_unit_test(test_revoke),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_group_of_inits),
+        cmocka_unit_test(test_group_of_growths),
+        cmocka_unit_test(test_grow),
         cmocka_unit_test(test_group_of_inits_that_fails),
         cmocka_unit_test(test_abort_in_group),
         cmocka_unit_test(test_environment_beats_config),

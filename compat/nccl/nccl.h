@@ -186,6 +186,11 @@ NCCL_CALL(ncclResult_t, ncclCommSplit,
 NCCL_CALL(ncclResult_t, ncclCommShrink,
           (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, ncclConfig_t *config,
            int shrinkFlags));
+/* One member makes the id; the other members pass NULL and rank -1, newcomers a NULL comm, the id and their rank. */
+NCCL_CALL(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId));
+NCCL_CALL(ncclResult_t, ncclCommGrow,
+          (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+           ncclConfig_t *config));
 NCCL_CALL(ncclResult_t, ncclCommFinalize, (ncclComm_t comm));
 NCCL_CALL(ncclResult_t, ncclCommDestroy, (ncclComm_t comm));
 NCCL_CALL(ncclResult_t, ncclCommAbort, (ncclComm_t comm));
