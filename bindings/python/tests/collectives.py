@@ -2,6 +2,7 @@
 """Every call on several ranks against what NumPy says. Run by tutti run."""
 import array
 import sys
+import threading
 
 import numpy
 
@@ -165,9 +166,33 @@ def children(comm):
         rest = comm.shrink([n - 1])
         same([rest.rank, rest.size], [me, n - 1], "shrink")
         rest.destroy()
+    grows(comm)
     half.destroy()
     same(comm.local, (me, n), "local")
     assert comm.memory[1] > 0 and comm.error is None
+
+
+def grows(comm):
+    """Each process is a member; the last one's thread is a newcomer, too."""
+    n, me, made = comm.size, comm.rank, []
+    identity = numpy.zeros(128, numpy.uint8)
+    if me == n - 1:
+        identity[:] = numpy.frombuffer(comm.unique_id(), numpy.uint8)
+    comm.broadcast(identity, n - 1)
+    newcomer = threading.Thread(target=lambda: made.append(tutti.init_new(n + 1, identity.tobytes(), n)))
+    if me == n - 1:
+        newcomer.start()
+    made.append(comm.grow(n + 1, identity.tobytes() if me == n - 1 else None))
+    if me == n - 1:
+        newcomer.join()
+    same([grown.size for grown in made], [n + 1] * len(made), "grow")
+    totals = [numpy.array([grown.rank]) for grown in made]
+    works = [grown.allreduce(total, wait=False) for grown, total in zip(made, totals)]
+    for work in works:
+        work.wait()
+    same(totals, [[n * (n + 1) // 2]] * len(made), "a grown communicator")
+    for grown in made:
+        grown.destroy()
 
 
 def main():

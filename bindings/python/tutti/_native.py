@@ -48,6 +48,8 @@ _CALLS = {
     "comm_init_all": [POINTER(_COMM), c_int],
     "comm_split": [_COMM, c_int, c_int, POINTER(_COMM), POINTER(Config)],
     "comm_duplicate": [_COMM, POINTER(_COMM), POINTER(Config)],
+    "comm_get_unique_id": [_COMM, POINTER(UniqueId)],
+    "comm_grow": [_COMM, c_int, POINTER(UniqueId), c_int, POINTER(_COMM), POINTER(Config)],
     "comm_shrink": [_COMM, POINTER(c_int), c_int, POINTER(_COMM), POINTER(Config)],
     "comm_synchronize": [_COMM],
     "comm_finalize": [_COMM],

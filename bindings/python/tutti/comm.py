@@ -57,14 +57,28 @@ def init(*, timeout: float | None = None, name: str | None = None, device: int =
 def init_rank(size: int, identity: bytes, rank: int, *, timeout: float | None = None, name: str | None = None,
               device: int = HOST) -> Communicator:
     """Joins the communicator of `identity`, which one rank got from unique_id(), as `rank` of `size`."""
-    raw, handle = UniqueId(), c_void_p()
-    if len(identity) != ctypes.sizeof(raw):
-        raise ValueError(f"identity has {len(identity)} bytes; what unique_id() returns has {ctypes.sizeof(raw)}")
-    ctypes.memmove(byref(raw), identity, ctypes.sizeof(raw))
-    call("comm_init_rank", byref(handle), size, byref(raw), rank, byref(_config(timeout, name, device)))
+    handle = c_void_p()
+    call("comm_init_rank", byref(handle), size, byref(_raw_id(identity)), rank, byref(_config(timeout, name, device)))
     comm = Communicator(handle)
     comm.name = name or ""
     return comm
+
+
+def _raw_id(identity: bytes) -> UniqueId:
+    raw = UniqueId()
+    if len(identity) != ctypes.sizeof(raw):
+        raise ValueError(f"identity has {len(identity)} bytes; what unique_id() returns has {ctypes.sizeof(raw)}")
+    ctypes.memmove(byref(raw), identity, ctypes.sizeof(raw))
+    return raw
+
+
+def init_new(size: int, identity: bytes, rank: int, *, timeout: float | None = None, name: str | None = None,
+             device: int = HOST) -> Communicator:
+    """Joins a communicator that grows to `size` ranks, as a newcomer: see Communicator.grow(). `identity` is what a
+    member got from Communicator.unique_id(); `rank` is at least the number of members."""
+    handle = c_void_p()
+    call("comm_grow", None, size, byref(_raw_id(identity)), rank, byref(handle), byref(_config(timeout, name, device)))
+    return Communicator(handle)
 
 
 def init_all(size: int) -> list[Communicator]:
@@ -97,8 +111,8 @@ class Op:
 
 
 class Communicator:
-    """A rank's end of a communicator. Made by init(), init_rank(), init_all(), and by split(), duplicate()
-    and shrink() of another.
+    """A rank's end of a communicator. Made by init(), init_rank(), init_new(), init_all(), and by split(), duplicate(),
+    shrink() and grow() of another.
 
     Every collective takes anything with memory: arrays of NumPy, tensors of PyTorch, what has a buffer, DLPack or
     __cuda_array_interface__. It must be contiguous; it is not copied, and must not be touched until the call has ended.
@@ -211,6 +225,20 @@ class Communicator:
         the excluded may be dead."""
         ranks = (c_int * len(excluded))(*excluded)
         return Communicator(self._child("comm_shrink", (ranks, len(excluded)), timeout, name))
+
+    def unique_id(self) -> bytes:
+        """The meeting point of one communicator that this one grows into: one member makes it and hands it to the
+        newcomers. It is a secret."""
+        identity = UniqueId()
+        self._call("comm_get_unique_id", byref(identity))
+        return ctypes.string_at(byref(identity), ctypes.sizeof(identity))
+
+    def grow(self, size: int, identity: bytes | None = None, *, timeout: float | None = None,
+             name: str | None = None) -> Communicator:
+        """These ranks, with their numbers, and newcomers, which call init_new(): `size` in all. The member that made
+        the identity passes it, the others None. This communicator stays as it is, also if that fails."""
+        raw = None if identity is None else byref(_raw_id(identity))
+        return Communicator(self._child("comm_grow", (size, raw, -1), timeout, name))
 
     def synchronize(self) -> None:
         """Waits until everything issued is done."""
