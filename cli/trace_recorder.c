@@ -41,6 +41,11 @@ static const char *const names[] = {
     [WIRE_RECV] = "recv",
     [WIRE_ALLTOALLV] = "all_to_all",
     [WIRE_GROUP] = "coalesced",
+    [WIRE_PUT] = "coalesced", /* the analyzer knows no windows */
+    [WIRE_SIGNAL] = "coalesced",
+    [WIRE_GET] = "coalesced",
+    [WIRE_FLUSH] = "coalesced",
+    [WIRE_WAIT_SIGNAL] = "coalesced",
 };
 
 /* The analyzer takes a message whose number is that of the collective before for its part: no numbers in common. */

@@ -78,6 +78,7 @@ typedef enum tutti_op {
 
 typedef struct tutti_comm *tutti_comm_t;
 typedef struct tutti_stream *tutti_stream_t;
+typedef struct tutti_window *tutti_window_t;
 
 #define TUTTI_UNIQUE_ID_BYTES 128
 typedef struct tutti_unique_id {
@@ -337,6 +338,59 @@ TUTTI_API tutti_result_t tutti_send(const void *send, size_t count, tutti_type_t
                                     tutti_stream_t stream);
 TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
                                     tutti_stream_t stream);
+
+/* ---- Windows ---- */
+/*
+ * A window is memory of each rank that the others put into and get from without a call of that rank's. Windows are of
+ * communicators on host memory. What one rank asks of one other rank is done in the order of the calls: a signal is
+ * there when the data of all puts before it are. Puts may overtake one another. A put or a signal says nothing of its
+ * arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In a
+ * group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
+ */
+#define TUTTI_SIGNALS 8 /* that are counted apart, from each rank to each other one: 0 to 7 */
+
+/* Collective over `comm`, and waits; not in a group: every rank registers [buffer, buffer + size), of a size of its
+ * own, which may be 0. The memory must stay mapped as it is until it is deregistered. If one rank cannot, all fail. */
+TUTTI_API tutti_result_t tutti_window_register(tutti_comm_t comm, void *buffer, size_t size, tutti_window_t *window);
+/* Collective over `comm`, and waits; not in a group. All that any rank has put is there then, and nothing comes any
+ * more. After a failure of `comm` the call waits for nobody and returns the failure; the window is closed all the same.
+ * A window that is not deregistered ends with the communicator. */
+TUTTI_API tutti_result_t tutti_window_deregister(tutti_comm_t comm, tutti_window_t window);
+/* *address: where this process reaches the memory of `rank`, to load from and store to; NULL: it does not. It does if
+ * the rank lives in this process, or if a process of this host has that memory from tutti_mem_alloc(). *size: the bytes
+ * that the rank has registered. Either pointer may be NULL. What is stored there comes before a signal that is called
+ * afterwards. */
+TUTTI_API tutti_result_t tutti_window_address(tutti_comm_t comm, tutti_window_t window, int rank, void **address,
+                                              size_t *size);
+
+/* count elements go to the memory of `peer`, `offset` bytes behind its beginning. A rank may put to itself. */
+TUTTI_API tutti_result_t tutti_put(const void *local, size_t count, tutti_type_t type, int peer, tutti_window_t window,
+                                   size_t offset, tutti_comm_t comm, tutti_stream_t stream);
+/* As tutti_put(), then a signal. */
+TUTTI_API tutti_result_t tutti_put_signal(const void *local, size_t count, tutti_type_t type, int peer,
+                                          tutti_window_t window, size_t offset, int signal, tutti_comm_t comm,
+                                          tutti_stream_t stream);
+/* A signal to `peer`, behind all that this rank has put there before. It needs no window. */
+TUTTI_API tutti_result_t tutti_signal(int peer, int signal, tutti_comm_t comm, tutti_stream_t stream);
+
+/* So many signals of a peer. */
+typedef struct tutti_signal_wait {
+    int peer;
+    int signal;
+    unsigned count;
+} tutti_signal_wait_t;
+
+/* Waits for n numbers of signals. Each signal is waited for once: those that have come before count, and those that an
+ * earlier wait was over with do not. */
+TUTTI_API tutti_result_t tutti_wait_signal(const tutti_signal_wait_t *waits, int n, tutti_comm_t comm,
+                                           tutti_stream_t stream);
+/* count elements come from the memory of `peer`, with what this rank has put there before. */
+TUTTI_API tutti_result_t tutti_get(void *local, size_t count, tutti_type_t type, int peer, tutti_window_t window,
+                                   size_t offset, tutti_comm_t comm, tutti_stream_t stream);
+/* Over when all that this rank has put to `peer` before is there; -1: to all ranks. */
+TUTTI_API tutti_result_t tutti_window_flush(int peer, tutti_window_t window, tutti_comm_t comm, tutti_stream_t stream);
+
+/* ---- Groups ---- */
 
 /* Calls of this thread between start and end are issued together at the (outermost) end: sends and receives of one
  * communicator run at the same time, and inits of several ranks by one thread meet. Groups nest. An error of any call

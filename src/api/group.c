@@ -160,6 +160,11 @@ tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tu
     return add(&entry);
 }
 
+tutti_result_t group_keep_window(tutti_comm_t comm, const struct window_item *item, tutti_stream_t stream)
+{
+    return add(&(struct entry){.kind = ENTRY_WINDOW, .comm = comm, .stream = stream, .window = *item});
+}
+
 tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out)
 {
     tutti_comm_t comm;
@@ -348,7 +353,11 @@ static tutti_result_t issue_all(void)
     if (group_goes_on(result))
         result = group_worse(result, prepare_all());
     if (group_goes_on(result))
+        result = group_worse(result, group_issue_windows(group.entry, group.count, false));
+    if (group_goes_on(result))
         result = group_worse(result, batch_issue_all(group.entry, group.count));
+    if (group_goes_on(result))
+        result = group_worse(result, group_issue_windows(group.entry, group.count, true));
     return result;
 }
 

@@ -5,10 +5,11 @@
 
 #include "comm/comm.h"
 #include "engine/p2p.h"
+#include "engine/puts.h"
 
 #define FEW 8 /* calls of a group that need no memory of their own */
 
-enum entry_kind { ENTRY_COLLECTIVE, ENTRY_P2P, ENTRY_INIT, ENTRY_SPLIT, ENTRY_DONE };
+enum entry_kind { ENTRY_COLLECTIVE, ENTRY_P2P, ENTRY_WINDOW, ENTRY_INIT, ENTRY_SPLIT, ENTRY_DONE };
 
 struct split;
 
@@ -19,6 +20,7 @@ struct entry {
     struct call call;
     struct executor_note note; /* of the call, once it is prepared */
     struct p2p_item item;
+    struct window_item window;
     size_t *counts;      /* of alltoallv: owned until the operation takes it */
     tutti_comm_t *out;   /* of an init or a split */
     struct split *split; /* owned */
@@ -45,5 +47,8 @@ static inline tutti_result_t group_worse(tutti_result_t so_far, tutti_result_t n
 /* batch.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are
  * ENTRY_DONE. */
 tutti_result_t batch_issue_all(struct entry *entry, size_t count);
+
+/* windows.c: issues the waits for signals, or all other calls on windows. */
+tutti_result_t group_issue_windows(struct entry *entry, size_t count, bool waits);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "engine/p2p.h"
+#include "engine/puts.h"
 
 #include <stdlib.h>
 
@@ -65,6 +66,7 @@ static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item 
     front->item[front->count++] = *item;
     return TUTTI_SUCCESS;
 }
+tutti_result_t group_keep_window(tutti_comm_t comm, const struct window_item *item, tutti_stream_t stream);
 /* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is
  * still being made is an error there: the call would be left out. */
 tutti_result_t group_note(tutti_result_t result);

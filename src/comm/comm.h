@@ -158,6 +158,11 @@ static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_
 {
     return comm->executor->ops.messages(comm->executor, items, count, stream);
 }
+static inline tutti_result_t comm_windows(struct tutti_comm *comm, const struct window_item *items, int count,
+                                          tutti_stream_t stream)
+{
+    return comm->executor->ops.window_calls(comm->executor, items, count, stream);
+}
 static inline bool comm_any_thread(struct tutti_comm *comm, tutti_stream_t stream)
 {
     return comm->executor->ops.any_thread(comm->executor, stream);

@@ -86,7 +86,8 @@ static void miss(struct team *team, const struct wire_message *said)
     const char *does = does_instead(team, from);
     char call[CALLS_TEXT], sentence[TEAM_SENTENCE];
     if (!does ||
-        calls_has_begun(said, (struct wire_begun){team->sent[from], team->received[from]}, atomic_load(&team->seq)))
+        calls_has_begun(said, (struct wire_begun){team->sent[from], team->received[from], team->signalled[from]},
+                        atomic_load(&team->seq)))
         return;
     snprintf(sentence, sizeof sentence, "rank %d %s without the call that rank %d waits for in %s",
              team_told_rank(team, team->rank), does, team_told_rank(team, (int)from),
@@ -146,6 +147,7 @@ void calls_keep(struct team *team)
     struct closed *place = &team->engine->closed[team->engine->closings++ % ENGINE_CLOSED];
     free(place->sent);
     free(place->received);
+    free(place->signalled);
     free(place->failure);
     *place = (struct closed){team->id,
                              team->calls.started,
@@ -153,10 +155,11 @@ void calls_keep(struct team *team)
                              team->nranks,
                              team->calls.sent,
                              team->calls.received,
+                             team->calls.signalled,
                              atomic_load(&team->failed) ? malloc(sizeof *place->failure) : NULL};
     if (place->failure)
         *place->failure = team_news(team);
-    team->calls.sent = team->calls.received = NULL;
+    team->calls.sent = team->calls.received = team->calls.signalled = NULL;
 }
 
 static const struct closed *find_closed(const struct engine *engine, const struct wire_message *said)
@@ -172,8 +175,10 @@ static const struct closed *find_closed(const struct engine *engine, const struc
 
 static bool comes(const struct closed *closed, const struct wire_message *said)
 {
-    const struct wire_begun with = {closed->sent[said->tag.from], closed->received[said->tag.from]};
-    return !closed->failure && calls_has_begun(said, with, closed->started);
+    uint32_t from = said->tag.from;
+    const struct wire_begun with = {closed->sent[from], closed->received[from], closed->signalled[from]};
+    bool of_a_window = said->tag.slice == WIRE_TAG_P2P && said->flags == WIRE_WAITS_FOR_WINDOW; /* which is gone */
+    return !closed->failure && !of_a_window && calls_has_begun(said, with, closed->started);
 }
 
 /* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits

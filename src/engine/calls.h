@@ -18,6 +18,7 @@ struct calls {
     struct wire_call kept[CALLS_KEPT]; /* collectives, by number: those that have started last */
     uint32_t started;                  /* the last of them */
     uint32_t *sent, *received;         /* messages by peer, that have started */
+    uint32_t *signalled;               /* and signals */
     uint64_t say;                      /* when to say ours */
     struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
     struct wire_begun begun;           /* and what it has begun */

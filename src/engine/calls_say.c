@@ -10,7 +10,11 @@ const char *calls_text(const struct wire_message *said, char *out, size_t size)
 {
     char call[WIRE_CALL_TEXT];
     wire_call_text(said->call, call, sizeof call);
-    if (said->tag.slice != WIRE_TAG_P2P)
+    if (said->tag.slice == WIRE_TAG_P2P && said->flags == WIRE_WAITS_FOR_SIGNAL)
+        snprintf(out, size, "the wait for a signal (number %u between the two)", said->tag.round);
+    else if (said->tag.slice == WIRE_TAG_P2P && said->flags == WIRE_WAITS_FOR_WINDOW)
+        snprintf(out, size, "what it asked of the other's window (number %u)", said->tag.round);
+    else if (said->tag.slice != WIRE_TAG_P2P)
         snprintf(out, size, "%s (operation %u)", call, said->tag.seq);
     else
         snprintf(out, size, "%s %s (number %u between the two)", said->flags ? "the receive of" : "the send of", call,
@@ -20,6 +24,10 @@ const char *calls_text(const struct wire_message *said, char *out, size_t size)
 
 bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started)
 {
+    if (waits->tag.slice == WIRE_TAG_P2P && waits->flags == WIRE_WAITS_FOR_WINDOW)
+        return true; /* by the rank's engine, whatever its user does */
+    if (waits->tag.slice == WIRE_TAG_P2P && waits->flags == WIRE_WAITS_FOR_SIGNAL)
+        return waits->tag.round < begun.signalled;
     if (waits->tag.slice == WIRE_TAG_P2P)
         return waits->tag.round < (waits->flags ? begun.sent : begun.received);
     return waits->tag.seq <= started;
@@ -27,7 +35,7 @@ bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, 
 
 struct wire_begun calls_begun_with(const struct team *team, int peer)
 {
-    return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer]};
+    return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer], team->calls.signalled[peer]};
 }
 
 bool calls_begun(const struct team *team, const struct wire_message *waits)

@@ -12,6 +12,7 @@
 #include "engine/news.h"
 #include "engine/shared_news.h"
 #include "engine/memos.h"
+#include "engine/windows.h"
 #include "path/path.h"
 
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static void engine_free(struct engine *engine)
     for (int i = 0; i < ENGINE_CLOSED; i++) {
         free(engine->closed[i].sent);
         free(engine->closed[i].received);
+        free(engine->closed[i].signalled);
         free(engine->closed[i].failure);
     }
     while (!list_empty(&engine->shared)) {
@@ -149,7 +151,8 @@ static tutti_result_t engine_new(int index, struct engine **out)
                                      .aborted = comm_aborted,
                                      .shared = memory_shared,
                                      .called = peer_called,
-                                     .on_memo = memos_heard};
+                                     .on_memo = memos_heard,
+                                     .on_window = windows_heard};
     list_init(&engine->teams);
     list_init(&engine->shared);
     list_init(&engine->asleep);

@@ -61,6 +61,46 @@ static void no_unregister(struct executor *executor, void *registered)
     (void)registered;
 }
 
+static tutti_result_t no_window_open(struct executor *executor, void *buffer, size_t size, tutti_window_t *out)
+{
+    (void)buffer;
+    (void)size;
+    *out = NULL;
+    return engine_executor_refuse(executor, "make windows: they are of communicators on host memory");
+}
+
+static tutti_result_t no_window_close(struct executor *executor, tutti_window_t window)
+{
+    (void)window;
+    return engine_executor_refuse(executor, "close windows");
+}
+
+static tutti_result_t no_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                      tutti_stream_t stream)
+{
+    (void)items;
+    (void)count;
+    (void)stream;
+    return engine_executor_refuse(executor, "put or signal: windows are of communicators on host memory");
+}
+
+static tutti_result_t no_window_address(struct executor *executor, tutti_window_t window, int rank, void **address,
+                                        size_t *size)
+{
+    (void)window;
+    (void)rank;
+    (void)address;
+    (void)size;
+    return engine_executor_refuse(executor, "map windows");
+}
+
+static bool no_window_is_open(const struct executor *executor, tutti_window_t window)
+{
+    (void)executor;
+    (void)window;
+    return false;
+}
+
 static tutti_result_t no_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
     (void)stream;
@@ -114,6 +154,11 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .messages = ops->messages ? ops->messages : no_messages,
                 .register_symmetric = ops->register_symmetric ? ops->register_symmetric : no_register,
                 .unregister = ops->unregister ? ops->unregister : no_unregister,
+                .window_open = ops->window_open ? ops->window_open : no_window_open,
+                .window_close = ops->window_close ? ops->window_close : no_window_close,
+                .window_calls = ops->window_calls ? ops->window_calls : no_window_calls,
+                .window_address = ops->window_address ? ops->window_address : no_window_address,
+                .window_is_open = ops->window_is_open ? ops->window_is_open : no_window_is_open,
                 .follow = ops->follow ? ops->follow : no_follow,
                 .any_thread = ops->any_thread ? ops->any_thread : no_any_thread,
                 .wait = ops->wait ? ops->wait : no_wait,

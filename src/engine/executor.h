@@ -17,6 +17,7 @@
 struct call;
 struct executor;
 struct p2p_item;
+struct window_item;
 struct rank_fact;
 struct team;
 
@@ -70,6 +71,23 @@ struct executor_ops {
      */
     tutti_result_t (*register_symmetric)(struct executor *executor, void *buffer, size_t size, void **out);
     void (*unregister)(struct executor *executor, void *registered);
+
+    /*
+     * Windows. open, close: collective, and they wait: close until what this
+     * rank has put into any window has landed, and all ranks have come. A
+     * window that is not closed ends with the executor. calls: issues puts,
+     * gets, signals and waits for them that go on at the same time, but those
+     * of one peer in their order. address: where this process reaches a rank's
+     * memory, NULL if it does not. Default: an error.
+     */
+    tutti_result_t (*window_open)(struct executor *executor, void *buffer, size_t size, tutti_window_t *out);
+    tutti_result_t (*window_close)(struct executor *executor, tutti_window_t window);
+    tutti_result_t (*window_calls)(struct executor *executor, const struct window_item *items, int count,
+                                   tutti_stream_t stream);
+    tutti_result_t (*window_address)(struct executor *executor, tutti_window_t window, int rank, void **address,
+                                     size_t *size);
+    /* Is it one of this executor's? Default: none is. */
+    bool (*window_is_open)(const struct executor *executor, tutti_window_t window);
 
     /* What comes on `stream` follows what is on `before`. Default: an error. */
     tutti_result_t (*follow)(struct executor *executor, tutti_stream_t stream, tutti_stream_t before);

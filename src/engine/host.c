@@ -10,7 +10,9 @@
 #include "engine/executor.h"
 #include "engine/failure.h"
 #include "engine/p2p.h"
+#include "engine/puts.h"
 #include "engine/team.h"
+#include "engine/window.h"
 
 _Static_assert(offsetof(struct team, host) == 0,
                "a team is its executor: a call costs no more by the table than without it");
@@ -33,5 +35,39 @@ static bool host_goes_on(struct executor *executor)
     return team_takes_collective((const struct team *)executor);
 }
 
-const struct executor_ops host_executor_ops = {
-    .name = "host", .issue = host_issue, .messages = host_messages, .goes_on = host_goes_on};
+static tutti_result_t host_window_open(struct executor *executor, void *buffer, size_t size, tutti_window_t *out)
+{
+    return window_open((struct team *)executor, buffer, size, out);
+}
+
+static tutti_result_t host_window_close(struct executor *executor, tutti_window_t window)
+{
+    return window_close((struct team *)executor, window);
+}
+
+static tutti_result_t host_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                        tutti_stream_t stream)
+{
+    return puts_issue((struct team *)executor, items, count, stream);
+}
+
+static tutti_result_t host_window_address(struct executor *executor, tutti_window_t window, int rank, void **address,
+                                          size_t *size)
+{
+    return window_address((struct team *)executor, window, rank, address, size);
+}
+
+static bool host_window_is_open(const struct executor *executor, tutti_window_t window)
+{
+    return windows_have((const struct team *)executor, window);
+}
+
+const struct executor_ops host_executor_ops = {.name = "host",
+                                               .issue = host_issue,
+                                               .messages = host_messages,
+                                               .window_open = host_window_open,
+                                               .window_close = host_window_close,
+                                               .window_calls = host_window_calls,
+                                               .window_address = host_window_address,
+                                               .window_is_open = host_window_is_open,
+                                               .goes_on = host_goes_on};

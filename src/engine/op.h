@@ -12,6 +12,7 @@
 #include "wire/link.h"
 
 struct p2p;
+struct puts;
 struct rounds;
 struct shared_exchange;
 struct shared_plan;
@@ -103,6 +104,7 @@ struct op {
         struct shared_run shared; /* the largest */
         struct rounds *rounds;
         struct p2p *p2p;
+        struct puts *puts;
     };
 };
 

@@ -45,5 +45,6 @@ struct op_kind {
 extern const struct op_kind op_shared; /* shared.c: through memory that the ranks share */
 extern const struct op_kind op_rounds; /* rounds.c: any schedule, over links */
 extern const struct op_kind op_p2p;    /* p2p.c: sends and receives */
+extern const struct op_kind op_puts;   /* puts.c: puts, gets, signals, and waits for them */
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/shared.h"
 #include "engine/team.h"
 #include "engine/watch.h"
+#include "engine/windows.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -71,8 +72,19 @@ static void note_end(struct team *team, const struct op *op, tutti_result_t resu
     }
 }
 
+/* Nothing comes into memory of the user's any more when he is told. */
+static void withdraw_windows(struct team *team, const struct op *op)
+{
+    if (op->kind->needs_links)
+        engine_windows_stop(team);
+    else
+        windows_stop(team);
+}
+
 static void end_op(struct team *team, struct op *op, tutti_result_t result)
 {
+    if (result != TUTTI_SUCCESS)
+        withdraw_windows(team, op);
     if (op->kind->end)
         op->kind->end(team, op);
     if (op->owned)

@@ -54,7 +54,9 @@ struct team {
     const struct rounds_memory *memory; /* that its calls over links work on: rounds_memory.h */
     struct rounds *rounds_idle;         /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
-    uint32_t *sent, *received; /* p2p sequence by peer, at issue */
+    uint32_t *sent, *received;         /* p2p sequence by peer, at issue */
+    uint32_t *signalled;               /* likewise of signals */
+    _Atomic(struct windows *) windows; /* windows.h; NULL: there was no call of that kind yet */
 
     /* the last route, for calls that repeat */
     uint64_t route_key[2];

@@ -16,6 +16,7 @@
 #include "engine/rounds_memory.h"
 #include "engine/shared.h"
 #include "engine/team.h"
+#include "engine/windows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,12 +115,14 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     team->gone = calloc(n, sizeof *team->gone);
     team->sent = calloc(n, sizeof *team->sent);
     team->received = calloc(n, sizeof *team->received);
+    team->signalled = calloc(n, sizeof *team->signalled);
     team->calls.hear = calls_hear;
     team->calls.sent = calloc(n, sizeof *team->calls.sent);
     team->calls.received = calloc(n, sizeof *team->calls.received);
+    team->calls.signalled = calloc(n, sizeof *team->calls.signalled);
     team->calls.looks = -1;
     if (!team->process || !team->fact || !team->link || !team->gone || !team->sent || !team->received ||
-        !team->calls.sent || !team->calls.received)
+        !team->signalled || !team->calls.sent || !team->calls.received || !team->calls.signalled)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     if (team->whole && !(team->in_whole = malloc(n * sizeof *team->in_whole)))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a part of %d ranks", team->nranks);
@@ -132,6 +135,7 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
 
 static void team_open_release(struct team *team)
 {
+    windows_free(team);
     queue_close(&team->queue);
     shared_close(team);
     rounds_free(team->rounds_idle);
@@ -151,8 +155,10 @@ static void team_open_release(struct team *team)
     free((void *)team->gone);
     free(team->sent);
     free(team->received);
+    free(team->signalled);
     free(team->calls.sent);
     free(team->calls.received);
+    free(team->calls.signalled);
     free(team);
 }
 
@@ -243,12 +249,12 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
 size_t team_memory(const struct team *team)
 {
     size_t a_rank = sizeof *team->process + sizeof *team->fact + sizeof *team->link + sizeof *team->gone +
-                    2 * (sizeof *team->sent + sizeof *team->received);
+                    2 * (sizeof *team->sent + sizeof *team->received + sizeof *team->signalled);
     size_t members = 0;
     for (int rank = 0; rank < team->nranks; rank++)
         members += intern_share(team->process[rank]) + intern_share(team->fact[rank]);
     return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + members +
-           team->levels->bytes + shared_memory(team);
+           team->levels->bytes + shared_memory(team) + windows_memory(team);
 }
 
 static bool has_sibling(const struct team *team)
@@ -270,6 +276,7 @@ void team_close(struct team *team)
         lock_take(&team->engine->lock);
     }
     team_end_calls(team);
+    engine_windows_stop(team);
     failure_flood(team->engine); /* nobody could tell of its failure later */
     list_remove(&team->node);
     atomic_fetch_sub(&team->engine->team_count, 1);

@@ -13,6 +13,7 @@
 #include "engine/progress.h"
 #include "engine/queue.h"
 #include "engine/shared.h"
+#include "engine/windows.h"
 
 #include <sched.h>
 
@@ -47,6 +48,8 @@ static void see_told(struct engine *engine)
 
 tutti_result_t team_report(struct team *team)
 {
+    if (atomic_load(&team->failed))
+        windows_stop(team);
     if (atomic_load(&team->failed) && atomic_exchange(&team->telling, false))
         see_told(team->engine);
     tutti_result_t result = team_failure(team);

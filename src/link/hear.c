@@ -82,6 +82,10 @@ static void hear_message(struct link *link, struct link_lane *lane, const struct
     case WIRE_MEMO:
         hear_memo(link, head, body, length);
         break;
+    case WIRE_WINDOW:
+        if (owner->on_window)
+            owner->on_window(owner->context, link, &head->tag, body, length);
+        break;
     case WIRE_HOLD:
     case WIRE_GO_ON:
         link->early.held = head->kind == WIRE_HOLD;

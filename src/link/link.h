@@ -92,6 +92,8 @@ struct link_owner {
     int (*near)(void *context, struct place place, const struct transport_ops *ops);
     /* A rank of the peer says something: WIRE_MEMO. May be NULL. */
     void (*on_memo)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);
+    /* A rank of the peer asks something of a window: WIRE_WINDOW. Nothing of it has been checked. May be NULL. */
+    void (*on_window)(void *context, struct link *link, const struct wire_tag *tag, const void *body, size_t length);
 };
 
 struct trace;
@@ -149,6 +151,10 @@ void link_announce(struct link_domain *domain, const void *buffer);
 void link_call(struct link *link, const struct wire_message *head, const void *body, size_t length);
 /* What one rank says to another, who are named by the tag. */
 void link_memo(struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);
+/* Asks something of a window of the peer. An error: the link is lost. */
+tutti_result_t link_window(struct link *link, const struct wire_tag *tag, const void *body, size_t length);
+/* Nothing is to be sent that the peer has not asked for, but what is needed. */
+bool link_is_held(const struct link *link);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Has anything come that nobody has asked for yet? At any time. */
@@ -172,6 +178,8 @@ void link_be_patient(struct link *link, uint64_t ms);
 const struct wire_process *link_peer(const struct link *link);
 uint64_t link_session(const struct link *link);
 bool link_is_lost(const struct link *link);
+/* TUTTI_REMOTE_ERROR, and why, of a lost link. */
+tutti_result_t link_check(const struct link *link);
 /* Of a lost link: its peer said goodbye, or was never met. */
 bool link_has_left(const struct link *link);
 

@@ -151,6 +151,23 @@ static tutti_result_t say_lost(const struct link *link)
     return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
+tutti_result_t link_check(const struct link *link)
+{
+    return link->lost ? say_lost(link) : TUTTI_SUCCESS;
+}
+
+bool link_is_held(const struct link *link)
+{
+    return early_is_held(link);
+}
+
+tutti_result_t link_window(struct link *link, const struct wire_tag *tag, const void *body, size_t length)
+{
+    const struct wire_message head = {.kind = WIRE_WINDOW, .tag = *tag};
+    message_send(link, &head, body, length);
+    return link_check(link);
+}
+
 /* Does a payload up to `most` go without waiting for a credit? */
 static bool goes_unasked(const struct link *link, size_t length, size_t most)
 {

@@ -65,6 +65,11 @@ enum wire_collective {
     WIRE_SEND,
     WIRE_RECV,
     WIRE_GROUP,
+    WIRE_PUT,
+    WIRE_SIGNAL,
+    WIRE_GET,
+    WIRE_FLUSH,
+    WIRE_WAIT_SIGNAL,
     WIRE_COLLECTIVE_COUNT
 };
 

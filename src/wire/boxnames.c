@@ -20,6 +20,11 @@ static const char *const collectives[] = {
     [WIRE_RECV] = "recv",
     [WIRE_GROUP] = "group",
     [WIRE_SCAN] = "scan",
+    [WIRE_PUT] = "put",
+    [WIRE_SIGNAL] = "signal",
+    [WIRE_GET] = "get",
+    [WIRE_FLUSH] = "flush",
+    [WIRE_WAIT_SIGNAL] = "wait_signal",
 };
 
 static const char *const types[TUTTI_TYPE_COUNT] = {

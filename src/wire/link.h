@@ -25,8 +25,8 @@ enum wire_message_kind {
     WIRE_HOLD,  /* too much has come that was not asked for: announce small payloads too, and wait for credits */
     WIRE_GO_ON, /* the end of that */
     WIRE_CALL,  /* rank `tag.from` has waited long for rank `tag.to`, in collective `tag.seq` or, behind that, for
-                   message `tag.round` between the two (slice WIRE_TAG_P2P; flags: it is to receive): is that one in
-                   another call? Body: struct wire_begun */
+                   message `tag.round` between the two (slice WIRE_TAG_P2P; flags: enum wire_wait): is that one in
+                   another  call? Body: struct wire_begun */
     WIRE_ASK, /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed
                  there? Body: struct wire_begun, of no meaning */
     WIRE_MEMO, /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body:
@@ -35,6 +35,8 @@ enum wire_message_kind {
                      the rest */
     WIRE_REVOKED, /* receiver: the key in the credit for `slot` has ended: what is not put yet goes without */
     WIRE_BLOCKED, /* answer to WIRE_CALL, whose head it has: rank `tag.to` waits, too. Body: struct wire_blocked */
+    WIRE_WINDOW, /* rank `tag.from` asks something of a window of rank `tag.to`; body: struct wire_window, then the data
+                    of a short put */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are
@@ -49,6 +51,16 @@ struct wire_tag {
 };
 
 #define WIRE_TAG_P2P 0xffffffffu
+/* `message` of a payload that goes to or from a window, with the slice of messages; `seq` is the request's number. */
+enum { WIRE_TAG_PUT = 1, WIRE_TAG_GET = 2 };
+
+/* What a rank waits for that is no collective: WIRE_CALL's flags. */
+enum wire_wait {
+    WIRE_WAITS_TO_SEND,
+    WIRE_WAITS_TO_RECEIVE,
+    WIRE_WAITS_FOR_SIGNAL, /* `tag.round`: so many of that rank it has heard */
+    WIRE_WAITS_FOR_WINDOW, /* that a window takes or gives what was asked: the user of that rank has nothing to do */
+};
 
 /* The call that a payload belongs to: whoever meets another one can say what both are. */
 struct wire_call {
@@ -76,6 +88,7 @@ struct wire_sequence {
 
 struct wire_begun {
     uint32_t sent, received; /* messages to and from `tag.to` that have begun */
+    uint32_t signalled;      /* signals to it */
 };
 
 struct wire_blocked {
@@ -166,6 +179,25 @@ struct wire_memo {
         };
         struct wire_abort why;
     };
+};
+
+/* Requests of one rank to another are heard in order. Those of one pair are numbered from 0: puts, and gets with
+ * flushes. */
+enum wire_window_what {
+    WIRE_WINDOW_PUT = 1, /* `length` bytes come, as a payload or behind this; `signal` is raised when all that was asked
+                            before has been done, too */
+    WIRE_WINDOW_SIGNAL,  /* likewise without bytes */
+    WIRE_WINDOW_GET,     /* send `length` bytes when all that was asked before has been done; 0 bytes: a flush, of no
+                            window */
+};
+#define WIRE_NO_SIGNAL    UINT32_MAX
+#define WIRE_WINDOW_SHORT 512 /* bytes that may come with a put */
+struct wire_window {
+    uint32_t what;   /* enum wire_window_what */
+    uint32_t number; /* of the payload */
+    uint32_t window; /* the same on all ranks */
+    uint32_t signal;
+    uint64_t offset, length;
 };
 
 /* The call in 32 bits: equal when collective, type, operator and a hash of count and root are equal. */

@@ -135,6 +135,9 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
         memset(out, 'x', sizeof(struct wire_memo));
         memcpy(out, &(uint32_t){byte(&w->in) % 6}, sizeof(uint32_t));
         return sizeof(struct wire_memo) - byte(&w->in) % 2;
+    case WIRE_WINDOW:
+        take(&w->in, out, sizeof(struct wire_window));
+        return sizeof(struct wire_window) + byte(&w->in) % 3 - 1;
     default: {
         uint64_t length = number(&w->in);
         memset(out, 1, room);
@@ -170,8 +173,20 @@ static void on_memo(void *context, struct link *link, const struct wire_tag *tag
     link_memo(link, tag, &answer);
 }
 
+/* Whoever is asked reads all, and may ask, too. */
+static void on_window(void *context, struct link *link, const struct wire_tag *tag, const void *body, size_t length)
+{
+    unsigned sum = 0;
+    (void)context;
+    for (size_t i = 0; i < length; i++)
+        sum += ((const unsigned char *)body)[i];
+    if (link_window(link, tag, body, sum % (length + 1)) != TUTTI_SUCCESS && !link_is_lost(link))
+        abort();
+}
+
 static void listen_to(struct link_domain *domain)
 {
+    domain->owner.on_window = on_window;
     domain->owner.aborted = aborted;
     domain->owner.called = called;
     domain->owner.on_memo = on_memo;

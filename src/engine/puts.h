@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts, gets, signals and waits for them: what this rank asks of the windows of others. */
+#ifndef TUTTI_ENGINE_PUTS_H
+#define TUTTI_ENGINE_PUTS_H
+
+#include "engine/team.h"
+#include "engine/windows.h"
+
+enum window_call { WINDOW_PUT, WINDOW_SIGNAL, WINDOW_GET, WINDOW_FLUSH, WINDOW_WAIT };
+
+struct window_item {
+    enum window_call call;
+    int peer;
+    struct tutti_window *window;
+    void *local;
+    size_t length; /* of a put or get; a wait: so many signals */
+    uint64_t offset;
+    uint32_t signal; /* of a put or signal, that is raised behind it; of a wait. WIRE_NO_SIGNAL: none */
+};
+
+/* Enqueues them as one operation: what is asked of one peer is asked in this order; then come the waits. */
+tutti_result_t puts_issue(struct team *team, const struct window_item *items, int count, struct tutti_stream *stream);
+
+#endif

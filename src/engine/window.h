@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows on host memory: made and closed by all ranks together. */
+#ifndef TUTTI_ENGINE_WINDOW_H
+#define TUTTI_ENGINE_WINDOW_H
+
+#include "engine/team.h"
+#include "engine/windows.h"
+
+/* Collective, and they wait. window_close: after a failure for nobody. */
+tutti_result_t window_open(struct team *team, void *buffer, size_t size, struct tutti_window **out);
+tutti_result_t window_close(struct team *team, struct tutti_window *window);
+
+/* Where this process reaches a rank's memory, NULL if it does not. */
+tutti_result_t window_address(struct team *team, struct tutti_window *window, int rank, void **address, size_t *size);
+
+#endif

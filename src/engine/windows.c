@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What peers ask of this rank's windows. The requests of one rank are heard in order. Payloads of puts come in any
+ * order; signals are raised and gets answered when all that was asked before has landed.
+ */
+#include "engine/windows.h"
+
+#include "base/error.h"
+#include "base/known.h"
+#include "base/random.h"
+#include "engine/failure.h"
+#include "engine/links.h"
+#include "engine/team.h"
+#include "transport/shm/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Something that a rank has asked. */
+struct window_request {
+    struct list node; /* in windows->asked[from], then in windows->answers */
+    struct team *team;
+    int from;
+    struct wire_window what;
+    struct link *link;
+    bool pending; /* the link has it */
+    union {
+        struct link_recv recv;
+        struct link_send send;
+    };
+};
+
+static struct windows *windows_of(const struct team *team)
+{
+    return atomic_load_explicit(&team->windows, memory_order_acquire);
+}
+
+/* ---- Windows ---- */
+
+static void windows_release(struct windows *windows)
+{
+    if (!windows)
+        return;
+    free(windows->asked);
+    free(windows->raised);
+    free(windows->taken);
+    free(windows->heard);
+    free(windows->puts);
+    free(windows->gets);
+    free(windows);
+}
+
+static bool windows_allocate(struct windows *windows, size_t n)
+{
+    list_init(&windows->all);
+    list_init(&windows->answers);
+    windows->asked = malloc(n * sizeof *windows->asked);
+    windows->raised = calloc(n, TUTTI_SIGNALS * sizeof *windows->raised);
+    windows->taken = calloc(n, TUTTI_SIGNALS * sizeof *windows->taken);
+    windows->heard = calloc(n, sizeof *windows->heard);
+    windows->puts = calloc(n, sizeof *windows->puts);
+    windows->gets = calloc(n, sizeof *windows->gets);
+    return windows->asked && windows->raised && windows->taken && windows->heard && windows->puts && windows->gets;
+}
+
+struct windows *engine_windows(struct team *team)
+{
+    struct windows *windows = windows_of(team);
+    if (windows)
+        return windows;
+    windows = calloc(1, sizeof *windows);
+    if (!windows || !windows_allocate(windows, (size_t)team->nranks)) {
+        windows_release(windows);
+        return NULL;
+    }
+    for (int rank = 0; rank < team->nranks; rank++)
+        list_init(&windows->asked[rank]);
+    atomic_store_explicit(&team->windows, windows, memory_order_release);
+    return windows;
+}
+
+size_t windows_memory(const struct team *team)
+{
+    const struct windows *windows = windows_of(team);
+    size_t a_rank = sizeof *windows->asked + (3 + 2 * TUTTI_SIGNALS) * sizeof(uint32_t);
+    return windows ? sizeof *windows + (size_t)team->nranks * a_rank : 0;
+}
+
+tutti_result_t window_enlist(struct team *team, uint32_t number, void *buffer, size_t size, struct tutti_window **out)
+{
+    struct tutti_window *window = calloc(1, sizeof *window + (size_t)team->nranks * sizeof window->peer[0]);
+    lock_take(&team->engine->lock);
+    struct windows *windows = window ? engine_windows(team) : NULL;
+    if (windows) {
+        *window = (struct tutti_window){.team = team, .number = number, .base = buffer, .size = size};
+        window->known = size ? known_add(buffer, size) : 0;
+        list_push(&windows->all, &window->node);
+    }
+    lock_release(&team->engine->lock);
+    if (!windows) {
+        free(window);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a window of %d ranks", team->nranks);
+    }
+    *out = window;
+    return TUTTI_SUCCESS;
+}
+
+void window_drop(struct tutti_window *window)
+{
+    struct team *team = window->team;
+    lock_take(&team->engine->lock);
+    list_remove(&window->node);
+    lock_release(&team->engine->lock);
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (window->peer[rank].import)
+            import_release(window->peer[rank].import);
+    known_remove(window->known);
+    free(window);
+}
+
+bool windows_have(const struct team *team, const struct tutti_window *window)
+{
+    const struct windows *windows = windows_of(team);
+    if (!windows)
+        return false;
+    list_each(node, &windows->all) if (list_entry(node, struct tutti_window, node) == window) return true;
+    return false;
+}
+
+void windows_free(struct team *team)
+{
+    struct windows *windows = windows_of(team);
+    while (windows && !list_empty(&windows->all))
+        window_drop(list_entry(windows->all.next, struct tutti_window, node));
+    windows_release(windows);
+}
+
+/* ---- What was asked, in order ---- */
+
+struct wire_tag windows_tag(const struct team *team, int from, int to, uint32_t number, uint32_t message)
+{
+    return (struct wire_tag){.comm = team->id,
+                             .seq = number,
+                             .slice = WIRE_TAG_P2P,
+                             .from = (uint32_t)from,
+                             .to = (uint32_t)to,
+                             .message = message};
+}
+
+struct wire_call windows_call(uint64_t length)
+{
+    return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, TUTTI_UINT8, 7, (uint32_t)mix64(length)), -1, length};
+}
+
+static struct window_request *request_new(struct team *team, int from, const struct wire_window *what)
+{
+    struct window_request *request = malloc(sizeof *request);
+    if (!request) {
+        team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for what is asked of a window");
+        return NULL;
+    }
+    list_init(&request->node);
+    request->team = team;
+    request->from = from;
+    request->what = *what;
+    request->link = NULL;
+    request->pending = false;
+    return request;
+}
+
+static void request_free(struct window_request *request)
+{
+    list_remove(&request->node);
+    free(request);
+}
+
+static void raise_signal(struct windows *windows, int from, uint32_t signal)
+{
+    if (signal == WIRE_NO_SIGNAL)
+        return;
+    windows->raised[(size_t)from * TUTTI_SIGNALS + signal]++;
+    windows->heard[from]++;
+}
+
+static struct tutti_window *find_window(const struct windows *windows, uint32_t number)
+{
+    list_each(node, &windows->all)
+    {
+        struct tutti_window *window = list_entry(node, struct tutti_window, node);
+        if (window->number == number)
+            return window;
+    }
+    return NULL;
+}
+
+static void answered(struct link_send *send, tutti_result_t result)
+{
+    (void)result; /* a peer that is lost asks for nothing more */
+    request_free(container_of(send, struct window_request, send));
+}
+
+/* The bytes of a window, or none of a flush. */
+static void answer(struct windows *windows, struct window_request *request)
+{
+    struct team *team = request->team;
+    const struct wire_window *what = &request->what;
+    const struct tutti_window *window = what->length ? find_window(windows, what->window) : NULL;
+    tutti_result_t result = team_link(team, request->from, &request->link);
+    if (result != TUTTI_SUCCESS || (what->length && !window)) { /* it was there when this was asked */
+        request_free(request);
+        return;
+    }
+    request->send = (struct link_send){.tag = windows_tag(team, team->rank, request->from, what->number, WIRE_TAG_GET),
+                                       .call = windows_call(what->length),
+                                       .place = place_host(window ? window->base + what->offset : NULL),
+                                       .class = PATH_PROMPT,
+                                       .length = what->length,
+                                       .done = answered};
+    request->pending = true;
+    list_push(&windows->answers, &request->node);
+    link_send(request->link, &request->send);
+}
+
+/* What has come to its turn. */
+static void retire(struct windows *windows, int from)
+{
+    struct list *asked = &windows->asked[from];
+    while (!windows->stopped && !list_empty(asked)) {
+        struct window_request *request = list_entry(asked->next, struct window_request, node);
+        if (request->pending)
+            return;
+        if (request->what.what == WIRE_WINDOW_GET) {
+            list_remove(&request->node);
+            answer(windows, request);
+            continue;
+        }
+        raise_signal(windows, from, request->what.signal);
+        request_free(request);
+    }
+}
+
+/* Of a rank that is lost what it had asked is never done: whoever waits for that rank finds out. */
+static void put_landed(struct link_recv *recv, tutti_result_t result)
+{
+    struct window_request *request = container_of(recv, struct window_request, recv);
+    struct team *team = request->team;
+    if (result == TUTTI_REMOTE_ERROR) {
+        request->link = NULL;
+        return;
+    }
+    request->pending = false;
+    if (result != TUTTI_SUCCESS)
+        team_fail(team, result, result == TUTTI_INVALID_ARGUMENT ? team->rank : request->from, error_last());
+    else
+        retire(windows_of(team), request->from);
+}
+
+static void take_payload(struct windows *windows, struct window_request *request, char *to)
+{
+    struct team *team = request->team;
+    const struct wire_window *what = &request->what;
+    tutti_result_t result = team_link(team, request->from, &request->link);
+    list_push(&windows->asked[request->from], &request->node);
+    request->pending = true;
+    if (result != TUTTI_SUCCESS)
+        return; /* it is lost */
+    request->recv = (struct link_recv){.tag = windows_tag(team, request->from, team->rank, what->number, WIRE_TAG_PUT),
+                                       .call = windows_call(what->length),
+                                       .place = place_host(to),
+                                       .class = PATH_PROMPT,
+                                       .length = what->length,
+                                       .done = put_landed};
+    link_recv(request->link, &request->recv);
+}
+
+/* ---- What is asked ---- */
+
+static void windows_refuse(struct team *team, int from, const struct wire_window *what, const char *why)
+{
+    char sentence[TEAM_SENTENCE];
+    snprintf(sentence, sizeof sentence,
+             "rank %d asked rank %d for what cannot be: request %u of %llu bytes at %llu of window %u: %s", from,
+             team->rank, what->what, (unsigned long long)what->length, (unsigned long long)what->offset, what->window,
+             why);
+    team_fail(team, TUTTI_INVALID_USAGE, from, sentence);
+}
+
+/* NULL: it may be done, and *window is where. */
+static const char *check(const struct windows *windows, const struct wire_window *what, size_t bytes,
+                         struct tutti_window **window)
+{
+    bool moves = what->what == WIRE_WINDOW_PUT || what->what == WIRE_WINDOW_GET;
+    *window = moves && what->length ? find_window(windows, what->window) : NULL;
+    if (what->what < WIRE_WINDOW_PUT || what->what > WIRE_WINDOW_GET)
+        return "there is no such request";
+    if (what->signal != WIRE_NO_SIGNAL && what->signal >= TUTTI_SIGNALS)
+        return "there is no such signal";
+    if (bytes && (what->what != WIRE_WINDOW_PUT || bytes != what->length || bytes > WIRE_WINDOW_SHORT))
+        return "the data behind it do not fit";
+    if (moves && what->length && !*window)
+        return "there is no such window, or it was closed";
+    if (*window && (what->offset > (*window)->size || what->length > (*window)->size - what->offset))
+        return "the window is smaller";
+    return NULL;
+}
+
+/* In order behind what the rank has asked before. */
+static void queue_up(struct windows *windows, struct team *team, int from, const struct wire_window *what)
+{
+    struct window_request *request = request_new(team, from, what);
+    if (request)
+        list_push(&windows->asked[from], &request->node);
+    retire(windows, from);
+}
+
+void windows_hear(struct team *team, int from, const struct wire_window *what, const void *data, size_t bytes)
+{
+    struct tutti_window *window;
+    if (atomic_load(&team->failed))
+        return;
+    struct windows *windows = engine_windows(team);
+    const char *wrong = windows ? check(windows, what, bytes, &window) : "its memory is full";
+    if (wrong) {
+        windows_refuse(team, from, what, wrong);
+        return;
+    }
+    if (windows->stopped)
+        return;
+    if (what->what == WIRE_WINDOW_PUT && what->length && !bytes) {
+        struct window_request *request = request_new(team, from, what);
+        if (request)
+            take_payload(windows, request, window->base + what->offset);
+        return;
+    }
+    if (bytes)
+        memcpy(window->base + what->offset, data, bytes);
+    if (what->what != WIRE_WINDOW_GET && list_empty(&windows->asked[from]))
+        raise_signal(windows, from, what->signal);
+    else
+        queue_up(windows, team, from, what);
+}
+
+void windows_heard(void *context, struct link *link, const struct wire_tag *tag, const void *body, size_t length)
+{
+    struct engine *engine = context;
+    struct wire_window what;
+    if (length < sizeof what)
+        return;
+    memcpy(&what, body, sizeof what);
+    list_each(node, &engine->teams)
+    {
+        struct team *team = list_entry(node, struct team, node);
+        if (team->id != tag->comm || (uint32_t)team->rank != tag->to || tag->from >= (uint32_t)team->nranks ||
+            !wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid))
+            continue;
+        windows_hear(team, (int)tag->from, &what, (const char *)body + sizeof what, length - sizeof what);
+        return;
+    }
+}
+
+/* ---- The end ---- */
+
+static void drop_asked(struct list *asked)
+{
+    while (!list_empty(asked)) {
+        struct window_request *request = list_entry(asked->next, struct window_request, node);
+        if (request->pending && request->link)
+            link_cancel_recv(request->link, &request->recv);
+        request_free(request);
+    }
+}
+
+static void drop_answers(struct list *answers)
+{
+    while (!list_empty(answers)) {
+        struct window_request *request = list_entry(answers->next, struct window_request, node);
+        link_cancel_send(request->link, &request->send);
+        request_free(request);
+    }
+}
+
+void engine_windows_stop(struct team *team)
+{
+    struct windows *windows = windows_of(team);
+    if (!windows || windows->stopped)
+        return;
+    windows->stopped = true;
+    for (int rank = 0; rank < team->nranks; rank++)
+        drop_asked(&windows->asked[rank]);
+    drop_answers(&windows->answers);
+}
+
+void windows_stop(struct team *team)
+{
+    if (!windows_of(team))
+        return;
+    lock_take(&team->engine->lock);
+    engine_windows_stop(team);
+    lock_release(&team->engine->lock);
+}

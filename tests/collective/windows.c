@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tutti run -n N -- windows [resets|shared]`, `windows threads N`: puts, gets and signals between N ranks, of all
+ * lengths, one by one and in groups, with what each promises about order. resets: the program breaks its own
+ * connections meanwhile. shared: it reaches memory of tutti_mem_alloc() of all ranks.
+ */
+#include "tutti/tutti.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MOST_RANKS 16
+#define PART       (1 << 20) /* of a window, for each rank that puts */
+#define ROUNDS     60
+
+static _Thread_local int rank, ranks;
+static _Thread_local tutti_comm_t comm;
+static bool resets, shared;
+static _Atomic int broken; /* connections */
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
+    _exit(1);
+}
+
+static void must(tutti_result_t result, const char *what)
+{
+    if (result != TUTTI_SUCCESS)
+        fail(what);
+}
+
+static void done(const char *what)
+{
+    must(tutti_comm_synchronize(comm), what);
+}
+
+static void meet(void)
+{
+    must(tutti_barrier(comm, NULL), "barrier");
+    done("barrier");
+}
+
+/* What rank `from` puts in that round. */
+static unsigned char byte_of(int from, int round, size_t at)
+{
+    return (unsigned char)(at * 7 + (size_t)from * 31 + (size_t)round * 13 + 1);
+}
+
+static void fill(unsigned char *data, int from, int round, size_t length)
+{
+    for (size_t at = 0; at < length; at++)
+        data[at] = byte_of(from, round, at);
+}
+
+static void look(const unsigned char *data, int from, int round, size_t length, const char *what)
+{
+    for (size_t at = 0; at < length; at++)
+        if (data[at] != byte_of(from, round, at)) {
+            fprintf(stderr, "rank %d: %s: byte %zu of %zu of rank %d, round %d, is wrong\n", rank, what, at, length,
+                    from, round);
+            _exit(1);
+        }
+}
+
+static const size_t lengths[] = {0, 1, 8, 511, 512, 513, 4096, 65536, 65537, 300001, PART};
+#define LENGTHS (int)(sizeof lengths / sizeof *lengths)
+
+struct piece {
+    tutti_window_t window;
+    unsigned char *memory; /* of ranks * PART bytes */
+    unsigned char *local;  /* of PART bytes */
+};
+
+static struct piece make(bool shared)
+{
+    struct piece piece = {NULL};
+    size_t size = (size_t)ranks * PART;
+    void *memory = NULL;
+    if (shared)
+        must(tutti_mem_alloc(&memory, size), "memory");
+    else
+        memory = calloc(1, size);
+    piece.memory = memory;
+    piece.local = malloc(PART);
+    if (!memory || !piece.local)
+        fail("memory");
+    must(tutti_window_register(comm, memory, size, &piece.window), "register");
+    return piece;
+}
+
+static void unmake(struct piece *piece, bool shared)
+{
+    must(tutti_window_deregister(comm, piece->window), "deregister");
+    free(piece->local);
+    if (shared)
+        must(tutti_mem_free(piece->memory), "free");
+    else
+        free(piece->memory);
+}
+
+/* ---- One by one ---- */
+
+static void ring(struct piece *piece)
+{
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    for (int i = 0; i < LENGTHS; i++) {
+        const tutti_signal_wait_t wait = {last, 1, 1}, room = {next, 2, 1};
+        fill(piece->local, rank, i, lengths[i]);
+        must(tutti_put_signal(piece->local, lengths[i], TUTTI_UINT8, next, piece->window, (size_t)rank * PART, 1, comm,
+                              NULL),
+             "put");
+        must(tutti_wait_signal(&wait, 1, comm, NULL), "wait");
+        done("ring");
+        look(piece->memory + (size_t)last * PART, last, i, lengths[i], "ring");
+        must(tutti_signal(last, 2, comm, NULL), "signal"); /* there is room again */
+        must(tutti_wait_signal(&room, 1, comm, NULL), "wait for room");
+    }
+    done("ring");
+}
+
+static void put_pieces(struct piece *piece, int to, int round)
+{
+    fill(piece->local, rank, round, PART);
+    for (size_t at = 0, length = 1; at < PART; at += length, length = length * 5 % 90001 + 1) {
+        length = length < PART - at ? length : PART - at;
+        must(tutti_put(piece->local + at, length, TUTTI_UINT8, to, piece->window, (size_t)rank * PART + at, comm, NULL),
+             "put");
+    }
+    must(tutti_signal(to, 0, comm, NULL), "signal");
+}
+
+static void see_pieces(struct piece *piece, int from, int round)
+{
+    const tutti_signal_wait_t wait = {from, 0, 1};
+    must(tutti_wait_signal(&wait, 1, comm, NULL), "wait");
+    done("many puts");
+    look(piece->memory + (size_t)from * PART, from, round, PART, "many puts");
+}
+
+/* The data of all puts are there before the signal behind them; of a group they go at the same time, and the rank that
+ * waits does nothing else. */
+static void many_then_one(struct piece *piece)
+{
+    put_pieces(piece, (rank + 1) % ranks, 77);
+    see_pieces(piece, (rank + ranks - 1) % ranks, 77);
+    meet();
+    for (int round = 78; round < 83; round++) {
+        if (rank == 0) {
+            must(tutti_group_start(), "group");
+            put_pieces(piece, 1 % ranks, round);
+            must(tutti_group_end(), "group end");
+        }
+        if (rank == 1 % ranks)
+            see_pieces(piece, 0, round);
+        meet();
+    }
+}
+
+/* Signals are counted, each number by itself. */
+static void counts(void)
+{
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    for (int i = 0; i < 5; i++)
+        must(tutti_signal(next, 3, comm, NULL), "signal");
+    must(tutti_signal(next, 7, comm, NULL), "signal");
+    const tutti_signal_wait_t two[] = {{last, 3, 2}, {last, 7, 1}}, three = {last, 3, 3}, none = {last, 5, 0};
+    must(tutti_wait_signal(two, 2, comm, NULL), "two");
+    must(tutti_wait_signal(&three, 1, comm, NULL), "three");
+    must(tutti_wait_signal(&none, 1, comm, NULL), "none");
+    must(tutti_wait_signal(NULL, 0, comm, NULL), "nobody");
+    done("counts");
+}
+
+/* A get sees what this rank has put before; a flush says that it is there. */
+static void gets(struct piece *piece)
+{
+    unsigned char *back = malloc(PART);
+    for (int i = 0; i < LENGTHS; i++) {
+        int peer = (rank + i) % ranks; /* also itself */
+        fill(piece->local, rank, i, lengths[i]);
+        memset(back, 0, lengths[i]);
+        must(tutti_put(piece->local, lengths[i], TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL),
+             "put");
+        must(tutti_get(back, lengths[i], TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL), "get");
+        done("get");
+        look(back, rank, i, lengths[i], "get");
+    }
+    free(back);
+    fill(piece->local, rank, 5, PART);
+    for (int peer = 0; peer < ranks; peer++)
+        must(tutti_put(piece->local, PART, TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL), "put");
+    must(tutti_window_flush(-1, piece->window, comm, NULL), "flush");
+    meet();
+    for (int from = 0; from < ranks; from++)
+        look(piece->memory + (size_t)from * PART, from, 5, PART, "flush");
+    meet();
+}
+
+/* ---- Groups and streams ---- */
+
+/* Everybody with everybody, and messages and a collective beside; waits before puts, which a group sorts out. */
+static void groups(struct piece *piece)
+{
+    tutti_stream_t stream;
+    must(tutti_stream_create(&stream), "stream");
+    for (int round = 0; round < 8; round++) {
+        int one = rank, got = -1, sum = 0, next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+        size_t length = lengths[(round + 3) % LENGTHS];
+        fill(piece->local, rank, round, length);
+        must(tutti_group_start(), "group");
+        for (int peer = 0; peer < ranks; peer++) {
+            const tutti_signal_wait_t wait = {peer, 4, 1};
+            must(tutti_wait_signal(&wait, 1, comm, stream), "wait");
+            must(tutti_put_signal(piece->local, length, TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, 4, comm,
+                                  stream),
+                 "put");
+        }
+        must(tutti_send(&one, 1, TUTTI_INT32, next, comm, stream), "send");
+        must(tutti_recv(&got, 1, TUTTI_INT32, last, comm, stream), "recv");
+        must(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, stream), "allreduce");
+        must(tutti_group_end(), "group end");
+        must(tutti_stream_synchronize(stream), "stream");
+        for (int from = 0; from < ranks; from++)
+            look(piece->memory + (size_t)from * PART, from, round, length, "group");
+        if (got != last || sum != ranks * (ranks - 1) / 2)
+            fail("beside a group");
+        meet();
+    }
+    must(tutti_stream_destroy(stream), "stream");
+}
+
+/* Windows of other sizes on each rank; closed with puts under way. */
+static void sizes(void)
+{
+    size_t size = (size_t)rank * 1000, theirs;
+    unsigned char *memory = calloc(1, size + 1), *local = malloc((size_t)ranks * 1000);
+    tutti_window_t window;
+    must(tutti_window_register(comm, size ? memory : NULL, size, &window), "register");
+    for (int peer = 0; peer < ranks; peer++) {
+        must(tutti_window_address(comm, window, peer, NULL, &theirs), "size");
+        if (theirs != (size_t)peer * 1000)
+            fail("a wrong size");
+    }
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    fill(local, rank, 9, (size_t)next * 1000);
+    must(tutti_put(local, (size_t)next * 1000, TUTTI_UINT8, next, window, 0, comm, NULL), "put");
+    if (tutti_put(local, 1, TUTTI_UINT8, next, window, (size_t)next * 1000, comm, NULL) != TUTTI_INVALID_ARGUMENT ||
+        tutti_get(local, 2, TUTTI_INT64, next, window, SIZE_MAX - 7, comm, NULL) != TUTTI_INVALID_ARGUMENT ||
+        tutti_put(local, 1, TUTTI_UINT8, ranks, window, 0, comm, NULL) != TUTTI_INVALID_ARGUMENT ||
+        tutti_signal(next, TUTTI_SIGNALS, comm, NULL) != TUTTI_INVALID_ARGUMENT ||
+        tutti_put(local, 1, TUTTI_UINT8, next, (tutti_window_t)&window, 0, comm, NULL) != TUTTI_INVALID_ARGUMENT)
+        fail("what is wrong was taken");
+    must(tutti_window_deregister(comm, window), "deregister");
+    look(memory, last, 9, size, "closed with puts under way");
+    if (tutti_window_deregister(comm, window) != TUTTI_INVALID_ARGUMENT || memory[size])
+        fail("closed twice");
+    free(memory);
+    free(local);
+}
+
+/* Where a peer's memory is mapped it can be stored to; a signal behind that is seen behind that. */
+static void addresses(struct piece *piece, bool wanted)
+{
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    const tutti_signal_wait_t wait = {last, 6, 1};
+    void *own, *theirs;
+    size_t size;
+    must(tutti_window_address(comm, piece->window, rank, &own, &size), "address");
+    must(tutti_window_address(comm, piece->window, next, &theirs, NULL), "address");
+    if (own != piece->memory || size != (size_t)ranks * PART || (wanted && !theirs))
+        fail("a wrong address");
+    fill(piece->local, rank, 3, 1000);
+    if (theirs)
+        memcpy((char *)theirs + (size_t)rank * PART, piece->local, 1000);
+    else
+        must(tutti_put(piece->local, 1000, TUTTI_UINT8, next, piece->window, (size_t)rank * PART, comm, NULL), "put");
+    must(tutti_signal(next, 6, comm, NULL), "signal");
+    must(tutti_wait_signal(&wait, 1, comm, NULL), "wait");
+    done("addresses");
+    look(piece->memory + (size_t)last * PART, last, 3, 1000, "addresses");
+    meet();
+}
+
+/* ---- At random, with connections that break ---- */
+
+/* Shuts down one of this process's connections to another process. */
+static void break_one(unsigned *seed)
+{
+    for (int tries = 0; tries < 200; tries++) {
+        int fd = rand_r(seed) % 256, type;
+        struct sockaddr_storage peer;
+        socklen_t length = sizeof type, room = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) || type != SOCK_STREAM ||
+            getpeername(fd, (struct sockaddr *)&peer, &room) || peer.ss_family == AF_UNIX)
+            continue;
+        atomic_fetch_add(&broken, shutdown(fd, SHUT_RDWR) == 0);
+        return;
+    }
+}
+
+static void soak(struct piece *piece)
+{
+    unsigned seed = 17u + (unsigned)rank, same = 5;
+    for (int round = 0; round < ROUNDS; round++) {
+        int shift = rand_r(&same) % ranks, to = (rank + shift) % ranks, from = (rank + ranks - shift) % ranks;
+        size_t length = (size_t)rand_r(&same) % PART, part = length / ((size_t)rand_r(&same) % 9 + 1) + 1;
+        const tutti_signal_wait_t wait = {from, round % TUTTI_SIGNALS, 1};
+        fill(piece->local, rank, round, length);
+        for (size_t at = 0; at < length; at += part)
+            must(tutti_put(piece->local + at, part < length - at ? part : length - at, TUTTI_UINT8, to, piece->window,
+                           (size_t)rank * PART + at, comm, NULL),
+                 "put");
+        must(tutti_signal(to, round % TUTTI_SIGNALS, comm, NULL), "signal");
+        if (resets && round % 4 == rank % 4)
+            break_one(&seed);
+        must(tutti_wait_signal(&wait, 1, comm, NULL), "wait");
+        done("soak");
+        look(piece->memory + (size_t)from * PART, from, round, length, "soak");
+        meet();
+    }
+}
+
+static void work(void)
+{
+    must(tutti_comm_rank(comm, &rank), "rank");
+    must(tutti_comm_count(comm, &ranks), "count");
+    counts(); /* before there is any window */
+    for (int turn = 0; turn < 2; turn++) {
+        struct piece piece = make(turn);
+        ring(&piece);
+        many_then_one(&piece);
+        counts();
+        gets(&piece);
+        groups(&piece);
+        addresses(&piece, turn && shared);
+        soak(&piece);
+        unmake(&piece, turn);
+        sizes();
+    }
+    must(tutti_comm_destroy(comm), "destroy");
+}
+
+static void *one_rank(void *handle)
+{
+    comm = handle;
+    work();
+    return NULL;
+}
+
+/* A rank of this process that has left is missed. */
+static void left_here(void)
+{
+    tutti_comm_t comms[2];
+    const tutti_signal_wait_t wait = {1, 0, 1};
+    must(tutti_comm_init_all(comms, 2), "init");
+    must(tutti_comm_destroy(comms[1]), "destroy");
+    must(tutti_wait_signal(&wait, 1, comms[0], NULL), "wait");
+    if (tutti_comm_synchronize(comms[0]) == TUTTI_SUCCESS ||
+        !strstr(tutti_get_last_error(comms[0]), "rank 1 has destroyed"))
+        fail("a rank that left was not missed");
+    tutti_comm_destroy(comms[0]);
+}
+
+/* All ranks in this process. */
+static void by_threads(int count)
+{
+    tutti_comm_t comms[MOST_RANKS];
+    pthread_t thread[MOST_RANKS];
+    must(tutti_comm_init_all(comms, count), "init");
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&thread[i], NULL, one_rank, comms[i]))
+            fail("thread");
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv)
+{
+    resets = argc > 1 && strcmp(argv[1], "resets") == 0;
+    shared = argc > 1 && strcmp(argv[1], "shared") == 0;
+    if (argc > 2 && strcmp(argv[1], "threads") == 0) {
+        by_threads(atoi(argv[2]));
+        left_here();
+        return 0;
+    }
+    must(tutti_comm_init_from_env(&comm, NULL), "init");
+    work();
+    if (resets && !atomic_load(&broken))
+        fail("no connection was broken");
+    return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `window_faults shm|tcp|verbs`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up. Who
+ * waits is told, and the sentence names the rank. When a rank has given up or destroyed the communicator, no byte of
+ * its memory changes any more, whatever its peers put.
+ */
+#include "tutti/tutti.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SIZE    ((size_t)4 << 20)
+#define ALIVE   30 /* rounds of giving up */
+#define LATE_US 20000
+
+/* Two ranks, and what they do with a window of SIZE bytes each. Returns how much was wrong. */
+struct scene {
+    const char *name;
+    int (*work)(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory);
+    bool dies; /* rank 1 is killed by itself */
+};
+
+static int complain(int rank, const char *what, tutti_comm_t comm)
+{
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
+    return 1;
+}
+
+/* The communicator has failed, and its sentence has the words. */
+static int expect(tutti_comm_t comm, tutti_result_t result, const char *words)
+{
+    if (result == TUTTI_SUCCESS)
+        result = tutti_comm_synchronize(comm);
+    if (result == TUTTI_SUCCESS || !strstr(tutti_get_last_error(comm), words)) {
+        fprintf(stderr, "result %d, where \"%s\" was to be said: %s\n", result, words, tutti_get_last_error(comm));
+        return 1;
+    }
+    return 0;
+}
+
+static tutti_result_t wait_for_one(int peer, tutti_comm_t comm)
+{
+    const tutti_signal_wait_t wait = {peer, 0, 1};
+    tutti_result_t result = tutti_wait_signal(&wait, 1, comm, NULL);
+    return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+}
+
+/* Puts of several lengths until one fails. */
+static tutti_result_t put_until_told(int peer, tutti_comm_t comm, tutti_window_t window)
+{
+    static unsigned char local[SIZE];
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (unsigned round = 0; result == TUTTI_SUCCESS; round++) {
+        size_t length = (size_t[]){8, 512, 20000, 1u << 20, SIZE}[round % 5];
+        memset(local, (int)round, length);
+        result = tutti_put_signal(local, length, TUTTI_UINT8, peer, window, SIZE - length, 0, comm, NULL);
+        if (result == TUTTI_SUCCESS && round % 5 == 4)
+            result = tutti_window_flush(peer, window, comm, NULL);
+        if (result == TUTTI_SUCCESS)
+            result = tutti_comm_synchronize(comm);
+    }
+    return result;
+}
+
+/* ---- Scenes ---- */
+
+static int killed_waited_for(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)window;
+    (void)memory;
+    if (rank == 0)
+        return expect(comm, wait_for_one(1, comm), "rank 1");
+    usleep(50000);
+    return kill(getpid(), SIGKILL);
+}
+
+static int killed_put_to(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)memory;
+    if (rank == 0)
+        return expect(comm, put_until_told(1, comm, window), "rank 1");
+    usleep(50000);
+    return kill(getpid(), SIGKILL);
+}
+
+/* It puts when it dies: what has come says nothing, and its signal never comes. */
+static int killed_putting(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)memory;
+    if (rank == 0) {
+        tutti_result_t result = TUTTI_SUCCESS;
+        while (result == TUTTI_SUCCESS)
+            result = wait_for_one(1, comm);
+        return expect(comm, result, "rank 1");
+    }
+    signal(SIGALRM, SIG_DFL);
+    ualarm(50000, 0);
+    put_until_told(0, comm, window);
+    return 1;
+}
+
+/* Rank 1 destroys a communicator, and lives on. */
+static int leaves(int rank, tutti_comm_t parent, unsigned char *memory, bool puts)
+{
+    tutti_comm_t comm;
+    tutti_window_t window;
+    int wrong = 0;
+    if (tutti_comm_duplicate(parent, &comm, NULL) != TUTTI_SUCCESS ||
+        tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
+        return complain(rank, "the next communicator", NULL);
+    if (rank == 0)
+        wrong = expect(comm, puts ? put_until_told(1, comm, window) : wait_for_one(1, comm), "rank 1 has destroyed");
+    tutti_comm_destroy(comm);
+    if (tutti_barrier(parent, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
+        return complain(rank, "the parent", parent);
+    return wrong;
+}
+
+static int left_waited_for(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)window;
+    return leaves(rank, comm, memory, false);
+}
+
+static int left_put_to(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)window;
+    return leaves(rank, comm, memory, true);
+}
+
+/* Rank 0 waits for a signal, rank 1 for a message of rank 0 behind that. */
+static int crossed(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    int value = 0;
+    (void)window;
+    (void)memory;
+    tutti_result_t result = rank == 0 ? wait_for_one(1, comm) : tutti_recv(&value, 1, TUTTI_INT32, 0, comm, NULL);
+    return expect(comm, result, "neither can go on");
+}
+
+/* A signal that was sent before its sender left still counts. */
+static int left_behind_a_signal(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    static const unsigned char one = 1;
+    if (rank == 1)
+        return tutti_put_signal(&one, 1, TUTTI_UINT8, 0, window, 7, 0, comm, NULL) != TUTTI_SUCCESS;
+    usleep(300000);
+    return wait_for_one(1, comm) == TUTTI_SUCCESS && memory[7] == 1 ? 0 : complain(rank, "a signal was lost", comm);
+}
+
+static int changes(int rank, unsigned char *memory)
+{
+    memset(memory, 0xee, SIZE);
+    usleep(LATE_US);
+    for (size_t at = 0; at < SIZE; at++)
+        if (memory[at] != 0xee) {
+            fprintf(stderr, "rank %d: byte %zu was written late\n", rank, at);
+            return 1;
+        }
+    return 0;
+}
+
+/* By abort and by destroy in turn. */
+static int gives_up(int rank, tutti_comm_t parent, tutti_window_t unused, unsigned char *memory)
+{
+    unsigned seed = 11;
+    int wrong = 0;
+    (void)unused;
+    for (int round = 0; round < ALIVE && !wrong; round++) {
+        tutti_comm_t comm;
+        tutti_window_t window;
+        if (tutti_comm_duplicate(parent, &comm, NULL) != TUTTI_SUCCESS ||
+            tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
+            return complain(rank, "the next communicator", NULL);
+        if (rank == 1) {
+            put_until_told(0, comm, window);
+            tutti_comm_destroy(comm);
+            continue;
+        }
+        usleep((useconds_t)rand_r(&seed) % 10000);
+        if (round % 2 == 0)
+            tutti_comm_abort(comm);
+        else
+            tutti_comm_destroy(comm);
+        wrong = changes(rank, memory);
+        if (round % 2 == 0)
+            tutti_comm_destroy(comm);
+    }
+    return wrong;
+}
+
+static const struct scene scenes[] = {
+    {"a rank is killed that is waited for", killed_waited_for, true},
+    {"a rank is killed that is put to", killed_put_to, true},
+    {"a rank is killed that puts", killed_putting, true},
+    {"a rank leaves that is waited for", left_waited_for},
+    {"a rank leaves that is put to", left_put_to},
+    {"each waits for the other", crossed},
+    {"a rank leaves behind a signal", left_behind_a_signal},
+    {"a rank gives up that is put to", gives_up},
+};
+
+/* ---- Two processes ---- */
+
+static int run(int rank, const struct scene *scene, int from, int to)
+{
+    tutti_unique_id_t id;
+    tutti_comm_t comm;
+    tutti_window_t window;
+    unsigned char *memory = calloc(1, SIZE);
+    alarm(100); /* far more than it may take */
+    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(to, &id, sizeof id) != (ssize_t)sizeof id))
+        return complain(rank, "id", NULL);
+    if (rank == 1 && read(from, &id, sizeof id) != (ssize_t)sizeof id)
+        return complain(rank, "id", NULL);
+    if (!memory || tutti_comm_init_rank(&comm, 2, &id, rank, NULL) != TUTTI_SUCCESS ||
+        tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
+        return complain(rank, "init", NULL);
+    int wrong = scene->work(rank, comm, window, memory);
+    tutti_comm_destroy(comm);
+    free(memory);
+    return wrong;
+}
+
+static int play(const struct scene *scene)
+{
+    int ends[2], status[2];
+    pid_t pid[2];
+    if (pipe(ends) != 0)
+        return 1;
+    for (int rank = 0; rank < 2; rank++)
+        if ((pid[rank] = fork()) == 0)
+            exit(run(rank, scene, ends[0], ends[1]));
+    for (int rank = 0; rank < 2; rank++)
+        if (waitpid(pid[rank], &status[rank], 0) != pid[rank])
+            return 1;
+    close(ends[0]);
+    close(ends[1]);
+    bool right = status[0] == 0 && (scene->dies ? WIFSIGNALED(status[1]) : status[1] == 0);
+    printf("%s: %s\n", scene->name, right ? "right" : "WRONG");
+    fflush(stdout);
+    return !right;
+}
+
+int main(int argc, char **argv)
+{
+    int wrong = 0;
+    if (argc == 2)
+        setenv("TUTTI_TRANSPORT", argv[1], 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        wrong += play(&scenes[i]);
+    return wrong != 0;
+}
