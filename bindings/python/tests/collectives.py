@@ -152,6 +152,42 @@ def owners(comm):
     same(numbers[0], n * n * (n - 1) / 2, "a slice of a memoryview")
 
 
+def windows(comm):
+    n, me = comm.size, comm.rank
+    ahead, behind = (me + 1) % n, (me - 1) % n
+    mapped = numpy.frombuffer(tutti.alloc(8 * 1000 * n), "float64").reshape(n, 1000)
+    with comm.window(mapped) as window:
+        window.put(numpy.full(1000, me), ahead, 8000 * me, signal=2)
+        comm.wait_signal(behind, 2)
+        same(mapped[behind], behind, "put and signal")
+        back = numpy.empty(3)
+        window.get(back, ahead, 8000 * me)
+        same(back, me, "get")
+        with tutti.group():
+            for peer in range(n):
+                window.put(numpy.full(1, 7 + me), peer, 8000 * me)
+            window.flush(wait=False)
+        comm.barrier()
+        same(mapped[:, 0], numpy.arange(n) + 7, "flush")
+        seen = numpy.frombuffer(window.memory(me), "float64")
+        same(seen[::1000], numpy.arange(n) + 7, "memory")
+        same(window.size(ahead), mapped.nbytes, "size")
+        comm.signal(ahead)
+        comm.signal(ahead)
+        comm.wait_signal(behind, count=2)
+        try:
+            window.put(back, ahead, mapped.nbytes - 8)
+        except tutti.InvalidArgument:
+            pass
+        else:
+            sys.exit("a put behind the end was taken")
+    try:
+        window.put(back, ahead)
+    except tutti.InvalidUsage:
+        return
+    sys.exit("a closed window was taken")
+
+
 def children(comm):
     n, me = comm.size, comm.rank
     half = comm.split(me % 2, -me)
@@ -197,7 +233,7 @@ def grows(comm):
 
 def main():
     with tutti.init(name="python") as comm:
-        for part in (reductions, movements, messages, asynchronous, owners, children):
+        for part in (reductions, movements, messages, asynchronous, owners, windows, children):
             part(comm)
         comm.barrier()
         if comm.rank == 0:

@@ -17,15 +17,15 @@ from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteEr
 from ._group import group
 from ._native import HOST, library as _library
 from ._work import Work
-from .comm import OPS, Communicator, Op, OpName, alloc, init, init_all, init_new, init_rank, unique_id
+from .comm import OPS, Communicator, Op, OpName, Window, alloc, init, init_all, init_new, init_rank, unique_id
 
 _number = _library.tutti_get_version()
 __version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"
 
 for _thing in (Communicator, DeviceError, Error, InvalidArgument, InvalidUsage, Op, RemoteError, Result, SystemFailure,
-               Timeout, Work):
+               Timeout, Window, Work):
     _thing.__module__ = __name__  # what traces, help() and pickles name is what programs import
 
-__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage",
-           "Op", "OpName", "RemoteError", "Result", "SystemFailure", "Timeout", "Work", "alloc", "group", "init",
+__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage", "Op",
+           "OpName", "RemoteError", "Result", "SystemFailure", "Timeout", "Window", "Work", "alloc", "group", "init",
            "init_all", "init_new", "init_rank", "unique_id"]

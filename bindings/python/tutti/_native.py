@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_void_p
 
 from ._errors import error_of
 
@@ -24,6 +24,12 @@ class Config(ctypes.Structure):
 
     _fields_ = [("size", c_size_t), ("blocking", c_int), ("timeout_ms", c_int), ("name", c_char_p), ("device", c_int),
                 ("blocks", c_int), ("policy", c_int)]
+
+
+class SignalWait(ctypes.Structure):
+    """tutti_signal_wait_t."""
+
+    _fields_ = [("peer", c_int), ("signal", c_int), ("count", c_uint)]
 
 
 def _load() -> ctypes.CDLL:
@@ -87,6 +93,15 @@ _CALLS = {
     "barrier": [_COMM, c_void_p],
     "send": [c_void_p, c_size_t, c_int, c_int, _COMM, c_void_p],
     "recv": [c_void_p, c_size_t, c_int, c_int, _COMM, c_void_p],
+    "window_register": [_COMM, c_void_p, c_size_t, POINTER(c_void_p)],
+    "window_deregister": [_COMM, c_void_p],
+    "window_address": [_COMM, c_void_p, c_int, POINTER(c_void_p), _SIZES],
+    "put": [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t, _COMM, c_void_p],
+    "put_signal": [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t, c_int, _COMM, c_void_p],
+    "signal": [c_int, c_int, _COMM, c_void_p],
+    "wait_signal": [POINTER(SignalWait), c_int, _COMM, c_void_p],
+    "get": [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t, _COMM, c_void_p],
+    "window_flush": [c_int, c_void_p, _COMM, c_void_p],
     "group_start": [],
     "group_end": [],
     "group_cancel": [],
