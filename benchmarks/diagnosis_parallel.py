@@ -355,7 +355,7 @@ def main():
     parser.add_argument("parallel")
     parser.add_argument("lab")
     parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--seconds", type=float, help="begin no run after so many")
+    parser.add_argument("--seconds", type=float, help="begin no run after this time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=16)

@@ -451,7 +451,7 @@ static const struct option_row rows[] = {
     {'p', NULL, "PAIRS", "pairs of processes at once (default 1)", TO_INT(W, pairs, 1, 256)},
     {'m', NULL, "MEMORY", "what is sent lies in (default malloc)", TO_WORD(W, memory, "malloc region")},
     {'s', NULL, "BYTES", "largest size (default 64M)", TO_SIZE(W, largest, 4096)},
-    {'y', NULL, NULL, "who waits yields its processor, as where there are fewer of these than processes",
+    {'y', NULL, NULL, "a process that waits yields its processor, as where processors are fewer than processes",
      TO_FLAG(W, yields)},
 };
 #undef W

@@ -53,7 +53,8 @@ static const struct options options_of_agent = {
     .command = "agent",
     .usage = "--master URL --token FILE [OPTION...]",
     .before = "Tells the master of a job (tutti master) once a second what has changed in the black boxes of this "
-              "host, and at once when a process dies or loses a peer. One for each host. The processes are not asked "
+              "host. It tells at once when a process dies or loses a peer. One agent runs on each host. The processes "
+              "are not asked "
               "and not disturbed. Where no master answers, the agent waits, longer each time, up to 30 seconds. It "
               "runs until it is ended.",
     .after = "Exit status: 0 reported, or ended by a signal, 1 it cannot go on, 2 wrong options.",

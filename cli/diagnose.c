@@ -54,9 +54,8 @@ static const struct options options_of_diagnose = {
               "files that are named, also of many hosts: black boxes, dumps of PyTorch's Flight Recorder (pickle or "
               "JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Of a folder, all of "
               "these in it are read, at any depth. Nothing has to be prepared before the job starts.",
-    .after = "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 a "
-             "process, communicator or file that was named is not there, 4 nothing to look at, 5 a hang or a failure, "
-             "6 something is slow.",
+    .after = "Exit status: 0 nothing wrong was found. 1: a file that was named cannot be read. 2: wrong options. 3: "
+             "what was named is not there. 4: nothing to look at. 5: a hang or a failure. 6: something is slow.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
 };

@@ -179,7 +179,7 @@ static int shown_devices(const char *library)
     return devices ? count : 0;
 }
 
-/* It was asked for, and nothing falls back to TCP then: see docs/rdma.md. */
+/* It was asked for, and nothing falls back to TCP then: see docs/operate/rdma.md. */
 static void judge_wish(struct doctor_result *out, const char *library, int devices)
 {
     if (param_int(PARAM_IB_DISABLE))

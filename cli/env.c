@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti env: the parameters, as they are in force here, or as the page docs/parameters.md. */
+/* tutti env: the parameters, as they are in force here, or as the page docs/reference/parameters.md. */
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -81,7 +81,7 @@ static void print_markdown(void)
         [PARAM_LEVEL_USER] = "## For users\n\nMachines and jobs differ in these. `tutti env` shows them.\n",
         [PARAM_LEVEL_TUNING] =
             "## For tuning\n\nEach of these numbers was measured on some machine, and may be another one elsewhere. "
-            "`tutti env` shows those\nthat are set, `tutti env --all` shows all.\n",
+            "`tutti env` shows the\nones that are set, `tutti env --all` shows all.\n",
         [PARAM_LEVEL_THRESHOLD] =
             "## Thresholds between GPUs\n\nSizes at which one way between GPUs takes over from another. `tutti tune "
             "--gpu` measures most of them, and writes\nthem into its file (TUTTI_TUNE_FILE) without TUTTI_. A variable "
@@ -155,7 +155,7 @@ struct env_wishes {
 static const struct option_row rows[] = {
     {0, "all", NULL, "every parameter, also those for tuning, thresholds of GPUs and tests",
      TO_FLAG(struct env_wishes, all)},
-    {0, "markdown", NULL, "the page docs/parameters.md; does not look at the environment",
+    {0, "markdown", NULL, "the page docs/reference/parameters.md; does not look at the environment",
      TO_FLAG(struct env_wishes, markdown)},
 };
 

@@ -187,8 +187,8 @@ static void holds_up(const struct export_writer *w, const struct view_options *o
         return;
     export_family(
         w, "holds_up_ratio", "gauge",
-        "Part of the time, over the latest collectives that all ranks of a communicator on this host remember, "
-        "in which the other ranks waited for this one, because it came last. Near 0 for all ranks of a healthy "
+        "Part of the time in which the other ranks waited for this one, because it came last. Looked at are the "
+        "latest collectives that all ranks of a communicator on this host remember. Near 0 for all ranks of a healthy "
         "job; the slow rank of a slow job has the highest");
     for (size_t i = 0; i < w->set->count; i++)
         if (w->labels[i]) {

@@ -34,9 +34,9 @@ static const struct options options_of_hostfile = {
         "Prints the lines of HOSTFILE so that hosts of one leaf stand together, then leaves of one zone, then zones "
         "of one building, by the file FABRIC (YAML: docs/operate/simulate.md). Otherwise they keep their order. Says "
         "on "
-        "standard error how many neighbours have different leaves, before and after. Hostfiles of Open MPI (HOST "
-        "slots=N), of MPICH (HOST:N), of Slurm (a host a line, for SLURM_HOSTFILE) have a host a line, by its "
-        "name or the address of a NIC.",
+        "standard error how many neighbours have different leaves, before and after. A line has one host, by its name "
+        "or the address of a NIC. Taken are hostfiles of Open MPI (HOST slots=N), of MPICH (HOST:N) and of Slurm "
+        "(HOST alone, for SLURM_HOSTFILE).",
     .after = "Exit status: 0 sorted, 1 it failed, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,

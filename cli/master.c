@@ -68,10 +68,12 @@ static const struct option_row rows[] = {
 static const struct options options_of_master = {
     .command = "master",
     .usage = "--token FILE [OPTION...]",
-    .before = "Listens to the agents of a job (tutti agent), one on each host, looks at all processes once a second, "
-              "and names the culprit when the job hangs or is slow. One for each job. It runs until it is ended. With "
-              "the token of the job, it serves /page for browsers (any name, and the token as password), / as text, "
-              "/network (where the ranks' time went), /verdicts and /history as JSON, and /metrics for Prometheus.",
+    .before =
+        "Listens to the agents of a job (tutti agent), one on each host, and looks at all processes once a "
+        "second. Names the culprit when the job hangs or is slow. One master runs for each job, until it is "
+        "ended. Readers need the token of the job: /page is for browsers (any name, and the token as password), / "
+        "is text, and /network says where the ranks' time went. /verdicts and /history are JSON, /metrics is for "
+        "Prometheus.",
     .after = "Exit status: 0 ended by a signal, 1 it cannot listen or go on, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,

@@ -112,9 +112,9 @@ static const struct options options_of_run = {
         "begin with TUTTI_ or NCCL_ go along, others by -x. TUTTI_SOCKET_IFNAME says by which network ranks meet. A "
         "host whose connection is lost ends its ranks.\n"
         "\n"
-        "Exit status: 0 all ranks ended well; else that of the first rank that failed (128 + signal if one killed "
-        "it); 1 ranks could not be started or watched, 2 wrong options, 124 the time was over, 126 PROGRAM may not be "
-        "executed, 127 there is no PROGRAM, 255 ssh could not reach a host.",
+        "Exit status: 0 all ranks ended well. Else that of the first rank that failed (128 + signal if one killed "
+        "it). 1: ranks could not be started or watched. 2: wrong options. 124: the time was over. 126: PROGRAM may not "
+        "be executed. 127: there is no PROGRAM. 255: ssh could not reach a host.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
     .stops = true,

@@ -100,9 +100,9 @@ static const struct options options_of_schedule = {
              "COLLECTIVE --islands LIST [--plan BYTES] [OPTION...]\n"
              "--list",
     .before = "Prints what each rank does in each round of a collective, or draws it.",
-    .after = "Places of GPUs: processes, one GPU each; symmetric, the same with memory that all ranks have registered "
-             "together; process, all of one; mixed, several processes, some with several; host, windows in host "
-             "memory.\n"
+    .after = "Places of GPUs: processes have one GPU each. symmetric: the same, and all ranks have registered the "
+             "memory together. process: one has all GPUs. mixed: several processes, some with several GPUs. host: "
+             "windows in host memory.\n"
              "Exit status: 0 printed, and proved if that was asked, 1 not, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,

@@ -37,7 +37,7 @@ static const struct option_row rows[] = {
     {0, "orders", "LIST",
      "which ranks algorithms of few rounds meet first: nearest, farthest, hybrid (default nearest,farthest)",
      TO_TEXT(W, orders)},
-    {'p', "paths", "LIST", "who chooses uplinks: ecmp, steered, allocated (default all)", TO_TEXT(W, paths)},
+    {'p', "paths", "LIST", "what chooses uplinks: ecmp, steered, allocated (default all)", TO_TEXT(W, paths)},
     {'l', "lanes", "N", "lanes of each pair of ranks (default 4)", TO_INT(W, lanes, 1, 32)},
     {0, "draws", "N", "how often chance is drawn: source ports, hashes, failures (default 3)",
      TO_INT(W, draws, 1, 1000)},

@@ -57,9 +57,9 @@ static const struct options options_of_top = {
     .command = "top",
     .usage = "[OPTION...]",
     .before = "A screen over all processes of this user that use tutti (root's: everybody's), read from their black "
-              "boxes: what stands still, and for each process its operations a second, mean bus bandwidth, megabytes "
-              "sent a second, current operation and for whom it waits; below them, lanes to other processes. The "
-              "processes are not disturbed.",
+              "boxes. It shows what stands still, and for each process its operations a second, mean bus bandwidth, "
+              "megabytes sent a second, current operation and for whom it waits. Below are lanes to other processes. "
+              "The processes are not disturbed.",
     .after = "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter, Escape drops it), space "
              "pauses, arrows and page keys move among the processes.\n"
              "Exit status: 0 ended or printed, 1 no terminal, or the boxes cannot be looked for, 2 wrong options, 4 "

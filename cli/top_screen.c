@@ -274,7 +274,7 @@ int top_screen(const struct view_options *options, struct top_view *view, int in
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct screen screen = {.options = options, .view = view};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return failure("top", "this is no terminal: --once prints what there is");
+        return failure("top", "input or output is no terminal: --once prints what there is");
     if (!load())
         return failure("top", "cannot load %s: --once prints what there is", SCREEN_LIBRARY);
     if (!top_look(options, &screen.before, &screen.now))

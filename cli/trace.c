@@ -75,10 +75,8 @@ static const struct options options_of_trace = {
     .before = "Shows what the processes of this user do, or did when they died: communicators, their last operations, "
               "who waits for whom, and a verdict when something stands still. Reads the black boxes in "
               "TUTTI_TRACE_DIR (files in which each process notes what it does), or the files named.",
-    .after = "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 a "
-             "process, communicator or file that was named is not there, 4 nothing to show, 5 with --summary: "
-             "something stands still or has "
-             "failed.",
+    .after = "Exit status: 0 shown; 1 a file cannot be read or written; 2 wrong options; 3 what was named is not "
+             "there; 4 nothing to show; 5 with --summary: something stands still or has failed.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
 };

@@ -37,7 +37,7 @@ def add_arguments(parser):
                         help=f"what is called: {', '.join(NAMES)} (each of 256 MiB, allreduce and allgather of "
                         "1 GiB, too, the ring of 64 MiB)")
     parser.add_argument("--share", type=float, default=0.55,
-                        help="of the time of a call in step: so long the host of rank 1 spins behind each call (0.55)")
+                        help="part of a call's time in step for which the host of rank 1 spins behind each call (0.55)")
     parser.add_argument("--calls", type=int, default=20, help="calls of a loop (20)")
     parser.add_argument("--rounds", type=int, default=3, help="loops of each kind; the median counts (3)")
 

@@ -51,7 +51,7 @@ def main(options, results):
     limit = Budget(options.budget).limit(options.limit)
     results.data.update(found=None, said=[])
     if not os.path.exists(program):
-        results.data["said"] = [f"there is no {program}: docs/benchmarks.md says how it is built"]
+        results.data["said"] = [f"there is no {program}: docs/reference/benchmarks.md says how it is built"]
         say(f"limits: {results.data['said'][0]}")
         results.save()
         return 1

@@ -5,7 +5,7 @@ import ctypes
 import glob
 import os
 
-PAGES = 36 << 10  # of a black box: 36 KiB for the process, and as much for each communicator (docs/trace.md)
+PAGES = 36 << 10  # of a black box: 36 KiB for the process, and as much for each communicator (docs/understand/trace.md)
 
 
 class Info(ctypes.Structure):

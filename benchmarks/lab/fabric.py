@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab of network namespaces (docs/lab.md), jobs of ranks in its hosts with lanes on the software RDMA device, and
+"""A lab of network namespaces (docs/use/lab.md), jobs of ranks in its hosts with lanes on the software RDMA device, and
 what its ports counted."""
 import ctypes
 import json

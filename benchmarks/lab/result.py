@@ -27,7 +27,7 @@ HEAD = ["| | paper | aim | measured (emulated) | |", "|---|---|---|---|---|"]
 
 
 def table(name, title, rows):
-    """Lines of Markdown, below HEAD: the table of docs/bench-lab.md."""
+    """Lines of Markdown, below HEAD: the table of docs/reference/bench-lab.md."""
     verdict = {True: "met", False: "**missed**", None: ""}
     return [f"| **{title[:1].upper()}{title[1:]}** (`{name}`) | | | | |",
             *(f"| {row.what} | {row.paper} | {row.aim} | {row.measured} | {verdict[row.met]} |" for row in rows)]

@@ -72,7 +72,7 @@ int shim_result(struct comm *c, const char *call, tutti_result_t result)
 
 int shim_refuse(const char *name)
 {
-    return shim_fail(NULL, ERR_UNSUPPORTED, "%s is not built: docs/frameworks.md has what is", name);
+    return shim_fail(NULL, ERR_UNSUPPORTED, "%s is not built: docs/use/frameworks.md has what is", name);
 }
 
 int shim_Error_class(int code, int *class)

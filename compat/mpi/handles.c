@@ -16,7 +16,7 @@ struct comm *comm_of(int handle)
               world.ended           ? "MPI_Finalize has been called"
               : !world.begun        ? "MPI_Init has not been called"
               : handle == COMM_NULL ? "the communicator is MPI_COMM_NULL"
-                                    : "there is no such communicator",
+                                    : "there is no communicator of this handle",
               (unsigned)handle);
     return NULL;
 }

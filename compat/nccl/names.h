@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's names and tutti's, for the files of libnccl.so.2: all below the exported names stands on tutti.h alone.
- * docs/compat-nccl.md. */
+ * docs/reference/compat-nccl.md. */
 #ifndef TUTTI_NCCL_NAMES_H
 #define TUTTI_NCCL_NAMES_H
 

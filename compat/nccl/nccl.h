@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nccl.h: the host interface of NCCL 2.28.9, as tutti's libnccl.so.2 offers it. The names, the numbers and the layouts
- * are those that compiled programs rely on; docs/compat-nccl.md says what each call does here.
+ * are those that compiled programs rely on; docs/reference/compat-nccl.md says what each call does here.
  *
  * There is no <nccl_device.h>: communication from inside a kernel of the program's own is not offered. A program that
  * includes <nccl_device.h> when the header says 2.28 or newer (nccl-tests) is compiled with -DNCCL_WITHOUT_DEVICE_API:

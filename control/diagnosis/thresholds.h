@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From when on something is wrong. docs/operate/diagnosis.md publishes these, with their reasons. */
+/* From when on something is wrong, and why. docs/operate/diagnosis.md has those that people ask for. */
 #ifndef TUTTI_DIAGNOSIS_THRESHOLDS_H
 #define TUTTI_DIAGNOSIS_THRESHOLDS_H
 

@@ -151,7 +151,7 @@ bool fault_set(const char *text, const char **why)
 {
     struct fault_settings next = loaded ? now_set : nothing;
     char copy[512], *rest = copy, *item;
-    *why = "a list like drop=0.01,seed=7 is wanted; see docs/emulation.md for the keys";
+    *why = "a list like drop=0.01,seed=7 is wanted; see docs/use/emulation.md for the keys";
     if (strlen(text) >= sizeof(copy))
         return false;
     strcpy(copy, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Faults on demand, seeded and repeatable: what happens to packets, which calls fail. Set by SOFTVERBS_FAULT and by the
- * control socket; the grammar is in docs/emulation.md. All calls under the engine's lock. */
+ * control socket; the grammar is in docs/use/emulation.md. All calls under the engine's lock. */
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
 

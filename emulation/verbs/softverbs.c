@@ -23,7 +23,7 @@ static int usage(void)
           "softverbs ctl SLOT|all COMMAND...       stats | info | fault LIST | clear | kill QPN | freeze DEVICE | thaw "
           "DEVICE |\n"
           "                                        unplug DEVICE | plug DEVICE | gid-shift N [DEVICE] | flush [NAME]\n"
-          "This is an emulator: what it measures says nothing about RDMA hardware.\n",
+          "softverbs is an emulator: what it measures says nothing about RDMA hardware.\n",
           stderr);
     return 2;
 }

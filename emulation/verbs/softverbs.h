@@ -29,7 +29,7 @@ uint16_t softverbs_source_port(struct ibv_qp *qp);
  * memfd_create; NULL: any) arrive now. The flush of a device's driver calls it. */
 void softverbs_flush(const char *name);
 
-/* One control command (see docs/emulation.md); the answer goes into `answer`, always ended by a zero byte. */
+/* One control command (see docs/use/emulation.md); the answer goes into `answer`, always ended by a zero byte. */
 int softverbs_control(const char *command, char *answer, size_t size);
 
 #endif

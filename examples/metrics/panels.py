@@ -168,7 +168,7 @@ def main():
     options.add_argument("--prometheus", default="http://127.0.0.1:9090")
     options.add_argument("--instance", default=".*", help="hosts, as a regular expression")
     options.add_argument("--minutes", type=float, default=10, help="up to now")
-    options.add_argument("--rate", default="1m", help="rates are over so long: four scrapes at least")
+    options.add_argument("--rate", default="1m", help="the time over which rates are taken: four scrapes or more")
     options.add_argument("-o", "--output", default="panels.svg")
     options = options.parse_args()
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "dashboard.json"), encoding="utf-8") as file:

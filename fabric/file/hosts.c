@@ -121,7 +121,7 @@ tutti_result_t host_list_load(const char *path, const struct fabric *fabric, boo
     size_t length = 0;
     tutti_result_t result = config_read_file(path, FILE_LIMIT, &data, &length);
     if (!result && strlen(data) != length)
-        result = error_note(TUTTI_INVALID_ARGUMENT, "%s: there is a zero byte: this is no list of hosts", path);
+        result = error_note(TUTTI_INVALID_ARGUMENT, "%s: there is a zero byte, so the file is no list of hosts", path);
     if (!result)
         result = host_list_parse(path, data, fabric, again, out);
     free(data);

@@ -385,7 +385,7 @@ static tutti_result_t check_host(struct reading *r, yaml_node_t *node, const str
     if (!result && (!item->nics || items_of(item->nics) == 0))
         result = config_fail(r->file, node, "nics: a host needs at least one, such as \"- {name: eth0, leaf: l0}\"");
     if (!result && items_of(item->nics) > 64)
-        result = config_fail(r->file, item->nics, "nics: %d of them; a host has at most 64", items_of(item->nics));
+        result = config_fail(r->file, item->nics, "nics: %d of them; a host has at most 64 NICs", items_of(item->nics));
     return result;
 }
 
@@ -434,7 +434,7 @@ tutti_result_t reading_lists(struct reading *r, yaml_node_t *root)
     if (!result)
         result = add_switches(r);
     if (!result && !f->leaves)
-        result = config_fail(r->file, root, "leaves: there are none; hosts need at least 1");
+        result = config_fail(r->file, root, "leaves: there are none; hosts need one or more");
     if (!result)
         result = must_be_list(r, r->lists.hosts, "hosts");
     for (int i = 0; !result && i < items_of(r->lists.hosts); i++)

@@ -128,8 +128,8 @@ typedef struct tutti_config {
     }
 
 /* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One
- * rank calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may
- * join. */
+ * rank calls it and hands the id to the others by whatever means the program has. The id is a secret: a process that
+ * knows it may join. */
 TUTTI_API tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id);
 
 /* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did
@@ -178,8 +178,8 @@ TUTTI_API tutti_result_t tutti_comm_get_unique_id(tutti_comm_t comm, tutti_uniqu
  * tutti_comm_get_unique_id(). Newcomers pass NULL for comm, the id, and each a rank of its own: from the number of
  * members on, below nranks. It is no operation of `comm`, which works on: with config.blocking 0 its
  * calls go on while the new one is made. Links between members are kept. If a member or a newcomer dies, or does
- * not come within TUTTI_INIT_TIMEOUT, all fail and name it; `comm` is as it was, and, if no member has died, may grow
- * again. What `comm` has failed of ends it, too, and so do tutti_comm_abort() and tutti_comm_shrink() of `comm`;
+ * not come within TUTTI_INIT_TIMEOUT, all fail and name it. `comm` is then as it was. If no member has died, it may
+ * grow again. What `comm` has failed of ends it, too, and so do tutti_comm_abort() and tutti_comm_shrink() of `comm`;
  * finalizing and destroying it wait for it. `comm` is not freed. After ncclCommGrow(). */
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tutti_unique_id_t *id, int rank,
                                          tutti_comm_t *grown, const tutti_config_t *config);
@@ -194,16 +194,16 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
  * failed before, or had because calls differed, which no call has said yet; it is freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
-/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had
- * ended here end well there, also where they are called later (if no send or receive that has not ended is before them
- * there, and no process is lost). On GPUs what all its ranks have called is first brought to its end, within seconds,
- * and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of the user is
- * touched any more, but in an open group of the calling thread at once: so several communicators can be given up
- * together whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then
- * waits. TUTTI_REMOTE_ERROR: it is given up, but some seconds later a peer's GPU has not ended what stores to a buffer
- * of this rank, as when that GPU or its process was stopped in the middle; the sentence names the peer and the memory,
- * which is not to be used or freed before that process has ended. Any thread may call it. The handle stays valid until
- * tutti_comm_destroy(). */
+/* Gives up. Pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. Collectives that had
+ * ended here end well there, also where they are called later. A lost process, or a send or receive before them there
+ * that has not ended, prevents that. On GPUs what all its ranks have called is first brought to its end, within
+ * seconds, and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of the user
+ * is touched any more. In an open group of the calling thread the call returns at once, so that communicators whose
+ * operations wait for one another's can be given up together. tutti_comm_destroy(), or aborting once more behind the
+ * group, then waits. TUTTI_REMOTE_ERROR: the communicator is given up, but a peer's GPU has not ended its stores to a
+ * buffer of this rank within seconds. That GPU or its process was stopped, for example. The sentence names the peer and
+ * the memory, which is not to be used or freed before that process has ended. Any thread may call it. The handle stays
+ * valid until tutti_comm_destroy(). */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
 
 /* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator.
@@ -253,12 +253,12 @@ TUTTI_API tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size);
 TUTTI_API tutti_result_t tutti_device_mem_free(void *pointer);
 
 /* Tells the library that [buffer, buffer + size) will be used often with `comm`: what can be prepared once is prepared.
- * Host memory is registered with RDMA devices once, not for each payload, from here to the matching deregister; so
- * long it must stay mapped as it is. Never needed for correctness. */
+ * Host memory is registered with RDMA devices once, not for each payload, from here to the matching deregister.
+ * Until then it must stay mapped as it is. Never needed for correctness. */
 TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 /* Collective over `comm`, and waits: every rank registers memory of the same size, and promises that a collective uses
  * it on all ranks at the same place in it, or on none. GPUs of different processes then reduce it where it lies,
- * without copies: allreduces whose input and output lie in such memory, reduce-scatters whose input does. Deregister it
+ * without copies: allreduces whose input and output lie in it, reduce-scatters whose input does. Deregister the memory
  * before it is freed, and after the last launch of graphs that were captured while it was registered. After NCCL's
  * symmetric windows. */
 TUTTI_API tutti_result_t tutti_comm_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle);

@@ -116,9 +116,8 @@ static tutti_result_t read_rule(struct choice_reader *r)
     if (!r->is_object)
         return bad_rule(r, "", "an object");
     if (*r->unknown) /* a misspelt key would silently not limit */
-        return bad_rule(
-            r, r->unknown,
-            "no such key, but collective, class, shared, hosts, min_ranks, max_ranks, max_bytes, algorithm");
+        return bad_rule(r, r->unknown,
+                        "one of the keys collective, class, shared, hosts, min_ranks, max_ranks, max_bytes, algorithm");
     tutti_result_t result = read_algorithm(r);
     if (!result)
         result = read_class(r);

@@ -238,7 +238,7 @@ static void wrong_files(void **state)
                  "5 to");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"max_bytes\": -1}", "\"max_bytes\"");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"max_bytes\": \"1M\"}", "\"max_bytes\"");
-    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"max_byte\": 1}", "no such key");
+    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"max_byte\": 1}", "one of the keys");
 }
 
 static void missing_file(void **state)

@@ -19,7 +19,7 @@ tutti_result_t refuse_root(tutti_comm_t comm, int root)
 tutti_result_t refuse_count(size_t count, size_t times, tutti_type_t type)
 {
     return error_set(TUTTI_INVALID_ARGUMENT,
-                     "count is %zu; %zu times so many elements of %zu bytes is more than memory can hold", count, times,
+                     "count is %zu; %zu times as many elements of %zu bytes do not fit into memory", count, times,
                      type_size(type));
 }
 

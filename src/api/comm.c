@@ -84,7 +84,7 @@ tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_
     if (result == TUTTI_SUCCESS && !id)
         result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
     if (result == TUTTI_SUCCESS && nranks < 1)
-        result = error_set(TUTTI_INVALID_ARGUMENT, "nranks is %d; it must be at least 1", nranks);
+        result = error_set(TUTTI_INVALID_ARGUMENT, "nranks is %d; it must be 1 or more", nranks);
     if (result == TUTTI_SUCCESS && (rank < 0 || rank >= nranks))
         result = error_set(TUTTI_INVALID_ARGUMENT, "rank is %d; it must be 0 to %d", rank, nranks - 1);
     if (result != TUTTI_SUCCESS)
@@ -118,8 +118,8 @@ tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n)
     tutti_unique_id_t id;
     if (!comms || n < 1)
         return group_note(error_set(TUTTI_INVALID_ARGUMENT,
-                                    "comms is %p and n is %d; n communicators are to be made, at least 1",
-                                    (void *)comms, n));
+                                    "comms is %p and n is %d; n communicators are to be made, 1 or more", (void *)comms,
+                                    n));
     tutti_result_t result = tutti_get_unique_id(&id);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
@@ -147,7 +147,7 @@ tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_com
         return group_note(result);
     if (!child || color < TUTTI_SPLIT_NOCOLOR)
         result = error_set(TUTTI_INVALID_ARGUMENT,
-                           "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
+                           "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR, or 0 or more", (void *)child,
                            color);
     if (group_open())
         return result == TUTTI_SUCCESS ? group_split(comm, color, key, config, child) : group_note(result);

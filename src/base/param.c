@@ -161,7 +161,7 @@ bool param_take_tuned(const char *name, const struct jsonread_value *value, char
     int64_t *numbers = ((struct param_tuned *)tuned)->number;
     int id = param_threshold(name);
     if (id == PARAM_COUNT)
-        snprintf(want, TUNED_WANT, "no such row, but names of thresholds (tutti env --all)");
+        snprintf(want, TUNED_WANT, "a threshold of this name (tutti env --all)");
     else if (numbers[id] >= 0)
         snprintf(want, TUNED_WANT, "one row of this name, not two");
     else

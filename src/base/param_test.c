@@ -115,15 +115,15 @@ static void thresholds(void **state)
 static void wrong_thresholds(void **state)
 {
     static const char *const wrong[][2] = {
-        {"{\"LINES_TO\": 1, \"COPIES_FROM\": 1}", "\"COPIES_FROM\": want no such row, but names of thresholds"},
-        {"{\"LINES_TO\": 1, \"BLOCKS\": 8}", "\"BLOCKS\": want no such row"},
+        {"{\"LINES_TO\": 1, \"COPIES_FROM\": 1}", "\"COPIES_FROM\": want a threshold of this name"},
+        {"{\"LINES_TO\": 1, \"BLOCKS\": 8}", "\"BLOCKS\": want a threshold of this name"},
         {"{\"LINES_TO\": 1, \"COPY_FROM\": -1}", "\"COPY_FROM\": want a number of bytes, 0 to 1099511627776; correct"},
         {"{\"LINES_TO\": 1, \"LINES_FROM\": 0}", "\"LINES_FROM\": want a number of bytes, 1 to 1099511627776"},
         {"{\"LINES_TO\": 1, \"COPY_FROM\": \"64K\"}", "\"COPY_FROM\": want a number of bytes"},
         {"{\"LINES_TO\": 1, \"COPY_FROM\": 1e3}", "\"COPY_FROM\": want a number of bytes"},
         {"{\"LINES_TO\": 1, \"COPY_FROM\": 1099511627777}", "\"COPY_FROM\": want a number of bytes"},
         {"{\"LINES_TO\": 1, \"LINES_TO\": 1}", "\"LINES_TO\": want one row of this name, not two"},
-        {"{\"LINES_TO\": 1, \"\\u001b[2J\": 1}", "\"?[2J\": want no such row"}, /* it is printed */
+        {"{\"LINES_TO\": 1, \"\\u001b[2J\": 1}", "\"?[2J\": want a threshold of this name"}, /* it is printed */
         {"[]", "want an object"}};
     char path[100];
     snprintf(path, sizeof path, "%s/tune.json", folder);

@@ -245,7 +245,7 @@ static const char *origin(const struct join *join)
     bool derived =
         !join->opened && !*param_string(PARAM_ID) && port >= NET_PORT_FIRST && port < NET_PORT_FIRST + NET_PORT_COUNT;
     return derived
-               ? "; the port is made of what the launcher told all ranks, MASTER_ADDR and MASTER_PORT for one: these "
+               ? "; the port is made of what the launcher told all ranks, MASTER_ADDR and MASTER_PORT for one: both "
                  "must be the same on all, and TUTTI_ID=host:port names another place"
                : "";
 }
@@ -336,7 +336,7 @@ static tutti_result_t bootstrap_join_hopeless(struct join *join, uint64_t now)
         return error_set(
             TUTTI_REMOTE_ERROR,
             "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
-            "(each communicator needs a new one), or the process that made the id (often rank 0) ended, aborted the "
+            "(each communicator needs a new one); or the process that made the id (often rank 0) ended, aborted the "
             "communicator or ran out of files",
             join->bootstrap->rank, join->bootstrap->root);
     return TUTTI_SUCCESS;

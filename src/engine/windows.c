@@ -293,13 +293,13 @@ static const char *check(const struct windows *windows, const struct wire_window
     bool moves = what->what == WIRE_WINDOW_PUT || what->what == WIRE_WINDOW_GET;
     *window = moves && what->length ? find_window(windows, what->window) : NULL;
     if (what->what < WIRE_WINDOW_PUT || what->what > WIRE_WINDOW_GET)
-        return "there is no such request";
+        return "the kind of request is unknown";
     if (what->signal != WIRE_NO_SIGNAL && what->signal >= TUTTI_SIGNALS)
-        return "there is no such signal";
+        return "the number of the signal is too high";
     if (bytes && (what->what != WIRE_WINDOW_PUT || bytes != what->length || bytes > WIRE_WINDOW_SHORT))
         return "the data behind it do not fit";
     if (moves && what->length && !*window)
-        return "there is no such window, or it was closed";
+        return "the window does not exist, or was closed";
     if (*window && (what->offset > (*window)->size || what->length > (*window)->size - what->offset))
         return "the window is smaller";
     return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The failover protocol of links as a model small enough to look at every state: two ends, a few lanes, a few payloads,
- * and a bounded number of faults, in every order. docs/failover.md says what each part stands for. link_model_test
- * holds the code to it.
+ * and a bounded number of faults, in every order. docs/understand/failover.md says what each part stands for.
+ * link_model_test holds the code to it.
  */
 #ifndef TUTTI_LINK_FAILOVER_MODEL_H
 #define TUTTI_LINK_FAILOVER_MODEL_H

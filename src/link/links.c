@@ -173,9 +173,9 @@ tutti_result_t links_make(struct link_domain *domain, const struct wire_process 
     if (!self && index < 0)
         return error_set(
             TUTTI_SYSTEM_ERROR,
-            "process %u cannot be reached: it is not on this host, or may not share memory (a seccomp profile "
-            "refuses memfd_create to one of the two), and TCP is off or has no address "
-            "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
+            "process %u cannot be reached: TCP is off or has no address (see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME); "
+            "and the process is not on this host, or may not share memory (a seccomp profile refuses memfd_create to "
+            "one of the two)",
             peer->pid);
     struct link *link = calloc(1, sizeof *link);
     void *state = calloc(1, domain->policy.state_bytes + 1);

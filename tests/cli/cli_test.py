@@ -387,7 +387,7 @@ class Env(unittest.TestCase):
                 self.assertEqual(got, code, err)
                 self.assertEqual("TUTTI_COPY_FROM=" in out, not code)
                 self.assertRegex(out, shown)
-                self.assertEqual(f'{file.name}: "gpu": "COPIES": want no such row' in err, bool(code), err)
+                self.assertEqual(f'{file.name}: "gpu": "COPIES": want a threshold of this name' in err, bool(code), err)
             out = tutti("env", "copy_from", env={"TUTTI_TUNE_FILE": file.name, "TUTTI_COPY_FROM": "2K"})[1]
             self.assertIn("TUTTI_COPY_FROM=2K\n", out)
 
@@ -409,8 +409,8 @@ class Env(unittest.TestCase):
 
     def test_page_is_fresh(self):
         code, out, _ = tutti("env", "--markdown", env={"TUTTI_SPIN": "7"})
-        with open(os.path.join(ROOT, "docs/parameters.md"), encoding="utf-8") as file:
-            self.assertEqual(out, file.read(), "docs/parameters.md is stale: tutti env --markdown >docs/parameters.md")
+        with open(os.path.join(ROOT, "docs/reference/parameters.md"), encoding="utf-8") as file:
+            self.assertEqual(out, file.read(), "docs/reference/parameters.md is stale: make docs")
 
 
 class Topo(unittest.TestCase):

@@ -135,7 +135,7 @@ static int run_behind(int rank, int nranks, tutti_comm_t comm)
     return 0;
 }
 
-/* What making communicators costs in operations of the library's own, which docs/comm.md and docs/trace.md tell. */
+/* What making communicators costs in operations of the library's own: docs/understand/comm.md. */
 static int run_making(int rank, int nranks, tutti_comm_t comm)
 {
     const struct {

@@ -19,8 +19,8 @@ import sys
 import tempfile
 
 TREE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-PAGES = ["README.md", "docs/use/cpus.md", "docs/use/gpus.md", "docs/use/hangs.md", "docs/python.md",
-         "examples/ddp/README.md", "docs/packages.md", "docs/operate/metrics.md"]
+PAGES = ["README.md", "docs/use/cpus.md", "docs/use/gpus.md", "docs/use/hangs.md", "docs/use/python.md",
+         "examples/ddp/README.md", "docs/use/packages.md", "docs/operate/metrics.md"]
 # An indented block, or a command in the text.
 PART = re.compile(r"(?P<block>(?:^    .*\n|^\n)+)|"
                   r"`(?P<inline>(?:apt-get install|pip install|build/bin/tutti run) [^`]+)`", re.M)

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the sentences of pages against docs/style/rules, which also says which pages.
+"""Checks the sentences that people read against docs/style/rules, which also says where they are.
 
     prose.py [ROOT]       checks; exit status 1 and one line for each violation: file, line, rule, sentence
     prose.py --self-test  plants each violation in a small page and expects it to be found
 
-Code, commands and links' targets are no prose. Wants Debian's python3-markdown-it; without it the test is skipped.
+Pages are Markdown: code, commands and links' targets are no prose. Manual pages are roff. Of C strings of five words
+and more are read: error sentences and help texts. Of Python it is what argparse is given as help. Wants Debian's
+python3-markdown-it; without it the test is skipped.
 """
+import ast
 import os
 import re
 import sys
 import tempfile
+
+import errors
 
 try:
     from markdown_it import MarkdownIt
@@ -26,6 +31,10 @@ END = re.compile(r"(?<=[.?!:])[\"')*_]*\s+")
 WORD = re.compile(r"[^\W_][\w'./%+-]*")
 ROW = re.compile(r"\d[\d.,]*(?: / \d[\d.,]*)+")
 CAPITALS = re.compile(r"(?<![\w/.=*-])[A-Z][A-Z0-9]{1,7}(?=(?:'?s)?(?![\w/.*=-]*\w))")
+STRING_END = re.compile(r"(?<=[.?!:;])[\"')]*\s+|\\n")  # of a sentence in a string of C
+NO_PROSE = re.compile(r"<[a-z]|[{}]|\b(?:CREATE|PRAGMA|INSERT|SELECT|UPDATE|LISTEN)\b|https?:")  # of a string
+LEAST = 5  # words of a string that is prose
+HELP = {"help", "description", "epilog"}  # what argparse prints
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
 SHOWN = 60  # characters of a sentence in a message
 
@@ -34,7 +43,8 @@ class Rules:
     """The table, read."""
 
     def __init__(self, text):
-        self.limits, self.patterns, self.files, self.openings = {}, [], [], []
+        self.limits, self.patterns, self.openings = {}, [], []
+        self.places = {kind: [] for kind in READERS}
         self.names, self.explained = set(), None
         for number, line in enumerate(text.splitlines(), 1):
             line = line.strip()
@@ -44,8 +54,8 @@ class Rules:
             if kind == "limit":
                 name, most = rest.split()
                 self.limits[name] = int(most)
-            elif kind == "file":
-                self.files.append(rest)
+            elif kind in self.places:
+                self.places[kind] += rest.split()
             elif kind == "names":
                 self.names.update(rest.split())
             elif kind == "abbreviations":
@@ -68,19 +78,21 @@ class Rules:
             for row in re.findall(r"^\| ([A-Z0-9, ]+) \|", read(root, self.explained), re.M):
                 self.names.update(row.split(", "))
 
-    def paths(self, root):
-        """The pages, and complaints of those that are not there."""
-        found = []
-        for path in self.files:
-            full = os.path.join(root, path)
-            if path.endswith("/"):
-                found += sorted(os.path.relpath(os.path.join(folder, name), root)
-                                for folder, _, names in os.walk(full) for name in names if name.endswith(".md"))
-            elif os.path.exists(full):
-                found.append(path)
-            else:
-                raise ValueError(f"{RULES}: there is no {path}")
-        return found
+    def paths(self, root, kind):
+        """The files of a kind; a place that is not there is an error."""
+        for place in self.places[kind]:
+            full = os.path.join(root, place)
+            if os.path.isfile(full):
+                yield place
+                continue
+            if not os.path.isdir(full):
+                raise ValueError(f"{RULES}: there is no {place}")
+            for folder, names, files in os.walk(full):
+                names[:] = sorted(name for name in names if not name.startswith((".", "build")))
+                for name in sorted(files):
+                    path = os.path.relpath(os.path.join(folder, name), root)
+                    if ENDINGS[kind].search(path):
+                        yield path
 
 
 def plain(token):
@@ -165,6 +177,64 @@ def check_page(rules, path, text):
                 yield f"{path}:{line}: {wrong}: {sentence[:SHOWN]}"
 
 
+def check_sentences(rules, path, found):
+    """`found` has the line and the text of each sentence."""
+    for line, sentence in found:
+        for wrong in wrong_with(rules, " ".join(sentence.split())):
+            yield f"{path}:{line}: {wrong}: {sentence.strip()[:SHOWN]}"
+
+
+def manual_blocks(text):
+    """(line, text) of each paragraph of a manual page."""
+    block, first, code = [], 0, False
+    for number, line in enumerate(text.splitlines() + [""], 1):
+        code = line.startswith(".nf") or code and not line.startswith(".fi")
+        if code or line.startswith(".") or not line.strip():
+            if block:
+                yield first, " ".join(block)
+            block = []
+        else:
+            first = first if block else number
+            block.append(re.sub(r"\\f.", "", line).replace("\\-", "-").replace("\\&", ""))
+
+
+def check_manual(rules, path, text):
+    for first, block in manual_blocks(text):
+        yield from check_sentences(rules, path, ((first, sentence) for _, sentence in sentences(first, block)))
+
+
+def check_strings(rules, path, text):
+    for string in errors.formats(text):
+        words = errors.CONVERSION.sub("N", string)
+        if len(re.findall(r"[A-Za-z][a-z']+", words)) < LEAST or " " not in words or NO_PROSE.search(words):
+            continue
+        word = string.split("\\n")[0].split("%")[0][:SHOWN]
+        line = text.count("\n", 0, max(text.find(word), 0)) + 1
+        yield from check_sentences(rules, path, ((line, sentence) for sentence in STRING_END.split(words)))
+
+
+def constant(node):
+    """The text of a string, with N for what is filled in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        return constant(node.left) + constant(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(constant(value) or "N" for value in node.values)
+    return ""
+
+
+def check_options(rules, path, text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.keyword) and node.arg in HELP:
+            yield from check_sentences(rules, path, sentences(node.value.lineno, constant(node.value)))
+
+
+READERS = {"pages": check_page, "manual": check_manual, "strings": check_strings, "options": check_options}
+ENDINGS = {"pages": re.compile(r"\.md$"), "manual": re.compile(r"\.[1-9]$"), "options": re.compile(r"\.py$"),
+           "strings": re.compile(r"^(?!.*(_test\.|/tests?/)).*\.(c|h|tbl|cu|cuh)$")}
+
+
 def read(root, path):
     with open(os.path.join(root, path), encoding="utf-8") as file:
         return file.read()
@@ -173,8 +243,9 @@ def read(root, path):
 def check(root):
     rules = Rules(read(root, RULES))
     rules.learn(root)
-    for path in rules.paths(root):
-        yield from check_page(rules, path, read(root, path))
+    for kind, check_text in READERS.items():
+        for path in rules.paths(root, kind):
+            yield from check_text(rules, path, read(root, path))
 
 
 # ---- self-test ----
@@ -220,9 +291,23 @@ PLANTED = [
 ]
 
 
-def plant(root, path, text):
-    with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-        file.write(text)
+# Planted in other kinds of files: the kind, the text, what is found.
+BEYOND = [
+    ("manual", ".SH A\nIt goes so\nlong.\n.nf\nIt goes as long as it may.\n.fi\n", 'x:2: "so long"'),
+    ("strings", 'f("there is no such thing as %d: %s", 1, "as long as");\n', "x:1:"),
+    ("strings", 'f(1);\ng("rank %d waits " "as long as it may");\n', 'x:2: "as long as"'),
+    ("strings", 'f("a " "word ' + "and a word " * 10 + 'ends");\n', "33 words"),
+    ("strings", '/* "it goes as long as it may" */ f("CREATE TABLE such things are no prose");\n', None),
+    ("options", 'f(help="it goes as long " f"as {it} may")\n', 'x:1: "as long as"'),
+    ("options", 'f(name="it goes as long as it may")\n', None),
+]
+
+
+def self_test_beyond(rules):
+    for kind, text, wanted in BEYOND:
+        found = list(READERS[kind](rules, "x", text))
+        if bool(found) != bool(wanted) or wanted and (len(found) != 1 or wanted not in found[0]):
+            yield f"planted {text!r}, wanted {wanted!r}, found {found}"
 
 
 def self_test(root):
@@ -235,17 +320,15 @@ def self_test(root):
         if len(found) != 1 or wanted not in found[0]:
             failed.append(f"planted {text!r}, wanted {wanted!r}, found {found}")
         used |= {advice for _, _, advice, _ in rules.patterns if any(advice in line for line in found)}
+    failed += self_test_beyond(rules)
     failed += [f"nothing planted for: {source}" for _, _, advice, source in rules.patterns if advice not in used]
     for text, good in (("# A\n\nFor a reader. It answers all.\n", True), ("# A\n\nThe page.\n", False)):
         if bool(list(check_page(rules, "docs/page.md", text))) == good:
             failed.append(f"an opening was judged wrongly: {text!r}")
     with tempfile.TemporaryDirectory() as lone:
         os.makedirs(os.path.join(lone, "docs/style"))
-        plant(lone, "docs/style/page.md", "Who comes last waits.\n")
-        plant(lone, RULES, "limit words 28\nlimit columns 120\nfirst who: no\nfile docs/\n")
-        if len(list(check(lone))) != 1:
-            failed.append("a sentence on a page that nobody lists was not found")
-        plant(lone, RULES, "limit words 28\nlimit columns 120\nfile gone.md\n")
+        with open(os.path.join(lone, RULES), "w", encoding="utf-8") as file:
+            file.write("limit words 28\nlimit columns 120\npages gone.md\n")
         try:
             list(check(lone))
             failed.append("a file that is gone was not missed")
@@ -258,7 +341,7 @@ def main():
     here = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
     if sys.argv[1:] == ["--self-test"]:
         found = self_test(here)
-        print("\n".join(found) or f"{len(PLANTED)} planted violations found")
+        print("\n".join(found) or f"{len(PLANTED) + len(BEYOND)} planted texts judged rightly")
     else:
         try:
             found = list(check(sys.argv[1] if sys.argv[1:] else here))

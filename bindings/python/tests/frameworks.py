@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks train a small model over tutti, two ranks on CPUs: by the line that docs/frameworks.md has for each.
+"""Frameworks train a small model over tutti, two ranks on CPUs: by the line that docs/use/frameworks.md has for each.
 
 frameworks.py NAME: starts the program of that framework as its users do, and looks at what it prints. Each program
 says which class its process group has, and ends only if all ranks hold the same parameters.

@@ -16,8 +16,9 @@ from ._buffers import TYPES
 from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteError, Result, SystemFailure, Timeout
 from ._group import group
 from ._native import HOST, library as _library
+from ._window import Window
 from ._work import Work
-from .comm import OPS, Communicator, Op, OpName, Window, alloc, init, init_all, init_new, init_rank, unique_id
+from .comm import OPS, Communicator, Op, OpName, alloc, init, init_all, init_new, init_rank, unique_id
 
 _number = _library.tutti_get_version()
 __version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"

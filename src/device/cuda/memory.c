@@ -113,7 +113,7 @@ tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdevi
     if (result != TUTTI_SUCCESS)
         return result;
     if (!size)
-        return error_set(TUTTI_INVALID_ARGUMENT, "allocate 0 bytes on GPU %d: want at least 1", device->ordinal);
+        return error_set(TUTTI_INVALID_ARGUMENT, "allocate 0 bytes on GPU %d: want 1 byte or more", device->ordinal);
     cuda_relaxed_enter(device, &relaxed);
     CUresult got = alloc_zeroed(driver, device, size, &address);
     cuda_relaxed_leave(&relaxed);

@@ -120,7 +120,7 @@ static tutti_result_t host_reduce_check(const struct kernel_set *set, tutti_type
 {
     if (!set)
         return error_set(TUTTI_INVALID_ARGUMENT,
-                         "TUTTI_SIMD=%s: this processor or build has no such instructions; use auto",
+                         "TUTTI_SIMD=%s: this processor or build lacks these instructions; use auto",
                          param_string(PARAM_SIMD));
     if ((unsigned)type >= TUTTI_TYPE_COUNT)
         return error_set(TUTTI_INVALID_ARGUMENT, "resolving a reduction: element type %d, want 0 to %d", (int)type,

@@ -27,8 +27,8 @@ def add_arguments(parser):
     parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3),
                         help="programs that run at a time (a third of the processors)")
     parser.add_argument("--spawn", action="store_true",
-                        help="each test and each of its ranks loads PyTorch anew, as the suite's own runner has it; "
-                             "otherwise they are forked from a process that has, and what failed is tried again so")
+                        help="each test and each of its ranks loads PyTorch anew, as the suite's own runner has it. "
+                             "Otherwise they are forked from a process that has loaded it")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="only these tests and scripts")
     parser.add_argument("--more", action="store_true", help="go on where an earlier call had no more time")
 

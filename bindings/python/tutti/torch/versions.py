@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch._C import _distributed_c10d
 
-# By bindings/python/tests/torch_matrix.py; docs/python.md has its table.
+# By bindings/python/tests/torch_matrix.py; docs/use/python.md has its table.
 TESTED = ("1.13", "2.11", "2.12", "2.13", "2.14", "2.15")
 
 
