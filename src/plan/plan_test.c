@@ -309,13 +309,41 @@ static void test_broadcasts(void **state)
     plan_rules(false, &rules);
 }
 
+static enum kernel_id kernel_of_blocks(const struct plan_facts *facts, enum coll coll, uint64_t bytes)
+{
+    return plan_call(&rules, facts, coll, bytes, false).launch.kernel;
+}
+
+/* Of four ranks; short blocks of all go like small vectors. */
 static void test_exchanges(void **state)
 {
     for (int coll = 0; coll < COLL_COUNT; coll++)
         if (!schedule_reduces((enum coll)coll) && coll != COLL_BROADCAST)
-            for (int shift = 0; shift < 40; shift++)
+            for (int shift = 0; shift < 40; shift++) {
+                bool words = (coll == COLL_ALLGATHER || coll == COLL_ALLTOALL) && shift <= 16;
                 expect(shift % 2 ? &together : &apart, (enum coll)coll, (uint64_t)1 << shift, shift % 3 == 0,
-                       WAY_EXCHANGE, KERNEL_EXCHANGE);
+                       WAY_EXCHANGE, words ? KERNEL_GATHER : KERNEL_EXCHANGE);
+            }
+}
+
+static void test_blocks_in_words(void **state)
+{
+    struct plan_facts facts = pair;
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLGATHER, 80 * K - 1), KERNEL_GATHER);
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLGATHER, 80 * K), KERNEL_EXCHANGE); /* lines carry less */
+    facts.lines = false;
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLTOALL, 128 * K - 1), KERNEL_GATHER);
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLTOALL, 128 * K), KERNEL_EXCHANGE); /* plain data */
+    facts = pair;
+    facts.protocols = 1u << KERNEL_LINES;
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLGATHER, K), KERNEL_EXCHANGE);
+    assert_int_equal(kernel_of_blocks(&in_host, COLL_ALLGATHER, K), KERNEL_EXCHANGE);
+    facts = pair;
+    facts.nranks = 1;
+    assert_int_equal(kernel_of_blocks(&facts, COLL_ALLGATHER, K), KERNEL_EXCHANGE);
+    plan_rules(true, &rules); /* copy engines carry everything */
+    assert_int_equal(kernel_of_blocks(&pair, COLL_ALLGATHER, K), KERNEL_EXCHANGE);
+    plan_rules(false, &rules);
 }
 
 static void test_forms(void **state)
@@ -513,6 +541,7 @@ int main(void)
         cmocka_unit_test(test_windows_in_host_memory),
         cmocka_unit_test(test_broadcasts),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_blocks_in_words),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_each_way_has_a_schedule),
