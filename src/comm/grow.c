@@ -64,7 +64,8 @@ static tutti_result_t grow_meet(struct tutti_comm *comm, int *members, bool *is_
 static void grow_refuse(const struct tutti_comm *comm, const struct wire_abort *why)
 {
     const struct team *team = comm->settings.grows->team;
-    bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR;
+    bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR &&
+                 !wire_same_process(why->from, team->process[why->culprit]->uuid); /* or it says so itself */
     struct roots_refusal refusal = {.how = BOOTSTRAP_FAILED,
                                     .rank = why->culprit >= 0 ? why->culprit : team->rank,
                                     .nranks = comm->settings.nranks,
