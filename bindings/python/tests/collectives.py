@@ -157,16 +157,18 @@ def windows(comm):
     ahead, behind = (me + 1) % n, (me - 1) % n
     mapped = numpy.frombuffer(tutti.alloc(8 * 1000 * n), "float64").reshape(n, 1000)
     with comm.window(mapped) as window:
-        window.put(numpy.full(1000, me), ahead, 8000 * me, signal=2)
+        window.put(numpy.full(1000, float(me)), ahead, 8000 * me, signal=2)
         comm.wait_signal(behind, 2)
         same(mapped[behind], behind, "put and signal")
         back = numpy.empty(3)
         window.get(back, ahead, 8000 * me)
         same(back, me, "get")
+        comm.barrier()
         with tutti.group():
             for peer in range(n):
-                window.put(numpy.full(1, 7 + me), peer, 8000 * me)
+                window.put(numpy.full(1, 7.0 + me), peer, 8000 * me)
             window.flush(wait=False)
+        comm.synchronize()
         comm.barrier()
         same(mapped[:, 0], numpy.arange(n) + 7, "flush")
         seen = numpy.frombuffer(window.memory(me), "float64")
