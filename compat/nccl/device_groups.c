@@ -215,7 +215,7 @@ void test_collectives_on_streams(void **state)
     good(ncclGroupStart());
     for (int i = 0; i < n; i++) {
         good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
-        good(ncclAllReduce(rank[i].recv, twice[i], COUNT, ncclFloat, ncclSum, rank[i].comm, held[i]));
+        good(ncclAllReduce(rank[i].send, twice[i], COUNT, ncclFloat, ncclSum, rank[i].comm, held[i]));
     }
     good(ncclGroupEnd());
     usleep(20000);
@@ -230,7 +230,7 @@ void test_collectives_on_streams(void **state)
         select_device(i);
         done(cu.MemcpyDtoH_v2(&first, rank[i].recv + COUNT - 1, sizeof first));
         done(cu.MemcpyDtoH_v2(&last, twice[i] + COUNT - 1, sizeof last));
-        assert_float_equal(last, (float)n * first, 0);
+        assert_float_equal(last, first, 0);
         done(cu.StreamSynchronize(held[i]));
         done(cu.StreamDestroy_v2(held[i]));
         good(ncclMemFree(twice[i]));
