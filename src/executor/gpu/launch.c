@@ -114,9 +114,10 @@ bool launch_may_join(const struct gpu *gpu, uint32_t stripes)
 static uint32_t turn_of_vector(struct gpu *gpu, uint32_t stripes)
 {
     struct launch_turns *turns = &gpu->turns;
-    const uint32_t turn = launch_may_join(gpu, stripes) ? turns->vectors : 0;
-    if (turns->width && launch_may_join(gpu, stripes))
-        turns->vectors = (turn + stripes) % turns->width;
+    const uint32_t turn = turns->vectors;
+    if (!turns->width || stripes > turns->width)
+        return 0;
+    turns->vectors = (turn + stripes) % turns->width;
     return turn;
 }
 

@@ -17,12 +17,11 @@ DEVICE bool has(uint32_t ranks, int p)
     return ranks >> p & 1;
 }
 
-/* After a look in vain: is it time to hear what the host wants? The threads of a warp take turns: thousands wait, and
- * host memory is slow enough for all of them to be late for the next launch, for which peers wait as long. */
+/* After a look in vain: is it time to hear what the host wants? */
 DEVICE bool wait_pause(struct waiting *w)
 {
     pause_spin(w->turns);
-    return ++w->turns % TURNS_TO_LOOK == 0 && w->turns / TURNS_TO_LOOK % WARP == threadIdx.x % WARP && w->abort;
+    return ++w->turns % TURNS_TO_LOOK == 0 && w->abort;
 }
 
 /* `ranks` are waited for, which a host that asks is told. False: it is time to give up. */
