@@ -278,11 +278,13 @@ static void take_payload(struct windows *windows, struct window_request *request
 
 static void windows_refuse(struct team *team, int from, const struct wire_window *what, const char *why)
 {
+    static const char *const kinds[] = {"request", "put", "signal", "get"};
+    const char *kind = kinds[what->what <= WIRE_WINDOW_GET ? what->what : 0];
     char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d asked rank %d for what cannot be: request %u of %llu bytes at %llu of window %u: %s", from,
-             team->rank, what->what, (unsigned long long)what->length, (unsigned long long)what->offset, what->window,
-             why);
+             "rank %d sent rank %d a %s (kind %u, %llu bytes at offset %llu of window %u) that rank %d refuses: %s",
+             from, team->rank, kind, what->what, (unsigned long long)what->length, (unsigned long long)what->offset,
+             what->window, team->rank, why);
     team_fail(team, TUTTI_INVALID_USAGE, from, sentence);
 }
 
@@ -297,7 +299,7 @@ static const char *check(const struct windows *windows, const struct wire_window
     if (what->signal != WIRE_NO_SIGNAL && what->signal >= TUTTI_SIGNALS)
         return "the number of the signal is too high";
     if (bytes && (what->what != WIRE_WINDOW_PUT || bytes != what->length || bytes > WIRE_WINDOW_SHORT))
-        return "the data behind it do not fit";
+        return "the data behind the request have another length";
     if (moves && what->length && !*window)
         return "the window does not exist, or was closed";
     if (*window && (what->offset > (*window)->size || what->length > (*window)->size - what->offset))
@@ -320,7 +322,7 @@ void windows_hear(struct team *team, int from, const struct wire_window *what, c
     if (atomic_load(&team->failed))
         return;
     struct windows *windows = engine_windows(team);
-    const char *wrong = windows ? check(windows, what, bytes, &window) : "its memory is full";
+    const char *wrong = windows ? check(windows, what, bytes, &window) : "its process has no memory left";
     if (wrong) {
         windows_refuse(team, from, what, wrong);
         return;
