@@ -100,7 +100,7 @@ struct family *family_start_with(int count, int victim, const char *fault, int v
     family->victim = victim;
     family->variant = variant;
     family->seed = seed;
-    snprintf(family->fault, sizeof family->fault, "%s", fault);
+    snprintf(family->fault, sizeof family->fault, "%s", fault ? fault : "");
     fflush(NULL);
     for (int rank = 0; rank < count; rank++) {
         pid_t pid = fork();

@@ -55,7 +55,7 @@ tutti_result_t gpu_failure(struct gpu *gpu)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result)
+tutti_result_t gpu_explain(struct gpu *gpu, int peer, tutti_result_t result)
 {
     tutti_result_t failure = TUTTI_SUCCESS;
     char sentence[sizeof gpu->base.team->cause.text];
@@ -64,6 +64,8 @@ tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result)
     snprintf(sentence, sizeof sentence, "%s", error_last());
     for (int i = 0; i < PATIENCE_MS && failure == TUTTI_SUCCESS; i++) {
         failure = gpu_failure(gpu);
+        if (failure == TUTTI_SUCCESS)
+            failure = gpu_needs(gpu, 1u << peer);
         usleep(1000);
     }
     return failure == TUTTI_SUCCESS ? error_set(result, "%s", sentence) : failure;

@@ -79,13 +79,20 @@ static tutti_result_t send_descriptors(struct gpu *gpu, int fd, enum scratch_kin
     return result;
 }
 
+/* While this rank waits for something of that peer's. */
+static tutti_result_t scratch_failure(struct gpu *gpu, int peer)
+{
+    tutti_result_t failure = gpu_failure(gpu);
+    return failure == TUTTI_SUCCESS ? gpu_needs(gpu, 1u << peer) : failure;
+}
+
 static tutti_result_t scratch_take_descriptor(struct gpu *gpu, int peer, enum scratch_kind kind, int *fd)
 {
     struct engine *engine = gpu->base.team->engine;
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
     tutti_result_t failure = TUTTI_SUCCESS;
     for (*fd = SHARED_NOT_YET; *fd < 0 && failure == TUTTI_SUCCESS;
-         failure = *fd < 0 ? gpu_failure(gpu) : TUTTI_SUCCESS) {
+         failure = *fd < 0 ? scratch_failure(gpu, peer) : TUTTI_SUCCESS) {
         lock_take(&engine->lock);
         *fd = engine_take_shared(engine, scratch_key_of(gpu, peer, gpu->rank, kind));
         lock_release(&engine->lock);
@@ -225,9 +232,7 @@ static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
     tutti_result_t result = TUTTI_SUCCESS;
     patience_begin(gpu, rank);
     while (result == TUTTI_SUCCESS && !atomic_load(has)) {
-        result = gpu_failure(gpu);
-        if (result == TUTTI_SUCCESS)
-            result = gpu_needs(gpu, 1u << rank);
+        result = scratch_failure(gpu, rank);
         post_for_others();
         if (result == TUTTI_SUCCESS)
             futex_wait(has, 0, 1000);
@@ -242,8 +247,8 @@ static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
     tutti_result_t result = rank == gpu->rank ? TUTTI_SUCCESS : wait_for_bulk(gpu, rank);
     if (result == TUTTI_SUCCESS && rank != gpu->rank) {
         gpu->scratch.bulks[rank] = gpu->ranks[rank].bulk;
-        result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
-                                                &gpu->scratch.bulk_imported[rank]));
+        result = gpu_explain(gpu, rank, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
+                                                      &gpu->scratch.bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
