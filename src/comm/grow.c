@@ -64,8 +64,9 @@ static tutti_result_t grow_meet(struct tutti_comm *comm, int *members, bool *is_
 static void grow_refuse(const struct tutti_comm *comm, const struct wire_abort *why)
 {
     const struct team *team = comm->settings.grows->team;
-    bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR &&
-                 !wire_same_process(why->from, team->process[why->culprit]->uuid); /* or it says so itself */
+    bool itself = why->culprit >= 0 && why->culprit < team->nranks && /* newcomers are no ranks of the old one */
+                  wire_same_process(why->from, team->process[why->culprit]->uuid);
+    bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR && !itself;
     struct roots_refusal refusal = {.how = BOOTSTRAP_FAILED,
                                     .rank = why->culprit >= 0 ? why->culprit : team->rank,
                                     .nranks = comm->settings.nranks,

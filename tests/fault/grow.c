@@ -6,12 +6,14 @@
  */
 #include "family.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ struct growth {
     tutti_unique_id_t id[2]; /* of the first attempt and of the second */
     _Atomic int made;
     _Atomic int failed; /* ranks whose first attempt is over */
+    _Atomic int rounds; /* of all members, while newcomers are not there */
 };
 static struct growth *growth;
 static int failures, scenarios;
@@ -163,7 +166,8 @@ static void grows_while_it_works(struct family *family, int rank, tutti_comm_t c
     int rounds = 0, busy = 1;
     config.blocking = 0;
     if (is_newcomer(rank)) {
-        family_nap(300);
+        while (atomic_load(&growth->rounds) < 3 * MEMBERS)
+            family_nap(1);
         state = come(rank, 0, GROWN, &grown);
     } else {
         right = grow(comm, rank, 0, GROWN, &grown, &config) == TUTTI_IN_PROGRESS;
@@ -175,6 +179,7 @@ static void grows_while_it_works(struct family *family, int rank, tutti_comm_t c
         right = works(family, rank, comm, MEMBERS) &&
                 tutti_allreduce(&busy, &busy, 1, TUTTI_INT32, TUTTI_MAX, comm, NULL) == TUTTI_SUCCESS &&
                 tutti_comm_synchronize(comm) == TUTTI_SUCCESS;
+        atomic_fetch_add(&growth->rounds, 1);
     }
     right &= is_newcomer(rank) || rounds > 2; /* they worked before newcomers were there */
     family_end(family, rank, grown, state);
@@ -218,6 +223,38 @@ static void a_newcomer_dies(struct family *family, int rank, tutti_comm_t comm)
             family_nap(1);
     result = is_newcomer(rank) ? come(rank, 0, GROWN, &grown) : grow(comm, rank, 0, GROWN, &grown, NULL);
     family_end(family, rank, NULL, result);
+    wait_for_failures(GROWN - 1);
+    goes_on(family, rank, comm, GROWN - 1);
+}
+
+static _Atomic int dies_sharing; /* before that call from now on; 0: never */
+
+/* The library's calls come here: the first of a joining rank tells what ranks share, when all know one another. */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t (*real)(int, const struct msghdr *, int) = NULL;
+    void *found = dlsym(RTLD_NEXT, "sendmsg");
+    memcpy(&real, &found, sizeof real);
+    if (atomic_load(&dies_sharing) && atomic_fetch_sub(&dies_sharing, 1) == 1)
+        kill(getpid(), SIGKILL);
+    return real(fd, message, flags);
+}
+
+/* The last newcomer dies where all know one another: at its call number `variant` that tells the others something. What
+ * others have made by then fails at its first use. */
+static void an_introduced_newcomer_dies(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t grown = NULL;
+    int32_t one = 1;
+    atomic_store(&dies_sharing, rank == GROWN - 1 ? family->variant : 0);
+    tutti_result_t result = is_newcomer(rank) ? come(rank, 0, GROWN, &grown) : grow(comm, rank, 0, GROWN, &grown, NULL);
+    if (rank == GROWN - 1)
+        kill(getpid(), SIGKILL);
+    if (result == TUTTI_SUCCESS && (result = tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, grown, NULL)) ==
+                                       TUTTI_SUCCESS) /* it hears now */
+        result = tutti_comm_synchronize(grown);
+    family_end(family, rank, grown, result);
+    tutti_comm_destroy(grown);
     wait_for_failures(GROWN - 1);
     goes_on(family, rank, comm, GROWN - 1);
 }
@@ -428,6 +465,22 @@ int main(int argc, char **argv)
         {"growing", grows_well, 2, -1, 0, TUTTI_SUCCESS, {NULL}, false},
         {"growing while it works", grows_while_it_works, 2, -1, 0, TUTTI_SUCCESS, {NULL}, false},
         {"a newcomer dies", a_newcomer_dies, 2, GROWN - 1, 0, TUTTI_REMOTE_ERROR, {"rank 4 died"}, false},
+        {"an introduced newcomer dies",
+         an_introduced_newcomer_dies,
+         2,
+         GROWN - 1,
+         1,
+         TUTTI_REMOTE_ERROR,
+         {"rank 4"},
+         false},
+        {"a newcomer dies where members still tell one another",
+         an_introduced_newcomer_dies,
+         2,
+         GROWN - 1,
+         7,
+         TUTTI_REMOTE_ERROR,
+         {"rank 4"},
+         false},
         {"the opener dies",
          the_opener_dies,
          2,
