@@ -140,7 +140,7 @@ static void print_all(const struct view_set *set, const struct findings *finding
         printf("(%zu more)\n", findings->left_out);
     if (folders)
         view_say_files(stdout, set);
-    if (findings->count)
+    if (findings_faults(findings))
         return;
     size_t comms = count_comms(set);
     if (!comms) {
@@ -172,7 +172,7 @@ static bool print_json(const struct view_set *set, const struct findings *findin
 
 static int status_of(const struct view_options *options, const struct view_set *set, const struct findings *findings)
 {
-    if (findings->count)
+    if (findings_faults(findings))
         return finding_is_hang(findings->items[0].kind) ? VIEW_HANGS : VIEW_SLOW;
     if (set->missing || set->broken)
         return set->missing ? VIEW_MISSING : VIEW_FAILED;
@@ -220,7 +220,7 @@ static bool look_again(const struct diagnose_order *order, struct seen *before, 
 
 static bool is_slow(const struct findings *findings)
 {
-    return findings->count && !finding_is_hang(findings->items[0].kind);
+    return findings_faults(findings) && !finding_is_hang(findings->items[0].kind);
 }
 
 /* What is slow must be so in all looks: a second without a processor, or ten calls, may be chance. */

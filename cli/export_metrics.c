@@ -240,7 +240,7 @@ static void each_finding(const struct export_writer *w, const struct findings *f
         const struct export_process *process = culprit_of(w, finding);
         const struct export_process nobody = {.rank = finding->culprit.world_rank};
         char more[96];
-        if (is_told(findings, i))
+        if (finding_is_note(finding->kind) || is_told(findings, i))
             continue;
         snprintf(more, sizeof more, "class=\"%s\",kind=\"%s\"", finding_class_name(finding_row(finding->kind)->class),
                  finding_row(finding->kind)->name);

@@ -60,7 +60,7 @@ static const struct option_row rows[] = {
      TO_TEXT(W, master.hook.command)},
     {0, "webhook", "URL", "POST each verdict there, as JSON", TO_TEXT(W, master.hook.url)},
     {0, "act", NULL, "run hooks; without, only say what would be run", TO_FLAG(W, master.hook.act)},
-    {0, "sure", "WORD", "how sure a verdict must be for a hook (default likely)", .choices = "certain likely possible",
+    {0, "sure", "WORD", "how sure a verdict must be for a hook (default certain)", .choices = "certain likely possible",
      TO_CALL(take_sure, NULL)},
 };
 #undef W
@@ -98,7 +98,7 @@ static int parse(int argc, char **argv, struct master_wishes *wishes)
 int main(int argc, char **argv)
 {
     struct master_wishes wishes = {.door = {.address = ADDRESS},
-                                   .master = {.stuck = STUCK_NS, .sure = LIKELY, .job = "job"}};
+                                   .master = {.stuck = STUCK_NS, .sure = CERTAIN, .job = "job"}};
     struct master_options *master = &wishes.master;
     standard_hold();
     int code = parse(argc, argv, &wishes);

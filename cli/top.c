@@ -86,7 +86,7 @@ static int print_frame(const struct top_look *before, const struct top_look *now
     top_frame_free(&frame);
     if (fflush(stdout) == EOF)
         return failure("top", "cannot write the output: %s", strerror(errno));
-    if (now->findings.count)
+    if (findings_faults(&now->findings))
         return finding_is_hang(now->findings.items[0].kind) ? VIEW_HANGS : VIEW_SLOW;
     return now->set.count ? VIEW_SHOWN : VIEW_NOTHING;
 }

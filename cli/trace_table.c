@@ -5,6 +5,7 @@
 #include "cli/trace_text.h"
 
 #include "base/error.h"
+#include "verdict/verdict.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -170,7 +171,7 @@ static void print_box(FILE *out, const struct blackbox *box, bool all)
 static void print_verdicts(FILE *out, const struct findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++)
-        fprintf(out, "VERDICT: %s\n", findings->items[i].sentence);
+        fprintf(out, "%s: %s\n", verdict_word(&findings->items[i]), findings->items[i].sentence);
     if (findings->left_out)
         fprintf(out, "(%zu more)\n", findings->left_out);
 }
@@ -217,13 +218,14 @@ bool view_summary(FILE *out, const struct view_options *options, const struct vi
     size_t count;
     struct findings findings = view_findings(options, set);
     struct trace_member *members = view_members(set, &count);
-    bool wrong = findings.count > 0;
+    bool wrong = findings_faults(&findings) > 0;
     print_verdicts(out, &findings);
     for (size_t at = 0, ranks; at < count; at += ranks) {
         ranks = view_group(members, count, at);
         print_group(out, members + at, ranks);
     }
-    fprintf(out, "%zu process%s%s\n", set->count, set->count == 1 ? "" : "es", wrong ? "" : ", nothing stands still");
+    fprintf(out, "%zu process%s%s\n", set->count, set->count == 1 ? "" : "es",
+            findings.count ? "" : ", nothing stands still");
     free(members);
     findings_free(&findings);
     return wrong;

@@ -26,6 +26,7 @@ struct process_facts {
     char tracer_name[32];
     uint64_t at;      /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
     uint64_t unheard; /* for so long nobody has told of it: what is known is as old */
+    uint64_t moved;   /* bytes that it has read and written so far; 0: not known */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */
@@ -53,7 +54,13 @@ struct snapshot {
 
 /* ---- What follows ---- */
 
-enum finding_class { CLASS_COMMUNICATION_HANG, CLASS_OTHER_HANG, CLASS_COMMUNICATION_SLOW, CLASS_OTHER_SLOW };
+enum finding_class {
+    CLASS_COMMUNICATION_HANG,
+    CLASS_OTHER_HANG,
+    CLASS_COMMUNICATION_SLOW,
+    CLASS_OTHER_SLOW,
+    CLASS_NO_FAULT
+};
 
 enum finding_kind {
 #define KIND(id, ...) FINDING_##id,
@@ -115,6 +122,10 @@ struct finding_row {
 const struct finding_row *finding_row(enum finding_kind kind);
 const char *finding_class_name(enum finding_class class);
 bool finding_is_hang(enum finding_kind kind);
+/* It only says why ranks wait: nobody is to blame. */
+bool finding_is_note(enum finding_kind kind);
+/* How many are no notes: those come first. */
+size_t findings_faults(const struct findings *findings);
 bool finding_same_culprit(const struct finding *a, const struct finding *b);
 const char *confidence_name(enum confidence confidence);
 

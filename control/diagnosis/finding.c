@@ -24,13 +24,19 @@ const struct finding_row *finding_row(enum finding_kind kind)
 
 const char *finding_class_name(enum finding_class class)
 {
-    static const char *const names[] = {"communication hang", "other hang", "communication slow", "other slow"};
+    static const char *const names[] = {"communication hang", "other hang", "communication slow", "other slow",
+                                        "no fault"};
     return names[class];
 }
 
 bool finding_is_hang(enum finding_kind kind)
 {
     return rows[kind].class == CLASS_COMMUNICATION_HANG || rows[kind].class == CLASS_OTHER_HANG;
+}
+
+bool finding_is_note(enum finding_kind kind)
+{
+    return rows[kind].class == CLASS_NO_FAULT;
 }
 
 const char *confidence_name(enum confidence confidence)

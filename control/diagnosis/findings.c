@@ -53,11 +53,25 @@ static void advise(struct finding *finding)
 
 /* ---- The list ---- */
 
+/* Hangs, what is slow, notes. */
+static int gravity(enum finding_kind kind)
+{
+    return finding_is_hang(kind) ? 0 : finding_is_note(kind) ? 2 : 1;
+}
+
+size_t findings_faults(const struct findings *findings)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < findings->count; i++)
+        count += !finding_is_note(findings->items[i].kind);
+    return count;
+}
+
 static int by_weight(const void *left, const void *right)
 {
     const struct finding *a = left, *b = right;
-    if (finding_is_hang(a->kind) != finding_is_hang(b->kind))
-        return finding_is_hang(a->kind) ? -1 : 1;
+    if (gravity(a->kind) != gravity(b->kind))
+        return gravity(a->kind) - gravity(b->kind);
     if (a->confidence != b->confidence)
         return a->confidence > b->confidence ? -1 : 1;
     if (a->kind != b->kind)
@@ -98,9 +112,9 @@ void findings_confirm(struct findings *now, const struct findings *before)
 {
     size_t kept = 0;
     for (size_t i = 0; i < now->count; i++) {
-        bool stays = finding_is_hang(now->items[i].kind);
+        bool stays = gravity(now->items[i].kind) != 1;
         for (size_t j = 0; j < before->count && !stays; j++)
-            stays = !finding_is_hang(before->items[j].kind) && finding_same_culprit(&now->items[i], &before->items[j]);
+            stays = gravity(before->items[j].kind) == 1 && finding_same_culprit(&now->items[i], &before->items[j]);
         if (stays)
             now->items[kept++] = now->items[i];
     }

@@ -414,23 +414,73 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
     say_waiters(finding, chain, " it is waited for by");
 }
 
+/* ---- Absences ---- */
+
+static void say_why(struct finding *finding, const struct blackbox *box, const struct absence *absence)
+{
+    if (absence->why == ABSENCE_SAID)
+        say(finding, "%s%s, as it has said, for %s at most", *box->expected ? " for " : "", box->expected,
+            phrase_time(box->expected_until - box->expected_since).text);
+    else if (absence->why == ABSENCE_USUAL)
+        say(finding, " as it has been %s time%s before, for %s at most", phrase_number(absence->times).text,
+            absence->times == 1 ? "" : "s", phrase_time(absence->longest).text);
+    else
+        say(finding, " and works: for the first time for so long");
+}
+
+/* "rank 0 (process 812) is outside of calls for 12.0 s, as it has been 12 times before, for 26.0 s at most; ..." */
+static void say_away(struct finding *finding, const struct chain *chain, const struct absence *absence)
+{
+    const struct member *end = chain->witness->end;
+    say_who(finding, end);
+    say(finding, " is outside of calls for %s,", phrase_time(absence->away).text);
+    say_why(finding, end->box, absence);
+    say_waiters(finding, chain, "; it is waited for by");
+    if (absence->why == ABSENCE_BUSY && absence->moved >= MOVES_BYTES)
+        prove(finding, "process %u has read and written %s bytes between the looks", end->box->header.pid,
+              phrase_number(absence->moved).text);
+    if (absence->like && absence->like->before >= 0)
+        prove(finding, "the latest such pause was between %s and %s of %s elements, and over %s ago",
+              blackbox_collective_name(absence->like->before), blackbox_collective_name(absence->like->after),
+              phrase_number(absence->like->after_count).text,
+              end->box->now > absence->like->latest ? phrase_time(end->box->now - absence->like->latest).text : "0 s");
+}
+
+static void prove_unusual(struct finding *finding, const struct chain *chain, const struct absence *absence)
+{
+    const struct blackbox *box = chain->witness->end->box;
+    if (chain->witness->ending != FINDING_BEHIND || !box->alive || finding->kind != FINDING_BEHIND || !box->pause_count)
+        return;
+    if (box->expected_until && box->expected_since + absence->away >= box->now)
+        prove(finding, "the pause that it has said it makes (%s) is over",
+              *box->expected ? box->expected : "without a word for what");
+    prove(finding, "it is outside of calls for %s; of %s pauses before the longest was %s",
+          phrase_time(absence->away).text, phrase_number(absence->times).text, phrase_time(absence->longest).text);
+}
+
 static void find_one(struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
     bool starved = only_starved(scene, witness) && !share_is_crowded_out(scene, witness->end);
     if (told(scene, findings, witness) || may_get_on(scene, witness))
         return;
+    const struct absence absence = absence_of(scene, witness);
     enum finding_kind kind = kind_of(witness);
+    bool away = kind == FINDING_BEHIND && !starved && absence.why != ABSENCE_UNUSUAL;
+    kind = away ? FINDING_AWAY : kind;
     struct finding *finding = witness->ending == FINDING_ABSENT
                                   ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
                                   : finding_add(findings, kind, confidence_of(witness), witness->end);
     finding->victims = chain->count;
     if (witness->ending == FINDING_CIRCLE || witness->ending == FINDING_ORDER)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
-    if (starved)
+    if (away)
+        say_away(finding, chain, &absence);
+    else if (starved)
         say_starved(scene, finding, chain);
     else
         describe(finding, chain);
+    prove_unusual(finding, chain, &absence);
     prove_all(scene, finding, chain);
 }
 

@@ -19,7 +19,7 @@ uint64_t longest_pause(const struct blackbox_comm *comm)
 
 bool may_come_yet(const struct victim *victim)
 {
-    return victim->end->box->alive &&
+    return victim->end->box->alive && !victim->end->box->pause_count &&
            (double)member_waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
 }
 
@@ -41,6 +41,76 @@ static uint64_t last_sign(const struct member *member)
         last = over > last ? over : last;
     }
     return last;
+}
+
+/* The newest call of a process, in whatever communicator, and when it was seen last. */
+static const struct blackbox_op *newest_call(const struct scene *scene, const struct member *end, uint64_t *sign)
+{
+    const struct blackbox_op *newest = NULL;
+    *sign = 0;
+    for (const struct member *at = scene->of_process[end->process]; at; at = at->sibling) {
+        uint64_t last = last_sign(at);
+        *sign = last > *sign ? last : *sign;
+        for (size_t i = 0; i < at->comm->op_count; i++)
+            if (!newest || at->comm->ops[i].begin > newest->begin)
+                newest = &at->comm->ops[i];
+    }
+    return newest;
+}
+
+static bool is_behind(const struct blackbox_pause *pause, const struct blackbox_op *op)
+{
+    return op && pause->before == op->collective && pause->before_count == op->count;
+}
+
+/* Pauses of at least half its length that were before. */
+static bool was_so_before(const struct blackbox *box, const struct blackbox_op *newest, struct absence *absence)
+{
+    bool same = false;
+    for (size_t i = 0; i < box->pause_count; i++) {
+        const struct blackbox_pause *pause = &box->pauses[i];
+        if (PAUSE_TIMES * (double)pause->longest <= (double)absence->away)
+            continue;
+        bool behind = is_behind(pause, newest);
+        absence->times += pause->count;
+        absence->longest = pause->longest;
+        absence->like = behind || !same ? pause : absence->like;
+        same = same || behind;
+    }
+    return same || absence->times >= PAUSE_OFTEN;
+}
+
+static bool is_busy(const struct scene *scene, const struct member *end, struct absence *absence)
+{
+    const struct process_facts *now = end->facts, *before = facts_before(scene, end);
+    const struct processor_share share = share_of(scene, end);
+    if (before && before->moved && now->moved > before->moved)
+        absence->moved = now->moved - before->moved;
+    return absence->away < PAUSE_BUSY_NS &&
+           (absence->moved >= MOVES_BYTES || (share.time && (double)share.ran >= COMPUTES_PART * (double)share.time));
+}
+
+struct absence absence_of(const struct scene *scene, const struct victim *victim)
+{
+    const struct member *end = victim->end;
+    const struct blackbox *box = end->box;
+    struct absence absence = {ABSENCE_UNUSUAL};
+    uint64_t sign;
+    const struct blackbox_op *newest = newest_call(scene, end, &sign);
+    absence.away = sign && box->now > sign ? box->now - sign : member_waited(victim->member);
+    if (!box->alive || victim->ending != FINDING_BEHIND)
+        return absence;
+    if (box->expected_until > box->now)
+        absence.why = ABSENCE_SAID;
+    else if (was_so_before(box, newest, &absence))
+        absence.why = ABSENCE_USUAL;
+    else if (is_busy(scene, end, &absence))
+        absence.why = ABSENCE_BUSY;
+    for (size_t i = 0; absence.why == ABSENCE_UNUSUAL && i < box->pause_count; i++) {
+        absence.longest = box->pauses[i].longest;
+        absence.times += box->pauses[i].count;
+    }
+    return absence;
 }
 
 /*

@@ -12,7 +12,17 @@ struct victim {
     uint64_t key, rank; /* whom it is about: a process, or a rank of a communicator */
 };
 
-/* The longest that this rank was away between two calls. */
+/* A process that is outside of calls. */
+struct absence {
+    enum { ABSENCE_UNUSUAL, ABSENCE_SAID, ABSENCE_USUAL, ABSENCE_BUSY } why;
+    uint64_t away;                     /* ns since the last sign of it */
+    uint64_t times, longest;           /* pauses of this length that were before, or of any; the longest of them */
+    uint64_t moved;                    /* bytes that it has read and written between the looks */
+    const struct blackbox_pause *like; /* of these, the one that began behind the same call, or the longest; or NULL */
+};
+/* Does the process of this rank stay away as it has said, or as before; does it work? Of one that stands nowhere. */
+struct absence absence_of(const struct scene *scene, const struct victim *victim);
+/* The longest that this rank was away between two calls: as far as these are remembered, where the box counts none. */
 uint64_t longest_pause(const struct blackbox_comm *comm);
 /* It was away for about as long before: to save a checkpoint, to evaluate. */
 bool may_come_yet(const struct victim *victim);

@@ -82,6 +82,15 @@ static void read_tracer(struct process_facts *facts, uint32_t pid)
             facts->tracer_name[i] = 0;
 }
 
+static void read_moved(struct process_facts *facts, uint32_t pid)
+{
+    char path[64], text[1024];
+    uint64_t in, out;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/io", pid);
+    if (boxfile_slurp(path, text, sizeof text) && sscanf(text, "rchar: %" SCNu64 " wchar: %" SCNu64, &in, &out) == 2)
+        facts->moved = in + out;
+}
+
 static struct process_facts facts_of(uint32_t pid)
 {
     struct process_facts facts = {0};
@@ -91,6 +100,7 @@ static struct process_facts facts_of(uint32_t pid)
         return facts;
     facts.state = state_of(state_letter(text));
     read_threads(&facts, pid);
+    read_moved(&facts, pid);
     if (facts.state == PROCESS_TRACED)
         read_tracer(&facts, pid);
     return facts;

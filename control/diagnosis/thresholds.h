@@ -6,9 +6,12 @@
 #include "base/clock.h"
 
 #define DEAD_BEFORE_NS                                                                                                 \
-    NS_PER_S            /* of ranks that are all dead, one that stopped so long before the last is the cause           \
-                         */
-#define PAUSE_TIMES 2.0 /* a rank that was away between calls for half as long before may come yet */
+    NS_PER_S              /* of ranks that are all dead, one that stopped so long before the last is the cause         \
+                           */
+#define PAUSE_TIMES   2.0 /* a rank that was away between calls for half as long before may come yet */
+#define PAUSE_OFTEN   3   /* such pauses make one usual, whatever call was before it */
+#define PAUSE_BUSY_NS (60 * NS_PER_S) /* a rank outside of calls that computes, or moves files, has so long */
+#define MOVES_BYTES   (1 << 20)       /* between the looks: it moves files */
 #define MOVING_TIMES                                                                                                   \
     5.0 /* as long as one that stands still: who moves elsewhere and is waited for so long is to blame */
 #define LATE_PART      0.1              /* of `stuck`: a message that took so long is late, and so may be the next */

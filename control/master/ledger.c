@@ -42,7 +42,7 @@ void ledger_update(struct ledger *ledger, const struct findings *findings, uint6
     size_t kept = 0;
     for (size_t i = 0; i < ledger->count; i++)
         ledger->items[i].missed++;
-    for (size_t i = 0; i < findings->count; i++)
+    for (size_t i = 0; i < findings_faults(findings); i++)
         meet(ledger, &findings->items[i], day);
     for (size_t i = 0; i < ledger->count; i++) {
         struct verdict *verdict = &ledger->items[i];

@@ -19,6 +19,7 @@ struct verdict {
     uint64_t began, number; /* CLOCK_REALTIME in ns; of the verdict, from 1: 0 while it is not confirmed */
     int64_t row;            /* where the history keeps it; 0: nowhere */
     unsigned found, missed; /* looks in a row */
+    bool acted;             /* the hook has heard of it */
 };
 
 struct ledger {

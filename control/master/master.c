@@ -43,8 +43,18 @@ static void on_begin(void *context, struct verdict *verdict)
     past_begin(&master->past, verdict);
     if (master->history && !(verdict->row = history_begin(master->history, verdict)))
         complain(master);
-    if (master->hook && verdict->finding.confidence >= master->options->sure)
+}
+
+/* What was likely at first may be certain later. */
+static void act(struct master *master)
+{
+    for (size_t i = 0; master->hook && i < master->ledger.count; i++) {
+        struct verdict *verdict = &master->ledger.items[i];
+        if (!verdict->number || verdict->acted || verdict->finding.confidence < master->options->sure)
+            continue;
+        verdict->acted = true;
         hook_push(master->hook, verdict);
+    }
 }
 
 static void on_end(void *context, const struct verdict *verdict)
@@ -103,6 +113,7 @@ static void look(struct master *master)
     if (has_slow_lanes(&findings))
         job_look_closer(&master->job, clock_ns());
     ledger_update(&master->ledger, &findings, master_day(), &events);
+    act(master);
     past_note(&master->past, &sum, master_day(), ledger_standing(&master->ledger));
     pthread_mutex_unlock(&master->lock);
     fflush(stdout);

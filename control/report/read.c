@@ -180,6 +180,24 @@ static bool copy_lanes(struct blackbox *out, const Tutti__Box *box)
     return fine;
 }
 
+static bool copy_pause(struct blackbox_pause *out, const Tutti__Pause *pause)
+{
+    *out = (struct blackbox_pause){pause->count, pause->longest,      pause->latest,     pause->before,
+                                   pause->after, pause->before_count, pause->after_count};
+    return is_time(pause->longest) && is_time(pause->latest);
+}
+
+static bool copy_pauses(struct blackbox *out, const Tutti__Box *box)
+{
+    bool fine = box->n_pauses <= WIRE_BOX_PAUSES && is_time(box->expected_since) && is_time(box->expected_until);
+    for (size_t i = 0; fine && i < box->n_pauses; i++)
+        fine = copy_pause(&out->pauses[out->pause_count++], box->pauses[i]);
+    out->expected_since = box->expected_since;
+    out->expected_until = box->expected_until;
+    report_copy_text(out->expected, sizeof out->expected, box->expected);
+    return fine;
+}
+
 static bool copy_box(struct blackbox *out, const Tutti__Box *box)
 {
     if (!box_makes_sense(box))
@@ -197,7 +215,7 @@ static bool copy_box(struct blackbox *out, const Tutti__Box *box)
     }
     for (size_t i = 0; fine && i < box->n_events; i++)
         fine = copy_event(&out->events[out->event_count++], box->events[i]);
-    return fine && copy_lanes(out, box);
+    return fine && copy_pauses(out, box) && copy_lanes(out, box);
 }
 
 static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
@@ -206,7 +224,8 @@ static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
         return true;
     if (!facts_make_sense(facts))
         return false;
-    *out = (struct process_facts){.state = (enum process_state)facts->state, .tracer = facts->tracer, .at = facts->at};
+    *out = (struct process_facts){
+        .state = (enum process_state)facts->state, .tracer = facts->tracer, .at = facts->at, .moved = facts->moved};
     report_copy_text(out->tracer_name, sizeof out->tracer_name, facts->tracer_name);
     for (size_t i = 0; i < facts->n_threads; i++)
         out->threads[out->thread_count++] = (struct thread_facts){.number = facts->threads[i]->number,

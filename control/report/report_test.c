@@ -90,13 +90,23 @@ static void test_round_trip(void **state)
                                                .tracer = 8,
                                                .tracer_name = "gdb",
                                                .at = 77,
+                                               .moved = 78,
                                                .thread_count = 1,
                                                .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
     struct report report;
     size_t size;
+    box.pauses[0] = (struct blackbox_pause){12, 26, 500, WIRE_ALLREDUCE, -1, 1000, 7};
+    box.pause_count = 1;
+    box.expected_since = 900, box.expected_until = 2000;
+    strcpy(box.expected, "checkpoint");
     uint8_t *bytes = written(&process, 1, 10, &size);
     assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
     assert_string_equal(report.host, "node-1.rack");
+    assert_int_equal(report.processes->box->pause_count, 1);
+    assert_memory_equal(report.processes->box->pauses, box.pauses, sizeof box.pauses[0]);
+    assert_true(report.processes->box->expected_since == 900 && report.processes->box->expected_until == 2000);
+    assert_string_equal(report.processes->box->expected, "checkpoint");
+    box.pause_count = 0;
     assert_true(report.agent == head.agent && report.number == 3 && report.realtime == 99 && report.alarm &&
                 report.unreadable == 2 && report.count == 1);
     const struct report_process *got = report.processes;

@@ -200,6 +200,35 @@ static bool add_lanes(Tutti__Box *out, const struct blackbox *box)
     return fine;
 }
 
+static bool add_pause(Tutti__Box *box, const struct blackbox_pause *pause)
+{
+    Tutti__Pause *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Pause)TUTTI__PAUSE__INIT;
+    box->pauses[box->n_pauses++] = out;
+    out->count = pause->count;
+    out->longest = pause->longest;
+    out->latest = pause->latest;
+    out->before = pause->before;
+    out->after = pause->after;
+    out->before_count = pause->before_count;
+    out->after_count = pause->after_count;
+    return true;
+}
+
+static bool add_pauses(Tutti__Box *out, const struct blackbox *box)
+{
+    out->pauses = pointers(box->pause_count);
+    out->expected = strdup(box->expected);
+    out->expected_since = box->expected_since;
+    out->expected_until = box->expected_until;
+    bool fine = out->pauses && out->expected;
+    for (size_t i = 0; fine && i < box->pause_count; i++)
+        fine = add_pause(out, &box->pauses[i]);
+    return fine;
+}
+
 static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
 {
     size_t first = box->event_count > REPORT_EVENTS ? box->event_count - REPORT_EVENTS : 0;
@@ -218,7 +247,7 @@ static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
         fine = add_comm(out, &box->comms[i], calls);
     for (size_t i = first; fine && i < box->event_count; i++)
         fine = add_event(out, &box->events[i]);
-    return fine;
+    return fine && add_pauses(out, box);
 }
 
 static bool add_thread(Tutti__Facts *facts, const struct thread_facts *thread)
@@ -241,6 +270,7 @@ static bool fill_facts(Tutti__Facts *out, const struct process_facts *facts)
     out->tracer = facts->tracer;
     out->tracer_name = *facts->tracer_name ? strdup(facts->tracer_name) : NULL;
     out->at = facts->at;
+    out->moved = facts->moved;
     out->threads = pointers(FACTS_THREADS);
     bool fine = out->threads != NULL;
     for (size_t i = 0; fine && i < facts->thread_count; i++)

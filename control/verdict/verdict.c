@@ -3,10 +3,15 @@
 
 #include <inttypes.h>
 
+const char *verdict_word(const struct finding *finding)
+{
+    return finding_is_note(finding->kind) ? "NOTE" : "VERDICT";
+}
+
 void verdict_print(FILE *out, const struct finding *finding)
 {
     const struct finding_row *row = finding_row(finding->kind);
-    fprintf(out, "VERDICT: %s\n", finding->sentence);
+    fprintf(out, "%s: %s\n", verdict_word(finding), finding->sentence);
     fprintf(out, "  %s: %s (%s)\n", finding_class_name(row->class), row->name, confidence_name(finding->confidence));
     for (size_t i = 0; i < finding->evidence_count; i++)
         fprintf(out, "  - %s\n", finding->evidence[i]);

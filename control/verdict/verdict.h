@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
+/* What the sentence is: a verdict, or a note where nobody is to blame. */
+const char *verdict_word(const struct finding *finding);
 /* The sentence, the evidence, what to do. */
 void verdict_print(FILE *out, const struct finding *finding);
 /* A text that a program chose: "?" if it is no UTF-8. NULL: no memory. */

@@ -405,6 +405,18 @@ tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t
     return TUTTI_SUCCESS;
 }
 
+#define PAUSE_MOST (7 * 24 * 3600) /* seconds */
+
+tutti_result_t tutti_expect_pause(tutti_comm_t comm, const char *what, int seconds)
+{
+    tutti_result_t result = made(comm, &seconds);
+    if (result == TUTTI_SUCCESS && (seconds < 0 || seconds > PAUSE_MOST))
+        result = error_set(TUTTI_INVALID_ARGUMENT, "seconds is %d; want 0 to %d", seconds, PAUSE_MOST);
+    if (result == TUTTI_SUCCESS)
+        trace_expect_pause(comm->engine->trace, what, (uint64_t)seconds * NS_PER_S);
+    return result;
+}
+
 tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
 {
     if (comm_works(comm))

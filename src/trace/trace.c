@@ -89,6 +89,18 @@ static void fill_header(struct trace_box *box)
     __atomic_store_n(&header->magic, WIRE_BOX_MAGIC, __ATOMIC_RELEASE);
 }
 
+/* Of a quarter of a second or so. */
+static unsigned pause_bits(void)
+{
+#if defined(__aarch64__)
+    uint64_t rate;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(rate));
+#else
+    uint64_t rate = trace_has_ticks ? 2 * NS_PER_S : NS_PER_S;
+#endif
+    return 62 - (unsigned)__builtin_clzll(rate | 4);
+}
+
 /* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of
  * their joining. */
 #define SWEEPERS 16
@@ -111,6 +123,7 @@ struct trace *trace_open(void)
     pthread_mutex_init(&box->lock, NULL);
     box->generation = fork_generation;
     box->public.counters = (uint64_t *)(void *)(box->file.base + WIRE_BOX_COUNTER_AT);
+    box->public.pause_bits = pause_bits();
     fill_header(box);
     return &box->public;
 }
@@ -166,6 +179,67 @@ void trace_event(struct trace *trace, enum wire_event_kind kind, const struct tr
     pthread_mutex_unlock(&box->lock);
 }
 
+/* ---- Pauses ---- */
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+    size_t length = from ? strnlen(from, size - 1) : 0;
+    memset(to + length, 0, size - length);
+    memcpy(to, from ? from : "", length);
+}
+
+static struct wire_box_pauses *pauses_of(struct trace_box *box)
+{
+    return (struct wire_box_pauses *)(void *)(box->file.base + WIRE_BOX_PAUSE_AT);
+}
+
+static uint64_t call_of(const struct wire_box_op *op)
+{
+    return 1 + (trace_load(&op->what) & 0xff) + (trace_load(&op->count) << 8);
+}
+
+/* Two rows for each power of 2. */
+static unsigned row_of(uint64_t ticks, unsigned least)
+{
+    unsigned bits = 63 - (unsigned)__builtin_clzll(ticks);
+    unsigned row = 2 * (bits - least) + (ticks >> (bits - 1) & 1);
+    return row < WIRE_BOX_PAUSES ? row : WIRE_BOX_PAUSES - 1;
+}
+
+/* A call that is not over yet was no pause. Counts of two threads at the same instant may be lost. */
+void trace_paused(struct trace *trace, const struct wire_box_op *before, const struct wire_box_op *after)
+{
+    uint64_t stamp = __atomic_load_n(&before->stamp, __ATOMIC_ACQUIRE), now = trace_now();
+    uint64_t over = trace_load(stamp & WIRE_OP_HAS_END ? &before->end : &before->begin);
+    if ((stamp & WIRE_OP_STATE) != WIRE_OP_DONE || over >= now || (now - over) >> trace->pause_bits == 0)
+        return;
+    uint64_t away = now - over;
+    struct wire_box_pause *row = &pauses_of((struct trace_box *)trace)->rows[row_of(away, trace->pause_bits)];
+    if (away > trace_load(&row->longest))
+        trace_store(&row->longest, away);
+    trace_store(&row->latest, now);
+    trace_store(&row->before, call_of(before));
+    trace_store(&row->after, call_of(after));
+    trace_store(&row->count, trace_load(&row->count) + 1);
+}
+
+void trace_expect_pause(struct trace *trace, const char *what, uint64_t ns)
+{
+    struct trace_box *box = (struct trace_box *)trace;
+    if (!box)
+        return;
+    pthread_mutex_lock(&box->lock);
+    struct wire_box_expected *expected = &pauses_of(box)->expected;
+    uint64_t stamp = expected->stamp, now = clock_ns();
+    trace_store(&expected->stamp, stamp + 1);
+    trace_fence();
+    expected->since = now;
+    expected->until = ns ? now + ns : 0;
+    copy_text(expected->what, sizeof expected->what, what);
+    __atomic_store_n(&expected->stamp, stamp + 2, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&box->lock);
+}
+
 /* ---- Communicators ---- */
 
 static struct wire_box_comm *record_at(struct trace_box *box, unsigned index)
@@ -203,13 +277,6 @@ static void record_begin(struct wire_box_comm *record)
 static void record_end(struct wire_box_comm *record)
 {
     __atomic_store_n(&record->stamp, record->stamp + 1, __ATOMIC_RELEASE);
-}
-
-static void copy_text(char *to, size_t size, const char *from)
-{
-    size_t length = from ? strnlen(from, size - 1) : 0;
-    memset(to + length, 0, size - length);
-    memcpy(to, from ? from : "", length);
 }
 
 static void fill_comm(struct trace_place *place, uint64_t id, const char *name, int rank, int nranks, int local_ranks)

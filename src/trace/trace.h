@@ -34,7 +34,9 @@ struct trace_op; /* one record of the ring: struct wire_box_op */
 
 /* What the inline functions need; the rest is private to trace.c. */
 struct trace {
-    uint64_t *counters; /* WIRE_BOX_COUNTERS of them, never NULL */
+    uint64_t *counters;         /* WIRE_BOX_COUNTERS of them, never NULL */
+    struct wire_box_op *newest; /* the call that began last, in whatever communicator; NULL: none so far */
+    unsigned pause_bits;        /* a pause of as many bits in ticks is worth remembering */
 };
 
 struct trace_comm {
@@ -73,6 +75,9 @@ struct trace_about {
     }
 
 void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about);
+
+/* From now the program is outside of calls on purpose, for `what`, for `ns` at most; 0: that is over. */
+void trace_expect_pause(struct trace *trace, const char *what, uint64_t ns);
 
 /* ---- Communicators ---- */
 
@@ -188,6 +193,10 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
  * collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
+/* It began long after `before` did: the pause between the two is remembered. */
+void trace_paused(struct trace *trace, const struct wire_box_op *before, const struct wire_box_op *after)
+    __attribute__((cold));
+
 /* A segment was put. position: its number among those of the lane, from 0 on without a gap. */
 static inline void trace_segment_post(struct trace_lane *lane, uint64_t position, const struct trace_payload *of,
                                       uint64_t length, uint64_t now)
@@ -242,17 +251,28 @@ static inline struct wire_box_op *trace_op_claim(struct trace_comm *comm, uint64
     return NULL;
 }
 
-/* All that is said when it is enqueued; the stamp is the caller's to publish. */
-static inline void trace_op_fill(struct wire_box_op *record, uint64_t seq, uint64_t what, uint64_t count,
-                                 uint64_t bytes)
+/* It is the newest call; was the process away for long before? Records stay where they are as long as the box. */
+static inline void trace_op_newest(struct trace *trace, struct wire_box_op *record, uint64_t now)
 {
+    struct wire_box_op *before = __atomic_load_n(&trace->newest, __ATOMIC_RELAXED);
+    __atomic_store_n(&trace->newest, record, __ATOMIC_RELAXED);
+    if (before && __builtin_expect((now - trace_load(&before->begin)) >> trace->pause_bits != 0, 0))
+        trace_paused(trace, before, record);
+}
+
+/* All that is said when it is enqueued; the stamp is the caller's to publish. */
+static inline void trace_op_fill(struct trace_comm *comm, struct wire_box_op *record, uint64_t seq, uint64_t what,
+                                 uint64_t count, uint64_t bytes)
+{
+    uint64_t now = trace_now();
     trace_store(&record->stamp, 0);
     trace_fence();
     trace_store(&record->seq, seq);
     trace_store(&record->count, count);
     trace_store(&record->bytes, bytes);
     trace_store(&record->what, what);
-    trace_store(&record->begin, trace_now());
+    trace_op_newest(comm->trace, record, now);
+    trace_store(&record->begin, now);
 }
 
 /*
@@ -265,7 +285,7 @@ static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t 
     struct wire_box_op *record = comm ? trace_op_claim(comm, collective < WIRE_SEND ? seq : 0) : NULL;
     if (!record)
         return NULL;
-    trace_op_fill(record, seq, trace_what(collective, type, op, root_or_peer), count, bytes);
+    trace_op_fill(comm, record, seq, trace_what(collective, type, op, root_or_peer), count, bytes);
     trace_store(&record->peers, trace_load(&comm->counters[WIRE_COUNTER_REGISTERING])); /* until it ends */
     trace_publish(record, comm->position++ << WIRE_OP_POSITION | WIRE_OP_ENQUEUED);
     return (struct trace_op *)record;
@@ -343,7 +363,7 @@ static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64
         trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS_AT_ONCE, 1);
     if (!record)
         return;
-    trace_op_fill(record, seq, what, count, bytes);
+    trace_op_fill(comm, record, seq, what, count, bytes);
     if (algorithm)
         trace_op_describe(record, algorithm, 0, 0);
     trace_publish(record, comm->position++ << WIRE_OP_POSITION | (uint64_t)(uint8_t)result << WIRE_OP_RESULT |

@@ -26,6 +26,7 @@
 #define WIRE_BOX_NAME     64
 #define WIRE_BOX_SENTENCE 256
 #define WIRE_BOX_MEMORY   16 /* rows of a communicator's ledger */
+#define WIRE_BOX_PAUSES   40 /* rows of pauses */
 
 enum wire_event_kind {
     WIRE_EVENT_NONE,
@@ -122,6 +123,29 @@ struct wire_box_header {
     char library[32];                 /* version of the writer */
     struct wire_box_section lanes;    /* bytes: record and ring together */
     struct wire_box_section segments; /* offset: from the start of the lane's place */
+};
+
+/*
+ * Pauses of the process: from the end of a call to the begin of the next one, in whatever communicators. A row has
+ * those of about one length, the next row those of 1.4 times it. In the header's page, after the header; all zero in
+ * boxes of earlier writers.
+ */
+struct wire_box_pause {
+    uint64_t count;
+    uint64_t longest, latest; /* ticks: how long, and when the latest was over */
+    uint64_t before, after;   /* of the latest: 1 + collective (8) | elements (56) of the calls around it */
+};
+
+/* What the program has said of a pause. Stamp as of a communicator. */
+struct wire_box_expected {
+    uint64_t stamp;
+    uint64_t since, until; /* ns of CLOCK_MONOTONIC; until 0: it has said nothing, or that the pause is over */
+    char what[WIRE_BOX_NAME];
+};
+
+struct wire_box_pauses {
+    struct wire_box_pause rows[WIRE_BOX_PAUSES];
+    struct wire_box_expected expected;
 };
 
 enum wire_comm_state { WIRE_COMM_OPEN = 1, WIRE_COMM_CLOSED = 2, WIRE_COMM_FAILED = 3, WIRE_COMM_ABORTED = 4 };
@@ -267,8 +291,14 @@ struct wire_box_segment {
     uint64_t posted, completed;
 };
 
+#define WIRE_BOX_COUNTER_AT (WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS)
+#define WIRE_BOX_PAUSE_AT   1024
+
 _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS,
                "the header page holds the counters too");
+_Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAUSE_AT &&
+                   WIRE_BOX_PAUSE_AT + sizeof(struct wire_box_pauses) <= WIRE_BOX_COUNTER_AT,
+               "the header page holds the pauses too");
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
@@ -284,6 +314,5 @@ _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 #define WIRE_BOX_SEGMENT_AT 128 /* in a lane's place */
 #define WIRE_BOX_LANE_BYTES (WIRE_BOX_SEGMENT_AT + WIRE_BOX_SEGMENTS * sizeof(struct wire_box_segment))
 #define WIRE_BOX_BYTES      (WIRE_BOX_LANE_AT + WIRE_BOX_LANES * WIRE_BOX_LANE_BYTES)
-#define WIRE_BOX_COUNTER_AT (WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS)
 
 #endif

@@ -254,6 +254,38 @@ static void read_counters(struct blackbox *box, const struct box_source *source)
             box->counters[i] = 0;
 }
 
+/* ---- Pauses ---- */
+
+static void decode_pause(struct blackbox_pause *out, const struct wire_box_pause *in, const struct box_rate *rate)
+{
+    double longest = (double)in->longest * rate->ns_per_tick;
+    *out = (struct blackbox_pause){.count = in->count,
+                                   .longest = longest < 9e18 ? (uint64_t)longest : (uint64_t)9e18,
+                                   .latest = box_rate_ns(rate, in->latest),
+                                   .before = (int)(in->before & 0xff) - 1,
+                                   .after = (int)(in->after & 0xff) - 1,
+                                   .before_count = in->before >> 8,
+                                   .after_count = in->after >> 8};
+}
+
+/* A row that is being written may be of two pauses: of about one length all the same. */
+static void read_pauses(struct blackbox *box, const struct box_source *source, const struct box_rate *rate)
+{
+    struct wire_box_pauses in, again;
+    if (!box_source_read(source, WIRE_BOX_PAUSE_AT, &in, sizeof in))
+        return;
+    for (unsigned i = 0; i < WIRE_BOX_PAUSES; i++)
+        if (in.rows[i].count)
+            decode_pause(&box->pauses[box->pause_count++], &in.rows[i], rate);
+    box_source_barrier();
+    if (!box_source_read(source, WIRE_BOX_PAUSE_AT, &again, sizeof again) || in.expected.stamp % 2 ||
+        memcmp(&in.expected, &again.expected, sizeof in.expected) != 0 || in.expected.since > in.expected.until)
+        return;
+    box->expected_since = in.expected.since;
+    box->expected_until = in.expected.until;
+    box_copy_text(box->expected, sizeof box->expected, in.expected.what, sizeof in.expected.what);
+}
+
 /* ---- Whole ---- */
 
 static bool is_alive(const struct wire_box_header *header, int fd)
@@ -272,6 +304,7 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     struct box_rate rate = find_rate(&box->header, same_boot(&box->header));
     find_offset(box);
     read_counters(box, source);
+    read_pauses(box, source, &rate);
     bool fine = (box->path = strdup(path)) && (box->comms = calloc(box->header.comms.count + 1, sizeof *box->comms)) &&
                 (box->outline || read_events(box, source, &rate));
     for (unsigned i = 0; fine && i < box->header.comms.count; i++)

@@ -85,6 +85,13 @@ struct blackbox_lane {
     size_t segment_count;
 };
 
+/* Pauses of about one length between two calls of the process. */
+struct blackbox_pause {
+    uint64_t count, longest, latest; /* ns; when the latest was over */
+    int before, after;               /* collectives around the latest; -1: not known */
+    uint64_t before_count, after_count;
+};
+
 struct blackbox {
     char *path;
     struct wire_box_header header; /* texts are terminated */
@@ -100,6 +107,10 @@ struct blackbox {
     size_t lane_count;
     uint64_t counters[WIRE_BOX_COUNTERS];
     size_t counter_count;
+    struct blackbox_pause pauses[WIRE_BOX_PAUSES]; /* the shortest first; those that there were */
+    size_t pause_count;
+    uint64_t expected_since, expected_until; /* the pause that the program has said it makes; until 0: none */
+    char expected[WIRE_BOX_NAME];
     size_t torn; /* records left out because they were being written, or make no sense */
 };
 

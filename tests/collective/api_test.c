@@ -114,6 +114,16 @@ static void addresses(void **state)
     refused(tutti_comm_address(NULL, 0, text, sizeof text), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
 }
 
+static void pauses(void **state)
+{
+    (void)state;
+    refused(tutti_expect_pause(pair[0], "x", -1), TUTTI_INVALID_ARGUMENT, "seconds is -1; want 0 to 604800");
+    refused(tutti_expect_pause(pair[0], "x", 604801), TUTTI_INVALID_ARGUMENT, "seconds is 604801");
+    refused(tutti_expect_pause(NULL, "x", 1), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    assert_int_equal(tutti_expect_pause(pair[0], "checkpoint", 604800), TUTTI_SUCCESS);
+    assert_int_equal(tutti_expect_pause(pair[1], NULL, 0), TUTTI_SUCCESS);
+}
+
 static void wrong_arguments(void **state)
 {
     tutti_comm_t comm = pair[0];
@@ -497,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_communicators),
         cmocka_unit_test(addresses),
+        cmocka_unit_test(pauses),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),

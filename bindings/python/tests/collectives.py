@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every call on several ranks against what NumPy says. Run by tutti run."""
 import array
+import os
 import sys
 import threading
 
@@ -233,9 +234,39 @@ def grows(comm):
         grown.destroy()
 
 
+def told():
+    """The pause that the black box of this process has; None: it is over."""
+    folder = os.environ.get("TUTTI_TRACE_DIR", "/dev/shm")
+    names = [name for name in os.listdir(folder) if name.startswith(f"tutti-{os.getuid()}-{os.getpid()}-")]
+    with open(os.path.join(folder, sorted(names)[-1]), "rb") as file:
+        page = file.read(4096)
+    at = 1024 + 40 * 40  # struct wire_box_expected in the header's page
+    return page[at + 24:at + 88].rstrip(b"\0").decode() if page[at + 16:at + 24] != bytes(8) else None
+
+
+def pauses(comm):
+    assert told() is None
+    with tutti.expect_pause("evaluation", 60):
+        with tutti.expect_pause("checkpoint", 10):
+            assert told() == "checkpoint", told()
+        assert told() == "evaluation", told()
+    assert told() is None
+    tutti.expect_pause("by hand")
+    assert told() == "by hand"
+    tutti.expect_pause(seconds=0)
+    assert told() is None
+    try:
+        tutti.expect_pause(seconds=-1)
+    except ValueError as error:
+        assert "want 0 to 604800" in str(error)
+    else:
+        sys.exit("a pause of -1 s was taken")
+    comm.barrier()
+
+
 def main():
     with tutti.init(name="python") as comm:
-        for part in (reductions, movements, messages, asynchronous, owners, windows, children):
+        for part in (reductions, movements, messages, asynchronous, owners, windows, children, pauses):
             part(comm)
         comm.barrier()
         if comm.rank == 0:

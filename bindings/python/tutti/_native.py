@@ -68,6 +68,7 @@ _CALLS = {
     "comm_address": [_COMM, c_int, c_char_p, c_size_t],
     "comm_device": [_COMM, POINTER(c_int)],
     "comm_memory": [_COMM, _SIZES, _SIZES],
+    "expect_pause": [_COMM, c_char_p, c_int],
     "comm_register": [_COMM, c_void_p, c_size_t, POINTER(c_void_p)],
     "comm_deregister": [_COMM, c_void_p],
     "stream_create": [POINTER(c_void_p)],

@@ -540,6 +540,11 @@ class Communicator:
 _living: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
 
+def living() -> list[Communicator]:
+    """Those of this process that were not destroyed."""
+    return [comm for comm in list(_living) if comm.handle]
+
+
 @atexit.register
 def _leave_all() -> None:
     for comm in list(_living):

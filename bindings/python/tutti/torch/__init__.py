@@ -15,6 +15,7 @@ except ImportError as error:
     raise ImportError("tutti.torch is a backend of PyTorch, which is not installed here: pip install torch, or "
                       f"apt-get install python3-torch ({error})") from error
 
+from .._pause import pausing
 from . import alias, launched
 from .versions import PYTORCH_1, extends_backend, name_untested
 
@@ -96,6 +97,7 @@ def autoload() -> None:
     if PYTORCH_1:
         destroy = _destroying(dist.destroy_process_group)
         dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = destroy
+    torch.save = pausing(torch.save, "torch.save")
     alias.install()
 
 

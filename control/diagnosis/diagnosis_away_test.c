@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are outside of calls for long: as they have said, as before, or at work. Nobody is blamed for these. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Rank 0 ended its last call `away` ago; ranks 1 and 2 wait for it in the next one. */
+static struct made_job job_without(uint64_t away)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *comm = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        made_call(comm, 7, away + NS_PER_MS, away);
+        if (rank == 0)
+            continue;
+        struct blackbox_op *op = made_wait(comm, 8, 0, 0);
+        op->begin = op->start = op->wait_since = MADE_NOW - away + NS_PER_MS;
+    }
+    return job;
+}
+
+static void add_pause(struct blackbox *box, uint64_t count, uint64_t longest, uint64_t before_count)
+{
+    box->pauses[box->pause_count++] = (struct blackbox_pause){.count = count,
+                                                              .longest = longest,
+                                                              .latest = MADE_NOW - 60 * NS_PER_S,
+                                                              .before = WIRE_ALLREDUCE,
+                                                              .after = WIRE_BARRIER,
+                                                              .before_count = before_count};
+}
+
+/* Two looks, a second apart, between which rank 0 ran and moved so much. */
+static struct findings find_between(struct made_job *job, uint64_t ran, uint64_t moved)
+{
+    struct made_job before = job_without(0);
+    for (size_t i = 0; i < 3; i++) {
+        struct process_facts *now = &job->facts[i], *then = &before.facts[i];
+        *then = (struct process_facts){.state = PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S, .moved = 1};
+        then->threads[then->thread_count++] = (struct thread_facts){.number = 1, .ran = 1};
+        *now = *then;
+        now->at = MADE_NOW;
+        now->threads[0].ran += i ? 0 : ran;
+        now->moved += i ? 0 : moved;
+    }
+    const struct snapshot snapshot = {
+        .now = made_look(job), .before = {job->boxes, before.facts, 3}, .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    made_free(&before);
+    return found;
+}
+
+static struct findings find_in(struct made_job *job)
+{
+    return find_between(job, 0, 0);
+}
+
+static void expect(struct findings found, enum finding_kind kind, const char *words)
+{
+    assert_int_equal(found.count, 1);
+    if (found.items[0].kind != kind || (words && !strstr(found.items[0].sentence, words)))
+        fail_msg("%s, want %s of kind %s", found.items[0].sentence, words, finding_row(kind)->name);
+    assert_int_equal(found.items[0].culprit.rank, 0);
+    assert_int_equal(findings_faults(&found), kind != FINDING_AWAY);
+    findings_free(&found);
+}
+
+static void test_as_before(void **state)
+{
+    struct made_job job = job_without(12 * NS_PER_S);
+    add_pause(job.boxes[0], 400, NS_PER_S, 5);
+    expect(find_in(&job), FINDING_BEHIND, NULL);
+    add_pause(job.boxes[0], 12, 26 * NS_PER_S, 5);
+    expect(find_in(&job), FINDING_AWAY,
+           "is outside of calls for 12.0 s, as it has been 12 times before, for 26.0 s at "
+           "most; it is waited for by ranks 1 2 in allreduce #8");
+    made_free(&job);
+    job = job_without(53 * NS_PER_S); /* twice the longest are over */
+    add_pause(job.boxes[0], 12, 26 * NS_PER_S, 5);
+    expect(find_in(&job), FINDING_BEHIND, NULL);
+    made_free(&job);
+}
+
+/* Once is enough behind the same call; two pauses that had other reasons, as the program's start, are not. */
+static void test_once(void **state)
+{
+    for (int same = 0; same < 2; same++)
+        for (int times = 1; times < 4; times++) {
+            struct made_job job = job_without(12 * NS_PER_S);
+            add_pause(job.boxes[0], (uint64_t)times, 26 * NS_PER_S, same ? 100 : 5);
+            expect(find_in(&job), same || times == 3 ? FINDING_AWAY : FINDING_BEHIND, NULL);
+            made_free(&job);
+        }
+}
+
+static void test_said(void **state)
+{
+    struct made_job job = job_without(12 * NS_PER_S);
+    strcpy(job.boxes[0]->expected, "checkpoint");
+    job.boxes[0]->expected_since = MADE_NOW - 12 * NS_PER_S;
+    job.boxes[0]->expected_until = MADE_NOW + 48 * NS_PER_S;
+    expect(find_in(&job), FINDING_AWAY, "12.0 s, for checkpoint, as it has said, for 60.0 s at most");
+    job.boxes[0]->expected_until = MADE_NOW - 1;
+    expect(find_in(&job), FINDING_BEHIND, NULL);
+    made_free(&job);
+}
+
+/* The first time: who computes or writes works; who sleeps hangs, and so does who works for ever. */
+static void test_works(void **state)
+{
+    for (int seconds = 12; seconds < 90; seconds += 60) {
+        struct made_job job = job_without((uint64_t)seconds * NS_PER_S);
+        enum finding_kind kind = seconds < 60 ? FINDING_AWAY : FINDING_BEHIND;
+        expect(find_in(&job), FINDING_BEHIND, NULL);
+        expect(find_between(&job, 800 * NS_PER_MS, 0), kind, NULL);
+        expect(find_between(&job, 0, 5 << 20), kind, NULL);
+        made_free(&job);
+    }
+}
+
+/* A note wants no second look, and comes behind what is wrong. */
+static void test_notes(void **state)
+{
+    struct finding items[2] = {{.kind = FINDING_AWAY}, {.kind = FINDING_SLOW}};
+    struct findings now = {.items = items, .count = 2}, before = {0};
+    findings_confirm(&now, &before);
+    assert_int_equal(now.count, 1);
+    assert_int_equal(now.items[0].kind, FINDING_AWAY);
+    assert_false(finding_is_hang(FINDING_AWAY));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_before), cmocka_unit_test(test_once),
+                                       cmocka_unit_test(test_said), cmocka_unit_test(test_works),
+                                       cmocka_unit_test(test_notes)};
+    return cmocka_run_group_tests_name("diagnosis: away", tests, NULL, NULL);
+}
