@@ -89,16 +89,24 @@ static void fill_header(struct trace_box *box)
     __atomic_store_n(&header->magic, WIRE_BOX_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* Of a quarter of a second or so. */
-static unsigned pause_bits(void)
-{
 #if defined(__aarch64__)
+static uint64_t tick_rate(void)
+{
     uint64_t rate;
     __asm__("mrs %0, cntfrq_el0" : "=r"(rate));
+    return rate;
+}
 #else
-    uint64_t rate = trace_has_ticks ? 2 * NS_PER_S : NS_PER_S;
+static uint64_t tick_rate(void)
+{
+    return trace_has_ticks ? 2 * NS_PER_S : NS_PER_S;
+}
 #endif
-    return 62 - (unsigned)__builtin_clzll(rate | 4);
+
+/* The number of bits of a quarter of a second in ticks. */
+static unsigned pause_bits(void)
+{
+    return 62 - (unsigned)__builtin_clzll(tick_rate() | 4);
 }
 
 /* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of
@@ -199,7 +207,7 @@ static uint64_t call_of(const struct wire_box_op *op)
 }
 
 /* Two rows for each power of 2. */
-static unsigned row_of(uint64_t ticks, unsigned least)
+static unsigned pause_row(uint64_t ticks, unsigned least)
 {
     unsigned bits = 63 - (unsigned)__builtin_clzll(ticks);
     unsigned row = 2 * (bits - least) + (ticks >> (bits - 1) & 1);
@@ -214,7 +222,7 @@ void trace_paused(struct trace *trace, const struct wire_box_op *before, const s
     if ((stamp & WIRE_OP_STATE) != WIRE_OP_DONE || over >= now || (now - over) >> trace->pause_bits == 0)
         return;
     uint64_t away = now - over;
-    struct wire_box_pause *row = &pauses_of((struct trace_box *)trace)->rows[row_of(away, trace->pause_bits)];
+    struct wire_box_pause *row = &pauses_of((struct trace_box *)trace)->rows[pause_row(away, trace->pause_bits)];
     if (away > trace_load(&row->longest))
         trace_store(&row->longest, away);
     trace_store(&row->latest, now);
