@@ -425,7 +425,7 @@ static void say_why(struct finding *finding, const struct blackbox *box, const s
         say(finding, " as it has been %s time%s before, for %s at most", phrase_number(absence->times).text,
             absence->times == 1 ? "" : "s", phrase_time(absence->longest).text);
     else
-        say(finding, " and works: for the first time for so long");
+        say(finding, " and works; its pauses before were shorter");
 }
 
 /* "rank 0 (process 812) is outside of calls for 12.0 s, as it has been 12 times before, for 26.0 s at most; ..." */
@@ -440,7 +440,7 @@ static void say_away(struct finding *finding, const struct chain *chain, const s
         prove(finding, "process %u has read and written %s bytes between the looks", end->box->header.pid,
               phrase_number(absence->moved).text);
     if (absence->like && absence->like->before >= 0)
-        prove(finding, "the latest such pause was between %s and %s of %s elements, and over %s ago",
+        prove(finding, "the latest pause like it was between %s and %s of %s elements, and ended %s ago",
               blackbox_collective_name(absence->like->before), blackbox_collective_name(absence->like->after),
               phrase_number(absence->like->after_count).text,
               end->box->now > absence->like->latest ? phrase_time(end->box->now - absence->like->latest).text : "0 s");

@@ -247,8 +247,9 @@ static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
     tutti_result_t result = rank == gpu->rank ? TUTTI_SUCCESS : wait_for_bulk(gpu, rank);
     if (result == TUTTI_SUCCESS && rank != gpu->rank) {
         gpu->scratch.bulks[rank] = gpu->ranks[rank].bulk;
-        result = gpu_explain(gpu, rank, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
-                                                      &gpu->scratch.bulk_imported[rank]));
+        result = gpu_explain(gpu, rank,
+                             scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
+                                           &gpu->scratch.bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
