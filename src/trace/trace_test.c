@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,6 +21,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80 /* of Linux 5.6 */
+#endif
 
 static const struct wire_name ring = {"ring"};
 
@@ -287,21 +292,77 @@ static void test_abort(void **state)
     trace_close(trace, false);
 }
 
-static void test_killed(void **state)
+/* Waits for rank 1 in its second operation, until it is killed. */
+static void wait_in_vain(int ready)
+{
+    struct trace_comm *comm = trace_comm_open(trace_open(), 5, "world", 0, 2, 2);
+    trace_op_end(comm, begin(comm, 16), TUTTI_SUCCESS);
+    struct trace_op *op = begin(comm, 17);
+    trace_op_start(op, &ring, 4, 1);
+    trace_op_wait(op, 2, 0, 1);
+    if (write(ready, "x", 1) == 1)
+        pause();
+    _exit(1);
+}
+
+/* Children of this process have other clocks than it. */
+static bool shift_clocks(void)
+{
+    static const char offsets[] = "monotonic 5000 0\nboottime 1000000 0\n";
+    if (unshare(CLONE_NEWTIME) != 0)
+        return false;
+    int fd = open("/proc/self/timens_offsets", O_WRONLY);
+    bool shifted = write(fd, offsets, sizeof offsets - 1) == sizeof offsets - 1;
+    close(fd);
+    return shifted;
+}
+
+/* A process in a time namespace: its start and its times are those of other clocks. */
+static void test_other_clocks(void **state)
 {
     int ready[2];
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
-        struct trace_comm *comm = trace_comm_open(trace_open(), 5, "world", 0, 2, 2);
-        trace_op_end(comm, begin(comm, 16), TUTTI_SUCCESS);
-        struct trace_op *op = begin(comm, 17);
-        trace_op_start(op, &ring, 4, 1);
-        trace_op_wait(op, 2, 0, 1);
-        if (write(ready[1], "x", 1) == 1)
-            pause();
-        _exit(1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (!shift_clocks() && write(ready[1], "-", 1) == 1)
+            _exit(0);
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            wait_in_vain(ready[1]);
+        }
+        wait(NULL);
+        _exit(0);
     }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    if (byte == 'x') {
+        char **paths;
+        size_t count;
+        assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
+        assert_int_equal(count, 1);
+        struct blackbox *box = must_read(paths[0]);
+        const struct blackbox_op *last = &box->comms[0].ops[1];
+        assert_true(box->alive);
+        assert_true(last->wait_since <= box->now && box->now - last->wait_since < 100 * NS_PER_S);
+        kill((pid_t)box->header.pid, SIGKILL);
+        blackbox_free(box);
+        boxfile_free(paths, count);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+    if (byte != 'x')
+        skip(); /* not allowed here, or the kernel has none */
+}
+
+static void test_killed(void **state)
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0)
+        wait_in_vain(ready[1]);
     char byte;
     assert_int_equal(read(ready[0], &byte, 1), 1);
     char **paths;
@@ -407,6 +468,7 @@ int main(void)
         CASE(test_events),
         CASE(test_failed_keeps_the_file),
         CASE(test_abort),
+        CASE(test_other_clocks),
         CASE(test_killed),
         CASE(test_fork_leaves_it),
         CASE(test_disabled),

@@ -55,6 +55,32 @@ uint64_t boxfile_start_time(uint32_t pid)
     return after ? strtoull(after + 1, NULL, 10) : 0;
 }
 
+/* From the clocks of the host: 0 where the kernel has no time namespaces, or does not tell. */
+static struct boxfile_shift read_time_shift(const char *process)
+{
+    struct boxfile_shift shift = {0, 0};
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/%s/timens_offsets", process);
+    if (!boxfile_slurp(path, text, sizeof text))
+        return shift;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char clock[16];
+        int64_t seconds, ns;
+        if (sscanf(line, "%15s %" SCNd64 " %" SCNd64, clock, &seconds, &ns) == 3)
+            *(strcmp(clock, "monotonic") == 0 ? &shift.monotonic_ns : &shift.boottime_ns) = seconds * 1000000000 + ns;
+    }
+    return shift;
+}
+
+struct boxfile_shift boxfile_time_shift(uint32_t pid)
+{
+    char process[16];
+    snprintf(process, sizeof process, "%" PRIu32, pid);
+    struct boxfile_shift theirs = read_time_shift(process), ours = read_time_shift("self");
+    return (struct boxfile_shift){theirs.monotonic_ns - ours.monotonic_ns, theirs.boottime_ns - ours.boottime_ns};
+}
+
 uint64_t boxfile_pid_namespace(void)
 {
     struct stat info;

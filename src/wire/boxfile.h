@@ -19,6 +19,12 @@ struct boxfile {
 /* Start of a process in clock ticks since boot (field 22 of /proc/PID/stat); 0: there is no such process. */
 uint64_t boxfile_start_time(uint32_t pid);
 
+/* By how many nanoseconds clocks of a process are ahead of this process's: time namespaces shift them. */
+struct boxfile_shift {
+    int64_t monotonic_ns, boottime_ns;
+};
+struct boxfile_shift boxfile_time_shift(uint32_t pid);
+
 /* Reads a small file, of /proc say, as text. Its length, 0 if there is nothing. */
 size_t boxfile_slurp(const char *path, char *out, size_t size);
 

@@ -157,7 +157,7 @@ static struct box_rate rate_between(const struct wire_box_clock *from, const str
 static struct box_rate find_rate(const struct wire_box_header *header, bool here)
 {
     if (header->clock_kind == WIRE_CLOCK_NS)
-        return (struct box_rate){0, 0, 1};
+        return (struct box_rate){header->opened.ticks, header->opened.monotonic_ns, 1};
     if (here && header->clock_kind == TICKS_KIND) {
         struct wire_box_clock now = {0};
         ticks_pair(&now.ticks, &now.monotonic_ns);
@@ -288,11 +288,26 @@ static void read_pauses(struct blackbox *box, const struct box_source *source, c
 
 /* ---- Whole ---- */
 
-static bool is_alive(const struct wire_box_header *header, int fd)
+/* As this process's clocks tell the start, which may round differently. */
+static bool has_started_then(const struct wire_box_header *header, const struct boxfile_shift *shift)
+{
+    int64_t tick_ns = (int64_t)NS_PER_S / sysconf(_SC_CLK_TCK);
+    int64_t start = (int64_t)boxfile_start_time(header->pid) + shift->boottime_ns / tick_ns;
+    return llabs(start - (int64_t)header->start_time) <= (shift->boottime_ns != 0);
+}
+
+static bool is_alive(const struct wire_box_header *header, int fd, const struct boxfile_shift *shift)
 {
     if (fd < 0 || header->state != WIRE_BOX_OPEN || !same_boot(header) || (header->marked && !boxfile_marked(fd)))
         return false;
-    return header->pid_namespace != boxfile_pid_namespace() || boxfile_start_time(header->pid) == header->start_time;
+    return header->pid_namespace != boxfile_pid_namespace() || has_started_then(header, shift);
+}
+
+/* The times of a living process become this process's. */
+static void box_shift_clocks(struct blackbox *box, const struct boxfile_shift *shift)
+{
+    box->header.opened.monotonic_ns -= (uint64_t)shift->monotonic_ns;
+    box->header.latest.monotonic_ns -= box->header.latest.monotonic_ns ? (uint64_t)shift->monotonic_ns : 0;
 }
 
 static tutti_result_t read_all(struct blackbox *box, const struct box_source *source, const char *path)
@@ -300,7 +315,10 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     tutti_result_t result = read_header(box, source, path);
     if (result)
         return result;
-    box->alive = is_alive(&box->header, source->fd);
+    struct boxfile_shift shift = boxfile_time_shift(box->header.pid);
+    box->alive = is_alive(&box->header, source->fd, &shift);
+    if (box->alive && box->header.pid_namespace == boxfile_pid_namespace())
+        box_shift_clocks(box, &shift);
     struct box_rate rate = find_rate(&box->header, same_boot(&box->header));
     find_offset(box);
     read_counters(box, source);
