@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: ranks that have called different things under one number. The user's bug, told from hardware: the few are odd,
+/* Rule: ranks that have called different things under one number. The user's bug, not the hardware's: the few are odd,
  * not the many. */
 #include "diagnosis/rules.h"
 #include "diagnosis/phrase.h"
@@ -35,9 +35,9 @@ static const struct blackbox_op *find_seq(const struct blackbox_comm *comm, uint
     return NULL;
 }
 
-/* ---- The first number under which two ranks differ ---- */
+/* ---- The first number with different calls ---- */
 
-/* Both lists are in the order of their calls: one walk. False: none before `*seq`. */
+/* Both lists are in the order of their calls, so one walk is enough. False: no difference before `*seq`. */
 static bool differs_before(struct scene *scene, const struct blackbox_comm *a, const struct blackbox_comm *b,
                            uint64_t *seq)
 {
@@ -60,7 +60,7 @@ static bool differs_before(struct scene *scene, const struct blackbox_comm *a, c
     return false;
 }
 
-/* Compares all with the rank that remembers most. */
+/* Compares every rank with the rank that remembers most. */
 static bool find_first(struct scene *scene, const struct member_group *group, uint64_t *seq)
 {
     const struct blackbox_comm *most = group->members[0].comm;
@@ -73,7 +73,7 @@ static bool find_first(struct scene *scene, const struct member_group *group, ui
     return found;
 }
 
-/* ---- Who is odd ---- */
+/* ---- The odd rank ---- */
 
 struct kind_of_call {
     const struct blackbox_op *op;
@@ -114,7 +114,7 @@ static struct votes count_votes(struct scene *scene, const struct member_group *
     return votes;
 }
 
-/* Has anybody called this before? Programs repeat themselves. */
+/* Has a rank called the same before? Programs repeat themselves. */
 static bool has_precedent(struct scene *scene, const struct member_group *group, const struct kind_of_call *kind,
                           uint64_t seq)
 {
@@ -128,7 +128,7 @@ static bool has_precedent(struct scene *scene, const struct member_group *group,
     return false;
 }
 
-/* Did the others, before `seq`, call first `expected` and next `made`? */
+/* Did this rank, before `seq`, call first `expected` and next `made`? */
 static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct blackbox_op *expected,
                     const struct blackbox_op *made)
 {
@@ -143,7 +143,7 @@ static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct
     return found;
 }
 
-/* Has this come after the call before `seq` at an earlier time? Programs repeat their steps. */
+/* Has this call come after the call before `seq` at an earlier time? Programs repeat their steps. */
 static bool has_followed(struct scene *scene, const struct member_group *group, const struct kind_of_call *kind,
                          uint64_t seq)
 {
@@ -157,8 +157,7 @@ static bool has_followed(struct scene *scene, const struct member_group *group, 
     return false;
 }
 
-/* The few are odd; of two that are equally many, the one that nobody has called before, or not after the call that came
- * last. False: no telling. */
+/* The few are odd. Of two equal parties the odd one has called something new, or in a new order. False: no telling. */
 static bool find_odd(struct scene *scene, const struct member_group *group, const struct votes *votes, uint64_t seq,
                      size_t *odd, size_t *many)
 {
@@ -177,7 +176,7 @@ static bool find_odd(struct scene *scene, const struct member_group *group, cons
     return votes->count == 2 && first != second;
 }
 
-/* ---- Why it may be odd ---- */
+/* ---- Why the call may be odd ---- */
 
 static void prove_why(struct finding *finding, const struct kind_of_call *many, const struct kind_of_call *odd,
                       uint64_t seq)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: slow links, by the matrix of delays between workers (C4 section 3.1): a point that stands out is a link, a row
- * its source, a column its destination. Only messages of one size are compared, that of which there are most. What is a
- * row is decided by the messages that there are: a rank that sends to two others has a row of two.
+ * Rule: slow links, by the matrix of delays between workers (C4 section 3.1). A point that stands out is a link, a row
+ * its source, a column its destination. Only messages of the most frequent size are compared. The messages of a program
+ * decide what a row is: a rank that sends to two others has a row of two.
  *
- * A receive also waits for a sender that has not sent yet, as a stage of a pipeline does for those before it, and a
- * send for a receiver that is not ready. A message was on its way no longer than the shorter of the two, whatever the
- * clocks say.
+ * A receive also waits for a sender that has not sent yet, as in a stage of a pipeline. A send also waits for a
+ * receiver that is not ready. A message was on its way no longer than the shorter of the two, whatever the clocks say.
  */
 #include "diagnosis/delays.h"
 
@@ -45,7 +44,7 @@ static int by_delay(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* How long its receives and sends took, each from when the call before it was over. */
+/* The time of this rank's receives and sends, each from the end of the call before it. */
 static size_t gather(const struct member *member, struct delays_message *messages)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -102,7 +101,7 @@ static size_t fill_cells(const struct delays_message *messages, size_t count, st
     return filled;
 }
 
-/* The median of all; 0: too few to compare. */
+/* Returns the median of all cells; 0: too few to compare. */
 static uint64_t mark_slow(struct delay *cells, size_t count)
 {
     uint64_t *delays = calloc(count + 1, sizeof *delays), median = 0;
@@ -197,7 +196,7 @@ void delays_open(struct delays *delays, const struct member_group *group)
     free(messages);
 }
 
-/* Segments tell more than messages, which also wait for each other: their rule has judged these (lanes.c). */
+/* Leaves to lanes.c what its rule has judged: segments tell more than messages, which also wait for each other. */
 static void leave_to_lanes(struct member_group *group, struct delays *delays)
 {
     for (size_t i = 0; i < delays->count; i++) {
@@ -207,7 +206,7 @@ static void leave_to_lanes(struct member_group *group, struct delays *delays)
     }
 }
 
-/* Where a hang, a slow rank or a starved one was found, messages are late because of it. */
+/* Messages are late because of a hang, a slow rank or a starved one, where one was found. */
 void rule_delays(struct scene *scene, struct findings *findings)
 {
     size_t before = findings->count;

@@ -6,7 +6,7 @@
 #include "diagnosis/scene.h"
 #include "diagnosis/view.h"
 
-/* The matrix of delays of a communicator; no cells if there is no memory. The cells are the caller's. */
+/* The matrix of delays of a communicator; without memory it has no cells. The caller frees the cells. */
 void delays_open(struct delays *delays, const struct member_group *group);
 
 #endif

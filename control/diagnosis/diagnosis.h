@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is to blame for a hang or a slow job. A snapshot goes in, findings come out: nothing here reads a file, asks the
- * system or looks at a clock, so that the same snapshot always has the same findings. process.h fills in what the
- * system says.
+ * Names the culprit of a hang or a slow job. A snapshot goes in, findings come out. The same snapshot always has the
+ * same findings, because nothing here reads a file, asks the system or looks at a clock. process.h adds the system's
+ * facts.
  */
 #ifndef TUTTI_DIAGNOSIS_DIAGNOSIS_H
 #define TUTTI_DIAGNOSIS_DIAGNOSIS_H
@@ -19,19 +19,19 @@ enum process_state { PROCESS_UNKNOWN, PROCESS_RUNS, PROCESS_SLEEPS, PROCESS_BLOC
 
 #define FACTS_THREADS 16
 
-/* What the system says of the process of a box. All 0: nothing. */
+/* What the system says about the process of a box. All fields 0: nothing is known. */
 struct process_facts {
     enum process_state state;
-    uint32_t tracer; /* the process that stops it by ptrace; 0: unknown */
+    uint32_t tracer; /* process that stops this one by ptrace; 0: unknown */
     char tracer_name[32];
-    uint64_t at;      /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
-    uint64_t unheard; /* for so long nobody has told of it: what is known is as old */
-    uint64_t moved;   /* bytes that it has read and written so far; 0: not known */
+    uint64_t at;      /* CLOCK_MONOTONIC; 0: nothing is known about its threads */
+    uint64_t unheard; /* nanoseconds without a report, which is the age of these facts */
+    uint64_t moved;   /* bytes that the process has read and written so far; 0: unknown */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */
-        uint64_t ran, delayed; /* nanoseconds on a processor, and ready to run without one: counted when that is over */
-    } threads[FACTS_THREADS];  /* the first of them */
+        uint64_t ran, delayed; /* nanoseconds on a processor; ready to run without one, counted when that is over */
+    } threads[FACTS_THREADS];  /* the first threads only */
     size_t thread_count;
 };
 
@@ -42,14 +42,14 @@ struct look {
 };
 
 /*
- * A rank stands still when it has been in the same step for `stuck` nanoseconds and, where there is an earlier look,
- * was in that step then. The job is quiet when no rank has moved between the looks: then all that could finish has.
+ * A rank stands still when it has been in the same step for `stuck` nanoseconds. If there is an earlier look, the rank
+ * must have been in that step then. The job is quiet when no rank has moved between the looks: all that could finish
+ * has finished.
  */
 struct snapshot {
-    struct look now, before; /* before.count 0: there is one look only */
+    struct look now, before; /* before.count 0: there is only one look */
     uint64_t stuck;
-    bool watched; /* what is said to be dead is: each was asked for on its own host. Else that holds of this host alone
-                   */
+    bool watched; /* every host was asked for its dead processes; else only this host was */
 };
 
 /* ---- What follows ---- */
@@ -71,15 +71,15 @@ enum finding_kind {
 
 enum confidence { POSSIBLE, LIKELY, CERTAIN };
 
-/* Who it is. */
+/* The process, rank or link to blame. */
 struct culprit {
     uint64_t comm;
     char name[WIRE_BOX_NAME]; /* of the communicator */
-    int rank;                 /* -1: no single one */
-    int world_rank;           /* the same one's in the largest communicator of its process */
-    int peer;                 /* of a link, the other end; else -1 */
+    int rank;                 /* -1: no single rank */
+    int world_rank;           /* its rank in the largest communicator of its process */
+    int peer;                 /* of a link: the other end; else -1 */
     uint32_t pid;             /* 0: unknown */
-    uint64_t process;         /* another for each process, also where hosts have the same numbers; 0: no single one */
+    uint64_t process;         /* unique for each process, also across hosts; 0: no single process */
     char host[WIRE_BOX_NAME];
 };
 
@@ -91,7 +91,7 @@ struct finding {
     enum finding_kind kind;
     enum confidence confidence;
     struct culprit culprit;
-    size_t victims; /* ranks that wait because of it */
+    size_t victims; /* ranks that wait because of the culprit */
     char sentence[FINDING_SENTENCE];
     char evidence[FINDING_EVIDENCE][FINDING_LINE];
     size_t evidence_count;
@@ -101,17 +101,17 @@ struct finding {
 struct findings {
     struct finding *items; /* the surest and gravest first */
     size_t count, left_out;
-    uint64_t steps; /* of the analysis: grows with the size of the snapshot, and not faster than n log n */
+    uint64_t steps; /* of the analysis; they grow no faster than n log n with the size of the snapshot */
 };
 
-/* Freed by findings_free. No memory: no findings. */
+/* The caller frees the findings by findings_free. Without memory there are no findings. */
 struct findings diagnosis_find(const struct snapshot *snapshot);
-/* Noise makes another one slow every second: of what is slow, keeps what was so before, too. Hangs stay. */
+/* Keeps hangs, and of what is slow what was slow before, too. Noise makes another rank slow every second. */
 void findings_confirm(struct findings *now, const struct findings *before);
 void findings_free(struct findings *findings);
 
-/* Of each process of the look, in which part of the latest calls' time the others waited for it. Freed by the caller;
- * no memory: NULL. */
+/* For each process of the look: the part of its latest calls' time in which the others waited for it. The caller frees
+ * the array; NULL: no memory. */
 double *diagnosis_holds_up(const struct snapshot *snapshot);
 
 struct finding_row {

@@ -39,7 +39,7 @@ static void scramble(struct blackbox *box, unsigned *seed)
     }
 }
 
-/* Boxes that nobody can have written: an answer, whichever, and no crash. */
+/* Boxes that no program can have written: the rules give some answer, and do not crash. */
 static void test_nonsense(void **state)
 {
     for (unsigned round = 0; round < 2000; round++) {
@@ -67,7 +67,7 @@ static uint64_t steps_of(int dp, double *seconds)
     return steps;
 }
 
-/* Ranks in proportion, work in proportion. */
+/* The work grows in proportion to the ranks. */
 static void test_growth(void **state)
 {
     double seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of delays: what is slow in it, and what is none of its business. And GPUs that come late. */
+/* The matrix of delays: what is slow in it, and what is none of its business. Also GPUs that come late. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
@@ -39,7 +39,8 @@ static void expect_nothing(struct made_job *job)
     findings_free(&found);
 }
 
-/* Everybody receives from everybody, 1 ms each; slow(from, to) takes 30. Larger messages take long and do not count. */
+/* Every rank receives from every other, 1 ms each; slow(from, to) takes 30 ms. Larger messages take long and do not
+ * count. */
 static struct made_job exchange(bool (*slow)(int from, int to))
 {
     struct made_job job = made_job(4);
@@ -95,8 +96,8 @@ static void test_delay_matrix(void **state)
     expect_nothing(&job);
 }
 
-/* Four stages of a pipeline, forward and backward: the first one waits longest for what comes back. Senders are through
- * after 1 ms, but stage `slow` with what it sends forward. */
+/* Four stages of a pipeline, forward and backward: the first one waits longest for what comes back. Sends take 1 ms,
+ * but those that stage `slow` sends forward take longer. */
 static struct made_job pipeline(int slow)
 {
     struct made_job job = made_job(4);
@@ -130,8 +131,8 @@ static void test_stages_wait_for_each_other(void **state)
     expect(&job, FINDING_LINK, 1, "what it sends to rank 2 of communicator world takes 30.0 ms");
 }
 
-/* GPUs of one host, each with a clock of its own. When calls were made and seen to be over says nothing of them, as
- * calls return at once: rank 2's were made 40 ms after the others'. */
+/* GPUs of one host, each with a clock of its own. Calls return at once, so the times of the calls say nothing about the
+ * GPUs: rank 2's calls were made 40 ms after the others'. */
 static struct made_job on_gpus(bool told)
 {
     struct made_job job = made_job(4);

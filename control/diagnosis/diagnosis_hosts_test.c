@@ -12,7 +12,7 @@
 
 #define WORLD 0x77ull
 
-/* Ranks of one communicator, two on a host, each host with a boot and a clock of its own. */
+/* Ranks of one communicator, two on a host; each host has a boot and a clock of its own. */
 static struct made_job hosts_of(int ranks)
 {
     struct made_job job = made_job((size_t)ranks);
@@ -60,7 +60,7 @@ static void test_same_number_on_two_hosts(void **state)
     made_free(&job);
 }
 
-/* Says where, as the number of a process means nothing without. */
+/* The sentence names the host, because the number of a process means nothing without one. */
 static void test_dead_elsewhere(void **state)
 {
     struct made_job job = hosts_of(4);
@@ -97,7 +97,7 @@ static void test_silent_host(void **state)
     made_free(&job);
 }
 
-/* One clock is a day ahead: what counts is for how long each has waited by its own. */
+/* One clock is a day ahead: what counts is the time that each rank has waited by its own clock. */
 static void test_joining(void **state)
 {
     struct made_job job = made_job(2);
@@ -135,7 +135,7 @@ static void lose(struct blackbox *box, uint64_t id, int rank, int nranks, int cu
     comm->closed = MADE_NOW - 1;
 }
 
-/* Rank 3 died; 2 lost it and left, 1 lost 2 and left, and 0 lost 1: it is told of 3 alone. */
+/* Rank 3 died. Rank 2 lost 3 and left, 1 lost 2 and left, and 0 lost 1: rank 0 is told of 3 alone. */
 static void test_left_one_after_another(void **state)
 {
     struct made_job job = hosts_of(4);
@@ -152,7 +152,7 @@ static void test_left_one_after_another(void **state)
     made_free(&job);
 }
 
-/* Two that blame each other: both are named, rather than nobody. */
+/* Two ranks that blame each other: both are named, rather than none. */
 static void test_blame_each_other(void **state)
 {
     struct made_job job = hosts_of(2);

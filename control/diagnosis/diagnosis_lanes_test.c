@@ -114,7 +114,7 @@ static void test_path(void **state)
     findings_free(&found);
 }
 
-/* Lanes between node0 and node2, and between node1 and node3, as of two leaves; others carry other lengths. */
+/* Lanes between node0 and node2, and between node1 and node3, as of two leaves. Other lanes carry other lengths. */
 static struct made_job job_of_leaves(bool (*slow)(int from, int to))
 {
     struct made_job job = made_cluster(nowhere);
@@ -146,7 +146,7 @@ static bool but_into_host_0(int from, int to)
     return host_of(to) != 0;
 }
 
-/* Three of four connections have drawn the slow one of two uplinks, so that slow is usual. */
+/* Three of four connections have drawn the slow one of two uplinks, so slow is usual. */
 static void test_most_drew_the_slow_uplink(void **state)
 {
     struct made_job job = job_of_leaves(but_ranks_0_and_4);
@@ -160,7 +160,7 @@ static void test_most_drew_the_slow_uplink(void **state)
     findings_free(&found);
 }
 
-/* A host's lanes are slow, and it has them with one host alone: which of the two it is cannot be told. */
+/* The lanes of a host are slow, and lead to one host only: which of the two is slow cannot be told. */
 static void test_between_two_hosts(void **state)
 {
     struct made_job job = made_cluster(nowhere);
@@ -183,7 +183,7 @@ static void test_between_two_hosts(void **state)
     findings_free(&found);
 }
 
-/* So many more lanes between each two processes of different hosts, all of them quick. */
+/* Adds `more` lanes between each two processes of different hosts, all of them quick. */
 static void add_quick_lanes(struct made_job *job, int more)
 {
     for (int from = 0; from < RANKS; from++)
@@ -199,8 +199,8 @@ static void slow_down(struct blackbox_lane *lane, uint64_t took)
     made_segments(lane, to, 160000, NS_PER_S, took);
 }
 
-/* Six lanes each way between two interfaces, 18 of each interface: one that is slow has bad luck, two are a path. More
- * than their share of the interface they must take. */
+/* Six lanes each way between two interfaces, and 18 of each interface. One slow lane has bad luck, two are a path. They
+ * must take more than their share of the interface. */
 static void test_one_of_many_lanes(void **state)
 {
     for (int slow = 0; slow < 3; slow++)
@@ -219,7 +219,8 @@ static void test_one_of_many_lanes(void **state)
         }
 }
 
-/* Most flows of an interface have drawn the slow uplink. One each way is quick, now: so the interface is not slow. */
+/* Most flows of an interface have drawn the slow uplink. One flow each way is quick now, so the interface is not
+ * slow. */
 static void test_most_lanes_of_an_interface(void **state)
 {
     for (int now = 0; now < 2; now++) {
@@ -247,7 +248,7 @@ static void test_healthy(void **state)
     expect_nothing(made_cluster(nowhere));
 }
 
-/* As of an agent that does not tell it: lanes within a host are quick, and say nothing of the others. */
+/* An agent may not tell the distance: lanes within a host are quick, and say nothing about the others. */
 static void test_unknown_distances(void **state)
 {
     struct made_job job = made_cluster(nowhere);
@@ -261,7 +262,7 @@ static void test_unknown_distances(void **state)
     expect_nothing(job);
 }
 
-/* As four flows that have the same uplink by chance. */
+/* Four flows share one uplink by chance. */
 static void test_shared_by_chance(void **state)
 {
     struct made_job job = made_cluster(nowhere);
@@ -274,7 +275,7 @@ static void test_shared_by_chance(void **state)
     expect_nothing(job);
 }
 
-/* Of every two segments one had a packet dropped in a crowded queue, and waits for a timer. */
+/* One of every two segments had a packet dropped in a crowded queue, and waits for a timer. */
 static void test_packets_lost_now_and_then(void **state)
 {
     struct made_job job = made_cluster(on_two_paths);
@@ -287,7 +288,7 @@ static void test_packets_lost_now_and_then(void **state)
     expect_nothing(job);
 }
 
-/* Messages wait for each other, and would be compared with others of their communicator alone. */
+/* Messages wait for each other, and would be compared with others of their communicator only. */
 static void test_messages_are_left_to_lanes(void **state)
 {
     for (int lanes = 0; lanes < 2; lanes++) {
@@ -316,7 +317,7 @@ static void test_one_process_is_no_network(void **state)
     expect_nothing(made_cluster(of_rank_5));
 }
 
-/* Half of all hosts: there is no telling what is usual. */
+/* Half of all hosts are slow: what is usual cannot be told. */
 static void test_most_are_slow(void **state)
 {
     expect_nothing(made_cluster(of_two_hosts));
@@ -327,7 +328,7 @@ static void test_no_lane_is_quick(void **state)
     expect_nothing(job_of_leaves(everywhere));
 }
 
-/* All is slow but what comes into node0 from node2. Of the lanes to node2 none is quick: no path is to blame. */
+/* All lanes are slow but those from node2 into node0. No lane to node2 is quick: no path is to blame. */
 static void test_one_way_is_no_path(void **state)
 {
     expect_nothing(job_of_leaves(but_into_host_0));
@@ -342,7 +343,7 @@ static void test_other_lengths_do_not_compare(void **state)
     expect_nothing(job);
 }
 
-/* All put at once: each waits for its turn, which is not the network's time. */
+/* All segments are put at once: each waits for its turn, which is not the network's time. */
 static void test_turn_in_a_queue(void **state)
 {
     struct made_job job = made_cluster(nowhere);
@@ -369,7 +370,7 @@ static bool from_host_2_to_3(int from, int to)
     return host_of(from) == 2 && host_of(to) == 3;
 }
 
-/* The last few segments of this lane are slow; before, they were quick. */
+/* The last few segments of this lane are slow; earlier ones were quick. */
 static void turn_slow(struct blackbox_lane *lane)
 {
     for (size_t i = lane->segment_count - 3; i < lane->segment_count; i++)
@@ -377,8 +378,8 @@ static void turn_slow(struct blackbox_lane *lane)
 }
 
 /*
- * All that leaves host 2 has become slow. Lanes to host 3, which carry more, are so by their medians already, and look
- * like a path: nothing is said until the others are, too.
+ * All lanes out of host 2 have become slow. Lanes to host 3 carry more, so their medians show it first, and look like a
+ * path. The rules say nothing until the other lanes are slow, too.
  */
 static void test_not_a_path_yet(void **state)
 {

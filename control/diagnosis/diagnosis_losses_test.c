@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where lanes die: what is named, and what is none of the network's business. */
+/* Lanes that die: what is named, and what is none of the network's business. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ static void lose_at(struct made_job *job, int here, int there, uint64_t ago)
     box->events[box->event_count - 1].lane = 0;
 }
 
-/* Lane 0 between the two went down, as both tell. */
+/* Lane 0 between the two went down, as both ends remember. */
 static void lose(struct made_job *job, int from, int to, uint64_t ago)
 {
     lose_at(job, from, to, ago);
@@ -59,7 +59,7 @@ static void expect_nothing(struct made_job job)
     findings_free(&found);
 }
 
-/* Between node0 and node2, and once between node1 and node3. */
+/* Lanes died between node0 and node2, and once between node1 and node3. */
 static struct made_job with_hole(void)
 {
     struct made_job job = made_cluster(nowhere);
@@ -107,7 +107,7 @@ static void test_once(void **state)
     expect_nothing(job);
 }
 
-/* It was stopped for a while: its neighbour lost no lane. */
+/* The process was stopped for a while: its neighbour lost no lane. */
 static void test_one_process(void **state)
 {
     struct made_job job = made_cluster(nowhere);
@@ -117,7 +117,7 @@ static void test_one_process(void **state)
     expect_nothing(job);
 }
 
-/* They left: in order, by an abort, or because they died, and the others have gone on since. */
+/* The ranks left: in order, by an abort, or because they died, and the others have gone on since. */
 static void test_left(void **state)
 {
     for (int how = 0; how < 2; how++) {
@@ -126,7 +126,7 @@ static void test_left(void **state)
             if (how)
                 job.boxes[rank]->comms[0].state = WIRE_COMM_CLOSED;
             else
-                for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) /* of a communicator that nobody has */
+                for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) /* of a communicator that no rank has */
                     job.boxes[rank]->lanes[i].segment_count = 0;
         for (int rank = CLUSTER_RANKS / 2; rank < CLUSTER_RANKS; rank++)
             for (size_t i = 0; i < job.boxes[rank]->lane_count && !how; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time of ranks went: made-up calls and segments, and the very nanoseconds that follow from them. */
+/* Where the time of ranks went: made-up calls and segments, and the exact nanoseconds that follow from them. */
 #include "diagnosis/diagnosis_testing.h"
 #include "diagnosis/network.h"
 
@@ -48,7 +48,7 @@ static void assert_ms(const struct moments *moments, enum moment moment, uint64_
                  (unsigned long long)ms);
 }
 
-/* Rank 0 comes 100 ms before now, rank 1 at -60; both are through at -10. What rank 0 sends: two segments wait for
+/* Rank 0 comes 100 ms before now, rank 1 60 ms; both are through 10 ms before now. Two segments of rank 0 wait for
  * credit, for data, and for a processor. */
 static void each_moment_has_one_cause(void **state)
 {
@@ -72,13 +72,13 @@ static void each_moment_has_one_cause(void **state)
     assert_ms(&one->time, MOMENT_SENDER, 5);
     assert_ms(&one->time, MOMENT_PROGRAM, 0);
     assert_ms(&one->time, MOMENT_WAITS, 90 - 13 - 40 - 2 - 5 - 5 + 50);
-    assert_int_equal(one->time.charged, 26 * MS); /* rank 1 has no data of its own: it waits for rank 0's */
+    assert_int_equal(one->time.charged, 26 * MS); /* rank 1 has no data of its own, and waits for rank 0's */
     assert_int_equal(one->seen, 70 * MS);
     network_free(&report);
     made_free(&job);
 }
 
-/* Two segments of two lanes under way at once are one rank's time once; outside of calls only the network counts. */
+/* Two segments of two lanes at the same time count once for a rank. Outside of calls only the network counts. */
 static void lanes_overlap(void **state)
 {
     struct made_job job = made_pair(2);
@@ -100,7 +100,7 @@ static void lanes_overlap(void **state)
     made_free(&job);
 }
 
-/* What was forgotten is not told of: the ring of a lane begins in the middle of the second call. */
+/* Forgotten times are not told: the ring of a lane begins in the middle of the second call. */
 static void what_was_forgotten_is_left_out(void **state)
 {
     struct made_job job = made_pair(2);

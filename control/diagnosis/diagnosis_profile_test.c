@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calls, lanes and ranks took: made-up calls and segments, and the very nanoseconds that follow from them. */
+/* What calls, lanes and ranks took: made-up calls and segments, and the exact nanoseconds that follow from them. */
 #include "diagnosis/diagnosis_testing.h"
 #include "diagnosis/profile.h"
 
@@ -26,8 +26,8 @@ static struct profile look_at(struct made_job *job)
     return profile;
 }
 
-/* Two steps of two calls. The second call of the second step has 20 ms: 3 of registering, 4 in which it waits for the
- * peer's word alone, 9 of data on two lanes. */
+/* Two steps of two calls. The second call of the second step takes 20 ms. 3 ms are registering, 4 ms waiting for the
+ * peer's word alone, 9 ms data on two lanes. */
 static void calls_are_taken_apart(void **state)
 {
     struct made_job job = made_job(2);
@@ -63,7 +63,7 @@ static void calls_are_taken_apart(void **state)
     assert_int_equal(profile.calls[1].rest, 20 * MS);
     assert_null(profile.calls[7].interface);
     profile_free(&profile);
-    lane->segments[0].position = 5; /* some were forgotten that may be of calls before */
+    lane->segments[0].position = 5; /* some segments of earlier calls may be forgotten */
     profile = look_at(&job);
     assert_int_equal(profile.call_count, 4);
     profile_free(&profile);
@@ -81,7 +81,7 @@ static void lanes_have_pauses(void **state)
     made_segment(lane, 1, 60, 60, 60, 50);
     made_segment(lane, 1, 60, 60, 59, 50);
     lane->segments[3].status = WIRE_SEGMENT_LOST;
-    lane_to(&job, 1, 0); /* that has carried nothing */
+    lane_to(&job, 1, 0); /* a lane that has carried nothing */
     struct profile profile = look_at(&job);
     assert_int_equal(profile.lane_count, 1);
     assert_int_equal(profile.lanes[0].segments, 3);
@@ -95,7 +95,8 @@ static void lanes_have_pauses(void **state)
     made_free(&job);
 }
 
-/* A communicator of messages alone but for its first call, which one rank has forgotten: its ring is full of sends. */
+/* A communicator of messages only, but for its first call. One rank has forgotten that call, as its ring is full of
+ * sends. */
 static void messages_are_no_steps(void **state)
 {
     struct made_job job = made_job(2);

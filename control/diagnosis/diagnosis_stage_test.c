@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages of training by the pattern of calls: said where it is clear, else not. */
+/* Stages of training by the pattern of calls: named where the pattern is clear. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void call(struct blackbox_comm *comm, int collective, double ago)
     made_call(comm, comm->op_count + 1, begun, begun - SECOND / 1000)->collective = collective;
 }
 
-/* An iteration that began so long ago: tensor, pipeline, and data, if it has come to that. */
+/* An iteration that began at this time ago: tensor, pipeline, and the data group, if it has come to that. */
 static void iterate(struct blackbox *box, double ago, bool data)
 {
     call(&box->comms[0], WIRE_BROADCAST, ago);
@@ -50,7 +50,7 @@ static struct made_job training(bool ended)
     return job;
 }
 
-/* What is said of stages; "": nothing. */
+/* What the finding says about stages; "": nothing. */
 static char *evidence(const struct made_job *job)
 {
     static char text[FINDING_LINE];
@@ -89,13 +89,13 @@ static void test_exchange(void **state)
     struct blackbox_comm *data = &job.boxes[1]->comms[2];
     data->ops[data->op_count - 1].state = WIRE_OP_RUNNING;
     data->ops[data->op_count - 1].begin = data->ops[data->op_count - 1].start = MADE_NOW - SECOND;
-    struct blackbox_op *waits = &job.boxes[0]->comms[3].ops[0]; /* who moves elsewhere may be on its way for as long */
+    struct blackbox_op *waits = &job.boxes[0]->comms[3].ops[0]; /* longer than a rank that moves elsewhere is given */
     waits->begin = waits->start = waits->wait_since = MADE_NOW - 11 * SECOND;
     assert_non_null(strstr(evidence(&job), "in the exchange of gradients, after its last backward"));
     made_free(&job);
 }
 
-/* Two pipelines, or a group that also reduces: nothing is said. */
+/* Two pipelines, or a group that also reduces: the finding names no stage. */
 static void test_unclear(void **state)
 {
     struct made_job job = training(true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules on made snapshots: who is named, how surely, and that nobody else is. */
+/* The rules on made snapshots: the named culprit, the confidence, and no other culprit. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@ static struct findings find_by(const struct made_job *before, const struct made_
     return diagnosis_find(&snapshot);
 }
 
-/* Exactly one finding. -1: no single rank. */
+/* Expects exactly one finding. -1: no single rank. */
 static void expect(struct made_job *job, enum finding_kind kind, int rank, const char *words)
 {
     struct findings found = find_by(NULL, job);
@@ -54,7 +54,7 @@ static bool has_evidence(const struct finding *finding, const char *words)
     return false;
 }
 
-/* n ranks in a ring, each waiting for the one before it in the same round. */
+/* Makes n ranks in a ring, each waiting for the one before it in the same round. */
 static struct made_job ring(int n)
 {
     struct made_job job = made_job((size_t)n);
@@ -80,7 +80,7 @@ static void test_stopped_in_a_circle(void **state)
     expect(&job, FINDING_TRACED, 3, "is held by process 77 (gdb)");
 }
 
-/* Boxes of other hosts: nobody asks their systems, but the rounds tell. */
+/* Boxes of other hosts: their systems are not asked, but the rounds tell. */
 static void test_rounds_tell_who_does_not_take(void **state)
 {
     struct made_job job = ring(6);
@@ -111,7 +111,7 @@ static void test_dead(void **state)
     expect(&job, FINDING_DEAD, 2, "rank 2 (process 1002, dead) is waited for by ranks 0 1 3");
 }
 
-/* Two causes at once: nobody but the stopped one waits for the dead one. */
+/* Two causes at once: only the stopped rank waits for the dead one. */
 static void test_dead_behind_stopped(void **state)
 {
     struct made_job job = ring(2);
@@ -126,13 +126,13 @@ static void test_dead_behind_stopped(void **state)
     made_free(&job);
 }
 
-/* What is read of another host through a shared folder is not seen to live, nor to be dead. */
+/* A box of another host, read through a shared folder, is not seen to live, nor to be dead. */
 static void test_other_hosts_are_not_dead(void **state)
 {
     struct made_job job = ring(4);
     job.boxes[2]->alive = false;
     job.boxes[2]->header.boot_id[0] = 9;
-    job.boxes[2]->now -= 3600 * NS_PER_S; /* its clock is another one */
+    job.boxes[2]->now -= 3600 * NS_PER_S; /* the clock of another host */
     expect(&job, FINDING_CIRCLE, -1, "wait for each other");
 }
 
@@ -144,7 +144,7 @@ static void test_behind(void **state)
            "rank 1 (process 1001) has not called allreduce #2 and is waited for by ranks 0 2 3");
 }
 
-/* Who was away for as long before may only be saving a checkpoint. */
+/* A rank that was away for the same time before may only be saving a checkpoint. */
 static void test_long_pauses(void **state)
 {
     struct made_job job = ring(4);
@@ -193,8 +193,8 @@ static void test_inverted_order(void **state)
            "communicator b");
 }
 
-/* Rank 1 has sent, and waits for rank 0 elsewhere; the message is lost on its way. That is no use of communicators in
- * different order. */
+/* Rank 1 has sent, and waits for rank 0 elsewhere; the message is lost on its way. The ranks do not use communicators
+ * in different orders. */
 static void test_lost_message(void **state)
 {
     struct made_job job = made_job(2);
@@ -205,7 +205,7 @@ static void test_lost_message(void **state)
     expect(&job, FINDING_CIRCLE, -1,
            "rank 0 (process 1000) in recv #1 of communicator pipeline, rank 1 (process 1001) in allreduce #1 of "
            "communicator world");
-    job = made_job(2); /* a large one has come, and word of that is lost */
+    job = made_job(2); /* a large message has come, and word of it is lost */
     made_wait(made_comm(job.boxes[0], 1, "pipeline", 0, 2), 1, 1, 0)->collective = WIRE_SEND;
     made_call(made_comm(job.boxes[1], 1, "pipeline", 1, 2), 1, 11000000000, 10900000000)->collective = WIRE_RECV;
     made_comm(job.boxes[0], 2, "world", 0, 2);
@@ -213,7 +213,7 @@ static void test_lost_message(void **state)
     expect(&job, FINDING_CIRCLE, -1, "rank 0 (process 1000) in send #1 of communicator pipeline");
 }
 
-/* Rank 1 is stopped. Rank 3 waits for rank 0, which has just gone on, and will wait for rank 1, too. */
+/* Rank 1 is stopped. Rank 3 waits for rank 0, which has just gone on and will also wait for rank 1. */
 static void test_one_that_moves(void **state)
 {
     struct made_job job = made_job(4);
@@ -226,7 +226,7 @@ static void test_one_that_moves(void **state)
     expect(&job, FINDING_STOPPED, 1, "rank 1 (process 1001) is stopped and is waited for by rank 2");
 }
 
-/* Between two looks somebody moved: nothing stands still. */
+/* A rank moved between two looks: nothing stands still. */
 static void test_not_quiet(void **state)
 {
     struct made_job before = ring(4), now = ring(4);
@@ -271,7 +271,7 @@ static void test_odd_count(void **state)
            "ranks 0 1 3 4 called allreduce of 100 float, sum");
 }
 
-/* One against one: that which was never called before is odd. */
+/* One rank against one: the call that was never made before is odd. */
 static void test_odd_of_two(void **state)
 {
     struct made_job job = ring(2);
@@ -344,7 +344,7 @@ static void test_first_cause(void **state)
            "rank 3 (process 1003, dead) ended without a word: communicator world failed: lost rank 3: killed");
 }
 
-/* Those who heard of it call nothing any more, also where nothing failed: no news. */
+/* Ranks that heard of it call nothing any more, also where nothing failed: no news. */
 static void test_failure_elsewhere(void **state)
 {
     struct made_job job = after_a_death();
@@ -368,7 +368,7 @@ static void test_recovered(void **state)
 
 /* ---- Slow ---- */
 
-/* 80 calls, 100 ms apart; rank `late` comes 40 ms after the others, but for noise. */
+/* 80 calls, 100 ms apart; rank `late` comes 40 ms after the others, with some noise. */
 static struct made_job steps(int n, int late, uint64_t noise)
 {
     struct made_job job = made_job((size_t)n);
@@ -392,8 +392,8 @@ static void test_slow_rank(void **state)
            "they waited 37");
 }
 
-/* Two stages of two ranks. Rank 0 comes late to its neighbour 1, and its message comes late to rank 2, which therefore
- * comes late to its own neighbour 3. */
+/* Two stages of two ranks. Rank 0 comes late to its neighbour 1, and its message comes late to rank 2. So rank 2 comes
+ * late to its own neighbour 3. */
 static void test_late_by_messages(void **state)
 {
     static const char *const names[] = {"first", "second"};
@@ -416,7 +416,7 @@ static void test_late_by_messages(void **state)
     expect(&job, FINDING_SLOW, 0, "of communicator first");
 }
 
-/* Who waits for nobody is not held up by who comes late. */
+/* A late rank does not hold up a rank that waits for nobody. */
 static void test_nobody_waits(void **state)
 {
     struct made_job job = steps(4, 2, 0);
@@ -426,7 +426,7 @@ static void test_nobody_waits(void **state)
     expect_nothing(NULL, &job);
 }
 
-/* Of hosts whose clocks do not compare: the last one is through first. */
+/* Clocks of hosts do not compare: the last rank is through first. */
 static void test_slow_rank_of_another_host(void **state)
 {
     struct made_job job = steps(4, 2, 0);
@@ -447,7 +447,7 @@ static void test_noise_is_healthy(void **state)
     expect_nothing(NULL, &job);
 }
 
-/* Two take turns: neither is to blame. */
+/* Two ranks take turns: neither is to blame. */
 static void test_two_are_late(void **state)
 {
     struct made_job job = steps(4, -1, 0);
@@ -463,7 +463,7 @@ static struct process_facts facts(uint64_t at, uint64_t delayed)
         .state = PROCESS_RUNS, .at = at, .threads = {{.number = 1, .ran = 9, .delayed = delayed}}, .thread_count = 1};
 }
 
-/* Where all wait for processors, nobody is starved by somebody. */
+/* Where all wait for processors, no rank starves another. */
 static void test_crowded(void **state)
 {
     struct made_job before = ring(4), now = ring(4);
@@ -475,7 +475,7 @@ static void test_crowded(void **state)
     expect_nothing(&before, &now);
 }
 
-/* It stands still for long enough to be taken for a hang. */
+/* The rank stands still for long enough to be taken for a hang. */
 static void test_starved_still(void **state)
 {
     struct made_job before = ring(4), now = ring(4);
@@ -493,7 +493,7 @@ static void test_starved_still(void **state)
     made_free(&now);
 }
 
-/* It has not run since the first look, so that nothing is counted yet. */
+/* The thread has not run since the first look, so nothing is counted yet. */
 static void test_starved_throughout(void **state)
 {
     struct made_job before = steps(4, 1, 0), now = steps(4, 1, 0);

@@ -94,8 +94,7 @@ void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, in
     box->event_count++;
 }
 
-/* The dimension in whose call a rank waits: 0 with the culprit, 1 with those who wait there, 2 with those who wait
- * there; 3: nowhere. */
+/* The dimension in whose call a rank waits: 0 with the culprit, 1 and 2 with the ranks that wait there; 3: none. */
 static int waits_in(int rank, int culprit, int tp, int pp)
 {
     if (rank == culprit)

@@ -18,14 +18,14 @@ struct made_job made_job(size_t processes);
 void made_free(struct made_job *job);
 struct look made_look(const struct made_job *job);
 struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
-/* A float sum of 100 elements, done: begun and ended so many nanoseconds before now. */
+/* A finished float sum of 100 elements, which began and ended these nanoseconds before now. */
 struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t begun, uint64_t ended);
-/* The same, still running, in which `peer` has been waited for in `round` for 10 s. */
+/* The same, still running: `peer` has been waited for in `round` for 10 s. */
 struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round);
 void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago);
 
-/* tp x pp x dp ranks, each in a communicator of every dimension; rank `culprit` of all has not called #8 of its first
- * dimension's. */
+/* tp x pp x dp ranks, each in a communicator of every dimension. Rank `culprit` of all has not called #8 of its first
+ * dimension. */
 struct made_job made_training(int tp, int pp, int dp, int culprit);
 
 /* ---- Lanes ---- */
@@ -37,13 +37,13 @@ struct made_job made_training(int tp, int pp, int dp, int culprit);
 #define CLUSTER_LATE  (60 * NS_PER_MS)
 
 struct blackbox_lane *made_lane(struct blackbox *box, const struct blackbox *peer, uint16_t distance);
-/* One after another in communicator 1, `apart` from put to put, each landing `took` after its put or after the one
- * before. */
+/* Segments one after another in communicator 1, `apart` from put to put. Each lands `took` after its put, or after the
+ * landing of the one before. */
 void made_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took);
-/* One more to rank 1, of 1000 bytes, in this call of communicator 1; times in milliseconds before now. */
+/* One more segment to rank 1, of 1000 bytes, in this call of communicator 1; times in milliseconds before now. */
 void made_segment(struct blackbox_lane *lane, uint32_t seq, int ready, int credit, int posted, int landed);
-/* Each process has lanes to one of every other host (node0, node1, ...), and quick ones to those of its own. Segments
- * of every seventh lane or so take a little longer, and much longer where it is slow. */
+/* Each process has lanes to one process of every other host (node0, node1, ...), and quick ones within its host.
+ * Segments of about every seventh lane take a little longer, and much longer where the lane is slow. */
 struct made_job made_cluster(bool (*slow)(int from, int to));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots in the shape of recorded ones: jobs whose messages were lost or late, and whose ranks wait in the library.
- * Who is on its way, who waits itself, and who only gives its processor away is not to blame.
+ * Snapshots in the shape of recorded ones: messages were lost or late, and ranks wait in the library. A rank that is on
+ * its way, waits itself, or only gives its processor away is not to blame.
  */
 #include "diagnosis/diagnosis_testing.h"
 
@@ -24,7 +24,7 @@ static struct findings find_by(const struct made_job *before, const struct made_
     return diagnosis_find(&snapshot);
 }
 
-/* kind -1: nothing is said. */
+/* kind -1: no finding. */
 static void expect(const struct made_job *before, const struct made_job *now, int kind, int world_rank)
 {
     struct findings found = find_by(before, now);
@@ -71,7 +71,8 @@ static void test_on_its_way(void **state)
     made_free(&job);
 }
 
-/* It comes back from that collective and then calls nothing more: named once it has been away for as long. */
+/* Rank 1 comes back from that collective and then calls nothing more: it is named after it was away for twice its
+ * longest pause. */
 static void test_went_away(void **state)
 {
     for (int away = 0; away < 2; away++) {
@@ -86,7 +87,7 @@ static void test_went_away(void **state)
     }
 }
 
-/* It goes on in another communicator for ever: after ten seconds it is named all the same. */
+/* Rank 1 goes on in another communicator for ever: after ten seconds it is named all the same. */
 static void test_goes_on_elsewhere(void **state)
 {
     struct made_job before = after_a_hole(11 * NS_PER_S, 300 * NS_PER_MS);
@@ -123,15 +124,15 @@ static void test_does_not_arrive(void **state)
                            "and recv #21 of communicator pipeline, for 10.0 s"));
     findings_free(&found);
     made_free(&job);
-    job = lost_message(99); /* another message: who knows */
+    job = lost_message(99); /* another message: nobody knows which */
     found = find_by(NULL, &job);
     assert_int_equal(found.items[0].kind, FINDING_CIRCLE);
     findings_free(&found);
     made_free(&job);
 }
 
-/* All that uses this interface is slow: the message before took half a second. Lost is what does not come for longer.
- */
+/* All messages over this interface are slow: the one before took half a second. A message is lost if it takes
+ * longer. */
 static void test_is_late(void **state)
 {
     for (int waits = 4; waits < 20; waits += 8)
@@ -148,8 +149,8 @@ static void test_is_late(void **state)
         }
 }
 
-/* Rank 1 has no processor, and has not taken what rank 0 sent before it went on; of the circle in two communicators
- * that follows, it is the one to blame. */
+/* Rank 1 has no processor, and has not taken what rank 0 sent before it went on. A circle in two communicators follows,
+ * and rank 1 is to blame. */
 static void test_was_passed(void **state)
 {
     struct made_job job = made_job(3);
@@ -168,7 +169,7 @@ static void test_was_passed(void **state)
     made_free(&job);
 }
 
-/* Ranks take turns in coming 3 ms late, of 60 calls rank 1 in 24; to one of these it was 5 s late. */
+/* Ranks take turns in coming 3 ms late: rank 1 in 24 of 60 calls. To one of these it was 5 s late. */
 static void test_one_pause(void **state)
 {
     struct made_job job = made_job(4);
@@ -210,7 +211,7 @@ static void test_stuck_stream(void **state)
     assert_non_null(strstr(found.items[0].sentence, "whose GPU has not been seen to come to allreduce #20"));
     findings_free(&found);
     made_free(&job);
-    for (uint64_t waits = 3; waits < 20; waits += 10) { /* which of the two has not come is not known */
+    for (uint64_t waits = 3; waits < 20; waits += 10) { /* nobody knows which of the two has not come */
         job = stuck_stream(waits * NS_PER_S, false);
         found = find_by(NULL, &job);
         assert_int_equal(found.count > 0, waits > 10);
@@ -221,7 +222,7 @@ static void test_stuck_stream(void **state)
 
 /* ---- Late because of other calls ---- */
 
-/* Rank 1 comes 40 ms late to each call. In a receive, before that; or to a broadcast of which rank 0 is the root. */
+/* Rank 1 comes 40 ms late to each call. Before that it is in a receive, or in a broadcast whose root is rank 0. */
 static struct made_job late_by(bool in_receive, bool broadcasts)
 {
     struct made_job job = made_job(2);
@@ -269,7 +270,7 @@ static void test_late_by_a_broadcast(void **state)
 
 /* ---- Without a processor ---- */
 
-/* Of two threads, what they had in the last second: the caller's and the library's. */
+/* What two threads had in the last second: the caller's and the library's. */
 struct had {
     uint64_t ran, delayed, ran_there, delayed_there; /* milliseconds */
     bool ready;                                      /* the first, at both looks */
@@ -286,7 +287,7 @@ static struct process_facts facts(uint64_t at, const struct had *had, bool now)
         .thread_count = 2};
 }
 
-/* Four ranks, of which the others have waited for rank 1 for so long. */
+/* Four ranks; the other three have waited for rank 1 for `waits`, in ns. */
 static void expect_after(uint64_t waits, const struct had had[4], int kind)
 {
     struct made_job before = made_job(4), now = made_job(4);
@@ -326,13 +327,13 @@ static void test_woken_at_both_looks(void **state)
     expect_starved((struct had){4, 10, 0, 0, true}, (struct had){20, 5, 0, 0, false}, false);
 }
 
-/* Who waits in the library gives its processor away a thousand times: ready to run, and not starved. */
+/* A rank that waits in the library gives its processor away a thousand times: it is ready to run, and not starved. */
 static void test_gives_its_processor_away(void **state)
 {
     expect_starved((struct had){5, 950, 5, 130, false}, (struct had){20, 50, 5, 5, false}, false);
 }
 
-/* Rank 1 is stopped. Rank 2 waits in the library, whose own thread sleeps; it is ready at both looks, by chance. */
+/* Rank 1 is stopped. Rank 2 waits in the library, whose own thread sleeps; by chance it is ready at both looks. */
 static void test_waits_for_one_that_is_stopped(void **state)
 {
     const struct had calm = {20, 50, 5, 5, false};
@@ -341,8 +342,8 @@ static void test_waits_for_one_that_is_stopped(void **state)
     expect_after(2900 * NS_PER_MS, ranks, FINDING_STOPPED);
 }
 
-/* Two ranks wait for each other in two communicators, as if used in different order. One was stopped until a moment
- * ago: it has not had the time to take what has come. */
+/* Two ranks wait for each other in two communicators, as if used in different orders. One rank was stopped until a
+ * moment ago: it has had no time to take what has come. */
 static void test_waits_for_one_that_was_let_go(void **state)
 {
     for (int stopped = 0; stopped < 2; stopped++) {
@@ -363,8 +364,8 @@ static void test_waits_for_one_that_was_let_go(void **state)
     }
 }
 
-/* The same, but that rank 0 has ended the call in which rank 1 waits for it: rank 1 does not take what has come,
- * perhaps because it has no processor. */
+/* The same, but rank 0 has ended the call in which rank 1 waits for it. Rank 1 does not take what has come, perhaps
+ * because it has no processor. */
 static void test_waits_for_one_that_has_ended_the_call(void **state)
 {
     for (int starved = 0; starved < 2; starved++) {
@@ -384,7 +385,7 @@ static void test_waits_for_one_that_has_ended_the_call(void **state)
     }
 }
 
-/* All of the machine have as little. If the others only give theirs away, one that has none is starved. */
+/* All processes of the machine have as little. If the others only give theirs away, one that has none is starved. */
 static void test_whole_machine_is_crowded(void **state)
 {
     expect_starved((struct had){5, 900, 4, 800, false}, (struct had){6, 800, 4, 700, false}, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: communicators that have failed. Every rank reports the first cause, so it is enough to ask who was named most.
- */
+/* Rule: communicators that have failed. Every rank reports the first cause: the rank that most reports name is to
+ * blame. */
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-#define CHAIN_MOST 64 /* that leave one after another */
+#define CHAIN_MOST 64 /* ranks that leave one after another */
 
 struct failures_reports {
-    const struct member *first; /* that failed with the most frequent culprit */
+    const struct member *first; /* the first that failed with the most frequent culprit */
     size_t failed, agree;
     struct rank_list ranks;
 };
 
-/* Programs that go on make other communicators: then the failure is history. */
+/* A program that goes on makes other communicators: then the failure is history. */
 static bool has_failed(const struct member *member)
 {
     const struct blackbox *box = member->box;
@@ -26,7 +26,7 @@ static bool has_failed(const struct member *member)
     return member->comm->state == WIRE_COMM_FAILED;
 }
 
-/* Votes by majority (Boyer and Moore), counted once more: linear, whatever the ranks say. */
+/* Votes by majority (Boyer and Moore), and counts once more: linear, whatever the ranks say. */
 static struct failures_reports ask(struct scene *scene, const struct member_group *group)
 {
     struct failures_reports reports = {0};
@@ -74,7 +74,7 @@ static const char *what_it_is(enum finding_kind kind)
     }
 }
 
-/* What one cause does to several communicators is one finding. */
+/* One cause in several communicators is one finding. */
 static struct finding *same_cause(struct findings *findings, const struct member *culprit)
 {
     for (size_t i = 0; culprit && i < findings->count; i++)
@@ -83,7 +83,7 @@ static struct finding *same_cause(struct findings *findings, const struct member
     return NULL;
 }
 
-/* Whom this process says it has lost, in whatever communicator. NULL: nobody whose box is here. */
+/* The member that this process says it has lost, in any communicator. NULL: none whose box is here. */
 static const struct member *blamed_by(const struct scene *scene, const struct member *member)
 {
     for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
@@ -96,7 +96,7 @@ static const struct member *blamed_by(const struct scene *scene, const struct me
     return NULL;
 }
 
-/* One that lost somebody first, and then left. Where all blame each other, nobody is. */
+/* This culprit lost another rank first, and then left. Where all blame each other, no rank is an effect. */
 static bool is_effect(struct scene *scene, const struct member *culprit)
 {
     const struct member *at = culprit;
@@ -136,7 +136,7 @@ static void report(struct scene *scene, struct findings *findings, struct member
     struct finding *finding = same_cause(findings, culprit);
     group->told = true;
     if (culprit && is_effect(scene, culprit))
-        return; /* the communicator in which that one was lost tells */
+        return; /* the communicator in which that one was lost has the finding */
     if (finding) {
         prove(finding, "communicator %s failed, too", phrase_name(comm));
         return;

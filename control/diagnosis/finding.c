@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thing that was found: its row, its culprit, its sentences. */
+/* One finding: its row, its culprit, its sentences. */
 #include "diagnosis/finding.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
@@ -69,7 +69,7 @@ void prove(struct finding *finding, const char *format, ...)
     va_end(args);
 }
 
-/* Ranks are known by their number among all: in the largest communicator of their process, of several the first. */
+/* People know a rank by its number in the largest communicator of its process; of several, the first. */
 static const struct blackbox_comm *world_of(const struct blackbox *box, const struct blackbox_comm *comm)
 {
     const struct blackbox_comm *world = comm;
@@ -116,7 +116,7 @@ const char *list_text(struct rank_list *list)
 static struct finding *add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
                            const struct blackbox_comm *comm, int rank)
 {
-    static struct finding spare; /* written and not read: saves its users a case */
+    static struct finding spare; /* written and never read: spares the callers a case */
     struct finding *more =
         findings->count < FINDINGS_MOST ? realloc(findings->items, (findings->count + 1) * sizeof *more) : NULL;
     struct finding *finding = more ? &more[findings->count++] : &spare;

@@ -7,11 +7,11 @@
 
 struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
                             const struct member *about);
-/* Nobody's box is there: a rank of this communicator. */
+/* The same for a rank of this communicator without a box. */
 struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm,
                                  int rank);
 void say(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One more line of evidence, if there is room. */
+/* Adds one line of evidence, if there is room. */
 void prove(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "rank 3 (process 812 on node7)" */
 void say_who(struct finding *finding, const struct member *member);

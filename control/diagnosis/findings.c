@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found: the order of the rules, and of what they find. */
+/* The order of the rules, and of their findings. */
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/waits.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the driver of GPUs says in a failure's sentence, and what to do about it. */
+/* A remedy for what the driver of GPUs says in a failure's sentence. */
 static const char *remedy_of_gpu(const char *sentence)
 {
     static const struct {
@@ -33,7 +33,7 @@ static const char *remedy_of_gpu(const char *sentence)
     return NULL;
 }
 
-/* The remedy of this kind, with the number of the process in place of PID. */
+/* Adds the remedy of this kind, with the process number instead of PID. */
 static void advise(struct finding *finding)
 {
     const char *gpu = finding->kind == FINDING_FAILED ? remedy_of_gpu(finding->sentence) : NULL;

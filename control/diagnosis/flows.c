@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the lanes between hosts carried, inside collectives and messages alike. Black boxes hold when each segment was
- * put and when the peer had it. A segment behind others of its lane counts from when the one before had landed, so that
- * neither its wait for data or credit nor that for its turn is the network's. Only segments of one length, over one
- * transport and distance, are compared: with the quickest quarter of the lanes, as of four hosts one slow one touches
- * half of them. Where that quarter is slow, lanes between the same two interfaces still compare with each other: what
- * differs is their path.
+ * What the lanes between hosts carried, in collectives and messages alike. Black boxes hold when each segment was put
+ * and when the peer had it. A segment behind others of its lane counts from the landing of the one before: its wait for
+ * data, credit or its turn is not the network's. Only segments of one length, over one transport and distance, are
+ * compared. The measure is the quickest quarter of the lanes, because one slow host of four touches half of them. Where
+ * that quarter is slow, lanes between the same two interfaces still compare with each other: their paths differ.
  */
 #include "diagnosis/flows.h"
 #include "diagnosis/thresholds.h"
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANE_LENGTHS 4 /* of segments, of one lane, that are looked at: the latest */
+#define LANE_LENGTHS 4 /* latest lengths of segments that are looked at for one lane */
 
 /* ---- What lanes took ---- */
 
@@ -29,7 +28,7 @@ static bool is_recent(const struct blackbox *box, const struct blackbox_segment 
     return !box->alive || box->now < segment->completed + LANE_RECENT_NS;
 }
 
-/* Of so many of the latest segments of this length, in order: the median, and what nearly all took. 0: too few. */
+/* Of the latest `window` segments of this length: the median, and in `best` what nearly all exceeded. 0: too few. */
 static uint64_t typical(const struct blackbox *box, const struct blackbox_lane *lane, uint32_t length, size_t window,
                         uint64_t *best)
 {
@@ -63,7 +62,7 @@ const struct member *world_member(const struct scene *scene, size_t process)
     return world;
 }
 
-/* The same lane as its other end knows it. */
+/* The interface of the same lane at its other end. */
 static const char *interface_there(const struct blackbox *there, const struct blackbox *here,
                                    const struct blackbox_lane *lane)
 {
@@ -100,7 +99,7 @@ static bool add_flow(struct flows *flows, const struct lane_flow *flow)
     return true;
 }
 
-/* Each length of which the lane remembers segments, once: where the last of that length stands. */
+/* Adds a flow for each of the latest lengths of segments on this lane. */
 static bool gather_lane(struct scene *scene, struct flows *flows, size_t process, const struct blackbox_lane *lane)
 {
     const struct blackbox *box = scene->snapshot->now.boxes[process];
@@ -160,7 +159,7 @@ bool is_slow_path_beside(uint64_t ns, uint64_t base)
     return is_slow_beside(ns, base) && (double)ns > PATH_TIMES * (double)base;
 }
 
-/* What the quickest quarter takes at best. */
+/* The best time of the quickest quarter. */
 static uint64_t ideal_of(const struct lane_flow *flows, size_t count)
 {
     uint64_t *best = calloc(count, sizeof *best), ideal = 0;
@@ -196,7 +195,7 @@ static void mark_slow(struct flows *flows)
 struct flows_end {
     const char *host, *interface;
     const uint8_t *boot;
-    size_t *number; /* where it is wanted */
+    size_t *number; /* where the number is wanted */
 };
 
 static int by_end(const void *left, const void *right)
@@ -256,9 +255,8 @@ static bool same_ends(const struct lane_flow *a, const struct lane_flow *b)
 }
 
 /*
- * Of two uplinks most flows may have drawn the slow one: then it is the usual one. Two lanes that are quick between
- * the same two interfaces say that it need not be. A way is slow altogether where no lane of it is quick: then an end
- * of it is slow, and no path.
+ * The usual uplink may be slow, if most flows have drawn it. Two quick lanes between the same two interfaces show that
+ * it need not be. A way is slow altogether where no lane of it is quick: then an end of it is slow, and no path.
  */
 static void mark_between(struct lane_flow **between, size_t count)
 {
@@ -293,7 +291,7 @@ bool flows_between(struct flows *flows, void (*look)(struct lane_flow **between,
     return sorted != NULL;
 }
 
-/* So many lanes of one kind, which stand together, leave by the same interface, or come to it. */
+/* Counts the lanes of one kind, which stand together, at each interface: those that leave and those that come. */
 static bool count_sharing(struct flows *flows)
 {
     size_t *lanes[WAYS] = {calloc(flows->ends + 1, sizeof **lanes), calloc(flows->ends + 1, sizeof **lanes)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes between hosts took, put in order. Private to the rules. */
+/* What the lanes between hosts took, sorted. Private to the rules. */
 #ifndef TUTTI_DIAGNOSIS_FLOWS_H
 #define TUTTI_DIAGNOSIS_FLOWS_H
 
@@ -17,13 +17,13 @@ struct lane_flow {
     const struct blackbox_lane *lane;
     uint32_t length;
     uint64_t ns, base; /* the median; what the quickest quarter takes, 0: nothing to compare with */
-    uint64_t latest;   /* the median of the last few */
-    uint64_t best;     /* as the median, but only one in eight took less, */
+    uint64_t latest;   /* median of the last few segments */
+    uint64_t best;     /* only one segment in eight took less than this, */
     uint64_t ideal;    /* and the same of the quickest quarter */
-    uint64_t newest;   /* the least of the last few, if the latest is fresh; else 0 */
-    size_t sharing;    /* lanes of its kind that may have the interface here, or that there, at the same time */
-    bool slow, told;   /* slow: beside those it is compared with; there is a finding of it, or none is wanted */
-    bool turns;        /* slow, or becoming so */
+    uint64_t newest;   /* least of the last few segments, if the latest is fresh; else 0 */
+    size_t sharing;    /* lanes of this kind that may use either interface at the same time */
+    bool slow, told;   /* slow: beside comparable lanes; told: a finding has it, or none is wanted */
+    bool turns;        /* slow, or becoming slow */
     bool aside;        /* slow beside others between the same two interfaces, so neither of these is to blame */
 };
 
@@ -32,18 +32,18 @@ struct flows {
     size_t count, room, ends;
 };
 
-/* Of all lanes of the snapshot, those that compare in a row, each with its `base`, `slow`, `turns` and `aside`. False:
- * there are none, or no memory. The caller frees `all`. */
+/* Gathers all lanes of the snapshot, comparable ones in a row, each with its `base`, `slow`, `turns` and `aside`.
+ * False: there are no lanes, or no memory. The caller frees `all`. */
 bool flows_gather(struct scene *scene, struct flows *flows);
-/* Calls `look` with all lanes of one kind between the same two interfaces, both ways, for each such pair; the quickest
- * lane comes first. False: no memory. */
+/* Calls `look` once for each pair of interfaces, with all lanes of one kind between them, both ways. The quickest lane
+ * comes first. False: no memory. */
 bool flows_between(struct flows *flows, void (*look)(struct lane_flow **between, size_t count));
-/* Several flows that share an uplink by chance take as many times as long: a slow path is worse than that. */
+/* Several flows that share an uplink by chance are slower by their number: a slow path is slower than they are. */
 bool is_slow_path_beside(uint64_t ns, uint64_t base);
 bool is_slow_beside(uint64_t ns, uint64_t base);
-/* Also where a lane does not say how far it goes. */
+/* Tells, too, where a lane does not say how far it goes. */
 bool same_host(const struct blackbox *a, const struct blackbox *b);
-/* The largest communicator of this process tells its rank among all. */
+/* The process in its largest communicator, which gives its rank among all. */
 const struct member *world_member(const struct scene *scene, size_t process);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: what stands still, and where following the waits ends. One finding for each end: the first that stalls, not
- * those who wait for it, in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for
- * another collective is not the cause.)
+ * Rule: the ranks that stand still, and the ends of their waits. One finding for each end: the first that stalls, not
+ * those who wait for it, in any communicator. (ICCL section 6: operation counts; NCCLX section 7.3: a collective that
+ * waits for another is not the cause.)
  */
 #include "diagnosis/patience.h"
 #include "diagnosis/rules.h"
@@ -43,7 +43,7 @@ static int by_key(const struct victim *a, const struct victim *b)
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-/* Within a finding in the order of communicators and ranks. */
+/* Members of one finding are in the order of communicators and ranks. */
 static int by_end(const void *left, const void *right)
 {
     const struct victim *a = left, *b = right;
@@ -51,8 +51,8 @@ static int by_end(const void *left, const void *right)
     return keys ? keys : a->member < b->member ? -1 : a->member > b->member;
 }
 
-/* How well does this one tell what is waited for? Best one that waits for the end itself, for a call that it has not
- * made. */
+/* How well does this victim tell what is waited for? The best one waits for the end itself, for a call that the end has
+ * not made. */
 static int weight_of(const struct victim *victim)
 {
     const struct member *member = victim->member, *end = victim->end;
@@ -61,7 +61,7 @@ static int weight_of(const struct victim *victim)
     return member_has_called(end, member->op) ? 1 : 2;
 }
 
-/* Of several, the one in the earliest call. */
+/* The best witness; of several, the one in the earliest call. */
 static const struct victim *choose_witness(const struct victim *victims, size_t count)
 {
     const struct victim *best = victims;
@@ -89,13 +89,13 @@ static bool is_end(const struct victim *victim)
            victim->ending != FINDING_ABSENT && victim->ending != FINDING_CIRCLE && victim->ending != FINDING_ORDER;
 }
 
-/* All that a finding is about; the witness is one of them. */
+/* All victims of one finding, and the witness among them. */
 struct chain {
     const struct victim *victims, *witness;
     size_t count;
 };
 
-/* The ranks in the same call as the witness, but for the end itself. */
+/* The ranks in the same call as the witness, without the end itself. */
 static struct rank_list with_witness(const struct chain *chain)
 {
     struct rank_list list = {0};
@@ -107,7 +107,7 @@ static struct rank_list with_witness(const struct chain *chain)
     return list;
 }
 
-/* Nothing, where a dump does not tell times. */
+/* Says for how long; nothing where a dump has no times. */
 static void say_for(struct finding *finding, const struct member *waiter)
 {
     if (member_waited(waiter))
@@ -145,7 +145,7 @@ static void say_last(struct finding *finding, const struct member *member, uint6
         say(finding, " %s ago", phrase_time(now - last->end).text);
 }
 
-/* What its GPU has goes through the host, whose part of a call begins when the GPU has come to it. */
+/* A staged member: data of its GPU goes through the host, whose part of a call begins when the GPU has come to it. */
 static bool is_staged(const struct member *member)
 {
     return member->comm->memory[WIRE_MEMORY_SLICES] != 0;
@@ -177,7 +177,7 @@ static void say_end(struct finding *finding, const struct victim *victim)
             phrase_call(end->op).text);
 }
 
-/* A message of which both ends wait for each other. */
+/* Describes a message of which both ends wait for each other. */
 static void say_message(struct finding *finding, const struct member *receiver)
 {
     const struct member *sender = receiver->next;
@@ -247,7 +247,7 @@ static void say_each(struct finding *finding, const struct member *named)
 
 /* ---- Evidence ---- */
 
-/* What its agent does not tell may have changed since. */
+/* What a silent agent has not reported may have changed since. */
 static void prove_silence(struct finding *finding, const struct member *end)
 {
     if (end->facts->unheard < UNHEARD_NS)
@@ -275,7 +275,8 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
                                                                         : "sleeps, or waits for something");
 }
 
-/* The other calls that wait for the same: one of each name of communicators, so that the finding stays readable. */
+/* The other calls that wait for the same end: one for each name of communicators, so that the finding stays
+ * readable. */
 static void prove_others(struct finding *finding, const struct chain *chain)
 {
     const struct victim *victims = chain->victims;
@@ -332,7 +333,7 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
 
 /* ---- Findings ---- */
 
-/* Of one that stands nowhere: it lacks a call, or has made it, and its data lacks. */
+/* An end that waits for nobody: it lacks a call, or it has made the call, and its data lacks. */
 static enum finding_kind kind_of(const struct victim *victim)
 {
     const struct blackbox_op *op = victim->member->op;
@@ -345,7 +346,7 @@ static enum confidence confidence_of(const struct victim *victim)
     if (victim->ending == FINDING_BEHIND && may_come_yet(victim))
         return POSSIBLE;
     if (victim->ending == FINDING_DEAD && !victim->end->group->lives)
-        return LIKELY; /* told by times alone */
+        return LIKELY; /* only times tell */
     if (of_process(victim->ending) || victim->ending == FINDING_ORDER)
         return CERTAIN;
     if (victim->ending == FINDING_STILL || victim->ending == FINDING_ABSENT || victim->ending == FINDING_CIRCLE)
@@ -388,14 +389,14 @@ static void describe(struct finding *finding, const struct chain *chain)
     }
 }
 
-/* Was the cause told by the calls or the failure of its communicator already? */
+/* Does a finding about the calls or the failure of its communicator have the cause already? */
 static bool told(const struct scene *scene, const struct findings *findings, const struct victim *victim)
 {
     for (size_t i = 0; i < findings->count && of_process(victim->ending); i++)
         if (findings->items[i].culprit.process == process_key(victim->end->box) &&
             finding_is_hang(findings->items[i].kind))
             return true;
-    /* one that has heard of a failure calls no more, in other communicators either */
+    /* a process that has heard of a failure calls no more, in other communicators either */
     for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending);
          at = at->sibling)
         if (at->group->told)
@@ -484,7 +485,7 @@ static void find_one(struct scene *scene, struct findings *findings, const struc
     prove_all(scene, finding, chain);
 }
 
-/* One that is stopped may wait for one that is dead: that is another cause. NULL: it does not. */
+/* The dead member that a stopped one may wait for, which is another cause. NULL: none. */
 static const struct member *dead_behind(const struct member *member)
 {
     const struct member *peer = (member->ending == FINDING_STOPPED || member->ending == FINDING_TRACED)
@@ -502,7 +503,7 @@ static size_t add_victims(const struct scene *scene, const struct member *member
     return dead ? 2 : 1;
 }
 
-/* Beside a cause that is certain, one that moves is on its way to wait for that. */
+/* A rank that moves is no cause beside a certain one: it is on its way to wait there. */
 static bool has_certain(const struct findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++)
@@ -521,7 +522,7 @@ static void drop_ahead(struct findings *findings, size_t from)
     findings->count = kept;
 }
 
-/* Where a stream does not get on, nothing that the process issued on it later does. */
+/* A later operation of a process is no finding: where a stream does not get on, nothing behind it does. */
 static void drop_later(struct findings *findings, size_t from)
 {
     bool later[FINDINGS_MOST] = {false};

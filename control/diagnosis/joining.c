@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: ranks that have been joining for long, and who has not come. */
+/* Rule: ranks that have been joining for long, and the ranks that have not come. */
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct joiner {
-    uint64_t meeting, age; /* clocks of hosts do not compare, what they measure does */
+    uint64_t meeting, age; /* clocks of hosts do not compare; the times that they measure do */
     int rank, nranks;
 };
 
@@ -44,7 +44,7 @@ static size_t gather(const struct blackbox *box, struct joiner *joiners)
     return count;
 }
 
-/* Only the first of them are looked for: a box may say that there are millions. */
+/* Only the first missing ranks are looked for: a box may say that there are millions. */
 static struct rank_list missing(const struct joiner *joiners, size_t count, int *first)
 {
     struct rank_list list = {0};

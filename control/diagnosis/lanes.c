@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: slow interfaces and slow paths, by what the lanes between hosts took (C4 section 3.1, with lanes in place of
- * workers; flows.c). Who is to blame: the interface of a host that most of its lanes, and the most lanes, have in
- * common; what is left is a path. One process whose lanes are slow beside quick ones of its host is no matter of the
+ * Rule: slow interfaces and slow paths, by what the lanes between hosts took (C4 section 3.1, with lanes instead of
+ * workers; flows.c). An interface is to blame if most of its lanes are slow, and if the most slow lanes share it. The
+ * slow lanes that are left make a path. One process with slow lanes beside quick ones of its host is no matter of the
  * network.
  */
 #include "diagnosis/lanes.h"
@@ -16,15 +16,15 @@
 #include <stdlib.h>
 
 #define PATHS_SHOWN     3
-#define INTERFACES_MOST 8 /* when more are slow it is not they */
+#define INTERFACES_MOST 8 /* more slow interfaces than this have another cause */
 
-/* ---- Who is to blame ---- */
+/* ---- The culprit ---- */
 
 /* The lanes of an interface or of a process. */
 struct lanes_tally {
     size_t all[WAYS], slow[WAYS], turns[WAYS], quick[WAYS];
     const struct lane_flow *worst;
-    const struct member *first; /* of its processes, by rank among all */
+    const struct member *first; /* lowest rank among all of its processes */
     const char *interface;
 };
 
@@ -38,7 +38,8 @@ static bool counts(const struct lane_flow *flow)
     return flow->base && !flow->told;
 }
 
-/* Lanes aside are slow for a process whose own they are; an interface has quick ones to the same place. */
+/* For the process that owns it, a lane aside is slow; for its interface it is not, which has quick lanes to the same
+ * place. */
 static bool is_slow_at(const struct lane_flow *flow, bool process)
 {
     return flow->slow || (process && flow->aside);
@@ -79,13 +80,14 @@ static bool are_lines(const size_t slow[WAYS], const size_t all[WAYS], const siz
            (is_line(slow[OUT], all[OUT]) && !quick[OUT]) || (is_line(slow[IN], all[IN]) && !quick[IN]);
 }
 
-/* Nearly all lanes that it has, both ways or one; the others have carried nothing since. */
+/* Nearly all its lanes are slow, both ways or one; the others have carried nothing since. */
 static bool is_slow(const struct lanes_tally *tally)
 {
     return are_lines(tally->slow, tally->all, tally->quick);
 }
 
-/* Not so far, but its other lanes have begun to be: those that carry little remember quick segments for longer. */
+/* Not slow so far, but its other lanes are becoming slow: lanes that carry little remember quick segments for
+ * longer. */
 static bool becomes_slow(const struct lanes_tally *tally)
 {
     static const size_t none[WAYS] = {0};
@@ -102,8 +104,8 @@ static void set_told(struct flows *flows, size_t key, bool process)
 }
 
 /*
- * A process that does not come to read has slow lanes, too: it has no processor, or its engine is busy. Those are left
- * out where lanes of another process, over the same interface, are quick.
+ * Leaves out lanes that are slow because of a process: it has no processor, or its engine is busy. Another process has
+ * quick lanes over the same interface.
  */
 static void leave_out_processes(const struct scene *scene, struct flows *flows)
 {
@@ -143,7 +145,7 @@ static void prove_flow(struct finding *finding, const struct lane_flow *flow)
           bytes / (double)flow->ns, bytes / (double)flow->base);
 }
 
-/* How the lanes do that have nothing to do with it. */
+/* Adds how the lanes do that do not touch this interface. */
 static void prove_others(struct finding *finding, const struct flows *flows, size_t end)
 {
     size_t all = 0, slow = 0;
@@ -170,7 +172,7 @@ static void report_end(struct findings *findings, struct flows *flows, const str
     set_told(flows, end, false);
 }
 
-/* Those of one cause are lanes of many ranks: the lowest of them stand for all, as they do at the next look. */
+/* One cause slows down lanes of many ranks: the lowest ranks stand for all, also at the next look. */
 static bool is_before(const struct lane_flow *a, const struct lane_flow *b)
 {
     int from = a->at[OUT].member->comm->rank, than = b->at[OUT].member->comm->rank;
@@ -178,9 +180,9 @@ static bool is_before(const struct lane_flow *a, const struct lane_flow *b)
 }
 
 /*
- * A segment of which a crowded queue has dropped a packet waits for a timer, and the next one is quick: on a slow path
- * none is. So a path is judged by what its lanes take at best. One that has its share of an interface beside all others
- * there is not slow.
+ * Judges a path by the best time of its lanes. A segment that lost a packet in a crowded queue waits for a timer, and
+ * the next one is quick; on a slow path none is. A lane that has its share of an interface beside all others there is
+ * not slow.
  */
 static bool is_slow_path(const struct lane_flow *flow)
 {
@@ -188,8 +190,7 @@ static bool is_slow_path(const struct lane_flow *flow)
            flow->best > flow->sharing * flow->ideal;
 }
 
-/* One connection of many between the same two interfaces may find their queues full again and again: no path is told
- * by it. */
+/* One connection of many may find its queues full again and again: a single slow one is no path. */
 static void leave_out_single(struct lane_flow **between, size_t count)
 {
     struct lane_flow *last = NULL;
@@ -240,7 +241,7 @@ static void report_paths(struct findings *findings, struct flows *flows)
             prove_flow(finding, &flows->all[i]);
 }
 
-/* The interface that most slow lanes have in common; none where two have the same ones, which is a path. */
+/* The interface that most slow lanes share; none where two have the same lanes, which is a path. */
 static const struct lanes_tally *worst_end(const struct flows *flows, const struct lanes_tally *tallies)
 {
     const struct lanes_tally *worst = NULL;
@@ -255,7 +256,7 @@ static const struct lanes_tally *worst_end(const struct flows *flows, const stru
     return tie ? NULL : worst;
 }
 
-/* ---- What others leave to lanes ---- */
+/* ---- What other rules ask of lanes ---- */
 
 static bool leads_to(const struct blackbox_lane *lane, const struct member *from, const struct member *to)
 {
@@ -286,7 +287,7 @@ uint64_t lanes_last(const struct member *from, const struct member *to)
     return last ? last->completed - last->posted : 0;
 }
 
-/* Where something hangs, segments wait because of it. */
+/* Segments wait because of a hang, where one was found. */
 void rule_lanes(struct scene *scene, struct findings *findings)
 {
     struct flows flows = {0};

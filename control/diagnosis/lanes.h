@@ -5,9 +5,9 @@
 
 #include "diagnosis/scene.h"
 
-/* Do lanes remember what goes from this member to that one, on another host? */
+/* Do lanes remember data from this member to that one, on another host? */
 bool lanes_tell(const struct member *from, const struct member *to);
-/* How long the latest segment was under way there that has landed; 0: none is known. */
+/* Time under way of the latest segment that has landed there; 0: unknown. */
 uint64_t lanes_last(const struct member *from, const struct member *to);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: where lanes die. A path that loses all that goes into it slows a job down for the second that its lanes need to
- * notice; then they connect again, some of them elsewhere, and nothing is slow that could be seen. But lanes that were
- * up remember when they went down. Those count whose two processes live, and share a communicator that is open: else
- * the other end left. What all of them have in common is to blame: the interface of one host, or the path between two.
- * When that is one process of several on its host, it was stopped or had no processor, which is no matter of the
- * network.
+ * Rule: where lanes die. A path that loses everything slows a job down for the second until its lanes notice. Then the
+ * lanes connect again, some elsewhere, and nothing looks slow. But lanes remember when they went down. A lane counts if
+ * both its processes live and share an open communicator: else the other end left. What all these lanes have in common
+ * is to blame: the interface of one host, or the path between two. One process of several on its host was stopped or
+ * had no processor, which is no matter of the network.
  */
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
@@ -16,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A lane that went down, as one end tells it; the other end tells it, too. */
+/* A lane that went down, as one end remembers it; the other end remembers it, too. */
 struct loss {
-    const struct member *at[WAYS]; /* the lower host by name first */
-    const char *interface[WAYS];   /* "": not known */
+    const struct member *at[WAYS]; /* the host whose name sorts first comes first */
+    const char *interface[WAYS];   /* "": unknown */
     uint64_t ago;
 };
 
@@ -55,8 +54,8 @@ static const struct blackbox_lane *lane_of(const struct blackbox *box, const str
     return NULL;
 }
 
-/* Both ends are told by the newest segment of the lane, whose communicator knows its ranks. NULL: not in one that both
- * have open. */
+/* The other end of a lane. Its newest segment names the communicator, which knows the ranks. NULL: it is not open at
+ * both ends. */
 static const struct member *other_end(const struct scene *scene, size_t process, const struct blackbox_lane *lane)
 {
     struct member_group *group =
@@ -107,7 +106,7 @@ static const char *host_at(const struct loss *loss, int end)
     return loss->at[end]->box->header.host;
 }
 
-/* By pair of hosts; the lowest ranks of them first. */
+/* Sorts by pair of hosts; the lowest ranks of a pair come first. */
 static int by_hosts(const void *left, const void *right)
 {
     const struct loss *a = left, *b = right;
@@ -137,7 +136,7 @@ static bool touches(const struct loss *loss, const struct member *member, bool p
     return false;
 }
 
-/* The end of the first that all others share, its process or only its host; NULL: none. */
+/* The end of the first lane that all others share, by process or only by host; NULL: none. */
 static const struct member *common(const struct losses *losses, bool process)
 {
     for (int end = 0; end < WAYS; end++) {
@@ -164,8 +163,8 @@ static bool has_neighbour(const struct scene *scene, const struct member *member
 /* ---- Findings ---- */
 
 struct losses_tally {
-    const struct loss *most; /* the first of the pair of hosts that has the most */
-    size_t pairs, count;     /* of it */
+    const struct loss *most; /* the first loss of the pair of hosts that has the most */
+    size_t pairs, count;     /* count: of that pair */
 };
 
 static struct losses_tally count_pairs(const struct losses *losses)
@@ -216,7 +215,7 @@ static void report(struct findings *findings, const struct losses *losses)
     prove_pairs(finding, losses);
 }
 
-/* Where something hangs, or an interface is slow, lanes die of it. */
+/* Lanes die because of a hang or a slow interface, where one was found. */
 void rule_losses(struct scene *scene, struct findings *findings)
 {
     struct losses losses = {0};

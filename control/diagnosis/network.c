@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs, their steps and their interfaces: what network.h tells of a snapshot. */
+/* Jobs, their steps and their interfaces: what network.h reads from a snapshot. */
 #include "diagnosis/network.h"
 
 #include "diagnosis/flows.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MOST 64 /* of a job: the latest */
+#define STEPS_MOST 64 /* latest steps of a job */
 
 const char *moment_name(enum moment moment)
 {
@@ -28,12 +28,12 @@ uint64_t moments_sum(const struct moments *moments)
     return sum;
 }
 
-/* All that is looked at, in order: of each process its job, of each group its calls. */
+/* The snapshot in order: the job of each process, and the calls of each group. */
 struct diagnosis_network {
     struct scene scene;
     struct timeline *timelines;
     struct timeline_calls *calls;
-    size_t *job; /* of each process: the first process of its job */
+    size_t *job; /* for each process: the first process of its job */
 };
 
 /* ---- Jobs ---- */
@@ -60,7 +60,7 @@ static void find_jobs(struct diagnosis_network *network)
 
 /* ---- What a call is charged with ---- */
 
-/* How long it had data under way in its calls; the longest of a collective's ranks counts. */
+/* Keeps the longest time that a rank of each collective had data under way. */
 static void find_longest(struct diagnosis_network *network, size_t process)
 {
     const struct timeline *timeline = &network->timelines[process];
@@ -79,7 +79,8 @@ static void find_longest(struct diagnosis_network *network, size_t process)
         }
 }
 
-/* What this process did, and what it is charged with of calls of others whose data was on its way longer. */
+/* Adds what this process did. In calls in which another rank's data was on its way longer, the process is charged with
+ * that time. */
 static void add_moments(const struct diagnosis_network *network, size_t process, uint64_t from, uint64_t to,
                         struct moments *moments)
 {
@@ -110,7 +111,7 @@ static void add_moments(const struct diagnosis_network *network, size_t process,
 
 /* ---- Steps ---- */
 
-/* Those that a rank remembers whole, and that are over: a step ends where the next one begins. */
+/* Adds the finished steps that a rank remembers whole: a step ends where the next one begins. */
 static void add_steps(const struct diagnosis_network *network, const struct member *member, struct network_job *job)
 {
     const struct timeline *timeline = &network->timelines[member->process];
@@ -146,7 +147,7 @@ static bool make_steps(const struct member_group *group, struct network_job *job
     return job->steps != NULL;
 }
 
-/* Steps that nobody remembers whole are left out. */
+/* Leaves out steps that no rank remembers whole. */
 static bool find_steps(const struct diagnosis_network *network, const struct member_group *group,
                        struct network_job *job)
 {
@@ -166,7 +167,7 @@ static bool find_steps(const struct diagnosis_network *network, const struct mem
 struct carried {
     const char *host, *name;
     const struct blackbox_segment *segment;
-    uint64_t begin, took; /* since its put, or since the one before of its lane had landed */
+    uint64_t begin, took; /* from its put, or from the landing of the segment before on its lane */
     uint32_t rate;
 };
 
@@ -277,7 +278,7 @@ static void count_hosts(const struct diagnosis_network *network, size_t first, s
         if (network->job[i] != first)
             continue;
         bool seen = false;
-        for (size_t j = i; j-- > first && !seen;) /* neighbours are of one host most often */
+        for (size_t j = i; j-- > first && !seen;) /* neighbours are most often of one host */
             seen = network->job[j] == first && same_host(look->boxes[i], look->boxes[j]);
         job->hosts += !seen;
     }

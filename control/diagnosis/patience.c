@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who stands still, and may get on by itself: named later, if it does not. */
+/* A rank that stands still and may get on by itself: a finding names it later, if it does not. */
 #include "diagnosis/patience.h"
 
 #include "diagnosis/lanes.h"
@@ -31,7 +31,7 @@ bool only_starved(const struct scene *scene, const struct victim *witness)
            share_is_starved(&share);
 }
 
-/* When this rank was last seen to do something in this communicator. */
+/* The last time that this rank did something in this communicator. */
 static uint64_t last_sign(const struct member *member)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -114,8 +114,8 @@ struct absence absence_of(const struct scene *scene, const struct victim *victim
 }
 
 /*
- * Its process does something in any communicator: it is on its way to where it is waited for, as after a message that
- * came late. Whom others have waited for many times as long is named all the same: it may go on elsewhere for ever.
+ * The process does something in some communicator: it is on its way to where it is waited for, perhaps after a late
+ * message. It may go on elsewhere for ever, so a long wait names it all the same.
  */
 static bool is_on_its_way(const struct scene *scene, const struct victim *witness)
 {
@@ -129,8 +129,7 @@ static bool is_on_its_way(const struct scene *scene, const struct victim *witnes
     return false;
 }
 
-/* What was on its way between the two for long before may be late again, and is not lost: all that uses a slow
- * interface is. */
+/* A message is late and not lost if the latest message between the two was slow, too: the whole interface may be. */
 static bool is_late(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
@@ -141,8 +140,8 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
     return (double)(there > back ? there : back) > LATE_PART * stuck;
 }
 
-/* Kernels say that they wait when they are asked, and on a crowded machine not at once: as long as another GPU has not
- * been seen to come to this call either, it may be that one. */
+/* Kernels report their waits when they are asked, and on a crowded machine not at once. While another GPU has not been
+ * seen to come to this call either, the missing one may be that GPU. */
 static bool is_open(const struct victim *witness)
 {
     const struct member *end = witness->end;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of /proc/PID/stat: the name may hold anything, also brackets. */
+/* Finds the state in /proc/PID/stat: the name may hold anything, also brackets. */
 static char state_letter(const char *stat)
 {
     const char *after = strrchr(stat, ')');
@@ -52,7 +52,7 @@ static void add_thread(struct process_facts *facts, uint32_t pid, const char *ta
         facts->threads[facts->thread_count++] = thread;
 }
 
-/* The state of all threads: a tracer may hold others than the first. */
+/* Reads the state of all threads: a tracer may hold others than the first. */
 static void read_threads(struct process_facts *facts, uint32_t pid)
 {
     char path[64];
@@ -108,7 +108,7 @@ static struct process_facts facts_of(uint32_t pid)
 
 /* ---- Processes of other namespaces ---- */
 
-/* The last number of the line NSpid: what the process is called in its own namespace. */
+/* The last number of the line NSpid: the number of the process in its own namespace. */
 static uint32_t inner_pid(uint32_t pid)
 {
     char path[64], text[4096];
@@ -129,7 +129,7 @@ static bool is_in(uint32_t pid, uint64_t pid_namespace)
     return stat(path, &info) == 0 && info.st_ino == pid_namespace;
 }
 
-/* What that process is called here; 0: it is not seen from here. */
+/* The number of that process in this namespace; 0: this namespace does not see it. */
 static uint32_t outer_pid(const struct wire_box_header *header)
 {
     uint32_t found = 0;

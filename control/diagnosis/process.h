@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the system says of the processes whose boxes were read: the one part of the diagnosis that asks it. */
+/* What the system says of the processes whose boxes were read. No other part of the diagnosis asks the system. */
 #ifndef TUTTI_DIAGNOSIS_PROCESS_H
 #define TUTTI_DIAGNOSIS_PROCESS_H
 
 #include "diagnosis/diagnosis.h"
 
-/* Of the living: the others' facts are all 0. Also of processes in PID namespaces below this one. Freed by the caller;
- * NULL: no memory. */
+/* The facts of living processes; those of others are all 0. Processes in PID namespaces below this one are included.
+ * The caller frees the array; NULL: no memory. */
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count);
 
-/* The number by which the process of a living box is known here; 0: it is not seen from here. */
+/* The number of a living box's process in this PID namespace; 0: this namespace does not see it. */
 uint32_t process_seen_here(const struct blackbox *box);
 
 #endif

@@ -82,7 +82,7 @@ static void sum_ranks(struct profile *profile)
 
 /* ---- Calls ---- */
 
-/* Of one call: when something was wanted of the peer, and when something was under way, over all lanes. */
+/* A time of one call, over all lanes, in which the rank wanted something of its peer or had data under way. */
 struct profile_span {
     uint64_t begin, end;
 };
@@ -126,7 +126,7 @@ static bool is_of(const struct blackbox_segment *segment, const struct blackbox_
            blackbox_landed(segment);
 }
 
-/* Have segments been forgotten that may be of this call? */
+/* Has this box forgotten segments that may belong to this call? */
 static bool forgets(const struct blackbox *box, const struct blackbox_op *op)
 {
     for (size_t i = 0; i < box->lane_count; i++)
@@ -136,7 +136,8 @@ static bool forgets(const struct blackbox *box, const struct blackbox_op *op)
     return false;
 }
 
-/* What waits for a credit, or is under way, is not told apart by lane; data comes first. */
+/* Times are of all lanes together: a moment in which one lane has data under way and another waits for a credit is
+ * data. */
 static void time_call(const struct blackbox *box, struct profile_call *call, struct spans *spans)
 {
     uint64_t most = 0;
@@ -187,7 +188,7 @@ static void add_calls(const struct member *member, struct steps steps, struct sp
 
 /* ---- All of it ---- */
 
-/* `steps`: of each group. */
+/* `steps`: one for each group. */
 static bool look_at_process(const struct scene *scene, const struct steps *steps, size_t process,
                             struct profile *profile)
 {

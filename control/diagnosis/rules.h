@@ -11,10 +11,10 @@ void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
-/* Where lanes went down though their processes live. */
+/* Lanes that went down though their processes live. */
 void rule_losses(struct scene *scene, struct findings *findings);
 void rule_delays(struct scene *scene, struct findings *findings);
-/* Makes a scene of its own: of this very moment. */
+/* Makes a scene of its own, with no patience: waits of this very moment count. */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings);
 
 #endif

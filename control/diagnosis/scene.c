@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts a snapshot in order, and tells who stands still. */
+/* Sorts a snapshot, and finds the ranks that stand still. */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
 
@@ -15,7 +15,7 @@ struct mark {
     uint64_t id, start_time;
     int rank;
     uint64_t calls;            /* the position of its last call */
-    uint64_t position, waited; /* of what it is in */
+    uint64_t position, waited; /* of the operation that it is in */
     int state;
 };
 
@@ -165,8 +165,8 @@ static void find_newest(struct scene *scene, struct member *member)
     scene->steps += comm->op_count;
 }
 
-/* Beside a living one; that of another host is not seen to live. Where all are dead, those who went with the last are
- * not the cause: they were ended together. */
+/* A box is dead beside a living one of its host; other hosts tell nothing here, unless they are watched. Where all are
+ * dead, those who went with the last are not the cause: they were ended together. */
 static bool is_dead(const struct scene *scene, const struct member_group *group, const struct member *member,
                     const struct blackbox *living, uint64_t last)
 {
@@ -205,7 +205,7 @@ static bool stands_still(const struct member *member, uint64_t stuck, bool movin
 {
     if (!member->op || member->dead || (member->moved && !moving))
         return false;
-    uint64_t since = blackbox_since(member->op); /* 0: not told */
+    uint64_t since = blackbox_since(member->op); /* 0: unknown */
     return !member->box->alive || !since || member->box->now >= since + stuck;
 }
 

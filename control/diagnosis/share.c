@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process had of processors between two looks, and what others of its machine had. */
+/* The processor time of a process between two looks, and that of others on its machine. */
 #include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 
@@ -15,9 +15,9 @@ static const struct thread_facts *find_thread(const struct process_facts *facts,
 }
 
 /*
- * Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and never
- * ran in between was so all the time; so was who hardly ran, if what is counted says that it had to wait for that. One
- * that slept and had just been woken at both looks is ready, too.
+ * Linux counts a wait for a processor when the wait is over; a part may lie before the first look. A thread that was
+ * ready at both looks and never ran was ready all the time. A thread that hardly ran was, too, if its counted waits are
+ * long: else it slept, and had just been woken at both looks.
  */
 static uint64_t delay_of(const struct thread_facts *now, const struct thread_facts *then, uint64_t time)
 {
@@ -76,7 +76,7 @@ static int by_size(const void *left, const void *right)
 
 /* ---- Crowded machines ---- */
 
-/* What a process had, with its machine. */
+/* The processor time of a process, with its machine. */
 struct crowded {
     const uint8_t *boot;
     struct crowd had;
@@ -102,7 +102,7 @@ static int by_machine_and_least(const void *left, const void *right)
     return boots ? boots : by_size(&a->had.least, &b->had.least);
 }
 
-/* Of each process the median of all of its machine: containers share its processors. */
+/* Sets for each process the median of its machine: containers share its processors. */
 static void set_medians(struct scene *scene, struct crowded *all, size_t count, bool least)
 {
     if (count)
@@ -146,8 +146,8 @@ static const struct crowd *crowd_of(struct scene *scene, const struct member *me
 }
 
 /*
- * All of its threads lack processors, others' on its machine do not. A rank that waits in the library gives its
- * processor away again and again, and that thread is ready to run meanwhile: one thread alone says little.
+ * A rank that waits in the library gives its processor away again and again, and that thread is ready to run meanwhile.
+ * One thread alone says little, so all threads must lack processors, and those of other processes must not.
  */
 bool share_is_starved_whole(struct scene *scene, const struct member *member)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: the rank that the others wait for, call after call, and the process that has no processor. Collectives bring
- * ranks together: who comes last makes the others wait, and the wait is measured where it happens. Ranks whose clocks
- * compare tell by when they came; others by how long the call took them, as who comes last is through first (C4
- * section 3.1: durations of the receivers).
+ * Rule: the rank that the others wait for, call after call. Collectives bring ranks together: the last to come makes
+ * the others wait, and each wait is measured where it happens. Ranks whose clocks compare tell by when they came. Other
+ * ranks tell by how long the call took: the last to come is through first (C4 section 3.1: durations of the receivers).
  */
 #include "diagnosis/slow.h"
 
@@ -18,30 +17,30 @@
 
 /* ---- Calls that all ranks remember ---- */
 
-/* One collective: when the ranks came to it. */
+/* One collective, with the times at which the ranks came to it. */
 struct slow_meeting {
     size_t came;
     bool rooted;              /* one rank has what the others want, or wants what they have: not all wait for all */
-    int64_t last;             /* nanoseconds since the first that is compared; of durations, negative */
-    double sum;               /* of all; times from outside could overflow integers */
+    int64_t last;             /* nanoseconds since the first that is compared; durations are negative */
+    double sum;               /* of all ranks; times from outside could overflow integers */
     size_t who;               /* member that came last */
-    double spent, spent_last; /* in the call: by all, by the last */
+    double spent, spent_last; /* in the call: by all ranks, by the last rank */
 };
 
 struct meetings {
     struct slow_meeting *calls;
     uint64_t first, base; /* sequence number of calls[0]; time 0 */
     size_t count;
-    bool by_time; /* the ranks' clocks compare; else how long calls took */
+    bool by_time; /* the ranks' clocks compare; else durations of calls count */
 };
 
 struct slow_tally {
-    size_t held;     /* calls that it held up */
-    uint64_t waited; /* by each of the others on average, in those, but the longest wait */
+    size_t held;     /* calls that this rank held up */
+    uint64_t waited; /* average of the other ranks' waits in these calls, without the longest */
     uint64_t longest;
 };
 
-/* The numbers that every rank has called. False: too few, or some rank makes none. */
+/* Finds the numbers that every rank has called. False: they are too few, or some rank makes none. */
 static bool common_calls(const struct member_group *group, struct meetings *meetings)
 {
     uint64_t from = 0, to = UINT64_MAX;
@@ -56,7 +55,8 @@ static bool common_calls(const struct member_group *group, struct meetings *meet
             if (comm->ops[j].collective < WIRE_SEND) {
                 oldest = comm->ops[j].seq;
                 meetings->base = comm->ops[j].begin < meetings->base ? comm->ops[j].begin : meetings->base;
-                meetings->by_time = meetings->by_time && !comm->ops[j].device; /* GPUs' clocks compare with no others */
+                meetings->by_time =
+                    meetings->by_time && !comm->ops[j].device; /* a GPU's clock compares with no other */
             }
         from = oldest > from ? oldest : from;
         to = group->members[i].newest < to ? group->members[i].newest : to;
@@ -85,7 +85,7 @@ static bool is_rooted(int collective)
            collective == WIRE_SCATTER;
 }
 
-/* A call that waits for the one before it in the queue comes when that is over. */
+/* Adds when this rank came to each call: a call that waits in the queue comes when the one before it is over. */
 static void add_member(struct scene *scene, const struct member_group *group, size_t who, struct meetings *meetings)
 {
     const struct blackbox_comm *comm = group->members[who].comm;
@@ -99,7 +99,7 @@ static void add_member(struct scene *scene, const struct member_group *group, si
             came < meetings->base)
             continue;
         seen = op->seq + 1;
-        if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* which its kernels tell */
+        if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* its kernels tell the end */
             continue;
         int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
         if (op->device)
@@ -110,9 +110,9 @@ static void add_member(struct scene *scene, const struct member_group *group, si
     }
 }
 
-/* ---- Who is last ---- */
+/* ---- The last rank ---- */
 
-/* Not longer than they were in the call: the root of a broadcast waits for nobody. */
+/* The wait of the other ranks, which is no longer than their call: the root of a broadcast waits for nobody. */
 static uint64_t others_wait(const struct slow_meeting *meeting, size_t ranks)
 {
     double late = (double)meeting->last * (double)ranks - meeting->sum, spent = meeting->spent - meeting->spent_last;
@@ -135,7 +135,7 @@ static int by_number(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* From the end of a call on its GPU to the begin of the next one, by that GPU's clock: the median. 0: not known. */
+/* The median pause from the end of a call on its GPU to the begin of the next, by that GPU's clock. 0: unknown. */
 static uint64_t usual_pause(const struct blackbox_comm *comm)
 {
     uint64_t *pauses = calloc(comm->op_count + 1, sizeof *pauses), over = 0;
@@ -153,7 +153,7 @@ static uint64_t usual_pause(const struct blackbox_comm *comm)
     return median;
 }
 
-/* A GPU that comes late, or a peer or a network that keeps it? Its pauses tell: the program's own work is in them. */
+/* Is the GPU late, or does a peer or the network keep it? Long pauses on the GPU are the program's own work. */
 static void prove_pauses(struct finding *finding, const struct member_group *group, const struct member *member)
 {
     uint64_t mine = usual_pause(member->comm), others = 0;
@@ -195,14 +195,15 @@ static double overlap(const struct blackbox_op *op, uint64_t from, uint64_t to)
     return op->state == WIRE_OP_DONE && end > begin ? (double)(end - begin) : 0;
 }
 
-/* All had to come to this meeting before any was through. */
+/* All ranks had to come to this meeting before any was through. */
 static bool has_joined(const struct member_group *group, const struct meetings *meetings, size_t at)
 {
     const struct slow_meeting *meeting = &meetings->calls[at];
     return meeting->came == group->count && !meeting->rooted;
 }
 
-/* From when on this rank's calls count before a meeting: when the last one came to that before, if that is known. */
+/* The time from which this rank's calls count before a meeting: the last rank came to the meeting before, if that is
+ * known. */
 static uint64_t since_meeting(const struct member_group *group, const struct meetings *meetings, size_t before,
                               uint64_t otherwise)
 {
@@ -212,8 +213,9 @@ static uint64_t since_meeting(const struct member_group *group, const struct mee
 }
 
 /*
- * How long a rank was in these calls before it came to each meeting: of another communicator, or of this one, as a
- * broadcast that reaches it late. Meetings and calls are in the order of their times, so that each is looked at once.
+ * Adds how long a rank was in these calls before it came to each meeting. The calls are of another communicator, or of
+ * this one, as a broadcast that reaches the rank late. Meetings and calls are sorted by time, so each is looked at
+ * once.
  */
 static void add_inside(const struct member *member, const struct member *calls, const struct meetings *meetings,
                        double *inside)
@@ -236,7 +238,7 @@ static void add_inside(const struct member *member, const struct member *calls, 
     }
 }
 
-/* Of all communicators of its process; after a broadcast or reduction ranks are as late as they were before. */
+/* Sums over all communicators of its process. After a broadcast or reduction ranks are as late as they were before. */
 static void sum_inside(struct scene *scene, const struct member *member, const struct meetings *meetings,
                        double *inside)
 {
@@ -250,8 +252,8 @@ static void sum_inside(struct scene *scene, const struct member *member, const s
 }
 
 /*
- * Of the calls that this rank held up: was it longer in other calls before most of them than the others were, for half
- * of what they waited for it? Then it waited itself, as a stage of a pipeline does whose messages come late.
+ * Did this rank wait itself before most of the calls that it held up? It was in other calls for longer than the others,
+ * by half of what they waited for it. A stage of a pipeline does so when its messages come late.
  */
 static bool came_from_calls(struct scene *scene, const struct member_group *group, size_t who,
                             const struct meetings *meetings)
@@ -281,7 +283,7 @@ static bool came_from_calls(struct scene *scene, const struct member_group *grou
 
 /* ---- Verdict ---- */
 
-/* One long pause, as of a process that was stopped for a while, makes no rank slow. */
+/* Leaves out the longest wait: one long pause, as of a process that was stopped, makes no rank slow. */
 static void add_wait(struct slow_tally *tally, uint64_t waited)
 {
     uint64_t longest = waited > tally->longest ? waited : tally->longest;
@@ -290,7 +292,7 @@ static void add_wait(struct slow_tally *tally, uint64_t waited)
     tally->held++;
 }
 
-/* How much is waited, for whom, and how long all of it took. */
+/* Sums all waits, those for each member, and the time that all of it took. */
 static struct slow_tally count_waits(const struct member_group *group, const struct meetings *meetings,
                                      struct slow_tally *tallies, uint64_t *took)
 {
@@ -327,7 +329,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
     free(tallies);
 }
 
-/* Somebody has waited too long to call that slow, in whatever communicator, though why is not known yet. */
+/* A rank has waited too long to call that slow, in any communicator, though the cause is still unknown. */
 static bool stands_still(const struct scene *scene, const struct member_group *group)
 {
     for (size_t i = 0; i < group->count; i++)
@@ -337,7 +339,7 @@ static bool stands_still(const struct scene *scene, const struct member_group *g
     return false;
 }
 
-/* False: there are too few to tell, or no memory. */
+/* False: there are too few calls to compare, or no memory. */
 static bool open_meetings(struct scene *scene, const struct member_group *group, struct meetings *meetings)
 {
     *meetings = (struct meetings){0};
@@ -374,7 +376,7 @@ void slow_shares(struct scene *scene, const struct member_group *group, double *
     free(meetings.calls);
 }
 
-/* ---- Effects: who is late in one communicator because it waited in another ---- */
+/* ---- Effects: a rank is late in one communicator because it waited in another ---- */
 
 static bool is_victim(const struct scene *scene, const struct finding *finding, uint64_t process)
 {
@@ -385,7 +387,7 @@ static bool is_victim(const struct scene *scene, const struct finding *finding, 
     return false;
 }
 
-/* How long this process has been in receives from another. */
+/* The time that this process has been in receives from another. */
 static uint64_t in_receives(const struct scene *scene, const struct member *member, uint64_t sender)
 {
     uint64_t sum = 0;
@@ -403,7 +405,8 @@ static uint64_t in_receives(const struct scene *scene, const struct member *memb
     return sum;
 }
 
-/* Stages of a pipeline: it is late as the messages of `other` come late, which waits less for those that come back. */
+/* A stage of a pipeline is late because the messages of `other` come late; `other` waits less for those that come
+ * back. */
 static bool waits_for_messages(const struct scene *scene, const struct finding *finding, const struct finding *other)
 {
     struct member_group *group = scene_group(scene, finding->culprit.comm),
@@ -416,7 +419,7 @@ static bool waits_for_messages(const struct scene *scene, const struct finding *
     return there > SLOW_CALLS * SLOW_WAIT_NS && there > 2 * back;
 }
 
-/* One process may be slow in several communicators: the one where the most wait for it tells. */
+/* A process may be slow in several communicators: the one where most ranks wait for it has the finding. */
 static bool is_effect(const struct scene *scene, const struct findings *findings, size_t from, size_t at)
 {
     const struct finding *finding = &findings->items[at];
@@ -447,7 +450,7 @@ static void drop_effects(struct scene *scene, struct findings *findings, size_t 
     findings->count = kept;
 }
 
-/* Where something hangs, or lanes are slow, who is late is late because of it. */
+/* Ranks are late because of a hang or slow lanes, where one was found. */
 void rule_slow(struct scene *scene, struct findings *findings)
 {
     size_t from = findings->count;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in an iteration of training a process is, by the pattern of its calls (ICCL section 6): a broadcast in the
- * tensor group begins it, the pipeline's group only sends and receives, and the data group scatters and gathers after
- * the last backward. It is said only of a process that has one communicator of each kind, as evidence; nothing rests on
- * it.
+ * Where in an iteration of training a process is, by the pattern of its calls (ICCL section 6). A broadcast in the
+ * tensor group begins an iteration. The pipeline's group only sends and receives. The data group scatters and gathers
+ * after the last backward pass. Evidence says so only for a process that has one communicator of each kind; nothing
+ * rests on it.
  */
 #include "diagnosis/stage.h"
 
 #include "diagnosis/phrase.h"
 
-#define CALLS_LEAST 4 /* that a communicator must remember, for its kind to be told */
+#define CALLS_LEAST 4 /* calls that a communicator must remember to show its kind */
 
 enum role { OTHER, TENSOR, PIPELINE, DATA, ROLES };
 
@@ -40,7 +40,7 @@ static uint64_t latest(const struct blackbox_comm *comm, int only)
     return time;
 }
 
-/* One communicator of each kind, or false. */
+/* Finds one communicator of each kind, or returns false. */
 static bool find_roles(const struct blackbox *box, const struct blackbox_comm *found[ROLES])
 {
     for (size_t i = 0; i < box->comm_count; i++) {

@@ -5,7 +5,7 @@
 
 #include "diagnosis/finding.h"
 
-/* Where in training this process is, if its calls tell. */
+/* Adds where in training this process is, if its calls tell. */
 void prove_stage(struct finding *finding, const struct blackbox *box);
 
 #endif

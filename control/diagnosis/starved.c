@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: a process that is ready to run and has no processor, while those that it works with wait for it. */
+/* Rule: a process that is ready to run and has no processor, while the processes that it works with wait for it. */
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
@@ -15,14 +15,14 @@ static int by_size(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Of those that one works with: all of the sorted but itself. */
+/* The median of the sorted parts without this process's own. */
 static double median_without(const double *sorted, size_t count, double part)
 {
     size_t middle = (count - 1) / 2;
     return part <= sorted[middle] && middle + 1 < count ? sorted[middle + 1] : sorted[middle];
 }
 
-/* How many of its group wait for it just now, directly or not, in whatever communicator. */
+/* The ranks of its group that wait for it just now, directly or not, in any communicator. */
 static size_t waiters_of(struct scene *scene, const struct member *member)
 {
     size_t count = 0;
@@ -84,7 +84,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         prove(finding, "%zu of %zu ranks wait for it", waiters, member->group->count - 1);
 }
 
-/* Of those that this one works with. */
+/* The median of the processes that this one works with. */
 static double part_of_others(const struct scene *scene, const struct member *member, double part)
 {
     const struct member_group *group = member->group;
@@ -100,7 +100,7 @@ static double part_of_others(const struct scene *scene, const struct member *mem
     return median;
 }
 
-/* One of each process: in its largest communicator. */
+/* The member that stands for a process, in its largest communicator. */
 static const struct member *in_largest(const struct scene *scene, size_t process)
 {
     const struct member *most = scene->of_process[process];
@@ -109,7 +109,7 @@ static const struct member *in_largest(const struct scene *scene, size_t process
     return most;
 }
 
-/* It waits itself, and has one thread that is ready meanwhile, as the library's sleeps: that says nothing. */
+/* The process waits itself, and one thread is ready meanwhile, as the library's is between its sleeps: no sign. */
 static bool only_waits(const struct scene *scene, const struct member *member)
 {
     const struct processor_share share = share_of(scene, member);
@@ -137,7 +137,7 @@ static bool has_hang(const struct findings *findings)
 }
 
 /*
- * Who waits for whom just now, however short: a starved rank moves now and then, so it never stands still for long.
+ * Waits of this very moment count, however short: a starved rank moves now and then, so it never stands still for long.
  * Where something hangs, ranks wait because of it, and give their processors away.
  */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings)

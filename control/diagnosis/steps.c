@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define CALLS_MOST 4096 /* in which a period is looked for: the latest */
+#define CALLS_MOST 4096 /* latest calls in which a period is looked for */
 
 static bool same_kind_of_call(const struct blackbox_op *a, const struct blackbox_op *b)
 {
@@ -21,7 +21,7 @@ const struct blackbox_op **steps_calls(const struct blackbox_comm *comm, size_t 
     return ops;
 }
 
-/* After so many calls they repeat; where they do not, each is a step. */
+/* The number of calls after which they repeat; where they do not, each call is a step. */
 static size_t find_period(const struct blackbox_op *const *ops, size_t count)
 {
     if (count > CALLS_MOST) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moments of a process. Calls and segments are put down as spans, each with what it means; where several hold, the
- * first by enum moment counts, but in no call nothing but the network does. A rank waits for the last one to come to a
- * collective for as long as it is in it longer than that one, which is through as soon as all have come (C4 section
- * 3.1): so no clocks of two hosts are compared.
+ * The moments of a process. Calls and segments are spans, each with a meaning. Where several spans hold, the first by
+ * enum moment counts; outside of calls only the network does. A rank in a collective waits for the last one to come,
+ * which is through as soon as all have come (C4 section 3.1). So the rank waits for the time by which its call is
+ * longer. No clocks of two hosts are compared.
  */
 #include "diagnosis/timeline.h"
 
@@ -29,7 +29,7 @@ static int by_seq(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Of a call that somebody has not done, or does not remember, nobody is known to be the last. */
+/* The last rank is unknown where a rank has not finished a call, or does not remember it. */
 bool timeline_calls_open(const struct member_group *group, struct timeline_calls *calls)
 {
     size_t count = 0, kept = 0;
@@ -66,7 +66,7 @@ struct timeline_call *timeline_call_find(const struct timeline_calls *calls, uin
 
 /* ---- Spans ---- */
 
-/* What is true from a moment on, or no longer. */
+/* A moment from which something holds, or no longer holds. */
 struct timeline_edge {
     uint64_t at;
     enum moment moment; /* MOMENT_PROGRAM: in a call */
@@ -224,7 +224,7 @@ bool timeline_open(const struct scene *scene, const struct timeline_calls *calls
     return fine;
 }
 
-/* The last that begins at `at` or before. */
+/* The last atom that begins at `at` or before. */
 static size_t find_atom(const struct timeline *timeline, uint64_t at)
 {
     size_t low = 0, high = timeline->count;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one process did at each moment that its black box remembers whole. Private to network.c. */
+/* What a process did at each moment that its black box remembers whole. Private to network.c. */
 #ifndef TUTTI_DIAGNOSIS_TIMELINE_H
 #define TUTTI_DIAGNOSIS_TIMELINE_H
 
 #include "diagnosis/network.h"
 #include "diagnosis/scene.h"
 
-/* From `begin` to that of the next; the last one ends with the timeline. */
+/* A time from `begin` to the `begin` of the next atom; the last atom ends with the timeline. */
 struct atom {
     uint64_t begin;
     enum moment moment;
@@ -16,11 +16,11 @@ struct timeline {
     uint64_t from, to; /* ns of CLOCK_MONOTONIC there; equal: nothing is remembered whole */
     struct atom *atoms;
     size_t count;
-    bool lanes; /* it has some to other hosts */
+    bool lanes; /* the process has lanes to other hosts */
 };
 
-/* How long a collective took the rank that took it shortest: the last one to come. And the longest that a rank of it
- * had data under way. Of a group, by number. */
+/* One collective of a group, by number. `shortest`: its time on the rank that came last. `network`: the longest time in
+ * which a rank had data under way. */
 struct timeline_call {
     uint64_t seq, shortest, network;
 };
@@ -34,12 +34,12 @@ struct timeline_calls {
 bool timeline_calls_open(const struct member_group *group, struct timeline_calls *calls);
 struct timeline_call *timeline_call_find(const struct timeline_calls *calls, uint64_t seq);
 
-/* calls[g]: of the scene's group g. False: no memory. The caller frees `atoms`. */
+/* calls[g] belongs to the scene's group g. False: no memory. The caller frees `atoms`. */
 bool timeline_open(const struct scene *scene, const struct timeline_calls *calls, size_t process,
                    struct timeline *timeline);
-/* Adds what this process did from `from` to `to`. */
+/* Adds what this process did between `from` and `to`. */
 void timeline_add(const struct timeline *timeline, uint64_t from, uint64_t to, uint64_t ns[MOMENTS]);
-/* Of the segments of a lane: the one on another host that receives them. NULL: on this one, or nobody knows. */
+/* The rank on another host that receives the segments of this lane. NULL: it is on this host, or unknown. */
 const struct member *timeline_receiver(const struct scene *scene, const struct blackbox *box,
                                        const struct blackbox_lane *lane);
 

@@ -42,7 +42,7 @@ static void add_comm(struct view *view, const struct scene *scene, struct member
 
 /* ---- Processes ---- */
 
-/* Of a process that is in several communicators, the largest. */
+/* A process in several communicators has the largest of its shares. */
 static void fill_shares(struct view *view, struct scene *scene)
 {
     double *shares = calloc(scene->count + 1, sizeof *shares);
@@ -73,8 +73,8 @@ static enum view_state state_of(const struct member *member)
     return member->stuck ? VIEW_WAITS : member->op ? VIEW_INSIDE : VIEW_OUTSIDE;
 }
 
-/* Follows one wait until it leaves the process. A circle within a process ends after as many steps as it has members.
- */
+/* Follows one wait until it leaves the process. In a circle within a process, the walk takes one step for each
+ * member. */
 static const struct member *leave(const struct scene *scene, const struct member *from)
 {
     const struct member *at = from;

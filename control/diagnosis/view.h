@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people look at besides findings: how each process is, who waits for whom, and how long messages take. A snapshot
- * goes in, by the same reasoning as that of the rules. */
+/* What people look at besides findings: the state of each process, who waits for whom, and how long messages take. A
+ * snapshot goes in; the reasoning is that of the rules. */
 #ifndef TUTTI_DIAGNOSIS_VIEW_H
 #define TUTTI_DIAGNOSIS_VIEW_H
 
 #include "diagnosis/diagnosis.h"
 
-/* The graver one counts. */
+/* Where several hold, the graver one counts. */
 enum view_state {
     VIEW_OUTSIDE, /* in no operation */
     VIEW_INSIDE,
     VIEW_WAITS, /* inside, and stands still */
     VIEW_ENDED,
-    VIEW_SILENT, /* its agent */
-    VIEW_FAILED, /* a communicator of it */
+    VIEW_SILENT, /* the agent of its host */
+    VIEW_FAILED, /* one of its communicators */
     VIEW_TRACED,
     VIEW_STOPPED,
     VIEW_DEAD,
@@ -23,9 +23,9 @@ enum view_state {
 struct view_member {
     size_t process; /* its place in the look */
     const struct blackbox_comm *comm;
-    const struct blackbox_op *op; /* not done; NULL: none */
-    uint64_t newest;              /* collective that it has called; 0: none, or the first */
-    int awaited;                  /* the rank of this communicator that it waits for; -1: nobody that is known */
+    const struct blackbox_op *op; /* not finished; NULL: none */
+    uint64_t newest;              /* number of its newest collective; 0: none, or the first */
+    int awaited;                  /* rank of this communicator that it waits for; -1: nobody that is known */
     bool stuck;
 };
 
@@ -35,10 +35,10 @@ struct delay {
     size_t messages;
     uint64_t ns; /* the median */
     bool slow;   /* beside the others */
-    bool told;   /* there is a finding of it */
+    bool told;   /* a finding has it */
 };
 
-/* Of the most frequent size; others do not compare. */
+/* Messages of the most frequent size; others do not compare. */
 struct delays {
     struct delay *cells;
     size_t count;
@@ -57,12 +57,12 @@ struct view_comm {
 struct view_process {
     enum view_state state;
     int world_rank;               /* in the largest of its communicators; -1: it has none */
-    const struct view_member *in; /* what keeps it waiting; NULL: nothing */
-    double holds_up;              /* in this part of the latest calls' time the others waited for it, which came last */
-    size_t next;                  /* the process that it waits for; VIEW_NOBODY: none that is known */
+    const struct view_member *in; /* what the process waits in; NULL: nothing */
+    double holds_up; /* part of the latest calls' time in which the others waited for this process, which came last */
+    size_t next;     /* process that this one waits for; VIEW_NOBODY: none that is known */
 };
 
-/* Points into the snapshot. */
+/* Its pointers lead into the snapshot. */
 struct view {
     struct view_comm *comms;
     struct view_member *members;

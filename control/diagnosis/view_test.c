@@ -36,7 +36,7 @@ static void test_who_waits(void **state)
     made_free(&job);
 }
 
-/* Who is stopped is the end, also in the middle of a call. */
+/* A stopped process is the end, also in the middle of a call. */
 static void test_stopped(void **state)
 {
     struct made_job job = made_job(2);
@@ -52,7 +52,7 @@ static void test_stopped(void **state)
     made_free(&job);
 }
 
-/* One that waits for a rank that nobody knows of waits, and the graph ends there; a circle has no end. */
+/* A rank that waits for an unknown rank waits, and the graph ends there; a circle has no end. */
 static void test_no_end(void **state)
 {
     struct made_job job = made_job(3);
@@ -91,7 +91,7 @@ static void test_states(void **state)
         assert_int_equal(view.processes[i].world_rank, i);
         assert_null(view.processes[i].in);
     }
-    assert_int_equal(view.comms->members[6].awaited, 3); /* for a moment only: it does not keep it waiting */
+    assert_int_equal(view.comms->members[6].awaited, 3); /* only for a moment, which does not keep it waiting */
     assert_false(view.comms->members[6].stuck);
     view_close(&view);
     made_free(&job);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom each rank waits for, across communicators. A rank that runs an operation names the rank that it waits for; one
- * that has not come to its operation, or has not called, waits for the operation that its process is in elsewhere
- * (NCCLX section 7.3: what has not started waits for what runs on that rank). Everybody waits for one rank at most, so
+ * The rank that each rank waits for, across communicators. A rank that runs an operation names the rank that it waits
+ * for. A rank that has not come to its operation, or has not called, waits for its process's operation elsewhere.
+ * (NCCLX section 7.3: what has not started waits for what runs on that rank.) Each rank waits for one rank at most, so
  * that following the names ends at a rank or in a circle.
  */
 #include "diagnosis/waits.h"
@@ -11,9 +11,9 @@
 
 #include <stddef.h>
 
-/* ---- Whom a GPU waits for: nobody says it, the others' calls tell ---- */
+/* ---- The rank that a GPU waits for, by the others' calls: the GPU does not name it ---- */
 
-/* `member` has called the collective that `waiter` is in: has its GPU, other than the waiter's, not come to it? Copy
+/* `member` has called the collective that `waiter` is in: has its GPU, unlike the waiter's, not come to it? Copy
  * engines do not say where they are. */
 static bool lags(const struct member *member, const struct blackbox_op *waiter)
 {
@@ -35,8 +35,8 @@ static int first_without_box(struct member_group *group)
     return rank < group->members->comm->nranks ? rank : -1;
 }
 
-/* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or
- * -1. */
+/* A dead rank; else the one furthest behind, if it has not called; else one without a box; else one whose GPU is
+ * behind; else -1. */
 static int missing_in_collective(struct scene *scene, struct member_group *group, const struct blackbox_op *op)
 {
     if (group->first_dead)
@@ -51,7 +51,7 @@ static int missing_in_collective(struct scene *scene, struct member_group *group
     return absent;
 }
 
-/* Most ranks of a group are in the same operation: the answer for them is the same. */
+/* Keeps the last answer: most ranks of a group are in the same operation, and their answer is the same. */
 static int asked_in_collective(struct scene *scene, struct member_group *group, const struct blackbox_op *op)
 {
     if (group->asked != (int)op->state || group->asked_seq != op->seq)
@@ -71,7 +71,7 @@ static bool talks_with(const struct blackbox_op *op, int peer)
     return is_message(op) && peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
 }
 
-/* Operations in which a rank, as far as it remembers, sends to another. */
+/* Counts the operations in which one rank remembers that it sends to the other, or that the other receives. */
 static size_t messages(const struct member *from, const struct member *to, bool as_sender)
 {
     const struct blackbox_comm *comm = as_sender ? from->comm : to->comm;
@@ -83,7 +83,7 @@ static size_t messages(const struct member *from, const struct member *to, bool 
     return count;
 }
 
-/* Is there a message of which this peer's end is not there? */
+/* Is there a message of which this peer's end is missing? */
 static bool owes(const struct member *peer, const struct member *at)
 {
     return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
@@ -91,7 +91,7 @@ static bool owes(const struct member *peer, const struct member *at)
 
 enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
 
-/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it
+/* How surely is the missing part of a send, receive or group this peer's? A peer without a box may have done its part
  * and left. */
 static enum suspicion suspect(const struct member *peer, const struct member *at)
 {
@@ -123,7 +123,7 @@ static int missing_in_messages(const struct member *at)
 
 /* ---- One step ---- */
 
-/* -1: nobody, as far as can be told. */
+/* -1: nobody, or unknown. */
 static int waited_for(struct scene *scene, const struct member *at)
 {
     if (at->op->device)
@@ -131,7 +131,7 @@ static int waited_for(struct scene *scene, const struct member *at)
     return at->op->wait_since && at->op->state == WIRE_OP_RUNNING ? at->op->wait_peer : -1;
 }
 
-/* Both were issued, and neither has begun as far as is known: the GPU comes to the one that was issued before first. */
+/* Both were issued, and neither is known to have begun: the GPU comes first to the one that was issued first. */
 static bool comes_before(const struct blackbox_op *one, const struct blackbox_op *other)
 {
     return one->device && other->device && other->state == WIRE_OP_ENQUEUED && one->begin < other->begin;
@@ -154,14 +154,15 @@ static struct member *busy_with(struct scene *scene, const struct member *at)
     return NULL;
 }
 
-/* A tracer that only looks on stops its process for moments. */
+/* Is a tracer holding the process? One that only looks on stops it for moments. */
 static bool is_held(const struct scene *scene, const struct member *at)
 {
     const struct process_facts *before = facts_before(scene, at);
     return at->facts->state == PROCESS_TRACED && (!before || before->state == PROCESS_TRACED);
 }
 
-/* Also one that was let go between the looks and has not come anywhere since: what stood still did so for it. */
+/* A process that was let go between the looks and has not moved since counts, too: it stood still because it was
+ * stopped. */
 static bool is_stopped(const struct scene *scene, const struct member *at)
 {
     const struct process_facts *before = facts_before(scene, at);
@@ -189,7 +190,7 @@ static void find_next(struct scene *scene, struct member *at)
     if (ends_here(scene, at))
         return;
     at->next = busy_with(scene, at);
-    at->ending = FINDING_BEHIND; /* one that stands nowhere has not done what the others wait for */
+    at->ending = FINDING_BEHIND; /* a rank that waits nowhere has not done what the others wait for */
     if (at->next || !at->stuck)
         return;
     at->ending = FINDING_STILL;
@@ -202,8 +203,8 @@ static void find_next(struct scene *scene, struct member *at)
 /* ---- Circles ---- */
 
 /*
- * What this rank waits for has been sent: its peer waits in a later round of the same operation. It does not take it,
- * or it was lost.
+ * The peer has sent what this rank waits for, as it waits in a later round of the same operation. Either this rank does
+ * not take the data, or they were lost.
  */
 static bool does_not_take(const struct member *at)
 {
@@ -221,7 +222,7 @@ static bool has_ended(const struct blackbox_comm *comm, const struct blackbox_op
     return false;
 }
 
-/* The same, of a peer that is in a later operation of that communicator, or in none and has ended this one. */
+/* The same, of a peer that is in a later operation of that communicator, or that has ended this one and is in none. */
 static bool was_passed(const struct member *at)
 {
     const struct blackbox_op *mine = at->op, *theirs = at->next->op;
@@ -230,7 +231,7 @@ static bool was_passed(const struct member *at)
     return theirs ? theirs->collective < WIRE_SEND && mine->seq < theirs->seq : has_ended(at->next->comm, mine);
 }
 
-/* The two ends of one message, which wait for each other: it is on its way, or lost. */
+/* The two ends of one message wait for each other: the message is on its way, or lost. */
 static bool does_not_arrive(const struct member *at)
 {
     const struct member *from = at->next;
@@ -238,8 +239,8 @@ static bool does_not_arrive(const struct member *at)
            from->op->collective == WIRE_SEND && at->op->bytes == from->op->bytes;
 }
 
-/* It waits for a message, or for word that its own was wanted or has come: its peer may have sent that, and have gone
- * on to where it waits now. */
+/* This rank waits for a message, or for word about its own. The peer may have sent that, and gone on to where it waits
+ * now. */
 static bool may_be_sent(const struct member *at)
 {
     return at->next->group == at->group && at->op &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom each rank waits for. Private to the rules. */
+/* The rank that each rank waits for. Private to the rules. */
 #ifndef TUTTI_DIAGNOSIS_WAITS_H
 #define TUTTI_DIAGNOSIS_WAITS_H
 
 #include "diagnosis/scene.h"
 
-/* Fills in next, end, ending and awaited of all. */
+/* Fills in `next`, `end`, `ending` and `awaited` of all members. */
 void scene_follow(struct scene *scene);
 
 #endif
