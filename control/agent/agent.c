@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's loop: a report a second, at once on an alarm, and rarely where no master takes one. */
+/* The agent's loop: sends a report each second, at once on an alarm, and rarely where no master takes one. */
 #include "agent/agent.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #define EVERY_NS   NS_PER_S
-#define ALARM_MS   100 /* from one look for alarms to the next */
+#define ALARM_MS   100 /* between two looks for alarms */
 #define PAUSE_MOST 30  /* seconds between two tries */
 #define GATHER_MS  50  /* that the reports of others wait for more of them */
 #define NICE       10
@@ -31,7 +31,7 @@ static void prepare_process(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-    setpriority(PRIO_PROCESS, 0, NICE); /* the job goes first */
+    setpriority(PRIO_PROCESS, 0, NICE); /* the agent of the job comes first */
 }
 
 struct agent {
@@ -41,12 +41,12 @@ struct agent {
     struct relay *relay;     /* NULL: no other agents report here */
     struct relayed *reports; /* room for a bundle, where there is a relay */
     struct bundle_answer *answers;
-    bool whole; /* the master knows nothing, or not what */
-    bool lanes; /* somebody looks at them there */
+    bool whole; /* the master does not know this host, or not what it had */
+    bool lanes; /* somebody looks at lanes there */
     bool heard;
-    bool cut;          /* the latest post got nowhere, also with the reports of others */
-    unsigned failures; /* of the own report, in a row */
-    char said[2][300]; /* the latest complaints, which are not said again: connections end in two ways by turns */
+    bool cut;          /* the latest post did not arrive, also with the reports of others */
+    unsigned failures; /* own reports in a row */
+    char said[2][300]; /* the latest complaints, which are not repeated: connections end in two ways by turns */
     unsigned complaints;
 };
 
@@ -72,7 +72,7 @@ static void say_delivered(struct agent *agent)
 
 /* ---- Reports ---- */
 
-/* The own report alone. */
+/* Makes the agent's own report alone. */
 static enum delivery post_report(struct agent *agent)
 {
     size_t size;
@@ -82,7 +82,7 @@ static enum delivery post_report(struct agent *agent)
     return delivery;
 }
 
-/* The reports, the first of which is the own if there is `own`, and what that was answered. */
+/* Posts the reports, and takes their answers. If there is `own`, it is the first of them. */
 static enum delivery post_bundle(struct agent *agent, size_t count, bool own)
 {
     struct bundle bundle = {.reports = agent->reports, .count = count};
@@ -94,12 +94,12 @@ static enum delivery post_bundle(struct agent *agent, size_t count, bool own)
     agent->cut = !bytes || !sender_post_bundle(agent->sender, bytes, size, agent->answers, count);
     free(bytes);
     if (agent->cut)
-        return NOT_DELIVERED; /* the others hear of it with the time of the next try */
+        return NOT_DELIVERED; /* the answer tells the others the time of the next try */
     relay_settle(agent->relay, agent->answers + own);
     return own ? sender_meaning(agent->sender, agent->answers) : DELIVERED;
 }
 
-/* The own report, if it is time for it, with those of others that have come. */
+/* Sends the own report, if its time has come, with the reports of others that have come. */
 static enum delivery pass_on(struct agent *agent, bool own)
 {
     size_t size = 0;
@@ -112,7 +112,7 @@ static enum delivery pass_on(struct agent *agent, bool own)
     return delivery;
 }
 
-/* False, after error_note: it did not arrive. */
+/* False, after error_note: the report did not arrive. */
 static bool report(struct agent *agent, bool own)
 {
     enum delivery delivery = agent->relay ? pass_on(agent, own) : post_report(agent);
@@ -124,7 +124,7 @@ static bool report(struct agent *agent, bool own)
     }
     bool delivered = delivery == DELIVERED || delivery == WANTS_LANES;
     if (own) {
-        agent->whole = !delivered; /* what was told with it, no master knows */
+        agent->whole = !delivered; /* no master knows what this report told */
         agent->lanes = delivery == WANTS_LANES;
     }
     return delivered;
@@ -134,7 +134,7 @@ static bool report(struct agent *agent, bool own)
 
 static uint64_t pause_ns(const struct agent *agent)
 {
-    uint64_t part = 500 + (uint64_t)(clock_ns() / 1000 % 500); /* agents of many hosts shall not come at once */
+    uint64_t part = 500 + (uint64_t)(clock_ns() / 1000 % 500); /* agents of many hosts must not come at once */
     unsigned retry = sender_retry(agent->sender),
              seconds = agent->failures > 5 ? PAUSE_MOST : 1u << (agent->failures - 1);
     if (retry)
@@ -142,7 +142,7 @@ static uint64_t pause_ns(const struct agent *agent)
     return (seconds > PAUSE_MOST ? PAUSE_MOST : seconds) * part * NS_PER_MS;
 }
 
-/* True: other agents' reports wait. They are gathered for a moment, so that many go at once. */
+/* Waits for reports of other agents, and gathers them for a moment, so that many go at once. True: reports wait. */
 static bool doze(struct agent *agent, uint64_t deadline)
 {
     struct pollfd others = {.fd = agent->relay && !agent->cut ? relay_fd(agent->relay) : -1, .events = POLLIN};
@@ -153,7 +153,7 @@ static bool doze(struct agent *agent, uint64_t deadline)
     return true;
 }
 
-/* Until it is time for the own report. Else only others wait: false. */
+/* Waits until the own report is due. False: only others' reports wait. */
 static bool wait_until(struct agent *agent, uint64_t deadline)
 {
     while (!ended && !clock_passed(deadline)) {
@@ -166,7 +166,7 @@ static bool wait_until(struct agent *agent, uint64_t deadline)
     return true;
 }
 
-/* When to try again. */
+/* The time of the next try. */
 static uint64_t conclude(struct agent *agent, bool delivered, uint64_t next)
 {
     if (delivered) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent of a host: looks at its black boxes once a second, and tells the master of the job what has changed.
+ * The agent of a host looks at its black boxes once a second, and tells the master of the job what has changed.
  * Processes are not asked and not disturbed. Nothing is kept for a master that is away: the next one hears how things
  * are then.
  */
@@ -15,18 +15,18 @@
 
 struct agent_watch;
 
-/* `host`: how this one is called in reports. NULL: no memory. */
+/* `host`: the name of this host in reports. NULL: no memory. */
 struct agent_watch *watch_open(const char *dir, const char *host);
 void watch_close(struct agent_watch *watch);
-/* Looks, and says in bytes what has changed since the last report; `whole`: everything; `lanes`: what they did, too.
- * The caller's; NULL after error_note. */
+/* Looks, and returns in bytes what has changed since the last report. `whole`: everything; `lanes`: what lanes did,
+ * too. The caller frees the bytes; NULL after error_note. */
 uint8_t *watch_report(struct agent_watch *watch, bool whole, bool lanes, size_t *size);
 /* Has a process died, or lost a peer or a communicator, since the last report? Costs two system calls a process. */
 bool watch_is_alarmed(struct agent_watch *watch);
 /* Processes in the last report. */
 size_t watch_count(const struct agent_watch *watch);
 
-/* Drawn when it was opened. */
+/* A number that was drawn when the watch was opened. */
 uint64_t watch_agent(const struct agent_watch *watch);
 
 /* ---- send.c: the way to the master, or to an agent that passes reports on ---- */
@@ -34,56 +34,56 @@ uint64_t watch_agent(const struct agent_watch *watch);
 struct sender;
 
 struct sender_options {
-    const char *url, *ca;          /* ca: certificates to trust, NULL: the system's */
-    const char *certificate, *key; /* files, to show; NULL: none */
+    const char *url, *ca;          /* ca: trusted certificates; NULL: the system's */
+    const char *certificate, *key; /* files of the agent's own certificate; NULL: it shows none */
     const struct token *token;
-    bool plain; /* HTTP also where others may listen */
+    bool plain; /* HTTP is allowed also where others may listen */
 };
 
-/* WANTS_LANES: it was delivered, and somebody looks at lanes. */
+/* WANTS_LANES: the report was delivered, and somebody looks at lanes. */
 enum delivery { DELIVERED, WANTS_LANES, WANTS_ALL, NOT_DELIVERED };
 
-/* *stop: becomes true when a delivery is to be broken off. NULL after error_note. */
+/* *stop becomes true when a delivery must be broken off. NULL after error_note. */
 struct sender *sender_open(const struct sender_options *options, const volatile bool *stop);
 void sender_close(struct sender *sender);
 /* NOT_DELIVERED after error_note. Takes some seconds at most. */
 enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size);
-/* A bundle of `count` reports: an answer for each. False after error_note: nobody knows what arrived. */
+/* Posts a bundle of `count` reports, and takes an answer for each. False after error_note: what arrived is unknown. */
 bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
                         size_t count);
-/* What one of these answers means; NOT_DELIVERED after error_note. */
+/* The meaning of one of these answers; NOT_DELIVERED after error_note. */
 enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer);
-/* In so many seconds one should try again, as was said after the latest failure; 0: nothing was said. */
+/* Seconds after which to try again, as the answer to the latest failure said; 0: it did not say. */
 unsigned sender_retry(const struct sender *sender);
 
 /* ---- relay.c: the reports of other agents ---- */
 
 /*
- * Takes reports, and keeps those that say them waiting until the agent has passed them on: what one is answered comes
- * from the master. Nothing is kept for later. relay_... are for the agent's thread.
+ * Takes reports, and keeps their senders waiting until the agent has passed the reports on: the answer comes from the
+ * master. Nothing is kept for later. relay_... functions are for the agent's thread.
  */
 struct relay;
 
 struct relay_options {
     struct serve_door *door;
     const struct token *token;
-    const char *host; /* this agent's */
-    uint64_t agent;   /* its number */
+    const char *host; /* this agent's name */
+    uint64_t agent;   /* this agent's number */
 };
 
-/* NULL after error_note. The options' texts stay the caller's until the end. */
+/* NULL after error_note. The caller keeps the options' texts until the end. */
 struct relay *relay_open(const struct relay_options *options);
-/* All that wait are told to come again. */
+/* All senders that wait are told to come again. */
 void relay_close(struct relay *relay);
-/* Readable while there is something to pass on. */
+/* A descriptor that is readable while there is something to pass on. */
 int relay_fd(const struct relay *relay);
-/* Adds what waits to reports[0..count), which has BUNDLE_REPORTS, as long as there is room. Returns how many there are
- * then. The bytes stay until relay_settle or relay_fail, one of which must follow. */
+/* Adds reports that wait to reports[0..count), while there is room for BUNDLE_REPORTS. Returns how many there are then.
+ * The bytes stay until relay_settle or relay_fail, one of which must follow. */
 size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count);
 /* Answers what was collected, in the same order. */
 void relay_settle(struct relay *relay, const struct bundle_answer *answers);
-/* The master cannot be reached: answers what was collected, and until `until` everything that comes, by this sentence.
- */
+/* The master cannot be reached: answers by this sentence what was collected, and until `until` everything that
+ * comes. */
 void relay_fail(struct relay *relay, const char *sentence, uint64_t until);
 /* The latest refusal, for the master. */
 void relay_complaint(struct relay *relay, char out[BUNDLE_SENTENCE]);
@@ -94,10 +94,11 @@ struct agent_options {
     struct sender_options sender;
     const char *dir, *host;
     struct serve_door *door; /* where other agents report to; NULL: nowhere */
-    bool once;               /* one report */
+    bool once;               /* sends one report, and ends */
 };
 
-/* Until SIGINT or SIGTERM. Says on standard output and error what changes. False: it cannot begin, or --once failed. */
+/* Runs until SIGINT or SIGTERM. Says on standard output and error what changes. False: it cannot begin, or --once
+ * failed. */
 bool agent_run(const struct agent_options *options);
 
 #endif

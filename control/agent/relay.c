@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other agents' reports: from the server's thread, through a queue, to the agent's. */
+/* Passes other agents' reports from the server's thread, through a queue, to the agent's thread. */
 #include "agent/agent.h"
 
 #include "base/clock.h"
@@ -15,12 +15,12 @@
 
 #define UPLOADS (64u << 20) /* bytes that come in, or wait */
 
-/* One request: a report, or a bundle of them. It is answered when all its reports are. */
+/* One request: a report, or a bundle of reports. It is answered when all its reports are. */
 struct relay_waiting {
     struct serve_request *request;
-    struct bundle bundle; /* of a single report: nothing */
-    bool single, failed;  /* failed: the way to the master did */
-    size_t count, open;   /* reports; those without an answer */
+    struct bundle bundle; /* nothing, for a single report */
+    bool single, failed;  /* failed: the way to the master failed */
+    size_t count, open;   /* all its reports; those without an answer */
     struct bundle_answer *answers;
 };
 
@@ -28,7 +28,7 @@ struct relay_waiting {
 struct relay_item {
     struct relay_item *next;
     struct relay_waiting *waiting;
-    size_t at; /* in it */
+    size_t at; /* its place in the request */
     struct relayed report;
 };
 
@@ -36,12 +36,12 @@ struct relay {
     struct relay_options options;
     struct serve_options serve;
     struct server *server;
-    struct sources *sources; /* of the server's thread */
-    pthread_mutex_t lock;    /* of all below */
+    struct sources *sources; /* owned by the server's thread */
+    pthread_mutex_t lock;    /* protects all below */
     int fd;
-    struct relay_item *first, **last; /* to be passed on */
-    struct relay_item *away;          /* collected, and not answered */
-    uint64_t failing;                 /* until then there is no way */
+    struct relay_item *first, **last; /* waiting to be passed on */
+    struct relay_item *away;          /* collected, and not yet answered */
+    uint64_t failing;                 /* there is no way to the master until then */
     char why[BUNDLE_SENTENCE], complaint[BUNDLE_SENTENCE];
     bool closing;
 };
@@ -64,7 +64,8 @@ static unsigned seconds_left(uint64_t until)
     return (unsigned)(clock_left_ms(until) / 1000) + 1;
 }
 
-/* To the one that asked; it is over. An agent that passes on what others told hears that there is no way as they do. */
+/* Ends the request by an answer to its sender. An agent that passes on what others told hears that there is no way as
+ * they do. */
 static void finish(const struct relay *relay, struct relay_waiting *waiting)
 {
     if (waiting->failed)
@@ -101,7 +102,7 @@ static void on_refusal(void *context, const char *from, const char *sentence)
     pthread_mutex_unlock(&relay->lock);
 }
 
-/* Is this report to be passed on? Else why not. */
+/* May this report be passed on? If not, says why. */
 static bool judge(struct relay *relay, const struct relayed *relayed, const char *from, struct bundle_answer *out)
 {
     struct report report;
@@ -135,13 +136,13 @@ static struct relay_item *make_item(struct relay *relay, struct relay_waiting *w
     return item;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void enqueue(struct relay *relay, struct relay_item *item)
 {
     *relay->last = item;
     relay->last = &item->next;
     if (eventfd_write(relay->fd, 1) != 0)
-        return; /* it is readable already */
+        return; /* the descriptor is readable already */
 }
 
 static void take_one(struct relay *relay, struct relay_waiting *waiting, size_t at, const struct relayed *report,
@@ -160,7 +161,7 @@ static void take_one(struct relay *relay, struct relay_waiting *waiting, size_t 
     pthread_mutex_unlock(&relay->lock);
 }
 
-/* Does nothing get through now? Then that is the answer. */
+/* Does nothing get through now? Then this failure is the answer. */
 static bool turn_away(struct relay *relay, struct serve_request *request)
 {
     pthread_mutex_lock(&relay->lock);
@@ -171,7 +172,7 @@ static bool turn_away(struct relay *relay, struct serve_request *request)
     return away;
 }
 
-/* NULL: it was answered. */
+/* NULL: the request was answered. */
 static struct relay_waiting *open_waiting(struct relay *relay, struct serve_request *request,
                                           const struct serve_post *post)
 {
@@ -213,7 +214,7 @@ static void on_post(void *context, struct serve_request *request, const struct s
         take_one(relay, waiting, i, waiting->single ? &single : &waiting->bundle.reports[i], post->from);
     pthread_mutex_lock(&relay->lock);
     snprintf(relay->complaint, sizeof relay->complaint, "%s", sources_complaint(relay->sources));
-    if (--waiting->open == 0) /* held open until all its reports were looked at */
+    if (--waiting->open == 0) /* the request stays open until all its reports were looked at */
         finish(relay, waiting);
     pthread_mutex_unlock(&relay->lock);
 }
@@ -245,7 +246,7 @@ size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count)
     eventfd_t events;
     size_t bytes = bytes_of(reports, count);
     pthread_mutex_lock(&relay->lock);
-    eventfd_read(relay->fd, &events); /* none: then nothing waits */
+    eventfd_read(relay->fd, &events); /* no requests: then nothing waits */
     struct relay_item **last = &relay->away;
     while (relay->first && count < BUNDLE_REPORTS && bytes + bytes_of(&relay->first->report, 1) <= BUNDLE_BYTES) {
         struct relay_item *item = *last = relay->first;
@@ -263,7 +264,7 @@ size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count)
     return count;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void drop(const struct relay *relay, struct relay_item **list, const struct bundle_answer *answers)
 {
     while (*list) {
@@ -283,7 +284,7 @@ void relay_settle(struct relay *relay, const struct bundle_answer *answers)
     pthread_mutex_unlock(&relay->lock);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void turn_all_away(struct relay *relay, const char *sentence)
 {
     snprintf(relay->why, sizeof relay->why, "%s", sentence);

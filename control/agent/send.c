@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to the master: HTTP by libcurl, over one connection that is kept. */
+/* The way to the master: HTTP by libcurl, over one connection that stays open. */
 #include "agent/agent.h"
 
 #include "base/error.h"
@@ -11,15 +11,15 @@
 
 #define CONNECT_MS 3000L
 #define WHOLE_MS   10000L
-#define RETRY_MOST 60  /* seconds that an answer may ask for */
-#define SENTENCE   200 /* letters of what a master says */
+#define RETRY_MOST 60  /* seconds that an answer may ask to wait */
+#define SENTENCE   200 /* letters of a master's sentence */
 
 struct sender {
     CURL *curl;
     struct curl_slist *headers;
     char base[1024], url[1040], error[CURL_ERROR_SIZE]; /* base: ends in a slash; url: of the latest post */
     uint8_t answer[ANSWERS_BYTES];
-    size_t answered; /* bytes of it */
+    size_t answered; /* bytes of the answer */
     const volatile bool *stop;
     unsigned retry;
 };
@@ -38,7 +38,7 @@ static int on_progress(void *arg, curl_off_t all_in, curl_off_t in, curl_off_t a
     return *((struct sender *)arg)->stop;
 }
 
-/* Does nobody but this host hear what is sent there? */
+/* Does only this host hear what is sent there? */
 static bool is_private(const char *url)
 {
     char *scheme = NULL, *host = NULL;
@@ -125,7 +125,7 @@ void sender_close(struct sender *sender)
 
 /* ---- Posts ---- */
 
-/* " after 12 ms", or milliseconds, which libcurl tells, would make the same failure another one each time. */
+/* Cuts a time in milliseconds out of libcurl's sentence, which would make the same failure a new one each time. */
 static void drop_time(char *text)
 {
     char *begin = strstr(text, " after "), *end = begin;
@@ -139,7 +139,7 @@ static void drop_time(char *text)
     memmove(begin, end, strlen(end) + 1);
 }
 
-/* The status of HTTP; 0 after error_note. */
+/* The HTTP status; 0 after error_note. */
 static unsigned post(struct sender *sender, const char *page, const uint8_t *bytes, size_t size)
 {
     long status = 0;
@@ -162,7 +162,7 @@ static unsigned post(struct sender *sender, const char *page, const uint8_t *byt
     return 0;
 }
 
-/* What came as text: one line, of printable characters. */
+/* Makes one line of printable characters of an answer. */
 static struct bundle_answer as_text(const struct sender *sender, unsigned status)
 {
     struct bundle_answer answer = {.status = status};

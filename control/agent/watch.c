@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The black boxes in a folder: which are of interest, what has changed in them, and whether something happens now. */
+/* The black boxes in a folder: which ones count, what has changed in them, and whether something happens now. */
 #include "agent/agent.h"
 
 #include "base/clock.h"
@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Looks at a box that cannot be read: it may be in the making. */
+/* looks at a box that cannot be read: it may be in the making */
 #define TRIES       5
-#define DEAD_NS     (600 * NS_PER_S) /* for so long a process that died is told of */
-#define CALLS_ALL   65536u           /* calls told of, but for those that are not done */
+#define DEAD_NS     (600 * NS_PER_S) /* a process that died is reported for this time */
+#define CALLS_ALL   65536u           /* finished calls that are reported */
 #define CALLS_LEAST 4u
 
-/* NEW: not told yet. OVER: of no interest, a box of an earlier job or one that cannot be read. */
+/* NEW: not reported so far. OVER: does not count, as a box of an earlier job or one that cannot be read. */
 enum life { NEW, LIVES, DIED, OVER };
 
 struct watch_entry {
@@ -30,11 +30,11 @@ struct watch_entry {
     enum life life;
     bool listed, told, broken;
     int tries;
-    uint64_t print;  /* of what was told */
-    uint64_t report; /* the number of the latest in which it was told */
+    uint64_t print;  /* of what was reported */
+    uint64_t report; /* the number of the latest event that was reported */
     uint64_t died;   /* when that was seen */
     uint32_t number;
-    struct wire_box_header header; /* as it was read last */
+    struct wire_box_header header; /* as of the last read */
     uint64_t now;
     uint64_t next_event;
 };
@@ -42,11 +42,11 @@ struct watch_entry {
 struct agent_watch {
     char *dir;
     struct report head;
-    struct watch_entry *entries; /* in the order of their paths */
+    struct watch_entry *entries; /* sorted by path */
     size_t count, told;
-    uint64_t *comms; /* ids of the living's */
+    uint64_t *comms; /* ids of the living processes' communicators */
     size_t comm_count, comm_room, comms_before;
-    bool lanes; /* are told of in this report */
+    bool lanes; /* in this report */
 };
 
 struct agent_watch *watch_open(const char *dir, const char *host)
@@ -168,7 +168,7 @@ static void mix(uint64_t *print, uint64_t value)
     *print ^= *print >> 29;
 }
 
-/* Times are left out: they come out a little different each time they are read. */
+/* Leaves out times, which differ a little each time they are read. */
 static uint64_t print_of(const struct blackbox *box)
 {
     uint64_t print = 0xcbf29ce484222325ull;
@@ -263,10 +263,10 @@ static void remember(struct watch_entry *entry, const struct blackbox *box)
     if (box->alive)
         return;
     entry->died = entry->died ? entry->died : clock_ns();
-    shut(entry); /* it does not change any more */
+    shut(entry); /* the box does not change any more */
 }
 
-/* A living one, one that has died since the last look, or one that was never looked at. */
+/* Reads a box of a living process, of one that has died since the last look, or one that was never looked at. */
 static void look_at(struct agent_watch *watch, struct report_writer *writer, struct watch_entry *entry, bool whole)
 {
     struct blackbox *box = read_box(watch, entry);
@@ -282,7 +282,7 @@ static void look_at(struct agent_watch *watch, struct report_writer *writer, str
     blackbox_free(box);
 }
 
-/* What is dead stays as it is: it is read again only for a master that wants everything. */
+/* A dead process's box stays as it is: it is read again only for a master that wants everything. */
 static void tell_dead(struct agent_watch *watch, struct report_writer *writer, struct watch_entry *entry, bool whole)
 {
     if (clock_ns() > entry->died + DEAD_NS)
@@ -303,11 +303,11 @@ static bool seems_alive(struct watch_entry *entry)
         entry->fd = open(entry->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool marked = entry->fd >= 0 && boxfile_marked(entry->fd);
     if (!marked)
-        shut(entry); /* there may be more of the dead than descriptors */
+        shut(entry); /* there may be more dead boxes than descriptors */
     return marked;
 }
 
-/* The living first: they tell which of the dead that were never looked at are of interest. */
+/* Looks at the living first: they tell which of the dead boxes count that were never looked at. */
 static void look_at_all(struct agent_watch *watch, struct report_writer *writer, bool whole)
 {
     for (int living = 1; living >= 0; living--)
@@ -355,7 +355,7 @@ static bool is_grave(uint32_t kind)
            kind == WIRE_EVENT_TIMEOUT;
 }
 
-/* Events are numbered, and the number tells the place, so the next one is looked for where it will be. */
+/* Events have numbers that tell their places, so the next one is looked for where it will be. */
 static bool has_grave_event(struct watch_entry *entry)
 {
     const struct wire_box_section *events = &entry->header.events;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers of dumps build boxes of. */
+/* The parts of which the readers of dumps build boxes. */
 #include "dumps/build.h"
 
 #include "base/clock.h"
@@ -36,7 +36,7 @@ static void *grown(void *array, size_t count, size_t each)
     return count & (count - 1) ? array : realloc(array, (count ? 2 * count : 1) * each);
 }
 
-/* Clocks of two dumps need not compare: each is of a boot of its own. */
+/* Clocks of two dumps need not compare, so each dump gets a boot of its own. */
 struct blackbox *dump_box(struct dump *dump, int rank)
 {
     struct blackbox **more =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes in the making, for those who read dumps. */
+/* Boxes in the making, for the readers of dumps. */
 #ifndef TUTTI_DUMPS_BUILD_H
 #define TUTTI_DUMPS_BUILD_H
 
@@ -13,16 +13,16 @@ struct dump {
     size_t count;
 };
 
-/* A new box of nobody in particular, the dump's. NULL: no memory. */
+/* A new box of the dump's process, still without a name. NULL: no memory. */
 struct blackbox *dump_box(struct dump *dump, int rank);
 struct blackbox_comm *dump_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
 struct blackbox_op *dump_op(struct blackbox_comm *comm);
 /* This box's dump tells times, up to `newest`. It was written when its file was, if that can be: not before `newest`,
  * and not after `limit` (0: there is none), when the program would have ended. Else the box has no time. */
 void dump_clock(const struct dump *dump, struct blackbox *box, uint64_t newest, uint64_t limit);
-/* Text from outside, without control characters. */
+/* A text from outside, without control characters. */
 void dump_text(char *to, size_t size, const char *from);
-/* Members of an object, by name: 0, "" where there is none or it is of another kind. */
+/* Members of an object, by name; 0 or "" where there is none, or one of another kind. */
 uint64_t dump_number(const json_t *object, const char *name);
 const char *dump_string(const json_t *object, const char *name);
 

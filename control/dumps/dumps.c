@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells what a dump is, and makes boxes of it. */
+/* Recognizes dumps, and makes boxes of them. */
 #include "dumps/dumps.h"
 #include "dumps/readers.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other libraries say of themselves, as black boxes: then all that reads boxes reads it. Nothing here opens a
- * file. Dumps may be hostile: whatever comes is a box or a sentence.
+ * Dumps of other libraries as black boxes, so that all readers of boxes read them. Nothing here opens a file. Dumps may
+ * be hostile: whatever comes is a box or a sentence.
  */
 #ifndef TUTTI_DUMPS_DUMPS_H
 #define TUTTI_DUMPS_DUMPS_H
@@ -25,15 +25,15 @@ struct dump_file {
 #define DUMP_NCCLX    "NCCLX"
 #define DUMP_RAS      "NCCL's RAS"
 
-/* The boxes in a dump; what it is tells its content, and each box's header.library: one of the names above.
- * TUTTI_INVALID_USAGE, after error_note: it is none, or damaged. Each box and the array are the caller's. */
+/* The boxes in a dump, whose content tells its kind. Each box's header.library is one of the names above.
+ * TUTTI_INVALID_USAGE, after error_note: it is no dump, or damaged. The caller frees each box and the array. */
 tutti_result_t dump_read(const struct dump_file *file, struct blackbox ***boxes, size_t *count);
 
-/* Of several dumps of one rank by the Flight Recorder the latest stays, the others are freed. Changes the order. */
+/* Keeps the latest of several dumps of one rank by the Flight Recorder, and frees the others. Changes the order. */
 void dump_drop_older(struct blackbox **boxes, size_t *count);
 
-/* Once all are read: groups whose members no dump names have those that are seen in them. Others' boxes stay as they
- * are. False: no memory. */
+/* Fills in, once all dumps are read, groups whose members no dump names: with the ranks that are seen in them. Other
+ * boxes stay as they are. False: no memory. */
 bool dump_join(struct blackbox *const *boxes, size_t count);
 
 #endif

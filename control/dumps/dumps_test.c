@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps of other libraries: what is found in them, and that hostile and truncated ones are refused. */
+/* Dumps of other libraries: what the readers find in them, and that they refuse hostile and truncated ones. */
 #include "diagnosis/diagnosis.h"
 #include "dumps/readers.h"
 
@@ -16,7 +16,7 @@
 
 #define STUCK 2000000000ull
 
-/* All boxes of several dumps. */
+/* The boxes of several dumps. */
 struct pile {
     struct blackbox *boxes[64];
     size_t count;
@@ -109,7 +109,7 @@ static void test_recorder_size(void **state)
 
 #define CREATED 1700000000000000000ull
 
-/* The program waits since the call was made, until its file was written: nothing in the dump is as late. */
+/* The program has waited since the call was made, until its file was written: nothing in the dump is as late. */
 static void test_recorder_waits(void **state)
 {
     static const struct {
@@ -198,7 +198,7 @@ static void test_ras_counts(void **state)
            "rank 1 (process 101) has not called allreduce #16 and is waited for by ranks 0 2");
 }
 
-/* As many calls, and not the same: RAS tells no sizes, so none are said. */
+/* The same number of calls, but other calls: RAS tells no sizes, so none are named. */
 static void test_ras_mismatch(void **state)
 {
     static const char text[] = RAS(RANK(0, 9) ", " RANK(1, 9) ", " OTHER(2), "");
@@ -300,7 +300,7 @@ static void test_shared_lists(void **state)
             bytes[at++] = (char)(i - 1);
             bytes[at++] = 'a';
         }
-        bytes[at++] = 'e'; /* into the outermost: it is whole */
+        bytes[at++] = 'e'; /* into the outermost list, which is whole */
         bytes[at++] = '(';
     }
     memcpy(bytes + at, "e.", 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups whose members no dump names, as those of Gloo: a dump tells that its own rank is in one, by a call there. The
- * first group is of all ranks that are known. Others have the ranks whose dumps show a call; whoever has made none is
- * not missed.
+ * Finds the members of groups that no dump names, as those of Gloo. A dump tells that its own rank is in a group, by a
+ * call there. The first group has all known ranks. Others have the ranks whose dumps show a call; a rank that has made
+ * none is not missed.
  */
 #include "dumps/dumps.h"
 
@@ -32,7 +32,7 @@ static size_t gather(struct blackbox *const *boxes, size_t count, struct blackbo
     return found;
 }
 
-/* Their ranks among all become those in the group, but of the group that has all. */
+/* Turns ranks among all into ranks in the group, but for the group that has all. */
 static void settle(struct blackbox_comm **members, size_t count, int ranks)
 {
     bool world = strcmp(members[0]->name, WORLD) == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCLX's ncclCommDumpAll(): of each communicator of a process, by its hash, the calls that are over, under way and
- * still to come. It hands out texts of JSON; a file of them may hold the texts, or what is in them. Nobody says for
- * whom a rank waits: the others' dumps tell.
+ * NCCLX's ncclCommDumpAll(): the calls that are over, under way and still to come, of each communicator of a process,
+ * by its hash. It hands out texts of JSON; a file of them may hold the texts, or what is in them. Nobody says for whom
+ * a rank waits: the others' dumps tell.
  */
 #include "dumps/readers.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define RANKS_MOST (1 << 20)
-#define US_MOST    (INT64_MAX / 4000) /* of a time, so that it is one in nanoseconds */
+#define US_MOST    (INT64_MAX / 4000) /* factor that makes one of its times nanoseconds */
 
 static const struct ncclx_kind {
     const char *name;
@@ -50,8 +50,7 @@ static int find(const struct ncclx_kind *table, size_t count, const char *name, 
     return otherwise;
 }
 
-/* What a member is, or what the text that it is says. Freed by the caller; NULL: there is none, or the text is no JSON.
- */
+/* A member that is JSON, or a text of JSON. The caller frees it; NULL: there is none, or the text is no JSON. */
 static json_t *part(const json_t *comm, const char *name)
 {
     json_t *value = json_object_get(comm, name);
@@ -84,7 +83,7 @@ bool ncclx_knows(const json_t *root)
 
 /* ---- Calls ---- */
 
-/* In microseconds since 1970 there. */
+/* These times are microseconds since 1970. */
 static uint64_t time_of(const json_t *call, const char *name)
 {
     uint64_t us = dump_number(call, name);
@@ -97,7 +96,7 @@ static uint64_t duration_of(const json_t *call)
     return ms > 0 && ms < 1e9 ? (uint64_t)(ms * 1e6) : 0;
 }
 
-/* Of sends and receives not every rank makes as many, so they are compared with nothing. */
+/* Leaves sends and receives uncompared, because ranks make different numbers of them. */
 static bool add_call(struct blackbox_comm *comm, const json_t *call, enum wire_op_state state)
 {
     struct blackbox_op *op = json_is_object(call) ? dump_op(comm) : NULL;
@@ -148,7 +147,7 @@ static bool add_comm(struct blackbox *box, const json_t *from)
     return fine;
 }
 
-/* The process is known by its rank in the largest communicator: the file's name says nothing. */
+/* Names the process by its rank in the largest communicator: the file's name says nothing. */
 static int world_rank(const json_t *root)
 {
     const char *key;

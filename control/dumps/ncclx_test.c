@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps of NCCLX's communicators, one file for each process: the same culprits as of any other. */
+/* Dumps of NCCLX's communicators, one file for each process: the culprits are the same as of other dumps. */
 #include "diagnosis/diagnosis.h"
 #include "dumps/dumps.h"
 
@@ -17,7 +17,7 @@
     "{\\\"opName\\\":\\\"" name "\\\",\\\"opCount\\\":" #number ",\\\"count\\\":" #count                               \
     ",\\\"dataType\\\":\\\"ncclFloat32\\\","                                                                           \
     "\\\"enqueueTs\\\":1700000000000000,\\\"startTs\\\":1700000000000100,\\\"latencyMs\\\":2.5}"
-/* As the library hands it out: texts of JSON. */
+/* The file as the library hands it out: texts of JSON. */
 #define COMM(rank, past, current)                                                                                      \
     "{\"0xfeed\": {\"commHash\": \"\\\"0xfeed\\\"\", \"commDesc\": \"\\\"tensor\\\"\", \"rank\": \"" #rank             \
     "\", \"nRanks\": \"3\", "                                                                                          \
@@ -92,7 +92,7 @@ static void test_healthy(void **state)
     findings_free(&findings);
 }
 
-/* What is in the texts, and a current call that is not in a list. */
+/* The file with what is in the texts, and a current call that is not in a list. */
 static void test_plain(void **state)
 {
     add("{\"a\": {\"commHash\": 257, \"rank\": 2, \"nRanks\": 4, \"CT_pastColls\": [], \"CT_currentColl\": "

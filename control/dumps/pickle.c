@@ -17,12 +17,12 @@
 struct pickle_item {
     json_t *value; /* NULL: a mark */
     size_t id;     /* of a list or dictionary, from 1; else 0 */
-    bool open;     /* made here and not yet part of another: may grow */
+    bool open;     /* made here and not yet part of another: it may grow */
 };
 
 struct container {
     unsigned height;
-    bool fetched; /* from the memo: may be part of another, so it does not grow any more */
+    bool fetched; /* from the memo: it may be part of another, so it does not grow any more */
 };
 
 struct pickle {
@@ -105,7 +105,7 @@ static bool push_container(struct pickle *pickle, json_t *value)
 
 /* ---- Containers ---- */
 
-/* How many values lie above the last mark; the mark goes. */
+/* Returns the number of values above the last mark, and drops the mark. */
 static bool find_mark(struct pickle *pickle, size_t *count)
 {
     size_t at = pickle->depth;
@@ -185,7 +185,7 @@ static bool add_marked(struct pickle *pickle)
     return find_mark(pickle, &count) && add_top(pickle, count);
 }
 
-/* A tuple is a list here. */
+/* A tuple becomes a list here. */
 static bool make_tuple(struct pickle *pickle, size_t count)
 {
     if (pickle->depth < count)

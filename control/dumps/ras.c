@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's RAS, as `ncclras -f json` prints it: of each communicator how often every rank has called what, and which
- * ranks do not answer. It does not say who waits: where numbers differ, those who have called most are taken to be in
- * their last call, and where ranks are missing, all.
+ * NCCL's RAS, as `ncclras -f json` prints it: how often every rank of each communicator has called what, and which
+ * ranks do not answer. It does not say who waits. Where numbers differ, the ranks that have called most are taken to be
+ * in their last call. Where ranks are missing, all ranks are.
  */
 #include "dumps/readers.h"
 
@@ -45,7 +45,7 @@ static uint64_t calls_of(const json_t *rank)
     return calls;
 }
 
-/* The collective of which this rank has called more than that one: what it is in. */
+/* The collective that this rank has called more often than that one: the call that it is in. */
 static int more_of(const json_t *rank, const json_t *than)
 {
     const json_t *mine = json_object_get(rank, "collective_counts"),
@@ -61,7 +61,7 @@ static bool same_calls(const json_t *rank, const json_t *other)
     return json_equal(json_object_get(rank, "collective_counts"), json_object_get(other, "collective_counts"));
 }
 
-/* A rank that has called other things than this one, for comparison; this one, if there is none. */
+/* Another rank with other calls, for comparison; this rank, if there is none. */
 static const json_t *first_unlike(const json_t *ranks, const json_t *one)
 {
     size_t at;
@@ -80,7 +80,7 @@ static struct blackbox *box_of(struct ras *ras, const json_t *rank)
     struct blackbox *box = dump_box(ras->dump, (int)ras->dump->count);
     if (!box || json_object_set_new(ras->places, key, json_integer((json_int_t)ras->dump->count - 1)) != 0)
         return NULL;
-    memset(box->header.boot_id, 1, sizeof box->header.boot_id); /* one look at all of them */
+    memset(box->header.boot_id, 1, sizeof box->header.boot_id); /* one look at all ranks */
     box->header.pid = (uint32_t)dump_number(rank, "pid");
     dump_text(box->header.host, sizeof box->header.host, dump_string(rank, "host"));
     box->alive = true;
@@ -98,7 +98,7 @@ static bool add_rank(struct ras *ras, const json_t *comm, const json_t *rank, bo
     return dump_comm(box, strtoull(hash, NULL, 16), hash, (int)number, (int)size) != NULL;
 }
 
-/* The last call of this rank: over, or not. */
+/* Adds the last call of this rank: over, or not. */
 static bool add_call(struct ras *ras, const json_t *rank, const json_t *least, bool waits)
 {
     struct blackbox *box = box_of(ras, rank);
@@ -115,7 +115,7 @@ static bool add_call(struct ras *ras, const json_t *rank, const json_t *least, b
     return true;
 }
 
-/* The ranks that have called least and most. */
+/* Finds the ranks that have called least and most. */
 static void find_extremes(const json_t *ranks, const json_t **least, const json_t **most)
 {
     size_t at;

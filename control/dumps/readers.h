@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who read dumps: each tells whether one is its own, and makes boxes of it. */
+/* The readers of dumps: each recognizes its own, and makes boxes of it. */
 #ifndef TUTTI_DUMPS_READERS_H
 #define TUTTI_DUMPS_READERS_H
 
 #include "dumps/build.h"
 
-/* A Python pickle of plain values as JSON; what would make objects or call code is refused. NULL after error_note. */
+/* Turns a Python pickle of plain values into JSON, and refuses whatever makes objects or calls code. NULL after
+ * error_note. */
 json_t *pickle_read(const void *bytes, size_t size, const char *path);
 
 bool recorder_knows(const json_t *root);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's Flight Recorder, versions 2.x: what one rank has enqueued, one file each; the rank is the number at the end
- * of the file's name. GPUs carry out what it records: nobody says for whom a rank waits, the others' dumps tell.
+ * PyTorch's Flight Recorder, versions 2.x: the calls that one rank has enqueued, a file for each rank, whose number
+ * ends the file's name. GPUs carry out what it records: nobody says for whom a rank waits, the others' dumps tell.
  */
 #include "dumps/readers.h"
 
@@ -16,7 +16,7 @@
 
 #define RANKS_MOST    (1 << 20)
 #define PATIENCE_MOST (7 * 24 * 3600 * 1000ull) /* milliseconds that a call may wait for its peers */
-#define LATE_NS       (120 * NS_PER_S)          /* after a call's patience was over its process has dumped, and ended */
+#define LATE_NS       (120 * NS_PER_S)          /* a process ends after its dump, when a call's patience is over */
 
 struct recorder_kind {
     const char *name; /* behind "nccl:", "gloo:" */
@@ -57,7 +57,7 @@ static const struct recorder_kind types[] = {
     {"Float8_e5m2", TUTTI_FLOAT8_E5M2},
 };
 
-/* What is not known is a group: it is compared with nothing. */
+/* An unknown group is a plain group: it is compared with nothing. */
 static int find(const struct recorder_kind *table, size_t count, const char *name, size_t length, int otherwise)
 {
     for (size_t i = 0; i < count; i++)
@@ -73,7 +73,7 @@ bool recorder_knows(const json_t *root)
     return json_is_array(json_object_get(root, "entries")) && json_is_string(json_object_get(root, "version"));
 }
 
-/* ---- Who ---- */
+/* ---- The rank ---- */
 
 /* The last number in the name, before an ending; -1: none. */
 static int rank_of(const char *path)
@@ -88,7 +88,7 @@ static int rank_of(const char *path)
     return start < end && end - start < 8 ? atoi(base + start) : -1;
 }
 
-/* The place of this rank in "[0, 1, 5]", and how many there are; -1: it is not among them. */
+/* The place of this rank in "[0, 1, 5]", and the length of the list; -1: the rank is not in it. */
 static int place_in(const char *ranks, int rank, int *count)
 {
     int place = -1;
@@ -107,7 +107,7 @@ static int place_in(const char *ranks, int rank, int *count)
     return place;
 }
 
-/* pg_config has a text, or a list. Freed by the caller. */
+/* pg_config, which is a text or a list. The caller frees it. */
 static char *ranks_text(const json_t *group)
 {
     const json_t *ranks = json_object_get(group, "ranks");
@@ -128,7 +128,7 @@ static struct blackbox_comm *add_comm(struct blackbox *box, const char *key, con
     return comm;
 }
 
-/* ---- What ---- */
+/* ---- The call ---- */
 
 static uint64_t product(const json_t *sizes)
 {
@@ -142,7 +142,7 @@ static uint64_t product(const json_t *sizes)
     return all;
 }
 
-/* Of what all ranks must agree about; where sizes differ from rank to rank, none. */
+/* The number of elements that all ranks must agree about; BLACKBOX_UNTOLD where it differs from rank to rank. */
 static uint64_t count_of(const json_t *entry, int collective)
 {
     bool by_output = collective == WIRE_REDUCE_SCATTER;
@@ -171,14 +171,14 @@ static int collective_of(const char *name, int *peer)
     return FIND(kinds, start, length, WIRE_GROUP);
 }
 
-/* Gloo's entries stay "scheduled": what is retired, and was counted as completed, is over. */
+/* A retired call that was counted as completed is over; Gloo's entries stay "scheduled". */
 static bool is_counted(const json_t *root, const json_t *entry)
 {
     char group[24];
     snprintf(group, sizeof group, "%llu", (unsigned long long)dump_number(entry, "pg_id"));
     const json_t *last =
         json_object_get(json_object_get(json_object_get(root, "pg_status"), group), "last_completed_collective");
-    const char *text = json_string_value(last); /* in JSON; a number in pickles */
+    const char *text = json_string_value(last); /* a number in pickles, JSON elsewhere */
     long long number = text ? strtoll(text, NULL, 10) : json_integer_value(last);
     return json_is_true(json_object_get(entry, "retired")) && number > 0 &&
            dump_number(entry, "collective_seq_id") <= (uint64_t)number;
@@ -222,7 +222,7 @@ static bool add_op(const json_t *root, struct blackbox_comm *comm, const json_t 
     return true;
 }
 
-/* ---- All ---- */
+/* ---- The whole dump ---- */
 
 static bool add_ops(const json_t *root, struct blackbox_comm *comm, const char *group)
 {
@@ -259,7 +259,8 @@ static bool has_comm(const struct blackbox *box, uint64_t id)
     return false;
 }
 
-/* Groups that only the entries name, by "process_group": [name, description]. The dumps of all tell who is in them. */
+/* Adds groups that only the entries name, by "process_group": [name, description]. The dumps of all ranks tell who is
+ * in them. */
 static bool add_undeclared(struct blackbox *box, const json_t *root, int rank)
 {
     size_t at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON that is written out of what the job looks like now. */
+/* Writes JSON about the job as it is now. */
 #include "master/state.h"
 
 #include "verdict/verdict.h"

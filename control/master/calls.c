@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The latest calls of all ranks of a communicator, and what has happened to their lanes: for the page's timeline. Times
- * are seconds before and after the text was made, by the master's clock, as far as that is known. */
+/* The latest calls of all ranks of a communicator, and the events of their lanes, for the page's timeline. Times are
+ * seconds before and after the text was made, by the master's clock, as far as it is known. */
 #include "master/state.h"
 
 #include <inttypes.h>
 
-#define CALLS_MOST  16384 /* of all ranks */
-#define CALLS_LEAST 8     /* of each */
+#define CALLS_MOST  16384 /* calls of all ranks */
+#define CALLS_LEAST 8     /* calls of each rank */
 
 struct clock {
-    uint64_t day;   /* of the text */
-    int64_t offset; /* makes a time of the box one of ours */
+    uint64_t day;   /* the time of the text */
+    int64_t offset; /* turns a time of the box into one of ours */
 };
 
-/* null: not so far */
+/* null: unknown so far */
 static void write_time(FILE *out, const struct clock *clocks, uint64_t then)
 {
     if (then)

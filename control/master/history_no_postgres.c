@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of history_postgres.c, where libpq was not there. */
+/* Replaces history_postgres.c in a build without libpq. */
 #include "master/history_way.h"
 
 #include "base/error.h"

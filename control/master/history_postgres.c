@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PostgreSQL: what is to be written goes into a queue, and from there, by a thread of its own, to a server that may be
- * away. Each verdict has a number that is drawn here, so what is written twice, because nobody knows whether the first
- * time succeeded, is there once.
+ * PostgreSQL: writes go into a queue. A thread takes them from there to a server that may be away. Each verdict has a
+ * number that is drawn here: nobody may know whether a first write succeeded, and a second one changes nothing.
  */
 #include "master/history_way.h"
 #include "master/postgres.h"
@@ -18,10 +17,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define LATEST     1000 /* verdicts that are kept here, too, for those who ask */
+#define LATEST     1000 /* verdicts that are kept here, too, for questions */
 #define VALUES     8
 #define PAUSE_MOST 10             /* seconds between two tries */
-#define CLOSE_NS   (3 * NS_PER_S) /* at the end, for what waits */
+#define CLOSE_NS   (3 * NS_PER_S) /* at the end, for writes that wait */
 
 static const char begin_text[] = "INSERT INTO tutti_verdicts(id, job, began, kind, confidence, host, rank, verdict)"
                                  " VALUES($1, $2, to_timestamp($3), $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
@@ -31,11 +30,11 @@ static const char note_text[] = "UPDATE tutti_verdicts SET hook = $2 WHERE id = 
 struct write {
     struct write *next;
     const char *text;
-    char *values[VALUES]; /* NULL is the database's */
+    char *values[VALUES]; /* NULL is the database's NULL */
     int count;
 };
 
-/* As history_json() gives it. */
+/* A verdict as history_json() returns it. */
 struct history_postgres_row {
     int64_t id;
     json_t *json;
@@ -43,17 +42,17 @@ struct history_postgres_row {
 
 struct postgres_history {
     struct history base;
-    struct postgres *server; /* the thread's */
-    bool greeted;            /* the thread's */
+    struct postgres *server; /* owned by the thread */
+    bool greeted;            /* owned by the thread */
     char *job;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all below */
     pthread_cond_t change;
     struct write *first, **last;
     size_t waiting, lost;
     struct history_postgres_row rows[LATEST]; /* the newest last */
     size_t row_count;
-    uint64_t closing; /* until then what waits is written; 0: goes on */
+    uint64_t closing; /* the time until which waiting writes are written; 0: goes on */
 };
 
 static struct postgres_history *of(struct history *history)
@@ -61,7 +60,7 @@ static struct postgres_history *of(struct history *history)
     return (struct postgres_history *)history;
 }
 
-/* ---- What is to be written ---- */
+/* ---- Writes ---- */
 
 static void write_free(struct write *write)
 {
@@ -70,7 +69,7 @@ static void write_free(struct write *write)
     free(write);
 }
 
-/* What is to be written next: it leaves the queue. Under the lock. */
+/* Takes the next write out of the queue. The caller holds the lock. */
 static struct write *take_first(struct postgres_history *history)
 {
     struct write *write = history->first;
@@ -83,7 +82,7 @@ static struct write *take_first(struct postgres_history *history)
     return write;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void push(struct postgres_history *history, struct write *write)
 {
     if (history->waiting == HISTORY_WAITING) {
@@ -111,7 +110,7 @@ static char *number(int64_t value)
     return asprintf(&text, "%lld", (long long)value) < 0 ? NULL : text;
 }
 
-/* NULL after error_note. `absent`: which of the values may be NULL; -1: none. */
+/* NULL after error_note. `absent`: the value that may be NULL; -1: none. */
 static struct write *make_write(const char *text, char *const *values, int count, int absent)
 {
     struct write *write = calloc(1, sizeof *write);
@@ -143,7 +142,7 @@ static struct history_postgres_row *find_row(struct postgres_history *history, i
     return NULL;
 }
 
-/* At the front those of the database, which are older than what this master has said; at the back the newest. */
+/* At the front the rows of the database, which are older than this master's; at the back the newest. */
 static void add_row(struct postgres_history *history, int64_t id, json_t *json, bool front)
 {
     if (history->row_count == LATEST && front) {
@@ -243,7 +242,7 @@ static json_t *latest(struct history *base, int most)
     return rows;
 }
 
-/* ---- What was there before ---- */
+/* ---- Earlier rows ---- */
 
 static void take_row(void *context, const char *const *values)
 {
@@ -261,7 +260,7 @@ static void take_row(void *context, const char *const *values)
     pthread_mutex_unlock(&history->lock);
 }
 
-/* With each connection: the table, and once what was there before. */
+/* With each connection: makes the table, and reads the earlier rows once. */
 static enum postgres_outcome greet(void *context, struct postgres *server)
 {
     static const char make[] = "DO $$ BEGIN IF to_regclass('tutti_verdicts') IS NULL THEN"
@@ -288,7 +287,7 @@ static enum postgres_outcome greet(void *context, struct postgres *server)
 
 /* ---- The thread ---- */
 
-/* Says what has changed, and how often in a row the server was away. Under the lock. */
+/* Says what has changed, and how often in a row the server was away. The caller holds the lock. */
 static unsigned conclude(struct postgres_history *history, enum postgres_outcome outcome, unsigned failures)
 {
     const char *name = postgres_name(history->server), *why = postgres_why(history->server);
@@ -306,17 +305,17 @@ static unsigned conclude(struct postgres_history *history, enum postgres_outcome
     return 0;
 }
 
-/* Longer each time. Under the lock. */
+/* Each pause is longer than the one before. The caller holds the lock. */
 static void pause_after(struct postgres_history *history, unsigned failures)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += failures < PAUSE_MOST ? failures : PAUSE_MOST;
     while (!history->closing && pthread_cond_timedwait(&history->change, &history->lock, &until) == 0)
-        continue; /* more to write is no reason to hurry */
+        continue; /* another write is no reason to hurry */
 }
 
-/* One question outside of the lock: what is to be written, or whether the server is there again. */
+/* Asks the server once, outside of the lock: writes, or finds out whether the server is there again. */
 static enum postgres_outcome try_it(struct postgres_history *history, const struct write *write)
 {
     pthread_mutex_unlock(&history->lock);
@@ -332,7 +331,7 @@ static bool is_over(const struct postgres_history *history, const struct write *
     return history->closing && (!write || clock_passed(history->closing));
 }
 
-/* It begins as if the server had been away: the first thing is to connect. */
+/* Begins as if the server had been away, so that it connects first. */
 static void *run(void *context)
 {
     struct postgres_history *history = context;
@@ -378,7 +377,7 @@ static void dispose(struct postgres_history *history)
     free(history);
 }
 
-/* What waits is written if that goes quickly. */
+/* Waiting writes are written if that goes quickly. */
 static void close_all(struct history *base)
 {
     struct postgres_history *history = of(base);
@@ -420,7 +419,7 @@ struct history *history_postgres_open(const char *url, const char *job)
     if (!history->job)
         error_note(TUTTI_SYSTEM_ERROR, "no memory");
     else if (!(history->server = postgres_open(url, greet, history)))
-        ; /* after error_note */
+        ; /* error_note has the reason */
     else if (pthread_create(&history->thread, NULL, run, history) != 0)
         error_note(TUTTI_SYSTEM_ERROR, "no thread for the history");
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file, no service. Written at once. */
+/* One file, no service. Each verdict is written at once. */
 #include "master/history_way.h"
 
 #include "base/clock.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BUSY_MS 1000 /* that another reader may hold the file */
+#define BUSY_MS 1000 /* the time that another reader may hold the file */
 
-/* Times are seconds since 1970; `verdict` is what `tutti diagnose --json` says of a finding. */
+/* Times are seconds since 1970. */
 static const char schema[] =
     "PRAGMA journal_mode=WAL; PRAGMA user_version=1;"
     "CREATE TABLE IF NOT EXISTS verdicts(id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, kind TEXT NOT NULL,"
@@ -47,7 +47,7 @@ static sqlite3_stmt *prepare(struct sqlite_history *history, const char *text)
     return statement;
 }
 
-/* Carries out what returns nothing, and ends the statement. */
+/* Carries out a statement that returns nothing, and ends it. */
 static bool carry_out(struct sqlite_history *history, sqlite3_stmt *statement)
 {
     bool fine = statement && sqlite3_step(statement) == SQLITE_DONE;

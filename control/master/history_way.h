@@ -5,7 +5,7 @@
 
 #include "master/history.h"
 
-/* As history.h says of each. */
+/* The functions of history.h. */
 struct history_way {
     void (*close)(struct history *history);
     int64_t (*begin)(struct history *history, const struct verdict *verdict);
@@ -14,13 +14,13 @@ struct history_way {
     json_t *(*latest)(struct history *history, int most);
 };
 
-/* What each begins with. */
+/* The fields with which each history begins. */
 struct history {
     const struct history_way *way;
 };
 
 struct history *history_sqlite_open(const char *path);
-/* Of a build without libpq: NULL after error_note. */
+/* A build without libpq returns NULL after error_note. */
 struct history *history_postgres_open(const char *url, const char *job);
 
 #endif

@@ -20,7 +20,7 @@
 
 #define LOOK_MS     50
 #define POST_MS     10000L
-#define ENVIRONMENT 8 /* texts that a command gets besides our own */
+#define ENVIRONMENT 8 /* variables that a command gets besides our own */
 
 struct task {
     uint64_t number;
@@ -50,7 +50,7 @@ static void free_task(struct task *task)
 
 /* ---- A command ---- */
 
-/* The verdict as a file without a name. -1: none can be made. */
+/* The verdict as a file without a name. -1: it cannot be made. */
 static int file_of(const char *text)
 {
     int fd = memfd_create("verdict", MFD_CLOEXEC);
@@ -61,7 +61,7 @@ static int file_of(const char *text)
     return -1;
 }
 
-/* In a process group of its own, with signals as a shell expects them. */
+/* Starts the command in a process group of its own, with signals as a shell expects them. */
 static int spawn(pid_t *pid, const char *command, int in, char **environment)
 {
     char *argv[] = {"sh", "-c", (char *)command, NULL};

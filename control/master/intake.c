@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How reports come in: one by one, or as an agent passes them on. */
+/* Takes reports, one by one or as an agent passes them on. */
 #include "master/state.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define SAY_OK         200
-#define SAY_LANES      202 /* taken, and the next one shall tell of lanes */
+#define SAY_LANES      202 /* taken; the next report must have lanes */
 #define SAY_UNREADABLE 400
 #define SAY_CONFLICT   409
 #define SAY_ALL        428
@@ -71,7 +71,7 @@ static unsigned take_bytes(struct master *master, const void *bytes, size_t size
 
 /* ---- Bundles ---- */
 
-/* "10.0.0.7 over rack3 row1 10.0.0.1": the first agent of a bundle's report is the one that it is of. */
+/* Writes "10.0.0.7 over rack3 row1 10.0.0.1": the first agent of a bundle's report is its author. */
 static void write_way(char way[JOB_WAY], const struct relayed *relayed, const char *source)
 {
     size_t used = (size_t)snprintf(way, JOB_WAY, "%s", relayed->hops ? relayed->from : source);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a process told of its box. Nobody changes it; the last who holds it frees it. */
+/* What a process reported of its box. Nobody changes a box; the last holder frees it. */
 struct job_box {
     atomic_uint holders;
     struct blackbox *box;
@@ -20,7 +20,7 @@ struct job_process {
     struct process_facts facts;
     uint32_t box_number;
     bool alive;
-    uint64_t now, died; /* of the box, on its host's clock; when its death was told, on ours */
+    uint64_t now, died; /* of the box, on its host's clock; when its death was reported, on ours */
 };
 
 static struct job_box *hold(struct job_box *told)
@@ -81,7 +81,7 @@ static struct job_process *find_process(struct job_host *host, size_t hint, cons
     return NULL;
 }
 
-/* What is as it was must be known. */
+/* Does the master know every process that is as it was? */
 static bool knows_all(struct job_host *host, const struct report *report)
 {
     for (size_t i = 0; i < report->count; i++)
@@ -101,7 +101,7 @@ static size_t bytes_of(const struct blackbox *box)
     return bytes;
 }
 
-/* What this report makes of a host, and what there is already, must not be more than memory is meant for. */
+/* Is there memory for this report: for its sender, and in all? */
 static bool has_memory(const struct master_job *job, struct job_host *host, const struct report *report,
                        const struct job_origin *origin)
 {
@@ -128,7 +128,7 @@ static struct job_box *box_of(struct report_process *process, const struct job_p
     return told;
 }
 
-/* False: no memory, and the host has no processes any more. */
+/* False: no memory, and the host has lost its processes. */
 static bool replace(struct job_host *host, struct report *report, uint64_t now)
 {
     struct job_process *processes = calloc(report->count + 1, sizeof *processes);
@@ -259,7 +259,7 @@ static int by_id(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Communicators that a living process is in, ordered. */
+/* The communicators of living processes, sorted. */
 struct living {
     uint64_t *ids;
     size_t count;
@@ -283,8 +283,8 @@ static struct living find_living(const struct master_job *job)
     return living;
 }
 
-/* The dead that share a communicator with a living process tell what it waits for, and those of a moment ago what has
- * happened. */
+/* A dead process is looked at if it shares a communicator with a living one, which may wait for it, or if it died a
+ * moment ago. */
 static bool is_looked_at(const struct job_process *process, const struct living *living, uint64_t now)
 {
     const struct blackbox *box = process->told->box;
@@ -302,7 +302,7 @@ static size_t count_processes(const struct master_job *job)
     return count;
 }
 
-/* The pointers in place of the look's, which are const. */
+/* Pointers without const beside those of the look, which have it. */
 struct parts {
     struct blackbox **boxes;
     struct process_facts *facts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports of several hosts become one look, whatever comes, goes, restarts or lies; and verdicts begin and end. */
+/* Reports of several hosts become one look: hosts come, go, restart and lie. */
 #include "master/history.h"
 #include "master/job.h"
 #include "master/ledger.h"
@@ -100,7 +100,7 @@ static void test_merge(void **state)
     now += SECOND;
     assert_int_equal(take(again), JOB_TAKEN);
     assert_true(job_look(&job, now, &after));
-    assert_int_equal(after.look.count, 4); /* one is not named any more */
+    assert_int_equal(after.look.count, 4); /* one process is not named any more */
     assert_int_equal(after.look.boxes[0]->now, 99);
     assert_int_equal(before.look.boxes[0]->now, 77);
     assert_ptr_equal(after.look.boxes[0]->comms, before.look.boxes[0]->comms);
@@ -135,7 +135,7 @@ static void test_refuses(void **state)
     assert_non_null(strstr(error_last(), "another agent calls its host a"));
     now += JOB_SILENT_NS;
     struct report report = made("a", 2, 2, 1);
-    as_before(&report); /* of what another told */
+    as_before(&report); /* of another's report */
     assert_int_equal(take(report), JOB_WANTS_ALL);
     assert_int_equal(take(made("a", 2, 3, 4)), JOB_TAKEN);
     assert_int_equal(looked_at(), 4);
@@ -164,7 +164,7 @@ static void test_too_many_hosts(void **state)
     assert_non_null(strstr(error_last(), "no room for host one-more: there are 4096"));
 }
 
-/* As if it told of so much; the calls are not there, and nobody looks at them. */
+/* Claims a report of this size; the calls are not there, and nobody looks at them. */
 static struct report large(const char *host, uint64_t number, size_t bytes)
 {
     struct report report = made(host, 1, number, 1);
@@ -172,7 +172,7 @@ static struct report large(const char *host, uint64_t number, size_t bytes)
     return report;
 }
 
-/* Who tells of too much is refused, however many names it uses; others have room. */
+/* A sender of too many reports is refused, however many names it uses; others have room. */
 static void test_too_much(void **state)
 {
     char name[16], source[16];
@@ -180,7 +180,7 @@ static void test_too_much(void **state)
     assert_int_equal(take(large("b", 1, JOB_FROM_ONE / 2)), JOB_REFUSES);
     assert_string_equal(error_last(), "no memory for what host b tells: 10.0.0.1 has told of too much");
     assert_int_equal(take(large("b", 2, JOB_FROM_ONE / 4)), JOB_TAKEN);
-    assert_int_equal(take(large("a", 2, JOB_FROM_ONE / 2)), JOB_TAKEN); /* in place of what it told */
+    assert_int_equal(take(large("a", 2, JOB_FROM_ONE / 2)), JOB_TAKEN); /* replaces what it reported */
     struct report again = made("a", 1, 3, 1);
     as_before(&again);
     assert_int_equal(take(again), JOB_TAKEN);
@@ -193,7 +193,7 @@ static void test_too_much(void **state)
     assert_int_equal(take_from(made("c", 1, 1, 1), "10.0.2.1"), JOB_TAKEN);
 }
 
-/* As long as somebody looks at them. */
+/* Lanes are wanted while somebody looks at them. */
 static void test_lanes_are_wanted(void **state)
 {
     job_look_at_lanes(&job, "a", now + 2 * SECOND);
@@ -208,7 +208,7 @@ static void test_lanes_are_wanted(void **state)
     assert_false(job_wants_lanes(&job, "a", now + 2 * SECOND));
 }
 
-/* Of all hosts for some seconds of each half minute, and while some are slow. */
+/* Lanes of all hosts are wanted for some seconds of each half minute, and while some are slow. */
 static void test_lanes_have_their_turn(void **state)
 {
     uint64_t turn = 1020 * SECOND;
@@ -226,7 +226,7 @@ static void test_lanes_have_their_turn(void **state)
         assert_true(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS));
         assert_int_equal(take(made(name, 1, 1, 1)), JOB_TAKEN);
     }
-    assert_false(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS)); /* of so many they are too many */
+    assert_false(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS)); /* this many hosts have too many lanes */
 }
 
 static void test_dead(void **state)
@@ -237,7 +237,7 @@ static void test_dead(void **state)
     assert_int_equal(take(report), JOB_TAKEN);
     assert_int_equal(take(made("b", 1, 1, 1)), JOB_TAKEN);
     assert_int_equal(looked_at(), 3);
-    now += JOB_DEAD_NS; /* then only who is missed counts */
+    now += JOB_DEAD_NS; /* then only a missed rank counts */
     assert_int_equal(looked_at(), 2);
 }
 
@@ -294,7 +294,7 @@ static void test_hang(void **state)
     update(&ledger, &told, FINDING_DEAD, 1); /* the same verdict */
     assert_int_equal(told.begun, 1);
     assert_int_equal(ledger.items[0].finding.kind, FINDING_DEAD);
-    update(&ledger, &told, FINDING_STOPPED, 2); /* another */
+    update(&ledger, &told, FINDING_STOPPED, 2); /* another verdict */
     assert_int_equal(told.begun, 2);
     for (int i = 0; i < LEDGER_OVER; i++)
         update(&ledger, &told, FINDING_STOPPED, 0);
@@ -355,7 +355,7 @@ static void test_history(void **state)
     assert_true(history_note(history, verdict.row, "exit status 0"));
     assert_true(history_begin(history, &verdict) > verdict.row);
     history_close(history);
-    history = history_open(path, "job"); /* what was not over is, now */
+    history = history_open(path, "job"); /* an open verdict is over now */
     json_t *rows = history_json(history, 10), *last = json_array_get(rows, 0), *first = json_array_get(rows, 1);
     assert_int_equal(json_array_size(rows), 2);
     assert_string_equal(json_string_value(json_object_get(first, "text")), "it's \"stopped\"");

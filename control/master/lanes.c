@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes of a process did, segment by segment: for the page's timeline. Agents tell of lanes while somebody
- * asks here, so the first answers have none. */
+/* The segments of the lanes of a process, for the page's timeline. Agents report lanes while somebody asks here, so the
+ * first answers have none. */
 #include "master/state.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #define LOOKED_AT_NS (5 * NS_PER_S)
 
-/* Seconds from `day` on; null: not so far. */
+/* Seconds from `day` on; null: unknown so far. */
 static void write_time(FILE *out, int64_t offset, uint64_t then)
 {
     if (then)

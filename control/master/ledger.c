@@ -30,7 +30,7 @@ static void meet(struct ledger *ledger, const struct finding *finding, uint64_t 
         ledger->items[ledger->count++] = (struct verdict){.finding = *finding, .began = day, .found = 1};
 }
 
-/* One that is not confirmed is dropped as soon as it is not found. */
+/* A verdict that is not confirmed is dropped as soon as it is not found. */
 static bool is_over(const struct verdict *verdict)
 {
     return verdict->missed >= (verdict->number ? LEDGER_OVER : 1);

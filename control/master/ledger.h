@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verdicts that stand: findings of one look after another go in, what begins and what is over comes out. What is not
- * certain must be found in two looks, as hosts tell of what has just happened one after another; what is slow in three,
- * as chance makes another one slow every second. What is found no more for several looks is over.
+ * Verdicts that stand: findings of one look after another go in, new and ended verdicts come out. What is not certain
+ * must be found in two looks, as hosts tell of what has just happened one after another; what is slow in three, as
+ * chance makes another one slow every second. What is found no more for several looks is over.
  */
 #ifndef TUTTI_MASTER_LEDGER_H
 #define TUTTI_MASTER_LEDGER_H
@@ -11,13 +11,13 @@
 
 #define LEDGER_MOST 256 /* verdicts; more findings are left out */
 #define LEDGER_SURE 2   /* looks in a row that must find a hang that is not certain */
-#define LEDGER_SLOW 3   /* and what is slow */
+#define LEDGER_SLOW 3   /* looks in a row that must find what is slow */
 #define LEDGER_OVER 3   /* looks in a row that do not find it */
 
 struct verdict {
-    struct finding finding; /* as it was found last */
-    uint64_t began, number; /* CLOCK_REALTIME in ns; of the verdict, from 1: 0 while it is not confirmed */
-    int64_t row;            /* where the history keeps it; 0: nowhere */
+    struct finding finding; /* the latest finding */
+    uint64_t began, number; /* CLOCK_REALTIME in ns; the number of the verdict, from 1: 0 while it is not confirmed */
+    int64_t row;            /* its row in the history; 0: none */
     unsigned found, missed; /* looks in a row */
     bool acted;             /* the hook has heard of it */
 };
@@ -25,7 +25,7 @@ struct verdict {
 struct ledger {
     struct verdict items[LEDGER_MOST];
     size_t count;
-    uint64_t total; /* so far */
+    uint64_t total; /* numbers so far */
     uint64_t by_kind[FINDING_KINDS];
 };
 

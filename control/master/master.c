@@ -11,10 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#define EVERY_NS  NS_PER_S
-#define SETTLE_MS 300 /* from an alarm to the look: what one host notices, others tell a moment later */
+#define EVERY_NS NS_PER_S
+#define SETTLE_MS                                                                                                      \
+    300 /* from an alarm to the look: one host notices something first, the others report it a moment later */
 
-/* Said once, until something else is to be said. */
+/* Says a sentence once, until another one is due. */
 static void complain(struct master *master)
 {
     if (strcmp(master->said, error_last()) != 0)
@@ -69,7 +70,7 @@ static void on_end(void *context, const struct verdict *verdict)
         complain(master);
 }
 
-/* From the hook's thread. */
+/* Called by the hook's thread. */
 static void on_outcome(void *context, uint64_t number, int64_t row, const char *outcome)
 {
     struct master *master = context;
@@ -89,7 +90,7 @@ static bool has_slow_lanes(const struct findings *findings)
     return false;
 }
 
-/* The rules work on a look of their own, while reports go on coming in. */
+/* The rules work on a look of their own, while reports come in. */
 static void look(struct master *master)
 {
     const struct ledger_events events = {master, on_begin, on_end};
@@ -122,7 +123,7 @@ static void look(struct master *master)
     master->before = now;
 }
 
-/* SIGUSR1, which an alarm sends as well, is a wish to look soon. */
+/* Looks soon: SIGUSR1 asks for it, and an alarm sends that signal, too. */
 static void loop(struct master *master, const sigset_t *signals)
 {
     for (;;) {
@@ -184,7 +185,7 @@ bool master_run(const struct master_options *options)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads that would take them */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* set before there are threads that would take the signals */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a history that may not grow fails by its result */
     const struct serve_options serve = {.door = &door,

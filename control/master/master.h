@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master of a job: takes the reports of all agents, looks at all processes once a second, and at once on an alarm,
- * and says, serves, keeps and acts on what the rules find.
+ * The master of a job takes the reports of all agents. It looks at all processes once a second, and at once on an
+ * alarm. It says, serves, keeps and acts on what the rules find.
  *
  *   agents --HTTPS--> job --look--> rules --findings--> ledger --verdicts--> standard output, history, hook
  *                                                          '---- pages: /, /page, /verdicts, /history, /metrics

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is it the network? As `tutti diagnose --network` tells. Agents tell of lanes for a while after somebody has asked
- * here, so a first answer may know nothing of data between hosts. */
+/* Is it the network? Answers as `tutti diagnose --network` does. As `tutti diagnose --network` tells. Agents tell of
+ * lanes for a while after somebody has asked here, so a first answer may know nothing of data between hosts. */
 #include "master/state.h"
 
 #include "verdict/verdict.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the master shows: text for people, JSON for programs, OpenMetrics for Prometheus. */
+/* The master's pages: text for people, JSON for programs, OpenMetrics for Prometheus. */
 #include "master/page/files.h"
 #include "master/state.h"
 
@@ -61,7 +61,7 @@ static void head(FILE *out, const char *name, const char *type, const char *help
     fprintf(out, "# TYPE %s %s\n# HELP %s %s\n", name, type, name, help);
 }
 
-/* Names of hosts hold no character that a label would have to escape. */
+/* Writes the verdicts. Names of hosts hold no character that a label would have to escape. */
 static void write_verdicts(const struct ledger *ledger, FILE *out)
 {
     head(out, "tutti_verdicts", "counter", "Verdicts since the master began");
@@ -120,7 +120,7 @@ static char *written(const struct master *master, void (*write)(const struct mas
     return NULL;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static char *locked_page(struct master *master, const char *url, const char **type)
 {
     if (strcmp(url, "/") == 0) {
@@ -142,7 +142,7 @@ static char *locked_page(struct master *master, const char *url, const char **ty
     return NULL;
 }
 
-/* The page for browsers, which does not change. */
+/* A file of the page for browsers, which does not change. */
 static char *file_page(const char *url, const char **type)
 {
     for (const struct page_file *file = page_files; file->url; file++)
@@ -153,7 +153,7 @@ static char *file_page(const char *url, const char **type)
     return NULL;
 }
 
-/* Pages with something after their name. Without the lock. */
+/* Pages with an argument after their name. The caller does not hold the lock. */
 static char *asked_page(struct master *master, const char *url, const char **type)
 {
     char host[WIRE_BOX_NAME], id[17];

@@ -10,7 +10,8 @@
 
 /* ---- Samples ---- */
 
-/* The place of a call in its communicator's ring tells how many came before, also of those that no report has. */
+/* Sums up calls: a call's place in its communicator's ring tells how many came before, also of those that no report
+ * has. */
 struct past_sum past_sum(const struct look *look, uint64_t at)
 {
     struct past_sum sum = {.at = at};
@@ -31,7 +32,7 @@ struct past_sum past_sum(const struct look *look, uint64_t at)
     return sum;
 }
 
-/* Where processes or communicators came or went, their counts do not compare: the rates of before go on. */
+/* Where processes or communicators came or went, their counts do not compare: the earlier rates go on. */
 void past_note(struct past *past, const struct past_sum *sum, uint64_t day, size_t verdicts)
 {
     const struct past_sum *before = &past->before;
@@ -76,7 +77,7 @@ static uint64_t first_of(uint64_t count, uint64_t most)
     return count > most ? count - most : 0;
 }
 
-/* A text that is cut within a letter is a question mark: the sentence begins with who it is, in ASCII. */
+/* A text that is cut within a letter becomes a question mark: the sentence begins with the culprit, in ASCII. */
 static json_t *verdict_row(const struct past_verdict *verdict)
 {
     json_t *ended = verdict->ended ? json_real((double)verdict->ended / 1e9) : json_null();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has been, for the page: how many calls and bytes a rank made in each five seconds of the last hour, and the
- * latest verdicts. In memory: a master that begins anew knows nothing of before. The history (history.h) keeps verdicts
- * for longer.
+ * The past, for the page: how many calls and bytes a rank made in each five seconds of the last hour, and the latest
+ * verdicts. In memory: a master that begins anew knows nothing of before. The history (history.h) keeps verdicts for
+ * longer.
  */
 #ifndef TUTTI_MASTER_PAST_H
 #define TUTTI_MASTER_PAST_H
@@ -16,8 +16,8 @@
 
 struct past_sample {
     uint64_t day;        /* CLOCK_REALTIME in ns */
-    double calls, bytes; /* a second, of a rank on average */
-    size_t verdicts;     /* that stood */
+    double calls, bytes; /* per second, of a rank on average */
+    size_t verdicts;     /* verdicts that stood */
 };
 
 struct past_verdict {
@@ -33,15 +33,15 @@ struct past {
     uint64_t sample_count, verdict_count;
     struct past_sum {
         uint64_t at, calls; /* CLOCK_MONOTONIC of the look; calls so far, of all ranks */
-        size_t comms;       /* of all ranks: another number of them is another job to compare with */
-        size_t processes;   /* that have any */
+        size_t comms;       /* of all ranks: another number means another job to compare with */
+        size_t processes;   /* ranks that have calls */
         double bytes;       /* of a call, on average of the latest */
     } before;
 };
 
-/* Sums up a look: may take a while, so without a lock. */
+/* Sums up a look. The caller holds no lock, because the sum may take a while. */
 struct past_sum past_sum(const struct look *look, uint64_t at);
-/* Once a look; a sample is made of those of five seconds. */
+/* Called once a look; makes a sample from the looks of five seconds. */
 void past_note(struct past *past, const struct past_sum *sum, uint64_t day, size_t verdicts);
 void past_begin(struct past *past, const struct verdict *verdict);
 void past_end(struct past *past, const struct verdict *verdict, uint64_t day);

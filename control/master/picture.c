@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the page of browsers draws, as one JSON text: who waits for whom, what each rank is in, how long messages take.
- * Rows are arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look within a
- * moment see the same text.
+ * The picture of the page for browsers, as one JSON text: who waits for whom, what each rank is in, how long messages
+ * take. Rows are arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look
+ * within a moment see the same text.
  */
 #include "master/state.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STANDS_NS (NS_PER_S)          /* a rank in one step for so long waits, for the eye: earlier than a verdict */
-#define FRESH_NS  (NS_PER_S * 9 / 10) /* a text that is younger is good enough */
+#define STANDS_NS (NS_PER_S)          /* a rank in one step for this time waits, for the eye: earlier than a verdict */
+#define FRESH_NS  (NS_PER_S * 9 / 10) /* a younger text is made again for nobody */
 
 static void write_json(FILE *out, json_t *value)
 {
@@ -30,7 +30,7 @@ static void write_seconds(FILE *out, uint64_t from, uint64_t to)
 
 /* ---- Processes ---- */
 
-/* Members of one communicator stand one after another, in the order of communicators. */
+/* The number of a member among all: members of one communicator stand in a row, in the order of communicators. */
 static long number_of(const struct view *view, const struct view_member *member)
 {
     size_t low = 0, high = view->comm_count;
@@ -44,8 +44,8 @@ static long number_of(const struct view *view, const struct view_member *member)
     return (long)low;
 }
 
-/* [process, state, rank, communicator that it waits in, rank there, process that it waits for, seconds so far, part
- * of the latest calls' time in which others waited for it] */
+/* [process, state, rank, communicator that it waits in, rank there, process that it waits for, seconds so far, part of
+ * the latest calls' time in which others waited] */
 static void write_process(FILE *out, const struct view *view, size_t number, const struct blackbox *box)
 {
     const struct view_process *process = &view->processes[number];
@@ -57,7 +57,7 @@ static void write_process(FILE *out, const struct view *view, size_t number, con
     fprintf(out, ",%.3f]", process->holds_up);
 }
 
-/* A host's processes stand one after another. */
+/* Processes of one host stand in a row. */
 static void write_processes(FILE *out, const struct view *view, const struct look *look)
 {
     const char *host = NULL;
@@ -78,8 +78,8 @@ static void write_processes(FILE *out, const struct view *view, const struct loo
 
 /* ---- Communicators ---- */
 
-/* [rank, process, newest call] and, of one that is in a call, [.., collective, number, state, seconds so far, seconds
- * of waiting, rank that is waited for, round, rounds, slice, slices] */
+/* [rank, process, newest call], and in a call [.., collective, number, state, seconds so far, seconds of waiting, rank
+ * waited for, round, rounds, slice, slices] */
 static void write_member(FILE *out, const struct view_member *member, const struct look *look)
 {
     const struct blackbox_op *op = member->op;

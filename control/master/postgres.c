@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_NS (10 * NS_PER_S) /* for a connection, and for each question */
+#define ANSWER_NS (10 * NS_PER_S) /* time limit of a connection, and of each question */
 #define TICK_MS   100
 #define COLUMNS   8
 
@@ -45,7 +45,7 @@ static void hang_up(struct postgres *server)
     server->connection = NULL;
 }
 
-/* The first line of what the library says. */
+/* Keeps the first line of the library's sentence. */
 static void note_why(struct postgres *server, const char *text)
 {
     if (*text)
@@ -104,7 +104,7 @@ static bool flush(struct postgres *server, uint64_t deadline)
     return left == 0;
 }
 
-/* NULL: there is none any more, or the connection is lost. */
+/* NULL: there is no other result, or the connection is lost. */
 static PGresult *next_result(struct postgres *server, uint64_t deadline)
 {
     while (PQisBusy(server->connection))
@@ -115,7 +115,7 @@ static PGresult *next_result(struct postgres *server, uint64_t deadline)
     return PQgetResult(server->connection);
 }
 
-/* The classes of errors that are in what was sent: data, and what the table's rules forbid. */
+/* Judges an answer: these classes of errors are in what was sent, that is data, and what the table's rules forbid. */
 static enum postgres_outcome judge(struct postgres *server, const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What to enter on switches: on a leaf, packets of a share of source ports (and of our DSCP) go to one uplink's far
- * end; on a spine with several links to a leaf, the k-th links of all leaves are one virtual router, so that the way
- * down is not chosen by a hash once more (CTCCL sections 3.1 and 4.1). Each vendor is a table of functions.
+ * Configurations of switches that steer traffic. On a leaf, packets of a share of source ports (and of our DSCP) go to
+ * one uplink's far end. On a spine with several links to a leaf, the k-th links of all leaves are one virtual router,
+ * so that no hash chooses the way down once more. (CTCCL sections 3.1 and 4.1.) Each vendor is a table of functions.
  */
 #include "paths/paths.h"
 
@@ -21,16 +21,16 @@ struct leaf {
 struct acl_way {
     unsigned uplink; /* of the leaf */
     unsigned first, last;
-    const char *next; /* address of the spine's end */
+    const char *next; /* address at the spine's end */
 };
 
 /* The port of a spine by which a plane reaches a leaf. */
 struct acl_port {
     int plane, leaf;
-    const char *name, *next; /* address of the leaf's end */
+    const char *name, *next; /* address at the leaf's end */
 };
 
-/* Functions that are NULL have nothing to say. */
+/* Functions that are NULL write nothing. */
 struct vendor {
     const char *name, *comment; /* NULL: leaves have JSON, which knows none */
     void (*leaf_begin)(const struct leaf *leaf);
@@ -54,7 +54,7 @@ static unsigned uplinks_of(const struct leaf *leaf)
     return (unsigned)topology_uplinks(&leaf->request->topology->spec);
 }
 
-/* Calls `each` for the names of the ports of a leaf that hosts are at. */
+/* Calls `each` for the name of each port of a leaf where a host is. */
 static void host_ports(const struct leaf *leaf, const char *before, const char *after)
 {
     const struct lab_topology *topology = leaf->request->topology;
@@ -204,7 +204,7 @@ static void sonic_port(const struct acl_port *port, struct text *out)
 
 #define LINUX_TABLE 7100 /* of the first uplink; its mark has the same number */
 
-/* What comes from spines is on its way down: steered once more it would go round for ever. */
+/* Packets from spines are on their way down: if they were steered once more they would go round for ever. */
 static void linux_begin(const struct leaf *leaf)
 {
     text_add(leaf->out, "nft add table ip tutti\nnft flush table ip tutti\n"

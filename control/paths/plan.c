@@ -3,7 +3,7 @@
 
 #include "path/dnlb.h"
 
-#define LINK_LANES 8 /* of RDMA that tutti has between two processes, by all NICs together */
+#define LINK_LANES 8 /* lanes of RDMA that tutti has between two processes, over all NICs together */
 
 struct paths_load paths_load(const struct paths_request *request, int leaf)
 {
@@ -26,7 +26,7 @@ struct paths_load paths_load(const struct paths_request *request, int leaf)
     return load;
 }
 
-/* NICs of a leaf are counted in the order of hosts: their indices are consecutive, whatever other leaves have. */
+/* Counts the NICs of a leaf in the order of hosts: their indices are consecutive, whatever other leaves have. */
 static void list_lanes(const struct paths_request *request, int leaf, struct text *out)
 {
     const struct lab_spec *spec = &request->topology->spec;
@@ -55,7 +55,7 @@ static unsigned number_of(const struct lab_spec *spec, int host, int nic)
     return number;
 }
 
-/* What processes are told: with all NICs of their host, in order. */
+/* The settings of the processes, with all NICs of their host, in order. */
 static void list_settings(const struct paths_request *request, struct text *out)
 {
     const struct lab_spec *spec = &request->topology->spec;

@@ -10,7 +10,7 @@
 
 /* ---- Bundles ---- */
 
-/* Messages that stand for what the caller has: nothing of theirs is freed but these arrays. */
+/* Messages with the caller's data: only these arrays are freed. */
 struct drafts {
     Tutti__Relayed *reports;
     Tutti__Relayed **places;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports that an agent passes on, and what is answered to each. The reports stay bytes: report_read takes them apart
- * one by one. Bytes of a bundle may be as hostile as those of a report.
+ * Reports that an agent passes on, and the answer to each. The reports stay bytes: report_read takes them apart one by
+ * one. Bytes of a bundle may be as hostile as those of a report.
  */
 #ifndef TUTTI_REPORT_BUNDLE_H
 #define TUTTI_REPORT_BUNDLE_H
@@ -15,7 +15,7 @@
 #define BUNDLE_SENTENCE 256u
 #define ANSWERS_BYTES   (BUNDLE_REPORTS * (BUNDLE_SENTENCE + 16u))
 
-/* One report. Texts are the bundle's. */
+/* One report. Its texts belong to the bundle. */
 struct relayed {
     const uint8_t *bytes;
     size_t size;
@@ -28,22 +28,22 @@ struct bundle {
     struct relayed *reports;
     size_t count;
     char complaint[BUNDLE_SENTENCE];
-    void *message; /* what the reports' bytes are in */
+    void *message; /* the memory that has the reports' bytes */
 };
 
 struct bundle_answer {
-    unsigned status; /* of HTTP */
+    unsigned status; /* HTTP status */
     char sentence[BUNDLE_SENTENCE];
 };
 
-/* The bytes are the caller's; NULL: no memory. */
+/* The caller frees the bytes; NULL: no memory. */
 uint8_t *bundle_write(const struct bundle *bundle, size_t *size);
-/* TUTTI_INVALID_USAGE after error_note. *out is freed by bundle_free. */
+/* TUTTI_INVALID_USAGE after error_note. The caller frees *out by bundle_free. */
 tutti_result_t bundle_read(const void *bytes, size_t size, struct bundle *out);
 void bundle_free(struct bundle *bundle);
 
 uint8_t *answers_write(const struct bundle_answer *answers, size_t count, size_t *size);
-/* `count` answers, no fewer and no more; else TUTTI_INVALID_USAGE after error_note. */
+/* Reads exactly `count` answers; TUTTI_INVALID_USAGE after error_note if there are fewer or more. */
 tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count);
 
 #endif

@@ -20,7 +20,7 @@ bool report_host_fits(const char *name)
 
 /* ---- Checks ---- */
 
-/* Times far from the end of their range: sums of two do not overflow. */
+/* Refuses times near the end of their range, so that sums of two do not overflow. */
 static bool is_time(uint64_t ns)
 {
     return ns < INT64_MAX / 2;
@@ -52,7 +52,7 @@ static bool facts_make_sense(const Tutti__Facts *facts)
     return facts->state <= PROCESS_TRACED && facts->n_threads <= FACTS_THREADS && is_time(facts->at);
 }
 
-/* The sums over all processes; what is within is checked where it is copied. */
+/* Checks the sums over all processes; each process is checked where it is copied. */
 static bool is_small(const Tutti__Report *report)
 {
     size_t comms = 0, ops = 0;

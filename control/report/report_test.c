@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written is read again; what is damaged, hostile or of another version is refused by a sentence. */
+/* What is written can be read again; a sentence refuses what is damaged, hostile or of another version. */
 #include "report/bundle.h"
 #include "report/token.h"
 
@@ -177,7 +177,7 @@ static struct report_process with_lanes(struct blackbox *copy)
     return (struct report_process){.box = copy, .lanes = true};
 }
 
-/* Only where they are asked for; the latest segments. */
+/* Lanes are there only on demand, with their latest segments. */
 static void test_lanes(void **state)
 {
     const size_t most = REPORT_SEGMENTS / 2;
@@ -278,7 +278,7 @@ static void test_cut_short(void **state)
     size_t size, read = 0;
     uint8_t *bytes = written(&process, 2, 64, &size);
     for (size_t length = 0; length < size; length++)
-        if (report_read(bytes, length, &report) == TUTTI_SUCCESS) { /* between two fields it is a shorter report */
+        if (report_read(bytes, length, &report) == TUTTI_SUCCESS) { /* cut between two fields it is a shorter report */
             read++;
             report_free(&report);
         }
@@ -298,7 +298,7 @@ static void test_garbage(void **state)
     assert_refused("", 0, "a report of version 0, want 1");
 }
 
-/* Two bytes each, which would be hundreds in memory. */
+/* Elements of two bytes each, which would be hundreds in memory. */
 static void test_bombs(void **state)
 {
     static const uint8_t start[] = {0x08, 1, 0x12, 1, 'a'};

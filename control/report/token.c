@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Goes into a header of HTTP: letters that need no quotes there. */
+/* The token goes into an HTTP header: it has letters that need no quotes there. */
 static bool is_plain(const char *text)
 {
     for (; *text; text++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes reports: a tree of messages, of which the library makes bytes, and which the library frees. */
+/* Writes reports: a tree of messages, which the library turns into bytes and frees. */
 #include "report/report.h"
 
 #include "report/report.pb-c.h"
@@ -13,7 +13,7 @@ struct report_writer {
     bool failed;
 };
 
-/* Room for `count` pointers. The message says how many are there: after each, so that it can be freed at any time. */
+/* Makes room for `count` pointers. The message counts them one after another, so that it can be freed at any time. */
 static void *pointers(size_t count)
 {
     return calloc(count + 1, sizeof(void *));
@@ -302,7 +302,7 @@ static bool fill_process(Tutti__Process *out, const struct report_process *proce
     return fill_box(out->box, process->box, calls) && (!process->lanes || add_lanes(out->box, process->box));
 }
 
-/* Counts what this process adds. False: a report does not hold so much. */
+/* Counts what this process adds. False: a report has no room for it. */
 static bool has_room(struct report_writer *writer, const struct report_process *process, size_t calls)
 {
     const struct blackbox *box = process->box;

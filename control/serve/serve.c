@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define CONNECTIONS 8192 /* at a time: of agents, and of those who read */
+#define CONNECTIONS 8192 /* connections at a time: of agents, and of readers */
 #define FROM_ONE    256  /* of these, from one address */
 #define SILENCE     10   /* seconds that a silent connection is kept */
 
@@ -23,7 +23,7 @@ struct server {
     const struct serve_options *options;
     struct MHD_Daemon *daemon;
     size_t uploads;
-    pthread_mutex_t lock; /* of how requests are answered */
+    pthread_mutex_t lock; /* answers that exist */
 };
 
 struct serve_request {
@@ -31,10 +31,10 @@ struct serve_request {
     struct MHD_Connection *connection;
     char from[INET6_ADDRSTRLEN];
     bool is_post, is_bundle;
-    unsigned refusal; /* HTTP status; 0: so far so good */
+    unsigned refusal; /* HTTP status; 0: fine so far */
     char *body;
     size_t used, room;
-    bool handed, answered, suspended; /* to on_post; by serve_answer; until then */
+    bool handed, answered, suspended; /* to on_post; by serve_answer; the time limit */
     unsigned status, retry;
     char *answer;
     size_t answer_size;
@@ -42,7 +42,8 @@ struct serve_request {
 
 /* ---- Answers ---- */
 
-/* For browsers: what a page shows comes from here alone, no other page may hold it or read it, nothing is guessed. */
+/* Headers for browsers: a page's parts come from here only, no other page may hold or read it, and types are not
+ * guessed. */
 static const char *const guards[][2] = {
     {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
                                 "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
@@ -115,7 +116,7 @@ void serve_say(struct serve_request *request, unsigned status, const char *sente
     serve_answer(request, status, line, (size_t)length, retry);
 }
 
-/* ---- Who may speak ---- */
+/* ---- Permission ---- */
 
 static const char too_large[] = "A report has 32 MiB at most, and a bundle 33 MiB";
 
@@ -124,7 +125,7 @@ static size_t body_limit(const struct serve_request *request)
     return request->is_bundle ? BUNDLE_BYTES : REPORT_BYTES;
 }
 
-/* Takes as long for a token that is almost right. */
+/* Compares in the same time, also if a token is almost right. */
 static bool is_token(const char *given, const struct token *token)
 {
     size_t length = strlen(token->text);
@@ -144,7 +145,7 @@ static bool knows_password(const struct server *server, struct MHD_Connection *c
     return knows;
 }
 
-/* Browsers send passwords also where another page has made them ask, so these are good for reading alone. */
+/* Passwords are good for reading only: browsers send them also where another page has made them ask. */
 static bool may_speak(const struct server *server, struct MHD_Connection *connection, bool reads)
 {
     static const char scheme[] = "Bearer ";
@@ -165,8 +166,8 @@ static const char *why_not(unsigned status)
     return "The certificate does not hold";
 }
 
-/* NULL: it holds, or none is asked for. The handshake goes on without one, so that the answer can say what is missing.
- */
+/* NULL: the certificate holds, or none is asked for. The handshake goes on without one, so that the answer can say what
+ * is missing. */
 static const char *judge_certificate(const struct server *server, struct MHD_Connection *connection)
 {
     unsigned status = 0;
@@ -194,7 +195,7 @@ static void name_sender(struct serve_request *request)
         snprintf(request->from, sizeof request->from, "nowhere");
 }
 
-/* What the head of a request says is enough to refuse it, before its body has come. */
+/* Refuses a request, if its head is reason enough, before its body has come. */
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *url,
                              const char *method, void **state)
 {
@@ -240,7 +241,7 @@ static bool grow(struct server *server, struct serve_request *request, size_t ne
     return true;
 }
 
-/* What is too much is read and thrown away, so that the answer arrives. */
+/* Reads and drops a body that is too large, so that the answer arrives. */
 static void take(struct server *server, struct serve_request *request, const char *bytes, size_t size)
 {
     if (request->refusal || !request->is_post)
@@ -255,7 +256,7 @@ static void take(struct server *server, struct serve_request *request, const cha
     }
 }
 
-/* Who answers later finds the connection suspended, or not yet: then this finds the answer. */
+/* Hands a request to on_post, once. A later answer finds the connection suspended; an earlier one is found here. */
 static enum MHD_Result hand_over(struct server *server, struct serve_request *request)
 {
     const struct serve_post post = {request->from, request->is_bundle, request->used ? request->body : "",
@@ -327,7 +328,7 @@ static void on_end(void *context, struct MHD_Connection *connection, void **stat
 
 /* ---- The server ---- */
 
-/* As many connections as this process may have, at most. */
+/* The connections that this process may have at most. */
 static unsigned connections(void)
 {
     struct rlimit limit = {0};
@@ -338,7 +339,7 @@ static unsigned connections(void)
     return limit.rlim_cur > CONNECTIONS + 64 ? CONNECTIONS : (unsigned)limit.rlim_cur / 2 + 1;
 }
 
-/* libmicrohttpd takes anything for authorities, and then knows none. */
+/* Checks the authorities: libmicrohttpd accepts anything, and then knows none. */
 static bool holds_certificates(char *pem)
 {
     gnutls_x509_crt_t *certificates;

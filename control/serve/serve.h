@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP side of those that take reports: who may speak, how much, and to whom it goes. One thread answers all. */
+/* The HTTP side of servers that take reports: who may speak, how much, and who gets it. One thread answers all. */
 #ifndef TUTTI_SERVE_SERVE_H
 #define TUTTI_SERVE_SERVE_H
 
@@ -12,46 +12,46 @@
 
 #define SERVE_SENTENCE 256
 
-/* Where, and how it is known who is who. */
+/* The address, and the proofs of identity. */
 struct serve_door {
     struct net_address at;
     char *certificate, *key; /* PEM; NULL: no TLS */
-    char *client_ca;         /* PEM: who comes must show a certificate made by one of these; NULL: none is asked for */
+    char *client_ca;         /* PEM: a client must show a certificate made by one of these; NULL: it needs none */
 };
 
-/* Something that waits for its answer. */
+/* A request that waits for its answer. */
 struct serve_request;
 
 struct serve_post {
-    const char *from;  /* the address of the one that sends it, without a port */
+    const char *from;  /* the address of the sender, without a port */
     bool bundle;       /* else a report */
-    const void *bytes; /* stay until it is answered, as `from` does */
+    const void *bytes; /* stay until the answer, as `from` does */
     size_t size;
 };
 
 struct serve_options {
-    struct serve_door *door; /* its port becomes the one bound */
+    struct serve_door *door; /* its port becomes the one that was bound */
     const struct token *token;
-    size_t uploads; /* bytes of all that is coming in, or waits for its answer, at most */
+    size_t uploads; /* most bytes that are coming in, or wait for their answer */
     void *context;
     /* Called by the one thread. serve_answer() must follow once for each, at once or later. */
     void (*on_post)(void *context, struct serve_request *request, const struct serve_post *post);
-    /* What is to be read at `url`, made by malloc, and its type. NULL: nothing, or it cannot be made; *type tells, by
+    /* The text of the page `url`, made by malloc, and its type. NULL: nothing, or it cannot be made; *type tells, by
      * NULL. */
     char *(*on_page)(void *context, const char *url, const char **type);
-    const char *pages; /* which there are, for those who ask for another */
-    /* Somebody was refused, by the one thread. */
+    const char *pages; /* the pages, for a client that asks for an unknown one */
+    /* Called by the one thread when a sender was refused. */
     void (*on_refusal)(void *context, const char *from, const char *sentence);
 };
 
 struct server;
 
-/* NULL after error_note. `options` stay the caller's until the end. */
+/* NULL after error_note. The caller keeps `options` until the end. */
 struct server *serve_open(const struct serve_options *options);
-/* All that was given to on_post must have been answered. */
+/* The caller must have answered all requests that on_post got. */
 void serve_close(struct server *server);
 
-/* From any thread. `body` is copied; `retry`: in so many seconds it may work; 0: unsaid. */
+/* Called by any thread. `body` is copied; `retry`: seconds after which a retry may work; 0: unsaid. */
 void serve_answer(struct serve_request *request, unsigned status, const void *body, size_t size, unsigned retry);
 /* The same with a line of text. */
 void serve_say(struct serve_request *request, unsigned status, const char *sentence, unsigned retry);

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORGET_NS (600 * NS_PER_S) /* a host that is not told of for so long makes room for another */
+#define FORGET_NS (600 * NS_PER_S) /* a host that is not reported for this time makes room for another */
 #define AGAIN_NS  (60 * NS_PER_S)
-#define CULPRITS  64 /* addresses of which it is known that something was refused */
+#define CULPRITS  64 /* addresses whose refusals are remembered */
 #define NAME      64
 
-/* A host as one address tells of it. */
+/* A host as one address reports it. */
 struct sources_told {
-    uint64_t key; /* of both names: most others are told apart by it */
+    uint64_t key; /* of both names: it tells most hosts apart */
     char from[NAME], host[NAME];
-    uint64_t heard, allowance; /* allowance: ns of silence that are not used up by reports */
+    uint64_t heard, allowance; /* allowance: ns of silence that no report has used up */
 };
 
 struct sources_culprit {
@@ -30,7 +30,7 @@ struct sources {
     size_t count;
     struct sources_culprit culprits[CULPRITS];
     uint64_t said;
-    char complaint[SERVE_SENTENCE], heard[SERVE_SENTENCE]; /* said last; of that, what an agent complained of */
+    char complaint[SERVE_SENTENCE], heard[SERVE_SENTENCE]; /* the last sentence; the complaint of an agent in it */
 };
 
 struct sources *sources_open(const char *program)
@@ -139,7 +139,7 @@ unsigned sources_admit(struct sources *sources, const char *from, const char *ho
 
 /* ---- Refusals ---- */
 
-/* The one of this address, in place of the one that was said longest ago. */
+/* The entry of this address; if there is none, it replaces the oldest one. */
 static struct sources_culprit *culprit_of(struct sources *sources, const char *from)
 {
     struct sources_culprit *oldest = sources->culprits;

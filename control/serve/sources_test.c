@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who floods or invents hosts is refused, and others are not; what is refused is said, and not too often. */
+/* A sender that floods or invents hosts is refused, and others are not. Refusals are said, and not too often. */
 #include "serve/sources.h"
 
 #include "base/clock.h"
@@ -45,7 +45,7 @@ static void test_flood(void **state)
     assert_string_equal(sentence, "more than 20 reports of host host1 in a second");
     assert_int_equal(tell("10.0.0.2", 1), 0);
     assert_int_equal(tell("10.0.0.1", 2), 0);
-    for (unsigned i = 0; i < 500; i++) { /* as fast as is allowed, for long */
+    for (unsigned i = 0; i < 500; i++) { /* as fast as is allowed, for a while */
         now += NS_PER_S / SOURCES_RATE;
         assert_int_equal(tell("10.0.0.1", 1), 0);
     }
@@ -62,7 +62,7 @@ static void test_invented_hosts(void **state)
         assert_int_equal(tell("10.0.0.1", i), 0);
     assert_int_equal(tell("10.0.0.1", SOURCES_FROM_ONE), 403);
     assert_string_equal(sentence, "10.0.0.1 has named 1024 hosts, and host host1024 is one too many");
-    assert_int_equal(tell("10.0.0.1", 5), 0); /* what it was allowed to name goes on */
+    assert_int_equal(tell("10.0.0.1", 5), 0); /* a host that it was allowed to name goes on */
     assert_int_equal(tell("10.0.0.2", 5), 0);
     now += 599 * NS_PER_S;
     assert_int_equal(tell("10.0.0.1", 5), 0);
@@ -103,7 +103,7 @@ static void test_said(void **state)
     now += 60 * NS_PER_S;
     sources_refused(sources, "10.0.0.4", "no", now);
     now += 60 * NS_PER_S;
-    sources_heard(sources, "10.0.0.3", "10.1.0.1 was refused", now); /* it says so again and again */
+    sources_heard(sources, "10.0.0.3", "10.1.0.1 was refused", now); /* the agent says so again and again */
     assert_string_equal(sources_complaint(sources), "10.0.0.4 was refused, 1 times so far: no");
     for (int i = 0; i < 1000; i++) { /* more than are remembered */
         char from[32];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is it the network? For people: a page that can be sent to those who run it. For programs: JSON. */
+/* Is it the network? People get a page that they can send to those who run the network. For people: a page that can be
+ * sent to those who run it. For programs: JSON. */
 #include "verdict/verdict.h"
 
 #include "diagnosis/phrase.h"

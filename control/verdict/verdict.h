@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found, for people and for programs. */
+/* Findings as people and programs read them. */
 #ifndef TUTTI_VERDICT_VERDICT_H
 #define TUTTI_VERDICT_VERDICT_H
 
@@ -13,9 +13,9 @@
 const char *verdict_word(const struct finding *finding);
 /* The sentence, the evidence, what to do. */
 void verdict_print(FILE *out, const struct finding *finding);
-/* A text that a program chose: "?" if it is no UTF-8. NULL: no memory. */
+/* A text that a program chose; "?" if it is no UTF-8. NULL: no memory. */
 json_t *verdict_text(const char *text);
-/* Where the time of each job went, step by step, and what its interfaces carried. */
+/* The time of each job, step by step, and the traffic of its interfaces. */
 void verdict_print_network(FILE *out, const struct network_report *report, const struct findings *findings);
 /* An array of jobs. NULL: no memory. */
 json_t *verdict_network_json(const struct network_report *report, const struct findings *findings);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of this folder that a browser reads, as they are in the program. embed.sh makes the table. */
+/* The files of this folder that a browser reads, inside of the program. embed.sh makes the table. */
 #ifndef TUTTI_MASTER_PAGE_FILES_H
 #define TUTTI_MASTER_PAGE_FILES_H
 
