@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti-agent, which `tutti agent` runs: tells the master of a job what the black boxes of this host hold. */
+/* tutti-agent, which `tutti agent` runs: reports the black boxes of this host to the master of a job. */
 #include "cli/cli.h"
 #include "cli/door.h"
 

@@ -9,7 +9,7 @@
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* Each gets its own name as argv[0]. A command whose source is not part of this build is NULL. */
+/* Each command gets its own name as argv[0]. A command whose source is not part of this build is NULL. */
 int cmd_diagnose(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_env(int argc, char **argv);
@@ -22,19 +22,19 @@ int cmd_topo(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_tune(int argc, char **argv) __attribute__((weak));
 
-/* "tutti COMMAND: sentence" and where help is, on stderr. Returns EXIT_USAGE. */
+/* Prints "tutti COMMAND: sentence" and where help is, on stderr. Returns EXIT_USAGE. */
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "tutti COMMAND: sentence" on stderr. Returns EXIT_FAILED. */
+/* Prints "tutti COMMAND: sentence" on stderr. Returns EXIT_FAILED. */
 int failure(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* From here on, COMMAND is a program of its own, and none of tutti's. */
+/* COMMAND is a program of its own from here on, and none of tutti's. */
 void text_alone(void);
 
 /* Flushes standard output. The reason of the first failure is kept: a command may go on, and the program tells at its
  * end. */
 void text_flush(void);
-/* After the last output: why a part of it was lost; NULL: none was. */
+/* Why a part of the output was lost, after the last output; NULL: nothing was. */
 const char *text_lost(void);
 
 /* A whole decimal number in [low, high]. */

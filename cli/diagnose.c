@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti diagnose: two looks at black boxes and their processes, and who is to blame. */
+/* tutti diagnose: names who is to blame, by two looks at black boxes and their processes. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "cli/options.h"
@@ -20,7 +20,7 @@
 
 #define STUCK_NS      (2 * NS_PER_S)
 #define APART_NS      NS_PER_S
-#define CONFIRMATIONS 2 /* looks more, where something seems slow */
+#define CONFIRMATIONS 2 /* more looks, where something seems slow */
 
 struct diagnose_order {
     struct view_options view;
@@ -65,7 +65,7 @@ static bool is_number(const char *text)
     return *text && text[strspn(text, "0123456789")] == 0;
 }
 
-/* A number is a process, what is there is a file, anything else one word is a communicator. */
+/* Sorts a word: a number is a process, an existing path is a file, any other word is a communicator. */
 static int parse_subject(char **words, int count, struct view_options *view)
 {
     bool files =
@@ -208,7 +208,7 @@ static struct findings find(const struct diagnose_order *order, const struct see
     return diagnosis_find(&snapshot);
 }
 
-/* What was seen becomes what was seen before. False: nothing could be read. */
+/* Makes the last look the earlier one. False: nothing could be read. */
 static bool look_again(const struct diagnose_order *order, struct seen *before, struct seen *now)
 {
     forget(before);
@@ -223,7 +223,7 @@ static bool is_slow(const struct findings *findings)
     return findings_faults(findings) && !finding_is_hang(findings->items[0].kind);
 }
 
-/* What is slow must be so in all looks: a second without a processor, or ten calls, may be chance. */
+/* Slow ranks must be slow in all looks: a second without a processor, or ten calls, may be chance. */
 static bool confirm(const struct diagnose_order *order, struct seen *before, struct seen *now,
                     struct findings *findings)
 {

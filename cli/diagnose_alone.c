@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti diagnose as a program of its own, for hosts without tutti: linked statically, it needs nothing else. */
+/* tutti diagnose as a program of its own, for hosts without tutti: it is linked statically, and needs nothing else. */
 #include "cli/trace.h"
 
 #include "base/standard.h"

@@ -113,7 +113,7 @@ static void test_dead_and_copied(void **state)
     assert_shows("has not called allreduce #17 and is waited for by ranks 0 1 2");
 }
 
-/* What tutti writes in the form of the Flight Recorder, read again: the same culprit. */
+/* The Flight Recorder's form, written by tutti and read again, has the same culprit. */
 static void test_recorder(void **state)
 {
     char arguments[320];
@@ -136,7 +136,7 @@ static void test_recorder(void **state)
     assert_shows("\nread: 4 ranks by the Flight Recorder, 1 files that are neither a black box nor a dump\n");
 }
 
-/* A dump of before the first call, or in a form that names no groups. */
+/* A dump from before the first call, or in a form that names no groups. */
 static void test_no_communicator(void **state)
 {
     char arguments[320];
@@ -222,7 +222,7 @@ static void test_nothing_wrong(void **state)
     assert_shows("looked at once");
 }
 
-/* All ranks of one host: there is nothing to tell of a network. */
+/* All ranks are on one host: there is no network to report on. */
 static void test_network(void **state)
 {
     stage_play(3, healthy);

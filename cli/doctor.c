@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti doctor: what of this machine is not as the library wants it, what that costs, and what to type against it. */
+/* tutti doctor: what the library wants otherwise on this machine, the cost, and the command that mends it. */
 #include "cli/doctor.h"
 #include "cli/cli.h"
 #include "cli/options.h"
@@ -44,14 +44,14 @@ struct doctor_wishes {
 
 /* ---- Telling ---- */
 
-/* Colours are for eyes: not in a pipe, not where they are not wanted (no-color.org). */
+/* Colours are for eyes: not in a pipe, and not where the user refuses them (no-color.org). */
 static bool with_colours(void)
 {
     const char *terminal = getenv("TERM"), *refused = getenv("NO_COLOR");
     return isatty(STDOUT_FILENO) && !(refused && *refused) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-/* One line in a pipe; on a terminal, cost and remedy stand below. */
+/* Prints one line in a pipe; on a terminal, cost and remedy stand below. */
 static void print_result(const struct doctor_row *row, const struct doctor_result *result)
 {
     static const char *const colours[] = {"\033[32m", "\033[33m", "\033[1;31m"};
@@ -193,7 +193,7 @@ static int choose(const char *word, struct doctor_wishes *wishes)
     return usage_error("doctor", "there is no check \"%s\"", word);
 }
 
-/* An exit status, or -1: go on. */
+/* Returns an exit status, or -1: go on. */
 static int parse(int argc, char **argv, struct doctor_wishes *wishes)
 {
     int code = options_parse(&options_of_doctor, argc, argv, wishes);
@@ -208,7 +208,7 @@ int cmd_doctor(int argc, char **argv)
 {
     struct doctor_wishes wishes = {0};
     param_int(PARAM_DEBUG);
-    param_values[PARAM_DEBUG].number = LOG_NONE; /* what checks find is told by them alone */
+    param_values[PARAM_DEBUG].number = LOG_NONE; /* the checks report what they find */
     int code = parse(argc, argv, &wishes);
     if (code >= 0)
         return code;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of `tutti doctor` share. A check looks at one thing of this machine and says what it found and, if
- * that is not as the library wants it, what it costs and what mends it. Checks change nothing, and each looks by
- * itself.
+ * The shared parts of `tutti doctor`. A check looks at one thing of this machine and says what it found and, if that is
+ * not as the library wants it, what it costs and what mends it. Checks change nothing, and each looks by itself.
  */
 #ifndef TUTTI_CLI_DOCTOR_H
 #define TUTTI_CLI_DOCTOR_H
@@ -13,9 +12,9 @@
 
 enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_WRONG };
 
-/* What checks are told. */
+/* The input of checks. */
 struct doctor {
-    int ranks;               /* that shall run on this host */
+    int ranks;               /* ranks that will run on this host */
     struct view_set boxes;   /* of living and dead processes */
     struct topology devices; /* interfaces, RDMA ports, GPUs */
 };
@@ -32,9 +31,9 @@ struct doctor_row {
 
 /* ---- doctor_text.c: for checks ---- */
 
-/* Appends to what was found. */
+/* Appends to the text of what was found. */
 void doctor_found(struct doctor_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Of several complaints of one check the gravest is told, of equal ones the first. */
+/* Keeps the gravest of several complaints of one check, of equal ones the first. */
 void doctor_complain(struct doctor_result *out, enum doctor_state state, const char *cost, const char *remedy, ...)
     __attribute__((format(printf, 4, 5)));
 const char *doctor_state_name(enum doctor_state state);

@@ -50,7 +50,7 @@ static void judge_pairs(struct doctor_result *out, int count)
     }
 }
 
-/* The kernels' way to the GPU is another library than that which tells about it: containers often lack one of them. */
+/* The kernels and the check reach the GPU by different libraries: containers often lack one of them. */
 static void judge_driver(struct doctor_result *out)
 {
     const char *name = param_string(PARAM_CUDA_LIBRARY);
@@ -102,7 +102,7 @@ static bool is_zero(const char *gid)
     return gid[strspn(gid, "0:")] == 0;
 }
 
-/* The GID of RoCE version 2 that holds an IPv4 address is the usual choice. */
+/* The usual choice is the GID of RoCE version 2 that holds an IPv4 address. */
 static void read_gids(struct doctor_devices_port *port)
 {
     char path[256], line[64];
@@ -164,7 +164,8 @@ static int user_devices(void)
     return count;
 }
 
-/* Devices that the library of verbs shows, which may be of the software device and not in /sys. -1: no such library. */
+/* Counts the devices that the library of verbs shows, which may be of the software device and not in /sys. -1: no such
+ * library. */
 static int shown_devices(const char *library)
 {
     void **(*list)(int *) = NULL;
@@ -179,7 +180,7 @@ static int shown_devices(const char *library)
     return devices ? count : 0;
 }
 
-/* It was asked for, and nothing falls back to TCP then: see docs/operate/rdma.md. */
+/* The user asked for RDMA, and nothing falls back to TCP then: see docs/operate/rdma.md. */
 static void judge_wish(struct doctor_result *out, const char *library, int devices)
 {
     if (param_int(PARAM_IB_DISABLE))
@@ -196,7 +197,7 @@ static void judge_wish(struct doctor_result *out, const char *library, int devic
         doctor_found(out, "; %s cannot be loaded", library);
 }
 
-/* The sentence names the remedy last. */
+/* Takes the remedy from the end of the sentence. */
 static void tell_refusal(struct doctor_result *out, enum doctor_state state, const char *why)
 {
     static const char mark[] = ". Type ";
@@ -216,7 +217,7 @@ static void tell_ports(struct doctor_result *out, struct transport *transport)
     doctor_found(out, ", where a first exchange with the peer succeeds; else by TCP");
 }
 
-/* Opens what a process would that nobody has told its transport. */
+/* Opens the device that a process would open without a transport in its settings. */
 static void judge_auto(struct doctor_result *out)
 {
     const struct transport_owner owner = {NULL};

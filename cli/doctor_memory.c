@@ -19,14 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COMMS_OF_A_RANK 4 /* world, and a few of its parts, as in training */
+#define COMMS_OF_A_RANK 4 /* the world and a few of its parts, as in training */
 #define MIB             (1ull << 20)
 
 /* ---- room for black boxes ---- */
 
 static const char blind[] = "processes without a black box: tutti trace, top, diagnose and export do not see them";
 
-/* What the box of one rank takes when all ranks are joined. */
+/* The bytes of one rank's box when all ranks are joined. */
 static uint64_t box_of_a_rank(int ranks)
 {
     uint64_t lanes = (uint64_t)(ranks - 1) * (uint64_t)param_int(PARAM_TCP_LANES);
@@ -44,7 +44,7 @@ static uint64_t taken_by_the_dead(const struct view_set *boxes)
     return bytes;
 }
 
-/* Is a folder in memory? `out` is told what it is else. */
+/* Is a folder in memory? If not, `out` gets what it is. */
 static bool in_memory(const char *dir, struct doctor_result *out)
 {
     static const struct {
@@ -81,7 +81,7 @@ static void on_a_disk(struct doctor_result *out, const char *dir)
                         "--ipc=host)");
 }
 
-/* `size`: of the folder's disk, with which there is room. */
+/* A disk of `size` bytes would have enough room. */
 static void too_little_room(struct doctor_result *out, const char *dir, enum doctor_state state, uint64_t size)
 {
     struct statfs disk;
@@ -166,7 +166,7 @@ void doctor_shared(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- reading one another's memory ---- */
 
-/* A child reads its parent: neither is traced, as between ranks. Returns 0, or the errno. */
+/* A child reads its parent, because ranks do not trace each other either. Returns 0, or the errno. */
 static int try_to_attach(void)
 {
     static const int word = 42;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Namespaces of the processes that have black boxes here: containers that share the folder of black boxes need not
- * share what ranks of one host need. A network namespace makes ranks take each other for ranks of other hosts; PID and
- * user namespaces keep them from reading each other's memory; what the IPC namespace holds nobody uses.
+ * Namespaces of the processes that have black boxes here: containers may share that folder and not what ranks of one
+ * host need. A network namespace makes ranks take each other for ranks of other hosts; PID and user namespaces keep
+ * them from reading each other's memory; what the IPC namespace holds nobody uses.
  */
 #include "cli/doctor.h"
 
@@ -28,7 +28,7 @@ static const struct {
     {"ipc", "", ""},
 };
 
-/* The inode of /proc/PID/ns/NAME; 0: it is not told. */
+/* The inode of /proc/PID/ns/NAME; 0: unknown. */
 static uint64_t space_of(uint32_t pid, int space)
 {
     char path[64];
@@ -37,16 +37,16 @@ static uint64_t space_of(uint32_t pid, int space)
     return pid && stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* The box itself tells the PID namespace, also of a process that is not seen from here. */
+/* Reads the PID namespace from the box, which also works for a process that this namespace does not see. */
 static uint64_t space_of_box(const struct blackbox *box, int space)
 {
     return space == SPACE_PID ? box->header.pid_namespace : space_of(process_seen_here(box), space);
 }
 
 struct census {
-    uint64_t first; /* namespace; 0: nobody's is known */
+    uint64_t first; /* namespace; 0: that of no process is known */
     size_t there, elsewhere;
-    uint32_t pid, other; /* one of each, by their own numbers */
+    uint32_t pid, other; /* one process of each, by its number there */
 };
 
 static struct census count(const struct view_set *set, int space)
@@ -69,7 +69,7 @@ static struct census count(const struct view_set *set, int space)
 static bool in_container(int space)
 {
     static const uint64_t initial[SPACES] = {0xEFFFFFFCu, 0, 0xEFFFFFFDu,
-                                             0xEFFFFFFFu}; /* of every kernel; of a network it varies */
+                                             0xEFFFFFFFu}; /* the same in every kernel; a network namespace's varies */
     return initial[space] ? space_of((uint32_t)getpid(), space) != initial[space] : false;
 }
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #define MOST_INTERFACES 16
-#define FAST_MBITS      10000 /* from there on processors spend much on packets of 1500 bytes */
+#define FAST_MBITS      10000 /* faster links cost processors much with packets of 1500 bytes */
 #define JUMBO           9000
-#define SMALL           1280 /* what IPv6 asks of every link */
+#define SMALL           1280 /* packets that IPv6 asks of every link */
 
-/* Speed in Mb/s, 0 if nobody tells. */
+/* Speed in Mb/s; 0: unknown. */
 static int64_t speed_of(const struct doctor *doctor, const char *name)
 {
     for (int i = 0; i < doctor->devices.count; i++) {
@@ -41,7 +41,7 @@ void doctor_interfaces(const struct doctor *doctor, struct doctor_result *out)
         char text[NET_TEXT];
         bool loopback = net_is_loopback(&used[i].address);
         doctor_found(out, "%s%s %s", i ? ", " : "ranks meet at ", used[i].name, net_format(&used[i].address, text));
-        char *port = strrchr(out->found, ':'); /* it has none yet */
+        char *port = strrchr(out->found, ':'); /* the text has no port yet */
         if (port && strcmp(port, ":0") == 0)
             *port = 0;
         if (speed_of(doctor, used[i].name))
@@ -58,7 +58,7 @@ void doctor_interfaces(const struct doctor *doctor, struct doctor_result *out)
                         "export TUTTI_SOCKET_IFNAME=the interface that does");
 }
 
-/* 0 if it is not told. */
+/* The MTU; 0: unknown. */
 static int mtu_of(int fd, const char *name)
 {
     struct ifreq request = {0};
@@ -100,7 +100,8 @@ void doctor_mtu(const struct doctor *doctor, struct doctor_result *out)
         doctor_found(out, "no interface to other hosts is used");
 }
 
-/* Who may administrate the network gets any size; others get up to the limit, and a lane asks for nothing beyond. */
+/* Judges a buffer: an administrator of the network gets any size. Others get up to the limit, and a lane asks for no
+ * more. */
 static void judge_buffer(struct doctor_result *out, const char *name, int force, int64_t wanted)
 {
     char path[64];

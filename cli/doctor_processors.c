@@ -51,7 +51,7 @@ static bool read_text(const char *folder, const char *name, char *out, size_t si
     return topology_read_line("", path, out, size);
 }
 
-/* "150000 100000" or "max 100000" of version 2; of version 1 two files, -1: no limit. */
+/* Reads "150000 100000" or "max 100000" of version 2; of version 1 two files, where -1 is no limit. */
 static void read_quota(const char *folder, struct quota *least)
 {
     char line[64], period[32];
@@ -71,7 +71,7 @@ static void read_quota(const char *folder, struct quota *least)
     snprintf(least->folder, sizeof least->folder, "%s", folder);
 }
 
-/* Every group above has a say, too. Where the path is another namespace's, only the topmost is there. */
+/* Takes the limits of all groups above, too. Where the path is another namespace's, only the topmost is there. */
 static void read_upward(const char *mount, const char *group, struct quota *least)
 {
     char folder[PATH_MAX];
@@ -83,7 +83,7 @@ static void read_upward(const char *mount, const char *group, struct quota *leas
     read_quota(mount, least);
 }
 
-/* Lines of /proc/self/cgroup: "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1. */
+/* Reads lines of /proc/self/cgroup: "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1. */
 static void find_quota(struct quota *least)
 {
     char text[8192], *rest = text;
@@ -105,7 +105,7 @@ static void find_quota(struct quota *least)
     }
 }
 
-/* "nr_throttled 12" among the lines of cpu.stat. */
+/* Finds "nr_throttled 12" among the lines of cpu.stat. */
 static void add_throttled(const struct quota *quota, struct doctor_result *out)
 {
     char path[PATH_MAX + 16], text[2048];
@@ -138,7 +138,9 @@ void doctor_quota(const struct doctor *doctor, struct doctor_result *out)
 /* ---- clocks ---- */
 
 #define READINGS 2000
-#define SLOW_NS  400 /* with a page of the kernel's a reading takes 20 to 60 ns, by a system call several hundred */
+#define SLOW_NS                                                                                                        \
+    400 /* a reading of the clock takes 20 to 60 ns from a page of the kernel's, several hundred ns by a system call   \
+         */
 
 static double reading_ns(void)
 {
@@ -187,10 +189,10 @@ void doctor_clock(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- descriptors ---- */
 
-/* Standard streams, event loops, the box, sockets that listen, and some of the program's. */
+/* descriptors of a process: standard streams, event loops, the box, sockets that listen, some of the program's */
 #define FILES_OF_A_RANK 40
 #define FILES_OF_A_PEER                                                                                                \
-    6 /* a lane's socket, its memory, the peer's page and bell, or TCP lanes; and those for a moment */
+    6 /* descriptors of a peer: a lane's socket, its memory, its page and bell, or TCP lanes; and short-lived ones */
 
 void doctor_files(const struct doctor *doctor, struct doctor_result *out)
 {
@@ -219,7 +221,7 @@ static void tell_unknown(const char *variable, int length, const char *meant, vo
 {
     struct doctor_result *out = context;
     if (*variable != 'T' && !meant)
-        return; /* NCCL has more of them, which do no harm */
+        return; /* NCCL has other settings, which do no harm */
     doctor_found(out, "; %.*s is no parameter", length, variable);
     if (meant)
         doctor_complain(out, DOCTOR_WARN, "what it was to change stays as it is", "%s in the place of %.*s", meant,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the checks of tutti doctor say what they found. */
+/* Texts for the checks of tutti doctor. */
 #include "cli/doctor.h"
 #include "diagnosis/phrase.h"
 

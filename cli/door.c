@@ -10,7 +10,7 @@
 
 #define PEM_MOST (1 << 20)
 
-/* A file as text, which is the caller's. NULL after error_note. */
+/* Reads a file as text, which the caller frees. NULL after error_note. */
 static char *slurp(const char *path)
 {
     char *text = calloc(1, PEM_MOST + 1);

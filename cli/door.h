@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of those that listen to agents: where, and with what certificate. */
+/* Options of commands that listen to agents: where, and with which certificate. */
 #ifndef TUTTI_CLI_DOOR_H
 #define TUTTI_CLI_DOOR_H
 
@@ -10,7 +10,7 @@ struct door_wishes {
     bool plain;
 };
 
-/* *out is freed by door_free, also after false, which comes after error_note. */
+/* The caller frees *out by door_free, also after false, which comes after error_note. */
 bool door_load(const struct door_wishes *wishes, struct serve_door *out);
 void door_free(struct serve_door *door);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti env: the parameters, as they are in force here, or as the page docs/reference/parameters.md. */
+/* tutti env: the parameters in force here, or the page docs/reference/parameters.md. */
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -50,7 +50,7 @@ static void print_row(enum param_id id)
     printf("%s\n", row->same_on_all_ranks ? "; the same on all ranks" : "");
 }
 
-/* Choices hold the sign that ends a table's cell. */
+/* Replaces the sign between choices, which would end a cell of the table. */
 static void print_cell(const char *text)
 {
     printf("| ");
@@ -130,7 +130,7 @@ static int print_named(const char *name)
     return usage_error("env", "there is no parameter \"%s\"", name);
 }
 
-/* Those for users, and others that were set. */
+/* Parameters for users, and others that were set. */
 static int print_all(bool all)
 {
     int shown = 0;
@@ -143,7 +143,7 @@ static int print_all(bool all)
         printf("%d more parameters are for tuning, thresholds of GPUs and tests, and at their default (tutti env --all "
                "shows them).\n",
                PARAM_COUNT - shown);
-    if (fflush(stdout) == EOF) /* before warnings */
+    if (fflush(stdout) == EOF) /* printed before warnings */
         return failure("env", "cannot write the output: %s", strerror(errno));
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
 }

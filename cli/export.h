@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `tutti export` share. */
+/* The shared parts of `tutti export`. */
 #ifndef TUTTI_CLI_EXPORT_H
 #define TUTTI_CLI_EXPORT_H
 
@@ -9,15 +9,15 @@
 
 #define EXPORT_TIMES 11 /* bounds of the times that operations take */
 
-/* Operations that were seen to be over: of one collective, and of one class of sizes. */
+/* Finished operations of one collective, and of one class of sizes. */
 struct export_kind {
     int collective, size;
-    uint64_t times[EXPORT_TIMES + 1]; /* by how long they took; the last: longer than all bounds */
+    uint64_t times[EXPORT_TIMES + 1]; /* counts by duration; the last: longer than all bounds */
     uint64_t bytes;
     double seconds;
 };
 
-/* What is over in each communicator, up to which position of its ring. */
+/* The position in each communicator's ring up to which operations were counted. */
 struct export_seen {
     unsigned place;
     uint64_t generation, next;
@@ -54,7 +54,7 @@ enum export_format { EXPORT_OPENMETRICS, EXPORT_TEXT };
 
 /* Looks at all black boxes and writes their metrics. False, after a sentence on stderr: the boxes could not be looked
  * for. */
-/* The same without writing: a box remembers the latest operations only, and those between two scrapes are to count. */
+/* The same without writing. Operations between two scrapes must count, and a box remembers only the latest. */
 bool export_look(struct exporter *exporter);
 bool export_write(struct exporter *exporter, enum export_format format, FILE *out);
 void export_end(struct exporter *exporter);
@@ -65,19 +65,19 @@ struct export_writer {
     FILE *out;
     enum export_format format;
     const struct view_set *set;
-    struct export_process **labels; /* one for each box; NULL: has no series */
+    struct export_process **labels; /* one for each box; NULL: it has no series */
 };
 
 /* `name` without "tutti_" and without the suffix of its samples, which `type` brings: counter, info, gauge, histogram.
  */
 void export_family(const struct export_writer *w, const char *name, const char *type, const char *text);
-/* The begin of a sample, with the labels of its process; one more label. */
+/* Begins a sample, with the labels of its process and one more label. */
 void export_open(const struct export_writer *w, const char *name, const struct export_process *process);
 void export_label(FILE *out, const char *name, const char *value);
-/* The begin of a sample, with the labels of its process and `more` labels, "" for none, up to its value. */
+/* Writes a sample up to its value, with the labels of its process and `more` labels, "" for none. */
 void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
                    const char *more);
-/* export_operations.c: counts the operations that were over since the look before, and writes what was counted. */
+/* export_operations.c: counts operations that ended since the look before, and writes the counts. */
 void export_note(const struct export_writer *w);
 void export_operations(const struct export_writer *w);
 void export_forget(struct export_operations *operations);

@@ -19,10 +19,10 @@
 #define HTTP_LIBRARY     "libmicrohttpd.so.12"
 #define HTTP_CONNECTIONS 16              /* at a time */
 #define HTTP_TIMEOUT     10              /* seconds that a silent connection is kept */
-#define LOOKS_NS         (90 * NS_PER_S) /* after a scrape, black boxes are looked at once a second for so long */
+#define LOOKS_NS         (90 * NS_PER_S) /* after a scrape, black boxes are looked at once a second for this time */
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t scraped; /* when; 0: nobody has, or it failed */
+static uint64_t scraped; /* time of the last scrape; 0: none, or it failed */
 
 static const char page[] =
     "Metrics of tutti for Prometheus are at /metrics; /healthz says whether this program can look.\n";
@@ -55,7 +55,7 @@ static bool load(void)
     return load_library(HTTP_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
 
-/* Takes `body`, which malloc gave. */
+/* Answers with `body`, which malloc gave, and frees it. */
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
                               size_t length)
 {
@@ -98,7 +98,7 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct 
                        "The black boxes cannot be read: see tutti export\n");
 }
 
-/* It is well if it can look for black boxes, whatever is in them. */
+/* Healthy means that it can look for black boxes, whatever is in them. */
 static enum MHD_Result answer_health(struct MHD_Connection *connection, const struct exporter *exporter)
 {
     bool fine = access(exporter->view.dir, R_OK | X_OK) == 0;
@@ -106,7 +106,7 @@ static enum MHD_Result answer_health(struct MHD_Connection *connection, const st
                        fine ? "ok\n" : "The folder of the black boxes cannot be read\n");
 }
 
-/* One thread answers all; it shares the exporter with the one that looks between scrapes. */
+/* One thread answers all requests; it shares the exporter with the thread that looks between scrapes. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **state)
 {
@@ -138,7 +138,7 @@ static struct MHD_Daemon *start(struct exporter *exporter, const struct net_addr
                       MHD_OPTION_END);
 }
 
-/* Between scrapes of somebody who comes again, where processes live. */
+/* Looks between the scrapes of a regular reader, if processes live. */
 static void look_until(const sigset_t *ends, struct exporter *exporter)
 {
     const struct timespec pause = {.tv_sec = 1};
@@ -162,7 +162,7 @@ int export_serve(struct exporter *exporter, const char *address)
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads that would take them */
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* set before there are threads that would take the signals */
     errno = 0;
     struct MHD_Daemon *daemon = start(exporter, &at);
     if (!daemon)

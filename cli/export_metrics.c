@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/) or as Prometheus' older text,
- * which calls a counter's family by the name of its sample. Names end with their unit, in base units. Labels are
- * bounded: names of programs, ranks, slots, and words of our own tables.
+ * Metrics as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/), or as Prometheus' older text,
+ * which names a counter's family like its sample. Names end with their unit, in base units. Labels are bounded: names
+ * of programs, ranks, slots, and words of our own tables.
  */
 #include "cli/export.h"
 #include "cli/trace.h"
@@ -19,7 +19,7 @@
 
 #define NANOSECONDS "_nanoseconds"
 
-/* Times are counted in nanoseconds, and told in seconds, which is Prometheus' unit of time. */
+/* Counters of time are in nanoseconds, and printed in seconds, which is Prometheus' unit of time. */
 static bool is_time(const char *metric)
 {
     size_t length = strlen(metric);
@@ -106,7 +106,7 @@ static double seconds(const struct blackbox *box, uint64_t since)
     return since && box->now > since ? (double)(box->now - since) / 1e9 : 0;
 }
 
-/* The longest that a current operation has been at it, since its call or since it has waited. */
+/* The longest time that a current operation has taken, since its call or since it has waited. */
 static double longest(const struct blackbox *box, bool waiting)
 {
     double most = 0;
@@ -177,7 +177,7 @@ static void memory(const struct export_writer *w)
         }
 }
 
-/* ---- who holds up the others ---- */
+/* ---- the processes that hold up the others ---- */
 
 static void holds_up(const struct export_writer *w, const struct view_options *options)
 {
@@ -228,7 +228,7 @@ static bool is_told(const struct findings *findings, size_t at)
     return false;
 }
 
-/* Of several findings of one kind about one culprit, one. */
+/* Writes one of several findings of one kind about one culprit. */
 static void each_finding(const struct export_writer *w, const struct findings *findings)
 {
     export_family(
@@ -295,7 +295,7 @@ static bool slot_taken(const struct exporter *exporter, const struct export_proc
     return false;
 }
 
-/* When a process joins its world, its rank becomes known: it is another series from then on. */
+/* A process that joins its world gets a rank, and is another series from then on. */
 static void name_process(struct exporter *exporter, struct export_process *process, const struct blackbox *box)
 {
     char program[sizeof process->program];
@@ -348,7 +348,7 @@ static void forget_gone(struct exporter *exporter)
     exporter->count = kept;
 }
 
-/* The old ones are named first, so that the new ones take what is free. */
+/* Names the known processes first, so that new ones take the free numbers. */
 static void name_all(struct exporter *exporter, const struct view_set *set, struct export_process **labels)
 {
     for (size_t i = 0; i < exporter->count; i++)

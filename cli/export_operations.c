@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long operations take, how many and how large they are. Black boxes tell of single operations, the latest of each
- * communicator; the sums are made here, look by look. What a box forgets between two looks is not counted.
+ * Durations, numbers and sizes of operations. Black boxes tell of single operations, the latest of each communicator;
+ * the sums are made here, look by look. What a box forgets between two looks is not counted.
  */
 #include "cli/export.h"
 #include "cli/trace_text.h"
@@ -11,7 +11,7 @@
 
 static const struct {
     double seconds;
-    const char *text; /* as Prometheus' own libraries write numbers: it is a part of a series' name */
+    const char *text; /* as Prometheus' own libraries write numbers: the text is a part of a series' name */
 } bounds[EXPORT_TIMES] = {{1e-5, "1e-05"}, {5e-5, "5e-05"},   {2.5e-4, "0.00025"}, {1e-3, "0.001"},
                           {5e-3, "0.005"}, {2.5e-2, "0.025"}, {0.1, "0.1"},        {0.5, "0.5"},
                           {2.5, "2.5"},    {10, "10.0"},      {60, "60.0"}};
@@ -53,7 +53,7 @@ static struct export_seen *seen_in(struct export_operations *all, const struct b
     return &more[all->seen_count++];
 }
 
-/* What was over in its call has no measured end, and took next to nothing. */
+/* An operation that was over in its call has no measured end, and took next to nothing. */
 static void count(struct export_operations *all, const struct blackbox_op *op)
 {
     int size = 0, time = 0;
@@ -70,8 +70,8 @@ static void count(struct export_operations *all, const struct blackbox_op *op)
     kind->bytes += op->bytes;
 }
 
-/* Up to the first that is not over: it and those behind it are counted when it is. Of a rank that has more unfinished
- * ones than the box has records, hardly any is seen. */
+/* Counts up to the first unfinished operation: it and later ones count when it is over. A rank with more unfinished
+ * operations than its box has records shows hardly any. */
 static void note(struct export_operations *all, const struct blackbox_comm *comm)
 {
     struct export_seen *seen = seen_in(all, comm);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families and samples of metrics, as one of the two texts has them. */
+/* Families and samples of metrics, in one of the two texts. */
 #include "cli/export.h"
 
 #include <string.h>
 
-/* The unit that a name ends with; NULL: none. */
+/* The unit at the end of a name; NULL: none. */
 static const char *unit_of(const char *name)
 {
     static const char *const units[] = {"bytes", "seconds", "bytes_per_second"};
@@ -29,7 +29,7 @@ void export_family(const struct export_writer *w, const char *name, const char *
         fprintf(w->out, "# UNIT tutti_%s %s\n", name, unit_of(name));
 }
 
-/* Quotes and backslashes are escaped; the reader of black boxes has left no control characters. */
+/* Escapes quotes and backslashes; the reader of black boxes has left no control characters. */
 void export_label(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "%s=\"", name);
@@ -42,7 +42,7 @@ void export_label(FILE *out, const char *name, const char *value)
     putc('"', out);
 }
 
-/* The begin of a sample, with the labels of its process. */
+/* Begins a sample, with the labels of its process. */
 void export_open(const struct export_writer *w, const char *name, const struct export_process *process)
 {
     fprintf(w->out, "tutti_%s{", name);

@@ -42,7 +42,7 @@ static const struct options options_of_hostfile = {
     .count = sizeof rows / sizeof *rows,
 };
 
-/* A line, and where its host comes. */
+/* A line, and its host's place in the order. */
 struct ranked {
     const struct host_line *line;
     int rank;
@@ -82,13 +82,13 @@ static void say(const struct fabric *fabric, const struct host_list *list, const
     fputc('\n', stderr);
 }
 
-/* rank[host]: its place among those of the list. */
+/* rank[host]: its place among the hosts of the list. */
 static tutti_result_t rank_hosts(const struct fabric *fabric, const struct host_list *list, int32_t *host, int *rank)
 {
     int count = 0;
     for (int32_t h = 0; h < fabric->hosts; h++)
         rank[h] = -1;
-    for (int i = 0; i < list->count; i++) /* each once, in the order of the list */
+    for (int i = 0; i < list->count; i++) /* each host once, in the order of the list */
         if (rank[list->line[i].host] < 0) {
             rank[list->line[i].host] = 0;
             host[count++] = list->line[i].host;

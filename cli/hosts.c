@@ -11,7 +11,7 @@
 
 enum { LONGEST_LINE = 1024 };
 
-/* A name becomes a word of a command line: nothing that a shell or ssh takes for anything else. */
+/* A good name is one plain word for a shell and for ssh, too. */
 static bool good_name(const char *name)
 {
     if (!isalnum((unsigned char)*name) && *name != '_' && *name != ':')

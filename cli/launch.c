@@ -55,7 +55,7 @@ static void ended(struct launcher *launcher, int child, int status)
         first_failure(launcher, child, pid, status);
 }
 
-/* Takes every child that has ended: ranks, and orphans of theirs that we have adopted. */
+/* Takes every child that has ended: ranks, and their orphans that we have adopted. */
 static void reap(struct launcher *launcher)
 {
     int status;
@@ -124,7 +124,7 @@ static void relay_stdin(struct launcher *launcher)
     launcher->relay_fd = -1;
 }
 
-/* A line of the launcher of the whole job. */
+/* Obeys a line of the launcher of the whole job. */
 static bool take_order(void *launcher, int rank, bool is_error, const char *text, size_t length)
 {
     char order[16] = "";
@@ -136,7 +136,7 @@ static bool take_order(void *launcher, int rank, bool is_error, const char *text
     return true;
 }
 
-/* The launcher of the whole job is gone when its orders end: nobody else ends our ranks then. */
+/* Takes orders. Their end means that the launcher of the whole job is gone: nobody else ends our ranks then. */
 static void take_orders(struct launcher *launcher)
 {
     const struct launch reader = {.line = take_order, .context = launcher};
@@ -164,8 +164,8 @@ static struct pollfd *add_poll(struct launcher *launcher, nfds_t *count, int fd)
     return &launcher->polls[(*count)++];
 }
 
-/* Of open descriptors alone: the system refuses more entries than a process may have descriptors, whatever is in them.
- */
+/* Polls open descriptors only: the system refuses more entries than a process may have descriptors, whatever is in
+ * them. */
 static bool take_events(struct launcher *launcher, int wait_ms)
 {
     nfds_t count = 0;
@@ -222,7 +222,8 @@ static bool kill_strays(const struct launcher *launcher)
     return found == 0;
 }
 
-/* Output can no more be taken, or passed on: ranks that run are killed, and only the ends of processes are awaited. */
+/* Gives up when output cannot be taken or passed on: running ranks are killed, and the launcher waits for the ends of
+ * processes. */
 static void give_up(struct launcher *launcher)
 {
     if (launcher->alive)
@@ -255,8 +256,8 @@ static void watch(struct launcher *launcher)
         look(launcher, PAUSE_MS);
 }
 
-/* What rank 0 reads: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group cannot
- * read. */
+/* The input of rank 0: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group
+ * cannot read. */
 static int stdin_of_rank0(struct launcher *launcher)
 {
     int ends[2];
@@ -307,7 +308,7 @@ static void start_ranks(struct launcher *launcher)
         close(first);
 }
 
-/* A cluster's meeting is settled by its first host. */
+/* The first host of a cluster settles the meeting. */
 static bool settle_meeting(struct launcher *launcher)
 {
     if (launcher->job->part)
@@ -315,7 +316,7 @@ static bool settle_meeting(struct launcher *launcher)
     return launcher->job->part || launcher->job->cluster || meeting_open(&launcher->meeting, true);
 }
 
-/* Who hears the lines of children, and ours. */
+/* Chooses the readers of the children's lines and of ours. */
 static void settle_readers(struct launcher *launcher)
 {
     launcher->output = *launcher->job;
@@ -351,7 +352,7 @@ static bool launcher_open(struct launcher *launcher, sigset_t *before)
     return launcher->signals >= 0 && keeper_start(&launcher->keeper) && settle_meeting(launcher);
 }
 
-/* Signals that came when all ranks had ended were meant for them. */
+/* Drops signals that came after all ranks had ended: they were meant for the ranks. */
 static void drop_pending(void)
 {
     const struct timespec now = {0};

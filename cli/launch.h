@@ -23,7 +23,7 @@
 
 #define MEETING_PORTS 8
 
-/* Where ranks meet; what every rank of the job is told. */
+/* The meeting of the ranks, as every rank of the job learns it. */
 struct launch_meeting {
     char id[NET_TEXT]; /* address:port of the first communicator that ranks make by it; the k-th has port + k - 1 */
     char nonce[33];
@@ -35,8 +35,8 @@ struct launch_meeting {
 
 /* The ranks of one host, in a job of several. */
 struct part {
-    char host[HOST_NAME]; /* as the job calls it */
-    int first, total;     /* the first of our ranks, and the number of all hosts' */
+    char host[HOST_NAME]; /* its name in the job */
+    int first, total;     /* the first of our ranks; the number of ranks of all hosts */
     struct launch_meeting meeting;
 };
 
@@ -44,27 +44,27 @@ struct part {
 struct cluster {
     const struct hosts *hosts;
     char **reach;        /* the words before the host's name */
-    bool ssh;            /* they are the usual ones: localhost needs none */
+    bool ssh;            /* the words are the usual ones: localhost needs none */
     const char *program; /* the path of tutti on the hosts */
 };
 
-/* A whole line without its newline, or the unfinished last one. False: the line is lost, errno says why. */
+/* Takes a whole line without its newline, or the unfinished last one. False: the line is lost, errno says why. */
 typedef bool (*launch_line_fn)(void *context, int rank, bool is_error, const char *text, size_t length);
 
 struct launch {
-    const char *command; /* whose name messages carry: "run" */
+    const char *command; /* name in messages: "run" */
     int size;            /* of ranks; of hosts, for a cluster */
     char **argv;
     int timeout_s;    /* 0: none */
     bool tag;         /* false: ranks write straight to our stdout and stderr */
-    bool bind;        /* rank r runs on the r-th of the allowed processors, modulo their number */
+    bool bind;        /* rank r runs on the r-th allowed processor, modulo their number */
     bool quiet;       /* say nothing on stderr about how ranks ended */
     char *const *set; /* `sets` strings NAME=VALUE for the ranks' environment */
     int sets;
-    launch_line_fn line; /* gets the output instead of stdout and stderr; NULL: they are written there with "[rank] " */
+    launch_line_fn line; /* gets the output; NULL: it goes to stdout and stderr with "[rank] " */
     void *context;
     const struct cluster *cluster; /* children are launchers of other hosts; NULL: they are ranks */
-    const struct part *part; /* we are such a launcher, and are told what to do on standard input; NULL: we are not */
+    const struct part *part;       /* we are a launcher of that kind, with orders on standard input; NULL: we are not */
 };
 
 /* Runs the job. Returns 0, or the first failing rank's code: 128 + signal if killed; 124 after timeout_s; 126 or 127 if
@@ -77,7 +77,7 @@ int cmd_run_part(void);
 /* Does each of `size` ranks get a processor of its own? Measurements bind then. */
 bool launch_fits(int size);
 
-/* What to do about a program that could not be started, errno being `why`: ": sentence", or nothing. */
+/* Advice about a program that could not be started, errno being `why`: ": sentence", or nothing. */
 void launch_hint(const char *program, int why, char *out, size_t room);
 
 #endif

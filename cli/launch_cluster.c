@@ -37,7 +37,7 @@ static void fail(struct launcher *launcher, int code, const char *format, ...)
     launcher_fail(launcher, code, text);
 }
 
-/* ---- what we say ---- */
+/* ---- our words ---- */
 
 static void put_word(FILE *out, const char *name, const char *word)
 {
@@ -47,7 +47,7 @@ static void put_word(FILE *out, const char *name, const char *word)
     free(line);
 }
 
-/* Settings of ours and of NCCL go along unasked. */
+/* Passes our settings and NCCL's on without being asked. */
 static void put_environment(FILE *out, const struct launch *job)
 {
     for (char **one = environ; *one; one++)
@@ -97,7 +97,7 @@ static void tell_job(struct launcher *launcher, int which)
     free(text);
 }
 
-/* A host may start when it knows where ranks meet. */
+/* A host may start when it knows the meeting of the ranks. */
 static void tell_meeting(struct launcher *launcher, int which)
 {
     const struct launch_meeting *meeting = &launcher->meeting;
@@ -111,7 +111,7 @@ static void tell_meeting(struct launcher *launcher, int which)
     child->state = RUNNING;
 }
 
-/* ---- what we hear ---- */
+/* ---- the answers ---- */
 
 static void take_meeting(struct launcher *launcher, const char *text)
 {
@@ -162,7 +162,8 @@ static void take_short(struct launcher *launcher, int which, const char *line)
         take_end(launcher, which, line + 2);
 }
 
-/* What is not of the host's launcher is of the command that reaches it, or of the shell there. */
+/* Passes on noise: a line that is not the host's launcher's comes from the command that reaches it, or from a shell
+ * there. */
 static bool pass_noise(const struct launcher *launcher, int which, const char *text, size_t length)
 {
     char tag[HOST_NAME + 8];
@@ -199,7 +200,7 @@ static bool is_here(const struct cluster *cluster, const struct host *host)
     return cluster->ssh && strcmp(host->name, "localhost") == 0;
 }
 
-/* Words are those of the command, the host's name, and ours. This host itself needs no command. */
+/* The words of the command, the host's name, and ours. This host itself needs no command. */
 static char **words_for(const struct cluster *cluster, const struct host *host)
 {
     size_t count = 0, used = 0;
@@ -254,7 +255,7 @@ bool cluster_start(struct launcher *launcher)
     return !launcher->code;
 }
 
-/* What a host said before it went may be the reason. */
+/* Reads the last words of a host, which may be the reason of its end. */
 static void hear_out(struct launcher *launcher, int which, bool is_error)
 {
     struct launch_stream *stream = &launcher->children[which].streams[is_error];
@@ -271,7 +272,7 @@ void cluster_ended(struct launcher *launcher, int which, int status)
     char how[64];
     for (int i = 0; i < 2; i++)
         hear_out(launcher, which, i);
-    cluster_cut_off(child); /* what the command started there may live */
+    cluster_cut_off(child); /* the processes that the command started there may live */
     if (child->state == DONE)
         return;
     if (WIFSIGNALED(status))

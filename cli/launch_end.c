@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job ends before its ranks do: signals, the first failure, and who is told of them. */
+/* Ends a job before its ranks end: signals, the first failure, and the news for ranks and hosts. */
 #include "cli/launch.h"
 #include "cli/launch_parts.h"
 #include "cli/launcher.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what a part says of its ranks ---- */
+/* ---- a part's words about its ranks ---- */
 
 bool part_line(void *context, int rank, bool is_error, const char *text, size_t length)
 {
@@ -28,9 +28,9 @@ void part_failed(int code, const char *sentence)
     output_line(tag, false, sentence, strlen(sentence));
 }
 
-/* ---- what a cluster tells its parts ---- */
+/* ---- a cluster's words to its parts ---- */
 
-/* A host that is cut off ends its ranks by that. */
+/* A host that is cut off ends its ranks. */
 void cluster_cut_off(struct child *child)
 {
     if (child->orders >= 0)
@@ -38,7 +38,8 @@ void cluster_cut_off(struct child *child)
     child->orders = -1;
 }
 
-/* Never waits: the pipe is made to have room for a whole job. A host that takes no more is cut off. */
+/* Sends an order and never waits: the pipe is made to have room for a whole job. A host that takes no more is cut
+ * off. */
 void cluster_order(struct child *child, const char *text, size_t length)
 {
     if (child->orders >= 0 && write(child->orders, text, length) != (ssize_t)length)

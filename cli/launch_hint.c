@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to do about a program that the system would not start. */
+/* Advice about a program that the system would not start. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What runs a script of that name; NULL: it is not known. */
+/* The interpreter of a script of that name; NULL: unknown. */
 static const char *interpreter(const char *program)
 {
     static const char *const known[][2] = {{".py", "python3"}, {".sh", "sh"},    {".bash", "bash"},

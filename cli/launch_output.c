@@ -24,7 +24,7 @@ static bool write_all(int fd, const char *text, size_t length)
     return true;
 }
 
-/* One system call for almost every line: what does not fit into it follows. */
+/* Writes almost every line by one system call; the rest of a long one follows. */
 bool output_line(const char *tag, bool is_error, const char *text, size_t length)
 {
     int fd = is_error ? STDERR_FILENO : STDOUT_FILENO;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher of one host's ranks, in a job of several hosts: told on standard input, in lines, what to do.
- *
- * It greets with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. It says: "O r
- * text" and "E r text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code
- * sentence", the first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
+ * The launcher of one host's ranks, in a job of several hosts: standard input has its orders, in lines. * It greets
+ * with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. It says: "O r text" and "E r
+ * text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code sentence", the
+ * first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
  */
 #include "cli/cli.h"
 #include "cli/launch.h"
@@ -30,7 +29,7 @@ struct words {
     int count;
 };
 
-/* What we are told before "go". */
+/* The orders before "go". */
 struct launch_part_told {
     struct launch job;
     struct part part;
@@ -39,7 +38,7 @@ struct launch_part_told {
     int code; /* of a job that ends before it begins */
 };
 
-/* One byte at a time: what follows "go" is for the launcher. NULL at the end of input. */
+/* Reads a line, one byte at a time: what follows "go" is for the launcher. NULL at the end of input. */
 static char *read_line(void)
 {
     size_t used = 0, room = 0;
@@ -88,7 +87,7 @@ static bool take_meeting(struct launch_meeting *meeting, const char *text)
     return sscanf(text, "%63s %32s %63s %d", meeting->id, meeting->nonce, meeting->address, &meeting->port) == 4;
 }
 
-/* Ranks of other hosts cannot come to loopback, unless somebody says that they can. */
+/* Makes the meeting of the ranks. Ranks of other hosts cannot come to loopback, unless somebody says that they can. */
 static bool make_meeting(struct launch_part_told *told)
 {
     struct launch_meeting *meeting = &told->part.meeting;
@@ -108,7 +107,7 @@ static bool make_meeting(struct launch_part_told *told)
     return false;
 }
 
-/* In our own environment, which ranks inherit: what interface to take is a setting, too. */
+/* Sets our own environment, which ranks inherit: the interface to take is a setting, too. */
 static bool take_set(struct launch_part_told *told, const char *text)
 {
     return add_word(&told->sets, text) && putenv(told->sets.all[told->sets.count - 1]) == 0;
@@ -199,7 +198,7 @@ int cmd_run_part(void)
     meeting_close(&told.part.meeting);
     free(told.folder);
     forget(&told.argv);
-    clearenv(); /* some of it is what we forget next */
+    clearenv(); /* the environment has texts that are freed next */
     forget(&told.sets);
     return code;
 }

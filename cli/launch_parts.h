@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launcher is made of: the output of ranks, where they meet, who kills them, and how they start. */
+/* The parts of a launcher: the output of ranks, their meeting, their killer, and their start. */
 #ifndef TUTTI_CLI_LAUNCH_PARTS_H
 #define TUTTI_CLI_LAUNCH_PARTS_H
 
@@ -11,8 +11,8 @@ struct launch_stream {
     size_t used, room;
 };
 
-/* Reads what is there and hands on whole lines; at the end of file the rest, and closes. False: no
- * memory, or our own output is closed; errno says which. */
+/* Reads what is there and hands on whole lines; at the end of file the rest, and closes. False: no memory, or our own
+ * output is closed; errno says which. */
 bool stream_read(struct launch_stream *stream, const struct launch *job, int rank, bool is_error);
 void stream_close(struct launch_stream *stream);
 

@@ -29,7 +29,7 @@ static void put_address(const struct net_address *at, char out[NET_TEXT])
         inet_ntop(AF_INET6, &at->v6.sin6_addr, out, NET_TEXT);
 }
 
-/* Where rank 0 of PyTorch listens on all addresses: nobody may have this port on any of them. */
+/* Holds the port at which PyTorch's rank 0 listens on all addresses: it must be free on each of them. */
 static bool hold_master_port(struct launch_meeting *meeting)
 {
     int *held = &meeting->held[MEETING_PORTS];
@@ -52,7 +52,7 @@ void meeting_close(struct launch_meeting *meeting)
     }
 }
 
-/* Alone: a port that another launcher holds, which ranks may take over, too, is not free. */
+/* Holds a port alone: a port that another launcher holds is not free, though ranks could take it over. */
 static bool hold_port(const struct net_address *at, int *out)
 {
     int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
@@ -79,8 +79,7 @@ static bool hold_from(struct launch_meeting *meeting, const struct net_address *
     return true;
 }
 
-/* Ports next to one another that are free. A port that the system chose would have neighbours that it gives to clients.
- * Where there are none, any. */
+/* Finds free ports in a row. A port that the system chose has neighbours that clients get, so it comes last. */
 static bool hold_meeting_ports(struct launch_meeting *meeting, struct net_address *first)
 {
     uint16_t drawn;
@@ -95,7 +94,7 @@ static bool hold_meeting_ports(struct launch_meeting *meeting, struct net_addres
     return net_reserve(first, &meeting->held[0]) == TUTTI_SUCCESS;
 }
 
-/* The ports are held by bound sockets that do not listen: no other process gets them by chance, and the rank that sets
+/* Bound sockets that do not listen hold the ports: no other process gets them by chance, and the rank that sets
  * SO_REUSEADDR can still listen there. */
 bool meeting_open(struct launch_meeting *meeting, bool near)
 {
@@ -151,7 +150,7 @@ bool launch_fits(int size)
     return size <= affinity_count(NULL);
 }
 
-/* The rank-th of the processors that we may use, modulo their number. */
+/* Binds to the rank-th of the processors that we may use, modulo their number. */
 static void bind_to_core(int rank)
 {
     cpu_set_t allowed, one;
@@ -181,7 +180,7 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The keeper hears of the group before the program runs: it may start others at once, and the launcher may be killed
+/* Tells the keeper the group before the program runs: it may start others at once, and the launcher may be killed
  * before it runs again. */
 static void become_rank(const struct launch *job, const struct launch_meeting *meeting, const struct keeper *keeper,
                         int rank, const int fds[3], int report)
@@ -203,7 +202,7 @@ static void become_rank(const struct launch *job, const struct launch_meeting *m
     _exit(127);
 }
 
-/* 0 when the rank's program runs, else the errno of exec. */
+/* Returns 0 when the rank's program runs, else the errno of exec. */
 static int exec_result(int report)
 {
     int why = 0;

@@ -3,10 +3,10 @@
 #ifndef TUTTI_CLI_LAUNCH_WORDS_H
 #define TUTTI_CLI_LAUNCH_WORDS_H
 
-/* The first line of a host's launcher: the version of what it understands. */
+/* The first line of a host's launcher: the version of the orders that it understands. */
 #define PART_GREETING "tutti part 1"
 
-/* Both give memory that the caller frees; NULL: there is none. */
+/* The caller frees the memory that both return; NULL: there is none. */
 char *words_line(const char *plain);
 char *words_plain(const char *line);
 

@@ -19,7 +19,7 @@ struct main_command {
     const char *name;
     int (*run)(int argc, char **argv); /* NULL: a program of its own, if it was built */
     const char *summary;
-    const char *needs; /* what is needed to build that program; NULL: the command is in this one, or in none */
+    const char *needs; /* what the build of that program needs; NULL: the command is in this one, or in none */
 };
 
 static const struct main_command commands[] = {
@@ -122,7 +122,7 @@ static int cmd_help(int argc, char **argv)
     return dispatch(2, (char *[]){argv[1], option, NULL});
 }
 
-/* For completion in shells: what may follow these words, of which the last one may be empty. */
+/* Completes words in shells: prints what may follow these words, of which the last one may be empty. */
 static int complete(int count, char **words)
 {
     static char option[] = "--complete";
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     else
         code = dispatch(argc - 1, argv + 1);
     const char *lost = text_lost();
-    if (lost && code != EXIT_FAILED) /* else the command has said so, or what was worse */
+    if (lost && code != EXIT_FAILED) /* else the command has said so, or something graver */
         return failure(name, "cannot write the output: %s", lost);
     return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti-master, which `tutti master` runs: listens to the agents of a job and names who is to blame. */
+/* tutti-master, which `tutti master` runs: listens to the agents of a job and names the culprit. */
 #include "cli/cli.h"
 #include "cli/door.h"
 #include "cli/options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How busy this machine is: what others use while we sleep, and how evenly work goes that is always the same. */
+/* The load of this machine: what others use while we sleep, and how even the times of equal work are. */
 #include "cli/noise.h"
 
 #include "base/affinity.h"
@@ -15,12 +15,13 @@
 
 enum { SLEEP_MS = 500, SAMPLES = 400, SAMPLE_US = 1000, TEXT = 1 << 17 };
 
-/* Processors' worth of other work beyond those that no rank needs; and how much longer 1 of 10 pieces may take. */
+/* Limits: processors' worth of other work beyond those that no rank needs, and how much longer 1 of 10 pieces may
+ * take. */
 #define USED_MOST   0.25
 #define STOLEN_MOST 0.05
 #define LATE_MOST   1.5
 
-/* Two measurements of one thing that nothing disturbs are nearer to one another than this, but for a few. */
+/* Undisturbed measurements of one thing differ by less than this, but for a few. */
 #define APART       1.5
 #define APART_SHARE 0.1
 
@@ -70,7 +71,7 @@ static void work(long turns)
         ;
 }
 
-/* Turns that take about `us`: the fastest of some tries. */
+/* The number of turns that take about `us`: the fastest of some tries. */
 static long turns_of(int us)
 {
     enum { TRY = 100000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc/stat tells of a set of processors, and what of this is too loud for a measurement. */
+/* The reading of /proc/stat for a set of processors, and the limit for a measurement. */
 #include "cli/noise.h"
 
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void pairs(void **state)
     assert_true(noise_is_between(&pairs));
 }
 
-/* Numbers of this machine, whatever it does meanwhile. */
+/* Measures this machine, whatever it does meanwhile. */
 static void looked(void **state)
 {
     char out[300];

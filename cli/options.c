@@ -171,7 +171,7 @@ static const struct option_row *row_of(const struct options *options, int code)
     return NULL;
 }
 
-/* What getopt did not take: `code` is its answer. */
+/* Explains what getopt did not take: `code` is its answer. */
 static int refuse_spelling(const struct options *options, int code, const char *word)
 {
     const struct option_row *row = optopt ? row_of(options, optopt) : NULL;
@@ -187,7 +187,7 @@ static int refuse_spelling(const struct options *options, int code, const char *
     return refuse_unknown(options, word + strlen("--"));
 }
 
-/* getopt would read -np as -n with the value "p", or as two letters. */
+/* Takes -np before getopt, which would read -n with the value "p", or two letters. */
 static void spell_np(const struct options *options, int argc, char **argv)
 {
     static char np[] = "--np";
@@ -198,7 +198,7 @@ static void spell_np(const struct options *options, int argc, char **argv)
                 argv[i] = np;
 }
 
-/* The table as getopt has it. */
+/* The table in getopt's form. */
 struct spelling {
     struct option longs[MOST_ROWS + 2];
     char letters[2 * MOST_ROWS + 5];

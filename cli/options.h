@@ -12,19 +12,19 @@
 
 enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_SIZE, OPTION_TIME, OPTION_REAL, OPTION_CALL };
 
-/* What a row's own function answers, beside exit statuses of what it has complained of itself. */
+/* Answers of a row's own function, which otherwise returns an exit status after its own complaint. */
 enum { OPTION_TAKEN = -1, OPTION_REFUSED = -2 };
 
 struct option_row {
     char letter;           /* 0: none */
     const char *name;      /* NULL: a letter alone. "np" may be spelled -np, as mpirun has it */
-    const char *argument;  /* of its value; NULL: it has none */
-    const char *help;      /* NULL: nobody is told of it */
-    enum option_kind kind; /* this and what follows: by the macros below */
-    size_t at;             /* of the value in the request */
+    const char *argument;  /* name of its value; NULL: it has none */
+    const char *help;      /* NULL: help does not show it */
+    enum option_kind kind; /* the macros below set this and what follows */
+    size_t at;             /* place of the value in the request */
     int64_t low, high;     /* of numbers; of times in ms */
-    const char *choices; /* the only words that are taken, with blanks between; of OPTION_INT its index is the value */
-    const char *wants;   /* of OPTION_CALL without choices: what it would take */
+    const char *choices;   /* the only allowed words, with blanks between; for OPTION_INT the index is the value */
+    const char *wants;     /* for OPTION_CALL without choices: the values that it takes */
     int (*take)(void *request, const char *text);
 };
 
@@ -45,9 +45,9 @@ struct options {
     const char *after;  /* stay as they are. NULL: none */
     const struct option_row *rows;
     size_t count;
-    bool alone;                           /* it is a program of its own, and no command of tutti */
-    bool stops;                           /* at the first word that is no option: the others are another program's */
-    void (*words)(int place, char **all); /* says, by options_offer, what may stand at this place; NULL: files */
+    bool alone; /* it is a program of its own, and no command of tutti */
+    bool stops; /* parsing stops at the first word that is no option: the others are another program's */
+    void (*words)(int place, char **all); /* offers, by options_offer, words for this place; NULL: files */
     void (*more)(void);                   /* prints the end of the help text; NULL: there is no more */
 };
 
@@ -57,16 +57,16 @@ struct options {
  */
 int options_parse(const struct options *options, int argc, char **argv, void *request);
 
-/* For shells: a word that may stand where the cursor is, and what it means ("": nothing more to say). */
+/* Offers a shell a word for the place of the cursor, and its meaning ("": nothing more to say). */
 void options_offer(const char *word, const char *meaning);
 
 /* The help text on standard output. */
 void options_help(const struct options *options);
 
-/* "a, b or c" of words with blanks between. */
+/* Writes "a, b or c" from words with blanks between. */
 const char *options_list(const char *words, char *out, size_t room);
 
-/* Is `word` one of them? Its index, else -1. */
+/* The index of `word` among them, else -1. */
 int options_index(const char *words, const char *word);
 
 #endif

@@ -9,7 +9,7 @@ enum { WIDTH = 80, WIDEST = 24, LABEL = 80 };
 
 /* ---- Help ---- */
 
-/* A line from column `at` on; those that it goes on in begin at `indent`. */
+/* Prints a line from column `at` on; its continuation begins at `indent`. */
 static void wrap_line(const char *line, size_t length, int indent, int at)
 {
     int column = at;
@@ -44,7 +44,7 @@ static void wrap(const char *text, int indent)
     }
 }
 
-/* "-b, --minbytes N", or "    --np N" behind the place of a letter. Its width is returned. */
+/* Writes "-b, --minbytes N", or " --np N" behind the place of a letter. Returns its width. */
 static int row_label(const struct option_row *row, char *out, size_t room)
 {
     int lead = row->letter ? 0 : 4;
@@ -57,7 +57,7 @@ static int row_label(const struct option_row *row, char *out, size_t room)
     return (int)used;
 }
 
-/* Of the labels that are not too wide. */
+/* The width of the labels that are not too wide. */
 static int widest(const struct options *options)
 {
     const struct option_row *row;
@@ -117,7 +117,7 @@ void options_offer(const char *word, const char *meaning)
         printf("%s\t%s\n", word, meaning);
 }
 
-/* The row that a word spells, and whether the word has a value behind "=". */
+/* The row that a word spells, and whether a value stands behind "=". */
 static const struct option_row *spelled(const struct options *options, const char *word)
 {
     const struct option_row *row = NULL;
@@ -179,7 +179,7 @@ static const char *before_cursor(char **words, int count, int *before)
     return word;
 }
 
-/* How many words stand before the cursor that are no options and not their values, or -1 if those are another's. */
+/* Counts the words before the cursor that are no options or their values; -1: they are another program's. */
 static int place_of(const struct options *options, int count, char **words)
 {
     int place = 0;

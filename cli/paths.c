@@ -44,7 +44,7 @@ static const struct options options_of_paths = {
     .count = sizeof rows / sizeof *rows,
 };
 
-/* All of standard input, ended by a zero. NULL: no memory, or it cannot be read. */
+/* Reads standard input to its end, and ends it by a zero. NULL: no memory, or it cannot be read. */
 static char *read_all(void)
 {
     struct text in = {0};
@@ -79,7 +79,7 @@ static int run(const char *what, const struct paths_wishes *w, const struct path
     return usage_error("paths", "%s", error_last());
 }
 
-/* -1: all that `what` needs is there. */
+/* Returns -1: all that `what` needs is there. */
 static int check(int argc, char **argv, const struct paths_wishes *w)
 {
     const char *what = optind < argc ? argv[optind] : "";

@@ -60,7 +60,7 @@ static void join_world(struct perf *perf)
         share_id(perf);
 }
 
-/* Inside a group, so that one thread can join as several ranks. */
+/* Joins inside a group, so that one thread can join as several ranks. */
 static void join_as_all(struct worker *worker)
 {
     const struct perf *perf = worker->perf;
@@ -211,7 +211,7 @@ static int run(const struct perf_options *options)
     return code;
 }
 
-/* The same command without --np, as `processes` ranks. */
+/* Runs the same command without --np, as `processes` ranks. */
 static int run_processes(int argc, char **argv, const struct perf_options *options)
 {
     if (options->gpu && place_gpus() == 0) /* once, and not by every process */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti perf: measures and verifies collectives, with the flags, columns and conventions of nccl-tests. Here: one
+/* tutti perf measures and verifies collectives, with the flags, columns and conventions of nccl-tests. Here: one
  * process of a measurement. */
 #ifndef TUTTI_CLI_PERF_H
 #define TUTTI_CLI_PERF_H
@@ -15,7 +15,8 @@
 
 struct perf_report;
 
-/* Seconds that one thread took for a call; nanoseconds of the clock when it came to a call, and when it went on. */
+/* Seconds that one thread took for a call, and nanoseconds of the clock when it came to the call and when it went
+ * on. */
 enum { TIME_CALL, TIME_CAME, TIME_WENT, PERF_TIMES };
 
 struct worker {
@@ -28,23 +29,23 @@ struct worker {
     char **sends, **recvs;   /* max bytes and CANARY_BYTES each */
     void **handles;          /* of registrations: two a rank */
     size_t *vectors;         /* 4 * size entries a rank */
-    struct perf_call *calls; /* what each rank does in the row at hand */
+    struct perf_call *calls; /* the call of each rank in the current row */
     void *table;
     double times[PERF_TIMES];
     int64_t wrong;
-    size_t rotation; /* bytes that the next call is moved by */
+    size_t rotation; /* bytes by which the next call is moved */
     int seed;
 };
 
 struct perf {
     struct perf_options options;
-    int process, processes; /* this one, and how many */
+    int process, processes; /* the number of this process, and of all */
     int local, size;        /* ranks here, ranks in all */
-    int first_on_host;      /* of the ranks of its host, which one its first is */
+    int first_on_host;      /* number of the first of its ranks on its host */
     bool one_host;          /* all processes have one clock */
     const struct perf_place *place;
     tutti_comm_t world; /* one rank a process; NULL if there is one process */
-    bool world_is_own;  /* world is not the communicator that is measured */
+    bool world_is_own;  /* world is another communicator than the measured one */
     tutti_unique_id_t id;
     pthread_barrier_t barrier;
     struct worker *workers;
@@ -56,9 +57,9 @@ enum { CANARY_BYTES = 64, POISON = 0x5b };
 /* Ends the process with a sentence when a call of the library failed. */
 void perf_must(tutti_result_t result, const char *what, tutti_comm_t comm);
 void perf_die(const char *what) __attribute__((noreturn));
-/* All threads of all processes meet. */
+/* All threads of all processes meet here. */
 void perf_barrier(struct worker *worker);
-/* The body of each thread: all rows. */
+/* The body of each thread: it measures all rows. */
 void perf_work(struct worker *worker);
 int perf_first_rank(const struct worker *worker);
 

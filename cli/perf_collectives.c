@@ -108,7 +108,8 @@ static bool nothing(const struct perf_shape *shape, int rank, int index, struct 
     return false;
 }
 
-/* What `from` sends to `to`: a Latin square, so every rank sends and receives the same total in parts of all sizes. */
+/* The part that `from` sends to `to`: a Latin square, so every rank sends and receives the same total in parts of all
+ * sizes. */
 static size_t uneven(const struct perf_shape *shape, int from, int to)
 {
     size_t size = (size_t)shape->size, weight = 1 + (size_t)(from + to) % size;
@@ -246,7 +247,7 @@ static bool joins(char c)
     return c == '_' || c == '-';
 }
 
-/* '-' and '_' join words: all_reduce, all_reduce_perf and reduce-scatter are names, too. */
+/* Ignores '-' and '_', which join words: all_reduce, all_reduce_perf and reduce-scatter are names, too. */
 static bool same_name(const char *ours, const char *given)
 {
     for (const char *begin = given;; ours++, given++) {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One row of measurement: what every rank is to do. */
+/* One row of measurement: the call of every rank. */
 struct perf_shape {
     const struct collective *collective;
     int size, root;
@@ -18,7 +18,7 @@ struct perf_shape {
     tutti_op_t op;
 };
 
-/* A part of what a rank must have received. */
+/* A part of the data that a rank must have received. */
 struct piece {
     size_t at, count; /* elements of the receive buffer */
     int from;         /* rank whose input it is; -1: the reduction of all; data_first(r): that of ranks 0 to r */
@@ -30,7 +30,7 @@ struct perf_call {
     const void *send;
     void *recv;
     int rank;
-    tutti_op_t op; /* of this communicator, where it was made for it */
+    tutti_op_t op; /* of this communicator, for which it was made */
     tutti_comm_t comm;
     tutti_stream_t stream;
     const size_t *vectors; /* of alltoallv: see collective_vectors */
@@ -42,7 +42,7 @@ struct collective {
     bool in_place;                /* can be done in place */
     bool vectors;                 /* needs collective_vectors */
     bool no_average;              /* each rank has its own number of inputs: scan, which is not built for GPUs either */
-    bool meets;                   /* carries no data: what is verified is that nobody leaves before all have come */
+    bool meets;                   /* carries no data: the check is that nobody leaves before all have come */
     double (*bus_factor)(int size);
     size_t (*sends)(const struct perf_shape *shape, int rank); /* elements of the rank's input */
     bool (*piece)(const struct perf_shape *shape, int rank, int index, struct piece *out); /* false: no more */
@@ -53,7 +53,7 @@ struct collective {
 };
 
 const struct collective *collective_find(const char *name);
-/* Elements of the vector that are used: of `count`, what can be split into equal parts. */
+/* The elements of `count` that are used: the largest number that splits into equal parts. */
 size_t collective_part(const struct collective *collective, size_t count, int size);
 /* Send counts, send offsets, receive counts, receive offsets of an alltoallv: shape->size entries each. */
 void collective_vectors(const struct perf_shape *shape, int rank, size_t *out);

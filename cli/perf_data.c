@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of a measurement, and what must come out, computed here in plain integers without the library.
- *
- * Inputs are integers so small that every partial result, in any order, is exact in the type. Then all orders of
- * reducing give the same bits, and results are compared as bytes.
+ * Data of a measurement, and the right results, computed here in plain integers without the library. * Inputs are
+ * integers so small that every partial result, in any order, is exact in the type. Then all orders of reducing give the
+ * same bits, and results are compared as bytes.
  */
 #include "cli/perf_data.h"
 #include "cli/perf_collectives.h"
@@ -85,7 +84,7 @@ static uint64_t draw(size_t index, int rank, int salt)
     return mix64(index * 0x9e3779b97f4a7c15ull + (uint64_t)(rank + 1) * 0xd1342543de82ef95ull + (uint64_t)salt);
 }
 
-/* In [-limit, limit], or [0, limit] for unsigned types. */
+/* Draws in [-limit, limit], or [0, limit] for unsigned types. */
 static int64_t within(uint64_t random, int64_t limit, bool is_signed)
 {
     if (is_signed)
@@ -93,8 +92,8 @@ static int64_t within(uint64_t random, int64_t limit, bool is_signed)
     return (int64_t)(random % ((uint64_t)limit + 1));
 }
 
-/* Terms of a sum with |partial sums| <= exact: all ranks contribute, or where the type has fewer values than there are
- * ranks, every stride-th, another set at each element. */
+/* Terms of a sum with |partial sums| <= exact. All ranks contribute. If the type has fewer values than there are ranks,
+ * every stride-th does, another set at each element. */
 static int64_t term(const struct format *format, int64_t exact, int size, int rank, size_t index)
 {
     int64_t limit = exact / size, stride = (size + exact - 1) / exact;
@@ -103,8 +102,8 @@ static int64_t term(const struct format *format, int64_t exact, int size, int ra
     return within(draw(index, rank, 0), limit ? limit : 1, format->is_signed);
 }
 
-/* Terms whose mean is a value of a floating type: a common number, and differences that cancel between pairs of ranks.
- */
+/* Terms whose mean is a value of a floating type: a common number, and differences that cancel between pairs of
+ * ranks. */
 static int64_t float_mean(int64_t exact, int size, size_t index)
 {
     int64_t limit = exact / (2 * size);
@@ -177,7 +176,7 @@ static int64_t combine(const struct perf_shape *shape, int64_t a, int64_t b, int
     }
 }
 
-/* Over ranks 0 to `last`. An average is over all. */
+/* Reduces ranks 0 to `last`. An average is over all ranks. */
 static int64_t reduced(const struct perf_shape *shape, size_t index, int last)
 {
     int64_t value = input(shape, 0, index); /* rank 0's scalar of MULSUM is 1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types, operators, and what ranks send and must receive. */
+/* Types, operators, and the data that ranks send and must receive. */
 #ifndef TUTTI_CLI_PERF_DATA_H
 #define TUTTI_CLI_PERF_DATA_H
 
@@ -23,14 +23,13 @@ static inline int data_first(int rank)
     return DATA_REDUCED - 1 - rank;
 }
 
-/* Writes what data_fill() and data_wrong() read for these elements, out of one period of rank's input, or of the
- * reduction of all inputs (DATA_REDUCED) or of the first (data_first), such that any order of reducing gives the same
- * bits. For collectives that do not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer
- * than all else that a short measurement does. */
+/* Writes one period of data for data_fill() and data_wrong(). Any order of reducing the data gives the same bits. For
+ * collectives that do not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer than all
+ * else that a short measurement does. */
 void data_table(void *out, const struct perf_shape *shape, int rank, size_t start, size_t count);
 /* Element i of out is that of the period at start + i. */
 void data_fill(void *out, const void *table, size_t element, size_t start, size_t count);
-/* How many elements differ; *first is the index of the first that does. */
+/* Counts elements that differ; *first is the index of the first one. */
 size_t data_wrong(const void *data, const void *table, size_t element, size_t start, size_t count, size_t *first);
 /* The scalar of MULSUM for `rank`, as one element of `type`. */
 void data_scalar(void *out, tutti_type_t type, int rank);

@@ -198,7 +198,7 @@ static void ranks_differ(void **state)
     assert_true(data_wrong(a, b, 1, 0, DATA_PERIOD, &first) > DATA_PERIOD / 2);
 }
 
-/* Only what is used is worked out, also where it begins at the end of the period and goes on at its start. */
+/* Only used data are worked out, also where they begin at the end of the period and go on at its start. */
 static void parts_of_the_period(void **state)
 {
     enum { START = 3 * DATA_PERIOD - 10, COUNT = 25 };

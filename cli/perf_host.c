@@ -59,7 +59,7 @@ static void synchronize(struct seat *seat, tutti_comm_t comm)
     perf_must(tutti_comm_synchronize(comm), "synchronize", comm);
 }
 
-/* Nothing is captured on the host: see perf_options.c. */
+/* The host captures nothing: see perf_options.c. */
 const struct perf_place place_host = {.open = open_seat,
                                       .close = close_seat,
                                       .take = take,

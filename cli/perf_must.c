@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must not fail in a measurement, and where all threads meet. */
+/* Calls that must not fail in a measurement, and the meeting of all threads. */
 #include "cli/perf.h"
 #include "cli/cli.h"
 

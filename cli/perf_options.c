@@ -136,7 +136,7 @@ static int find_collective(int argc, char **argv, struct perf_options *options)
     return usage_error("perf", "there is no collective \"%s\"", argv[optind]);
 }
 
-/* One row, whatever sizes, types, operators and roots were asked for: one command line fits all collectives. */
+/* Makes one row for any sizes, types, operators and roots: one command line fits all collectives. */
 static void carry_nothing(struct perf_options *options)
 {
     options->min = options->max = 0;

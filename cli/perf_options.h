@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `tutti perf` is asked for. */
+/* The request to `tutti perf`. */
 #ifndef TUTTI_CLI_PERF_OPTIONS_H
 #define TUTTI_CLI_PERF_OPTIONS_H
 
@@ -11,14 +11,14 @@ struct perf_options {
     const struct collective *collective;
     int64_t min, max, step;
     int factor; /* 0 or 1: none */
-    int cycles; /* 0: without an end */
+    int cycles; /* 0: no end */
     int iterations, warmup, checks, blocking, threads, ranks, parallel_init, average, aggregate, registered, rotate;
     int op, type, root; /* -1: all */
-    int processes;      /* to start; 0: none, be one */
+    int processes;      /* processes to start; 0: none, be one */
     bool gpu;           /* buffers are in the memory of GPUs */
-    int replays;        /* of the captured iterations; 0: they are not captured */
+    int replays;        /* replays of the captured iterations; 0: they are not captured */
     int timeout;        /* seconds for a size; 0: none */
-    int calls_only;     /* 1: time what calls take, not what operations take */
+    int calls_only;     /* 1: time calls, not operations */
     const char *json;
 };
 

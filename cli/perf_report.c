@@ -104,7 +104,7 @@ static void open_json(struct perf_report *report)
             o->blocking, o->replays, report->perf->workers->seats->name);
 }
 
-/* A rank that has no other: its rows look like a great bandwidth, and are a copy at most. */
+/* A rank alone moves a copy at most: its rows would look like a great bandwidth. */
 static void tell_of_one_rank(const struct perf *perf)
 {
     if (perf->size == 1)

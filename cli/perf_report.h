@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `tutti perf` prints, as text or JSON. */
+/* The output of `tutti perf`, as text or JSON. */
 #ifndef TUTTI_CLI_PERF_REPORT_H
 #define TUTTI_CLI_PERF_REPORT_H
 

@@ -28,7 +28,7 @@ static void synchronize(struct worker *worker)
         worker->perf->place->synchronize(&worker->seats[i], worker->comms[i]);
 }
 
-/* The pointers of one rank's call. In place the two buffers overlap, on the ranks where the collective says so. */
+/* Sets the pointers of one rank's call. In place the two buffers overlap, on the ranks where the collective says so. */
 static void aim(struct worker *worker, struct perf_call *call, int i, bool in_place)
 {
     const struct perf_shape *shape = call->shape;
@@ -95,7 +95,7 @@ static void rotate(struct worker *worker)
         worker->rotation = 0;
 }
 
-/* What is issued between the two runs at each replay. */
+/* Captures the operations between begin and end, which run at each replay. */
 static void capture(struct worker *worker)
 {
     for (int i = 0; i < worker->perf->options.ranks; i++)
@@ -219,7 +219,7 @@ static size_t check_piece(struct worker *worker, const struct perf_call *call, i
     return wrong;
 }
 
-/* Bytes behind the received elements that did not stay as they were. */
+/* Counts bytes behind the received elements that have changed. */
 static size_t check_canary(struct worker *worker, const struct perf_call *call, int i, const char *behind)
 {
     const char *data = worker->perf->place->read(&worker->seats[i], behind, CANARY_BYTES);
@@ -245,7 +245,7 @@ static size_t check_rank(struct worker *worker, const struct perf_call *call, in
     return wrong + check_canary(worker, call, i, (const char *)call->recv + end * element);
 }
 
-/* One of each rank, as the timed ones go. */
+/* Issues one operation of each rank, as the timed ones go. */
 static void issue_checked(struct worker *worker)
 {
     bool captures = worker->perf->options.replays > 0;
@@ -264,7 +264,7 @@ static void issue_checked(struct worker *worker)
         forget(worker);
 }
 
-/* The data differ from check to check, so that what an earlier one left behind is not taken for a result. */
+/* Checks data that differ from check to check, so that an earlier result is not taken for a new one. */
 static int64_t check_data(struct worker *worker, bool in_place)
 {
     const struct perf_options *options = &worker->perf->options;
@@ -302,7 +302,7 @@ static double over_all(struct perf *perf, int time, tutti_op_t op)
     return op == TUTTI_SUM ? result / perf->options.threads / perf->processes : result;
 }
 
-/* The sum is the library's own work: what was found here counts even if that is wrong. */
+/* Sums up by the library itself: errors that were found here count even if that sum is wrong. */
 static int64_t wrong_over_all(struct worker *worker)
 {
     struct perf *perf = worker->perf;
@@ -338,8 +338,8 @@ static void doze(void)
     nanosleep(&a_while, NULL);
 }
 
-/* One thread of all comes late: how many went on, by the clock that all share, before that one came. 0 but on the
- * thread that counts. */
+/* Lets one thread of all come late, and counts the others that went on before, by the clock that all share. 0 on all
+ * threads but the one that counts. */
 static int64_t meet_late(struct worker *worker, int late)
 {
     struct perf *perf = worker->perf;
@@ -370,7 +370,7 @@ static int64_t check_meeting(struct worker *worker)
     return wrong;
 }
 
-/* Nobody can tell which of two hosts was first. */
+/* The first of two hosts cannot be known. */
 static bool verifies(const struct perf *perf)
 {
     return perf->options.checks && (!perf->options.collective->meets || perf->one_host);
@@ -413,7 +413,7 @@ static void on_timeout(int number)
     _exit(EXIT_FAILED);
 }
 
-/* One clock for all threads of the process, wound by the first. */
+/* One clock for all threads of the process, which the first one winds. */
 static void wind_clock(const struct worker *worker, const struct perf_shape *shape)
 {
     const struct perf_options *options = &worker->perf->options;

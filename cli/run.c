@@ -11,14 +11,14 @@
 #include <string.h>
 
 enum { MOST_RANKS = 4096, MOST_SETS = 256 };
-/* ssh asks nothing, and notices a host that is gone. */
+/* options with which ssh asks nothing, and notices a host that is gone */
 #define SSH "ssh -x -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
 
 struct run_request {
     struct launch job;
     struct cluster cluster;
     struct hosts hosts;
-    char *sets[MOST_SETS], *made[MOST_SETS]; /* made: those that we have put together */
+    char *sets[MOST_SETS], *made[MOST_SETS]; /* made: the texts that we have put together */
     const char *rsh, *tutti;
     int bind;
     bool part;
@@ -120,7 +120,7 @@ static const struct options options_of_run = {
     .stops = true,
 };
 
-/* The way goes through a shell of the host, or not: it must mean the same to both. */
+/* Refuses a path that means different things with and without a shell of the host. */
 static int check_program(const char *path)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:@%,=-";

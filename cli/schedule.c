@@ -29,7 +29,7 @@ struct schedule_request {
     struct shape shape;
     int rank, slices;
     const char *svg, *where, *hosts, *islands;
-    struct levels *levels; /* of those hosts */
+    struct levels *levels; /* of the hosts of --hosts */
     bool quiet, check, list, captured, plans;
     int64_t bytes, plan;
     int links;
@@ -170,7 +170,7 @@ static int read_algorithm(struct schedule_request *request, const char *name)
     return EXIT_OK;
 }
 
-/* Host of each rank, from a list of sizes or a number of hosts. False: neither. */
+/* The host of each rank, from a list of sizes or a number of hosts. False: neither. */
 static bool place_ranks(const char *text, int n, uint64_t *host)
 {
     int64_t size, hosts;
@@ -195,7 +195,7 @@ static bool place_ranks(const char *text, int n, uint64_t *host)
     return rank == n;
 }
 
-/* Of a list of sizes; 0: it is none. */
+/* The sum of a list of sizes; 0: it is none. */
 static int sum_of(const char *text)
 {
     int64_t sum = 0;

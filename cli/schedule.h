@@ -9,12 +9,12 @@
 int cmd_schedule(int argc, char **argv);
 
 /*
- * Prints what GPUs do for a call of so many bytes, and names the way, which is an algorithm. False: there is no such
+ * Prints the plan of GPUs for a call of these bytes, and names the way, which is an algorithm. False: there is no such
  * place, or it has more GPUs than kernels know.
  */
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way);
 
-/* Of GPUs at such a place ("processes", "process", "mixed", "host"), by the settings in force here. */
+/* The ways of GPUs at a place ("processes", "process", "mixed", "host"), by the settings in force here. */
 struct plan_facts schedule_facts(const char *where, int nranks);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti schedule --plan: what GPUs would do for a call, by the settings in force here. */
+/* tutti schedule --plan: the plan of GPUs for a call, by the settings in force here. */
 #include "cli/schedule.h"
 
 #include "base/param.h"
@@ -28,7 +28,7 @@ static enum schedule_plan_place place_of(const char *name)
     return (enum schedule_plan_place)place;
 }
 
-/* Ranks of a process are neighbours; where some processes have several they have two each. */
+/* Places ranks: those of a process are neighbours; where some processes have several, each has two. */
 static int schedule_process(enum schedule_plan_place place, int rank)
 {
     return place == PROCESS ? 0 : place == MIXED ? rank / 2 : rank;

@@ -93,7 +93,7 @@ static double seconds(const struct priced *priced, const struct schedule_price *
     return cost_far_seconds(&priced->terms, &price->model, &priced->far, &price->network, (double)bytes, price->slices);
 }
 
-/* The cheapest that knows nothing of islands. NULL: there is none. */
+/* The cheapest algorithm without islands. NULL: there is none. */
 static const struct priced *cheapest(const struct priced *flat, int count, const struct schedule_price *price,
                                      int64_t bytes)
 {
@@ -114,7 +114,8 @@ static int find_flat(const struct shape *shape, struct priced *out)
     return count;
 }
 
-/* Where steps are cheaper than the cheapest flat one: among powers of two. False: nowhere. */
+/* The sizes at which steps cost no more than the cheapest flat algorithm: `from` to `to`, among powers of two. False:
+ * none. */
 static bool worth(const struct priced *steps, const struct priced *flat, int count, const struct schedule_price *price,
                   int64_t *from, int64_t *to)
 {

@@ -11,8 +11,8 @@ struct schedule_price {
     int slices;
 };
 
-/* Prints the steps of a call of so many bytes (n blocks of a rank where each rank has one), and what they cost. Returns
- * the name of the algorithm. The shape has levels. */
+/* Prints the steps of a call of these bytes (n blocks of a rank where each rank has one), and their cost. Returns the
+ * name of the algorithm. The shape has levels. */
 const char *schedule_steps(const struct shape *shape, int64_t bytes, const struct schedule_price *price);
 
 #endif

@@ -144,7 +144,7 @@ static void hosts(void **state)
     }
 }
 
-/* A schedule of several hosts; what it sends between them is as its formula says. */
+/* A schedule of several hosts sends between them what its formula says. */
 static void islands(void **state)
 {
     expect(0, "allreduce --islands 4,4 --check", "allreduce two-level: 8 ranks, 4 rounds");

@@ -206,7 +206,7 @@ static int crossings_of(const struct fabric *fabric, const int32_t *host, int co
     return placement_crossings(pairs);
 }
 
-/* A job as it is placed, and as its hosts could be ordered. */
+/* Simulates a job with its placement, and with its hosts in the best order. */
 static tutti_result_t simulate_job(const struct host_list *list, struct simulate_report *report)
 {
     const struct fabric *fabric = report->fabric;
@@ -237,7 +237,7 @@ static tutti_result_t simulate_job(const struct host_list *list, struct simulate
 
 /* ---- answers ---- */
 
-/* Rules are of the order that the library has. */
+/* Rules follow the order that the library has. */
 static void fill_case(const struct simulate_report *report, int index, struct tune_case *c)
 {
     const struct simulate_scale *scale = &report->scale[index];

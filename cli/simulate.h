@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti simulate: what is asked, and how the answers are shown. */
+/* tutti simulate: the question, and its answers. */
 #ifndef TUTTI_CLI_SIMULATE_H
 #define TUTTI_CLI_SIMULATE_H
 
@@ -9,7 +9,7 @@
 
 enum { SIMULATE_SCALES = 16 }; /* numbers of GPUs */
 
-/* What was found for one number of GPUs. */
+/* The results for one number of GPUs. */
 struct simulate_scale {
     int gpus, hosts;
     int pairs[FABRIC_DISTANCES]; /* neighbours in rank order, by distance */
@@ -26,7 +26,7 @@ struct simulate_report {
     struct simulate_scale *sorted;
 };
 
-/* The way whose times count where one is wanted: the last one that was asked for. */
+/* The last way that was asked for: its times count where one is wanted. */
 enum route_way simulate_way(const struct simulate_report *report);
 
 void simulate_fabric_text(FILE *out, const struct fabric *fabric);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The times of the largest number of GPUs as a picture: a line for each algorithm and order, over bytes; dashed where
- * switches hash, dotted where source ports steer. */
+/* The times of the largest number of GPUs as a picture: a line for each algorithm and order, over bytes. */
 #include "cli/simulate.h"
 #include "cli/cli.h"
 

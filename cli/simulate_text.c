@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tutti simulate found, as tables and as JSON. */
+/* The results of tutti simulate, as tables and as JSON. */
 #include "cli/simulate.h"
 #include "cli/cli.h"
 
@@ -30,7 +30,7 @@ static void time_text(double seconds, char *out, size_t size)
         snprintf(out, size, "%.4g s", us / 1e6);
 }
 
-/* What hosts can send over what leads upwards: 2 is an oversubscription of 2 to 1. */
+/* The ratio of what hosts can send to what leads upwards: 2 is an oversubscription of 2 to 1. */
 static double oversubscription(double below, double above)
 {
     return above > 0 ? below / above : 0;

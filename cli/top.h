@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of `tutti top` share. Data flow one way: two looks at the black boxes give rows, rows and the wishes
- * of who watches give lines, lines are printed or drawn.
+ * The shared parts of `tutti top`. Data flow one way: two looks at the black boxes give rows, rows and the wishes of
+ * who watches give lines, lines are printed or drawn.
  */
 #ifndef TUTTI_CLI_TOP_H
 #define TUTTI_CLI_TOP_H
@@ -31,12 +31,12 @@ struct top_row {
     const struct blackbox *box;
     const struct blackbox_comm *world; /* NULL: it has no communicator */
     char program[32];
-    bool measured;            /* it was there at the look before: the rates hold */
+    bool measured;            /* the look before had it: the rates hold */
     double operations, moved; /* a second; bytes a second, on links and in shared memory */
-    double bus;               /* mean bus bandwidth of what has ended since, GB/s; 0: nothing with a measured time */
+    double bus;               /* mean bus bandwidth since the look before, GB/s; 0: no operation with a measured time */
     const struct blackbox_comm *comm; /* of the current operation */
-    const struct blackbox_op *op;     /* the oldest that is not done; NULL: none */
-    uint64_t waits;                   /* ns that it has waited, 0: it does not */
+    const struct blackbox_op *op;     /* the oldest unfinished one; NULL: none */
+    uint64_t waits;                   /* ns that it has waited; 0: it does not wait */
 };
 
 enum top_order { TOP_RANK, TOP_OPERATIONS, TOP_BANDWIDTH, TOP_WAIT, TOP_PID, TOP_ORDERS };
@@ -47,7 +47,7 @@ struct top_view {
     bool paused;
 };
 
-/* Those that pass the filter, in order. Freed by the caller; NULL: none, or no memory. */
+/* The rows that pass the filter, in order. The caller frees them; NULL: none, or no memory. */
 struct top_row *top_rows(const struct top_look *before, const struct top_look *now, const struct top_view *view,
                          size_t *count);
 #define TOP_ORDER_NAMES "rank operations bandwidth wait pid"
@@ -65,7 +65,7 @@ struct top_line {
 struct top_frame {
     struct top_line *lines;
     size_t count;
-    size_t processes, shown; /* that there are, and that have a line */
+    size_t processes, shown; /* processes; of these, with a line */
 };
 
 /* The window that lines are for; height 0: all there is, in lines of any length. `skip` processes are above it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a screen: what is wrong, the processes, their lanes, the keys. */
+/* The lines of a screen: findings, processes, their lanes, the keys. */
 #include "cli/top.h"
 
 #include "base/clock.h"
@@ -16,16 +16,16 @@
 #include <time.h>
 
 #define FINDINGS_SHOWN 3
-#define FINDING_LINES  3              /* of a long sentence */
-#define LANES_PART     3              /* one of so many lines is kept for lanes */
-#define LANE_QUIET     (2 * NS_PER_S) /* without a segment for so long, a lane carries nothing */
+#define FINDING_LINES  3              /* lines of a long sentence */
+#define LANES_PART     3              /* one line of this many is kept for lanes */
+#define LANE_QUIET     (2 * NS_PER_S) /* a lane without a segment for this time carries nothing */
 
 /* ---- lines ---- */
 
 static void put(struct top_frame *frame, enum top_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What is not ASCII becomes a question mark: columns are bytes then, on any terminal. */
+/* Turns what is not ASCII into question marks: columns are bytes then, on any terminal. */
 static void put(struct top_frame *frame, enum top_style style, const char *format, ...)
 {
     struct top_line *more = realloc(frame->lines, (frame->count + 1) * sizeof *more);
@@ -61,7 +61,7 @@ static void put_title(struct top_frame *frame, const struct top_look *now)
         now->set.count - dead == 1 ? "" : "es", dead ? " and dead ones" : "", comms, comms == 1 ? "" : "s");
 }
 
-/* A sentence over some lines, broken between words. */
+/* Puts a sentence over some lines, broken between words. */
 static void put_sentence(struct top_frame *frame, const struct top_window *window, const char *text)
 {
     for (int line = 0; *text && line < (window->height ? FINDING_LINES : 1); line++) {
@@ -104,7 +104,7 @@ static struct phrase rate_text(double value, bool known)
     return word;
 }
 
-/* Short, for a column: "181ms", "2.3s", "1.2h". */
+/* A time short enough for a column: "181ms", "2.3s", "1.2h". */
 static struct phrase wait_text(uint64_t ns)
 {
     struct phrase word;
@@ -118,7 +118,7 @@ static struct phrase wait_text(uint64_t ns)
     return word;
 }
 
-/* For whom the process waits; of the dead, that they are. */
+/* The rank that the process waits for; of a dead process, that it is dead. */
 static struct phrase waits_text(const struct top_row *row)
 {
     struct phrase word = {""};
@@ -180,7 +180,7 @@ static bool carries(const struct blackbox *box, const struct blackbox_lane *lane
     return last && (!last->completed || last->completed + LANE_QUIET > box->now);
 }
 
-/* Lanes that have carried something, or are down. */
+/* A lane has a line if it has carried something, or is down. */
 static bool is_told(const struct blackbox_lane *lane)
 {
     return lane->state == WIRE_LANE_DOWN || (lane->state == WIRE_LANE_UP && lane->segment_count);
@@ -231,7 +231,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What does not fit is left out of the lanes first, then of the processes. The last line is the screen's own. */
+/* Shares the room: what does not fit is left out of the lanes first, then of the processes. The last line is the
+ * screen's own. */
 static void share_room(const struct top_frame *frame, const struct top_window *window, size_t *processes, size_t *lanes)
 {
     size_t used = frame->count + 3, height = (size_t)window->height, free_lines = height > used ? height - used : 0;

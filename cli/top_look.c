@@ -56,7 +56,7 @@ static uint64_t bytes_moved(const struct blackbox *box)
            counted(box, WIRE_COUNTER_SHARED_BYTES);
 }
 
-/* Bytes over time of the operations that have ended since, as far as they are remembered. */
+/* Bytes over time of the operations that have ended since the look before, as far as they are remembered. */
 static double bus_bandwidth(const struct blackbox *box, uint64_t since)
 {
     double bytes = 0, time = 0;
@@ -82,7 +82,7 @@ static void measure(struct top_row *row, const struct top_look *before, const st
     row->bus = bus_bandwidth(box, before->at);
 }
 
-/* Of several unfinished operations, in as many communicators, the one that has waited longest tells most. */
+/* Takes the operation that has waited longest, of several unfinished ones in as many communicators. */
 static void find_current(struct top_row *row)
 {
     for (size_t i = 0; i < row->box->comm_count; i++) {
@@ -125,7 +125,7 @@ static double weight(const struct top_row *row)
     }
 }
 
-/* The greatest first; then by communicator and rank, and the dead last. */
+/* Sorts by the greatest first; then by communicator and rank, and the dead last. */
 static int compare(const void *left, const void *right)
 {
     const struct top_row *a = left, *b = right;
@@ -142,7 +142,7 @@ static int compare(const void *left, const void *right)
     return a->box->header.pid < b->box->header.pid ? -1 : a->box->header.pid > b->box->header.pid;
 }
 
-/* Looks in what the row says: program, rank, process, communicators, current operation. */
+/* Searches the words of the row: program, rank, process, communicators, current operation. */
 static bool wanted(const struct top_row *row, const char *filter)
 {
     char text[400];

@@ -111,7 +111,7 @@ static void start_colours(struct screen *screen)
         nc.init_pair((short)(style + 1), styles[style].colour, -1);
 }
 
-/* Cut to the window; the last cell of a window cannot be written without scrolling some terminals. */
+/* Cuts a line to the window: the last cell cannot be written without scrolling some terminals. */
 static void draw_line(const struct screen *screen, int y, enum top_style style, const char *text)
 {
     int width = nc.width(screen->window);

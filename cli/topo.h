@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the text and the picture of tutti topo share: nodes that nest one in one are shown as one. */
+/* The parts that the text and the picture of tutti topo share: nodes that nest one in one are shown as one. */
 #ifndef TUTTI_CLI_TOPO_H
 #define TUTTI_CLI_TOPO_H
 
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The innermost node that has exactly the processors of `node`, by way of only children. */
+/* The innermost node with exactly the processors of `node`, by way of only children. */
 int topo_chain_end(const struct topology *topology, int node);
 /* The next child to show of the chain that starts at `node`: processors of its end, then devices of all. -1: no more.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of a host as people see them: those that nest one in one are one. */
+/* The nodes of a host as people see them: nodes that nest one in one are one. */
 #include "cli/topo.h"
 
 #include <stdarg.h>

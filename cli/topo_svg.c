@@ -17,7 +17,7 @@ static const char *const colors[TOPOLOGY_KINDS] = {
     [TOPOLOGY_RDMA] = "#cfe0f5",    [TOPOLOGY_GPU] = "#dff0d8",
 };
 
-/* Children go in rows of at most COLUMNS; draws them when `out` is given. */
+/* Lays out children in rows of at most COLUMNS; draws them when `out` is given. */
 static struct size box(const struct topology *topology, int node, int x, int y, FILE *out);
 
 static struct size children(const struct topology *topology, int node, int x, int y, FILE *out)

@@ -152,7 +152,7 @@ static int show(const struct view_options *options)
     else if (options->profile)
         status |= view_profile(options, &set);
     else if (options->json && !options->plot)
-        status |= view_json(options, &set); /* which has the lanes, too */
+        status |= view_json(options, &set); /* the JSON has the lanes, too */
     else if (options->lanes)
         status |= view_lanes(options, &set);
     else if (options->summary && set.count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `tutti trace` puts out, a function each: they return the exit status, where there is one. */
+/* The outputs of `tutti trace`, a function each: they return the exit status, where there is one. */
 #ifndef TUTTI_CLI_TRACE_H
 #define TUTTI_CLI_TRACE_H
 
@@ -19,7 +19,7 @@ void view_memory_line(FILE *out, const struct blackbox_comm *comm);
 json_t *view_memory_json(const struct blackbox_comm *comm);
 void view_table(FILE *out, const struct view_options *options, const struct view_set *set);
 void view_event_line(FILE *out, const struct blackbox *box, const struct blackbox_event *event);
-/* What is wrong, by one look; freed by findings_free. */
+/* The findings of one look; the caller frees them by findings_free. */
 struct findings view_findings(const struct view_options *options, const struct view_set *set);
 json_t *view_lanes_json(const struct blackbox *box, uint32_t segments);
 json_t *view_findings_json(const struct findings *findings);
@@ -27,11 +27,11 @@ json_t *view_findings_json(const struct findings *findings);
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set);
 int view_json(const struct view_options *options, const struct view_set *set);
 int view_follow(const struct view_options *options);
-/* What lanes carry; into the file options->plot, if there is one, as a picture. */
+/* Prints what lanes carry, and draws it into the file options->plot, if there is one. */
 int view_lanes(const struct view_options *options, const struct view_set *set);
-/* What calls, lanes and ranks took. */
+/* Prints what calls, lanes and ranks took. */
 int view_profile(const struct view_options *options, const struct view_set *set);
-/* The lanes again and again, until no process lives. */
+/* Prints the lanes again and again, until no process lives. */
 int view_follow_lanes(const struct view_options *options);
 int view_perfetto(const struct view_options *options, const struct view_set *set);
 int view_recorder(const struct view_options *options, const struct view_set *set);

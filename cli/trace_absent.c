@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a process or a communicator that was asked for is not there. */
+/* Explains the absence of a process or a communicator that the user named. */
 #include "cli/trace_set.h"
 
 #include <errno.h>

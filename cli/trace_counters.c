@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the processes counted, as a table. */
+/* The counters of processes, as a table. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "cli/trace_text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders that are named in place of files. */
+/* Folders that are named instead of files. */
 #include "cli/trace_set.h"
 
 #include "dumps/dumps.h"
@@ -33,7 +33,7 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
-/* Hidden ones are no dumps: versions, editors and browsers of files have them. */
+/* Hidden files are no dumps: versions, editors and browsers of files have them. */
 static bool is_hidden(const FTSENT *entry)
 {
     return entry->fts_level > 0 && entry->fts_name[0] == '.';

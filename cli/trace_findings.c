@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the diagnosis finds in the boxes that are shown. */
+/* The findings of the diagnosis in the boxes that are shown. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 

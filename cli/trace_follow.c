@@ -16,7 +16,7 @@
 #define PAUSE_MS 200
 #define HISTORY  5 /* operations of each communicator that are printed at the start */
 
-/* How far one communicator's life in a box has been printed. */
+/* The part of one communicator's life in a box that has been printed. */
 struct trace_follow_progress {
     unsigned place;
     uint64_t generation, next;
@@ -40,7 +40,7 @@ struct follow {
     bool first; /* this look is the first: history is cut short */
     bool terminal;
     int drawn; /* lines of the table on the screen */
-    bool met;  /* any living process */
+    bool met;  /* some process lives */
 };
 
 static bool known(const struct follow *follow, const char *path)
@@ -82,7 +82,7 @@ static void find_new(struct follow *follow)
     view_free_paths(follow->options, paths, count);
 }
 
-/* At the first look only the last few are news. */
+/* Only the last few are news at the first look. */
 static uint64_t first_op(const struct follow *follow, const struct blackbox_comm *comm)
 {
     if (!follow->first || comm->op_count <= HISTORY)
@@ -195,7 +195,7 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
     return NULL;
 }
 
-/* What matters most stands first: a window may be narrow. */
+/* Puts what matters most first: a window may be narrow. */
 static void print_running(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
                           const struct blackbox_op *op)
 {
@@ -213,7 +213,7 @@ static void print_running(FILE *out, const struct blackbox *box, const struct bl
             *op->algorithm ? op->algorithm : "-");
 }
 
-/* One line for each running operation, as text that ends with a newline each. Freed by the caller. */
+/* One line for each running operation, as text that ends with a newline each. The caller frees it. */
 static char *running_text(const struct view_set *set)
 {
     char *text = NULL;
@@ -230,7 +230,7 @@ static char *running_text(const struct view_set *set)
     return text;
 }
 
-/* Below all that was printed; cut to the window, so that it can be erased again. */
+/* Draws the table below all that was printed, cut to the window, so that it can be erased again. */
 static void draw(struct follow *follow, const struct view_set *set)
 {
     struct winsize window = {.ws_row = 24, .ws_col = 80};

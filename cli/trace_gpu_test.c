@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti trace on communicators whose operations GPUs carry out: nobody says whom a GPU waits for, the others' calls
- * tell. */
+/* tutti trace on operations of GPUs: no record names the rank that a GPU waits for, but the others' calls tell. */
 #include "cli/trace_stage.h"
 
 #include <jansson.h>
@@ -101,7 +100,7 @@ static void test_call_that_does_not_return(void **state)
     assert_shows("called");
 }
 
-/* Copy engines do not say where they are: that one of them was not seen means nothing. */
+/* Copy engines do not say where they are: one that was not seen may be anywhere. */
 static void all_copy(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_op *op = call(world, 1);
@@ -128,7 +127,7 @@ static void test_not_traced(void **state)
                  "ranks 1 2");
 }
 
-/* Rank 0 has called so much that its ring holds the oldest only: it is not behind. */
+/* Rank 0 has called more than its ring holds: it is not behind. */
 static void far_ahead(struct trace *trace, struct trace_comm *world, int rank)
 {
     for (uint64_t seq = 1; seq <= (rank ? 400 : 500); seq++)
@@ -145,7 +144,7 @@ static void test_unrecorded_calls_count(void **state)
     assert_shows("244 operations up to #500 are not recorded");
 }
 
-/* Its place in a queue is not a hang: #2 was called long ago, and #1 was over a moment ago. */
+/* A place in a queue is not a hang: #2 was called long ago, and #1 was over a moment ago. */
 static void long_queue(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_op *first = issue(world, 1, false);

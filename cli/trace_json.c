@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything in the boxes as JSON: times in nanoseconds of CLOCK_REALTIME, null where there is none. */
+/* The boxes as JSON: times in nanoseconds of CLOCK_REALTIME, null where there is none. */
 #include "cli/trace.h"
 #include "cli/trace_lanes.h"
 #include "cli/trace_set.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti trace --lanes: what lanes carry, how fast, and why not faster; as text, and drawn over time. */
+/* tutti trace --lanes: the load of lanes, their speed, and what slows them down; as text, and drawn over time. */
 #include "cli/trace_lanes.h"
 #include "cli/trace.h"
 #include "cli/trace_set.h"
@@ -171,7 +171,7 @@ static void measure(struct plot *plot, const struct lane_window *windows, size_t
     plot->rows += count > 0;
 }
 
-/* A bar for each window, as high as its bandwidth; a low one in the colour of its cause for each pause. */
+/* A bar for each window, as high as its bandwidth; a low one has the colour of its cause at each pause. */
 static void draw(FILE *out, const struct plot *plot, int row, const struct lane_window *windows, size_t count)
 {
     double scale = WIDTH / (double)(plot->end - plot->begin + 1);

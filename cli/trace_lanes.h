@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lanes did with their time. */
+/* The time of lanes, and what they did with it. */
 #ifndef TUTTI_CLI_TRACE_LANES_H
 #define TUTTI_CLI_TRACE_LANES_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a lane has spent its time, over all windows and pauses that are remembered. Rates are bytes a second. */
+/* The times of a lane, over all windows and pauses that are remembered. Rates are bytes a second. */
 struct view_lane_sum {
     uint64_t bytes, busy, all, time[WINDOW_CAUSES];
     size_t windows, slow;
@@ -21,7 +21,7 @@ struct view_lane_sum {
 uint32_t view_window(const struct view_options *options);
 struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane, uint32_t segments);
 const char *view_lane_state(const struct blackbox_lane *lane);
-/* It carries data only while no lane for data is up. */
+/* The lane carries data only while no lane for data is up. */
 bool view_lane_is_backup(const struct blackbox_lane *lane);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What looks before have found to be of no interest: who looks every second does not read thousands of old boxes again.
- */
+/* Remembers boxes that can never matter again, so that frequent looks do not read thousands of old boxes. */
 #include "cli/trace_set.h"
 
 #include "wire/boxfile.h"
@@ -57,7 +56,7 @@ void view_put_past(struct view_past *past, const char *path, bool unreadable)
         more[past->count++] = (struct view_gone){copy, info.st_dev, info.st_ino, info.st_mtim, unreadable, true};
 }
 
-/* Files that are no longer there are forgotten, so that who looks for months does not grow. */
+/* Forgets files that are no longer there, so that the memory of looks for months does not grow. */
 void view_end_look(struct view_past *past)
 {
     size_t kept = 0;

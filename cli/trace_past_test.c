@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who looks again and again does not read what can never become of interest. */
+/* Repeated looks do not read boxes that can never matter again. */
 #include "cli/trace_set.h"
 #include "cli/trace_stage.h"
 
@@ -10,7 +10,7 @@ static void busy(struct trace *trace, struct trace_comm *world, int rank)
     stage_calls(world, 10, 20);
 }
 
-/* How many boxes were read. */
+/* The number of boxes that were read. */
 static size_t unreadable; /* of them, and of those that are past */
 
 static size_t look(struct view_past *past)

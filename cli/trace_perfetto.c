@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load: one process for each rank's
- * process, one track for each communicator (more where its operations overlap), slices for operations, instants for
- * events of lanes.
- */
+/* A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "diagnosis/phrase.h"
@@ -18,7 +14,7 @@
 
 struct trace_perfetto_timeline {
     json_t *events;
-    const struct blackbox *first; /* its clock is everybody's on the same boot */
+    const struct blackbox *first; /* its clock is that of all boxes of the same boot */
     uint64_t origin;              /* CLOCK_REALTIME of time 0 */
 };
 
@@ -43,15 +39,15 @@ static void add_name(struct trace_perfetto_timeline *line, const char *what, con
                                                   text ? text : json_string("?")));
 }
 
-/* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. A GPU's are
- * drawn up to the next call. */
+/* Operations that end at once have no length of their own: they reach to the next begin, at most a microsecond. A GPU's
+ * are drawn up to the next call. */
 static uint64_t end_of(const struct blackbox *box, const struct blackbox_comm *comm, size_t index)
 {
     const struct blackbox_op *op = &comm->ops[index];
     if (op->state != WIRE_OP_DONE)
         return box->now;
     uint64_t next = index + 1 < comm->op_count ? comm->ops[index + 1].begin : op->begin + 1000;
-    if (op->device && op->end) /* seen to be over by then */
+    if (op->device && op->end) /* it was seen to be over by then */
         return next > op->begin && next < op->end ? next : op->end;
     if (op->end)
         return op->end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti trace --profile: what calls, lanes and ranks took, as tables or JSON. */
+/* tutti trace --profile: the times of calls, lanes and ranks, as tables or JSON. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "cli/trace_text.h"
@@ -10,14 +10,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define CALLS_SHOWN 16 /* of a communicator of a process: the latest; --all-ops shows all */
+#define CALLS_SHOWN 16 /* latest calls of a communicator of a process; --all-ops shows all */
 
 static const struct blackbox *box_of(const struct view_set *set, size_t process)
 {
     return set->boxes[process];
 }
 
-/* Its rank in the largest of its communicators, which names processes; -1: it has none. */
+/* The rank of a process in the largest of its communicators, which names processes; -1: it has none. */
 static int rank_of(const struct view_set *set, size_t process)
 {
     const struct blackbox_comm *world = view_world(box_of(set, process));
@@ -26,7 +26,7 @@ static int rank_of(const struct view_set *set, size_t process)
 
 /* ---- Tables ---- */
 
-/* The latest of its communicator that sent segments to other processes, or registered memory. */
+/* Shows the latest calls of a communicator that sent segments to other processes, or registered memory. */
 static bool is_shown(const struct view_options *options, const struct profile *profile, size_t index)
 {
     const struct profile_call *call = &profile->calls[index];

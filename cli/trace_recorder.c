@@ -48,7 +48,8 @@ static const char *const names[] = {
     [WIRE_WAIT_SIGNAL] = "coalesced",
 };
 
-/* The analyzer takes a message whose number is that of the collective before for its part: no numbers in common. */
+/* Numbers of messages and collectives differ: the analyzer takes a message with the number of the collective before for
+ * its part. */
 #define FIRST_P2P (1u << 30)
 
 static const char *const types[] = {
@@ -76,7 +77,7 @@ static void find_world(struct export *export)
         }
 }
 
-/* The global rank that has this communicator: -1 when its process has none. */
+/* The global rank of a member; -1 when its process has none. */
 static int owner(const struct export *export, const struct trace_member *member)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -88,7 +89,7 @@ static int owner(const struct export *export, const struct trace_member *member)
     return -1;
 }
 
-/* Global ranks of a communicator as Python writes a list. Freed by the caller. */
+/* Global ranks of a communicator as Python writes a list. The caller frees the text. */
 static char *ranks_text(const struct export *export, const struct blackbox_comm *comm)
 {
     char *text = NULL;
@@ -125,7 +126,7 @@ static json_t *time_json(const struct blackbox *box, uint64_t time)
     return time ? json_integer((json_int_t)(time + (uint64_t)box->realtime_offset)) : json_null();
 }
 
-/* What a collective reads (or writes) on one rank, in elements. */
+/* The elements that a collective reads (or writes) on one rank. */
 static json_t *sizes(const struct blackbox_op *op, int nranks, bool output)
 {
     bool many = op->collective == WIRE_ALLTOALL || (op->collective == WIRE_ALLGATHER && output) ||
@@ -151,7 +152,7 @@ static const char *state_name(const struct blackbox_op *op)
     return states[op->state & 3];
 }
 
-/* Sequence numbers so far of one communicator. */
+/* The sequence numbers of one communicator so far. */
 struct numbers {
     uint64_t collective, p2p;
 };
@@ -203,7 +204,8 @@ static int by_time(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* One recorder orders all entries of a rank by time and numbers them so. Takes the reference to `entries`. */
+/* Sorts the entries of a rank by time and numbers them, because one recorder numbers all. Takes the reference to
+ * `entries`. */
 static json_t *in_order(json_t *entries)
 {
     size_t count = json_array_size(entries);
@@ -223,7 +225,8 @@ static json_t *in_order(json_t *entries)
     return out;
 }
 
-/* Rings of two ranks may not reach back equally far: the analyzer must see the same first call on all. */
+/* The number of the first call that all ranks have. Rings of two ranks may not reach back equally far, and the analyzer
+ * must see the same first call on all. */
 static uint64_t aligned_from(const struct export *export, const struct blackbox_comm *comm)
 {
     uint64_t from = 0;

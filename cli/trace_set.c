@@ -37,7 +37,7 @@ bool view_filter(struct blackbox *box, const struct view_options *options)
     return (!options->pid || box->header.pid == options->pid) && (!options->comm || kept);
 }
 
-/* Told by its name, without opening it. */
+/* Knows a box by its name, without opening it. */
 static bool of_other_pid(const char *path, int64_t pid)
 {
     struct boxfile name;
@@ -72,7 +72,7 @@ void view_free_paths(const struct view_options *options, char **paths, size_t co
         boxfile_free(paths, count);
 }
 
-/* A file as a whole, and when it was written; NULL after error_note. Freed by the caller. */
+/* Reads a whole file, and the time of its writing; NULL after error_note. The caller frees it. */
 static char *slurp(const char *path, struct dump_file *file)
 {
     struct stat info;
@@ -93,7 +93,7 @@ static char *slurp(const char *path, struct dump_file *file)
     return bytes;
 }
 
-/* A black box that is damaged or of another version is no dump of another kind. */
+/* A damaged black box, or one of another version, is no dump of another kind. */
 static bool has_magic(const char *path)
 {
     uint64_t magic = 0;
@@ -124,7 +124,7 @@ static bool keep(struct view_set *set, struct blackbox *box, const struct view_o
     return true;
 }
 
-/* What another library wrote. */
+/* Adds the boxes of a dump that another library wrote. */
 static tutti_result_t read_dump(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox **boxes = NULL;
@@ -146,7 +146,8 @@ static bool asks_for_the_dead(const struct view_options *options)
     return options->dead || options->pid || options->file_count;
 }
 
-/* The dead that nobody asks for in outline only, until a living one is seen to have to do with them. */
+/* Reads dead processes only in outline, unless they were asked for, until a living one is seen to have to do with
+ * them. */
 static tutti_result_t read_box(const char *path, const struct view_options *options, struct blackbox **out)
 {
     if (!asks_for_the_dead(options)) {
@@ -158,7 +159,7 @@ static tutti_result_t read_box(const char *path, const struct view_options *opti
     return blackbox_read(path, out);
 }
 
-/* False: it has gone meanwhile. */
+/* False: the box has gone meanwhile. */
 static bool read_whole(struct blackbox **box, const struct view_options *options)
 {
     struct blackbox *whole;
@@ -206,7 +207,7 @@ static bool meet(const struct blackbox *one, const struct blackbox *other)
     return false;
 }
 
-/* The dead that share a communicator with a living process tell what it waits for. */
+/* Dead processes that share a communicator with a living one tell what it waits for. */
 static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead,
                         const struct view_options *options)
 {
@@ -216,7 +217,7 @@ static bool wanted_dead(const struct view_set *set, size_t living, const struct 
     return wanted;
 }
 
-/* The living first, otherwise in the order that they were found. */
+/* Sorts the living first, otherwise in the order that they were found. */
 static bool sort_out(struct view_set *set, const struct view_options *options)
 {
     struct blackbox **all = set->boxes;

@@ -36,8 +36,8 @@ int stage_remove_dir(void **state)
     return system(command);
 }
 
-/* n processes, each with the communicator "world" and in the scene; returns when all have played it. They wait to be
- * killed. */
+/* Starts n processes, each with the communicator "world" and in the scene; returns when all have played it. They wait
+ * to be killed. */
 void stage_play(int n, stage_scene scene)
 {
     int done[2], begin[2];

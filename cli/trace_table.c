@@ -39,7 +39,7 @@ static void waiting_text(const struct blackbox *box, const struct blackbox_op *o
         snprintf(out, size, "waits for rank %d, %s", op->wait_peer, phrase_time(since).text);
 }
 
-/* "2/6 s1": the second of 6 rounds, of slice 1. How many rounds there are may not have been said. */
+/* "2/6 s1": the second of 6 rounds, of slice 1. The number of rounds may be unknown. */
 static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 {
     if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
@@ -53,7 +53,7 @@ static void stage_text(const struct blackbox_op *op, char *out, size_t size)
         snprintf(out + used, size - (size_t)used, " s%" PRIu32, op->wait_slice);
 }
 
-/* Where a GPU's kernels have not told, it is known only when an operation was seen to be over. */
+/* Writes "<181ms" where kernels have not told the end: only the time at which it was seen is known. */
 static struct phrase time_text(const struct blackbox *box, const struct blackbox_op *op)
 {
     struct phrase word = phrase_time(view_duration(op, box->now)), less;
@@ -111,7 +111,7 @@ void view_event_line(FILE *out, const struct blackbox *box, const struct blackbo
     fputc('\n', out);
 }
 
-/* The last few, and every one that is not done. */
+/* Shows the last few operations, and every unfinished one. */
 static void print_ops(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, bool all)
 {
     if (!comm->op_count)
@@ -192,7 +192,7 @@ void view_table(FILE *out, const struct view_options *options, const struct view
 
 /* ---- In short ---- */
 
-/* What stands in one line of the summary: the ranks of a communicator that are here. */
+/* The ranks of a communicator that are here, for one line of the summary. */
 static void print_group(FILE *out, const struct trace_member *members, size_t count)
 {
     const struct blackbox_comm *comm = members->comm;

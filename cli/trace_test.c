@@ -55,7 +55,7 @@ static void test_nothing_wrong_yet(void **state)
     assert_hides("VERDICT");
 }
 
-/* All dead together: the post-mortem still names who had not called. */
+/* All are dead together: the post-mortem still names the rank that had not called. */
 static void test_all_dead(void **state)
 {
     stage_play(4, three_wait_for_one);
@@ -521,7 +521,7 @@ static void test_follow_ends_by_itself(void **state)
     assert_shows("no living process");
 }
 
-/* In a window of 80 columns it is still seen who waits for whom. */
+/* A window of 80 columns still shows who waits for whom. */
 static void test_follow_on_a_terminal(void **state)
 {
     struct winsize window = {.ws_row = 24, .ws_col = 80};

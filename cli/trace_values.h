@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Bytes from outside may not be UTF-8: what is not ASCII becomes a question mark then. */
+/* Text from outside may not be UTF-8: what is not ASCII becomes a question mark then. */
 json_t *view_text_json(const char *text);
 json_t *view_time_json(const struct blackbox *box, uint64_t time);
 json_t *view_hex_json(uint64_t value);

@@ -29,7 +29,7 @@ struct rules {
     int count;
 };
 
-/* ---- measuring ---- */
+/* ---- measurements ---- */
 
 static void perf_name(enum coll coll, char *out, size_t size)
 {
@@ -68,7 +68,7 @@ static void tell_of_pairs(void)
                 pairs.apart, pairs.all);
 }
 
-/* The least of two sweeps, because noise only adds. No times at all if one fails. */
+/* Takes the least of two sweeps, because noise only adds. No times at all if one fails. */
 static void measure_one(const struct tune_options *options, const char *collective, int ranks, char *const settings[2],
                         double us[TUNE_SIZES])
 {
@@ -99,7 +99,7 @@ static void measure(const struct tune_options *options, struct tune_case *c, str
 
 typedef void (*case_fn)(const struct tune_options *options, struct tune_case *c, void *context);
 
-/* The barrier has no size and nothing that perf measures: its built-in choice stays. */
+/* Leaves out the barrier, which has no size and nothing that perf measures: its built-in choice stays. */
 static void each_case(const struct tune_options *options, case_fn visit, void *context)
 {
     static struct tune_case c;
@@ -175,7 +175,7 @@ static bool make_folders(const char *path)
     return true;
 }
 
-/* An output that is there is not touched, and what was made to see whether it can be made is taken away. */
+/* Checks that the output can be made: an existing one is not touched, and a new one is taken away. */
 static bool can_write(const char *path)
 {
     if (!make_folders(path))

@@ -29,10 +29,10 @@ int tune_parse(int argc, char **argv, struct tune_options *options);
 
 extern const char *const tune_transports[CHOICE_CLASS_COUNT];
 
-/* Says what else runs here. False: too much for a measurement, and nobody forces it. (tune_progress.c) */
+/* Says what else runs here. False: too much for a measurement, and no option forces it. (tune_progress.c) */
 bool tune_listen(const struct tune_options *options);
 
-/* The sizes at which times are taken. Returns how many. */
+/* Fills in the sizes at which times are taken. Returns their number. */
 int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES]);
 
 /* ---- progress (tune_progress.c) ---- */
@@ -42,7 +42,7 @@ struct tune_progress {
     uint64_t start;
 };
 
-/* "tutti tune 0.1.0 on HOST, 2026-01-02T03:04:05Z", and room for more: where and when it was measured. */
+/* "tutti tune 0.1.0 on HOST, 2026-01-02T03:04:05Z", the place and time of the measurement, and room for more. */
 #define TUNE_COMMENT 300
 void tune_comment(const char *command, char out[TUNE_COMMENT]);
 
@@ -51,14 +51,14 @@ void tune_tell(struct tune_progress *progress, const char *what);
 
 /* ---- sweeps (tune_sweep.c) ---- */
 
-/* tutti perf, started as processes of this program. */
+/* Runs of tutti perf, as processes of this program. */
 struct tune_run {
     const char *collective;
     int processes, ranks; /* ranks: of each process */
     bool gpu;
     int64_t first, last, factor;
     int iterations, timeout_s;
-    int rows; /* that are expected */
+    int rows; /* expected */
 };
 
 /* The least times of `rounds` runs, the first one verified, with `count` settings "NAME=VALUE". False, and a sentence
@@ -74,21 +74,21 @@ bool tune_sweep(const struct tune_options *options, const char *collective, int 
 struct tune_case {
     enum coll coll;
     enum choice_class transport;
-    int min_ranks, ranks, max_ranks; /* measured with `ranks`, to be used for this range */
+    int min_ranks, ranks, max_ranks; /* measured with `ranks`, for use in this range */
     const struct algorithm *algorithms[16];
     double us[16][TUNE_SIZES];
     int count;
 };
 
-/* Appends the rules of a case to `rules`, which has room for TUNE_SIZES more, and says what was chosen. Returns how
- * many. */
+/* Appends the rules of a case to `rules`, which has room for TUNE_SIZES more, and says what was chosen. Returns their
+ * number. */
 int tune_rules(const struct tune_case *measured, const int64_t *sizes, int size_count, struct choice_rule *rules);
 
 /* ---- two ways (tune_cross.c) ---- */
 
 #define TUNE_NEVER INT64_MAX
 
-/* A size, and how long the first and the second way take for it. */
+/* A size, and the times of the first and the second way for it. */
 struct tune_point {
     int64_t unit;
     double us[2];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the times of two ways to the size at which one takes over from the other. */
+/* Finds the size at which one way takes over from another, by the times of both. */
 #include "cli/tune.h"
 
 #include <math.h>
 
-/* What a change of the way must gain at the sizes that it concerns: less is noise. */
+/* The gain that a change of the way must bring at the sizes that it concerns: less is noise. */
 #define WORTH_A_CHANGE 1.03
 
 /* The sum of the logarithms of all times if the second way begins at `from`. */

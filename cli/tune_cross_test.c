@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From made-up times of two ways to thresholds. */
+/* Thresholds that follow from made-up times of two ways. */
 #include "cli/tune.h"
 
 #include <stdarg.h>

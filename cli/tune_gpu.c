@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti tune --gpu: where one way between GPUs becomes faster than the other, as thresholds in the file of tutti tune.
- */
+/* tutti tune --gpu: finds the sizes at which one way between GPUs becomes faster than the other, as thresholds in the
+ * file of tutti tune. */
 #include "cli/cli.h"
 #include "cli/perf_place.h"
 #include "cli/schedule.h"
@@ -31,28 +31,28 @@ static const char *const block_counts[BLOCK_ROWS] = {"TUTTI_BLOCKS=8", "TUTTI_BL
 struct tune_gpu_job {
     const struct tune_options *options;
     struct tune_progress progress;
-    struct tune_point points[MOST_POINTS]; /* of the duel at hand */
+    struct tune_point points[MOST_POINTS]; /* of the current duel */
     int count;
-    char *settings[PLAN_DUELS + 2]; /* found so far, and those that are tried */
+    char *settings[PLAN_DUELS + 2]; /* settings found so far, and those on trial */
     char texts[PLAN_DUELS][SETTING];
     int settled;
-    bool failed; /* a way of the duel at hand has */
+    bool failed; /* a way of the current duel has failed */
     bool any;
-    struct param_tuned found; /* what is to be written */
+    struct param_tuned found; /* the rows to be written */
 };
 
 /* One series of sizes. */
 struct series {
     const char *collective;
     int ranks;
-    bool together;       /* in one process, and not a process each */
+    bool together;       /* ranks are in one process, and not a process each */
     int64_t multiple;    /* bytes of the vector of a unit */
     const char *ways[2]; /* "others": by size */
     int64_t least, most;
     int count;
 };
 
-/* ---- what is measured ---- */
+/* ---- the measurements to make ---- */
 
 static bool wanted(const struct tune_options *options, const char *parameter)
 {
@@ -72,7 +72,7 @@ static int64_t multiple(const struct plan_duel *duel, const char *collective, in
     return duel->unit == PLAN_PART ? ranks : NUMBER_COLLECTIVE_TIMES * (int64_t)ranks;
 }
 
-/* Whether each word of --only is a parameter that is measured here; if not, `word` is the first that is none. */
+/* Is each word of --only a parameter that is measured here? If not, `word` is the first that is none. */
 static bool only_known(const struct tune_options *options, char *word, size_t room)
 {
     const struct tune_options one = {.only = word};
@@ -89,7 +89,7 @@ static bool only_known(const struct tune_options *options, char *word, size_t ro
     return true;
 }
 
-/* The name of a way at all sizes so far. */
+/* Joins names: the name of a way that is the same at all sizes so far. */
 static const char *joint(const char *name, const char *other)
 {
     return !name || strcmp(name, other) == 0 ? other : "others";
@@ -117,7 +117,7 @@ static bool series_of(const struct tune_gpu_job *job, const struct plan_duel *du
 
 typedef void (*series_fn)(struct tune_gpu_job *job, const struct plan_duel *duel, const struct series *series);
 
-/* A quick look leaves out what one process does alike, and the second collective. */
+/* A quick look leaves out what one process does in the same way, and the second collective. */
 static void each_series(struct tune_gpu_job *job, const struct plan_duel *duel, series_fn visit)
 {
     struct series series;
@@ -133,7 +133,7 @@ static void each_series(struct tune_gpu_job *job, const struct plan_duel *duel, 
         }
 }
 
-/* ---- measuring ---- */
+/* ---- measurements ---- */
 
 static bool sweep(struct tune_gpu_job *job, const struct series *series, const char *setting, const char *with,
                   double us[TUNE_SIZES])
@@ -198,9 +198,9 @@ static void measure(struct tune_gpu_job *job, const struct plan_duel *duel, cons
     }
 }
 
-/* ---- what follows ---- */
+/* ---- the thresholds ---- */
 
-/* Of the value in force, or TUNE_NEVER. */
+/* The size from which the value in force takes the second way, or TUNE_NEVER. */
 static int64_t begins_now(const struct plan_duel *duel)
 {
     int64_t value = param_int(duel->id), never = 0;
@@ -218,7 +218,7 @@ static int64_t most_measured(const struct tune_gpu_job *job)
     return most;
 }
 
-/* The parameter's value by which the second way begins there. */
+/* The parameter's value with which the second way begins at `from`. */
 static void value_text(const struct tune_gpu_job *job, const struct plan_duel *duel, int64_t from, char *out,
                        size_t room)
 {
@@ -230,7 +230,7 @@ static void value_text(const struct tune_gpu_job *job, const struct plan_duel *d
         text_size(duel->largest ? from / FACTOR : from, out, room);
 }
 
-/* What is measured and stays is written, too: another version may have another default. */
+/* Writes measured values that stay, too: another version may have another default. */
 static void settle(struct tune_gpu_job *job, const struct plan_duel *duel)
 {
     char value[24];
@@ -268,7 +268,7 @@ static void each_duel(struct tune_gpu_job *job, series_fn visit,
 
 /* ---- blocks ---- */
 
-/* Large allreduces. False: there are none to be measured. */
+/* A series of large allreduces. False: there are none to be measured. */
 static bool block_series(const struct tune_gpu_job *job, struct series *out)
 {
     const struct tune_options *options = job->options;
@@ -282,7 +282,7 @@ static bool block_series(const struct tune_gpu_job *job, struct series *out)
     return wanted(options, "TUTTI_BLOCKS") && most >= 64 * K;
 }
 
-/* Fewer blocks leave more of the GPU to others: an advice, no threshold. */
+/* Gives advice and no threshold: fewer blocks leave more of the GPU to others. */
 static void advise_blocks(struct tune_gpu_job *job)
 {
     double us[BLOCK_ROWS][TUNE_SIZES], least = 0;
@@ -309,7 +309,7 @@ static void advise_blocks(struct tune_gpu_job *job)
 
 /* ---- output ---- */
 
-/* A file that is there is to be one of these: what it has beside the thresholds stays. False: it was told. */
+/* Checks that an existing file has this form: its other rows will stay. False: a sentence has said why not. */
 static bool can_keep(const char *path)
 {
     struct tuned_slice parts[TUNED_PARTS];
@@ -323,7 +323,7 @@ static bool can_keep(const char *path)
     return good;
 }
 
-/* Rows of the file that were not measured now stay, if all are right. */
+/* Keeps rows of the file that were not measured now, if all are right. */
 static void keep_rows(const char *path, struct param_tuned *found)
 {
     struct tuned_slice parts[TUNED_PARTS];
@@ -338,7 +338,7 @@ static void keep_rows(const char *path, struct param_tuned *found)
     free(text);
 }
 
-/* JSON, the caller's; NULL: no memory. */
+/* The rows as JSON, which the caller frees; NULL: no memory. */
 static char *rows_text(const struct param_tuned *found, int gpus)
 {
     char *text = NULL, comment[TUNE_COMMENT];

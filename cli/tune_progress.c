@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether this machine can be measured, and how far a measurement has come. */
+/* Judges whether this machine can be measured, and shows the progress of a measurement. */
 #include "cli/tune.h"
 #include "cli/cli.h"
 #include "cli/noise.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From times to rules: the fastest algorithm at each size, with few changes. */
+/* Makes rules from times: the fastest algorithm at each size, with few changes. */
 #include "cli/tune.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What an algorithm must gain over the one of the next smaller size before the choice changes: less is noise. */
+/* The gain over the algorithm of the next smaller size that a change needs: less is noise. */
 #define WORTH_A_CHANGE 1.05
 
 static int fastest(const struct tune_case *c, int size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From made-up times to rules. */
+/* Rules that follow from made-up times. */
 #include "cli/tune.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sweep of a measurement: tutti perf in processes of our own, whose rows are read as they come. */
+/* One sweep of a measurement: processes of tutti perf, whose rows are read as they come. */
 #include "cli/cli.h"
 #include "cli/launch.h"
 #include "cli/tune.h"
@@ -29,7 +29,7 @@ int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES])
     return count;
 }
 
-/* "  size count type redop root time ..." of rank 0; everything else on stderr is kept as a reason. */
+/* Reads " size count type redop root time ..." of rank 0; everything else on stderr is kept as a reason. */
 static bool take_line(void *context, int rank, bool is_error, const char *text, size_t length)
 {
     struct rows *rows = context;
@@ -45,7 +45,7 @@ static bool take_line(void *context, int rank, bool is_error, const char *text, 
     return true;
 }
 
-/* The words of the command; `numbers` keeps those that are made. */
+/* The words of the command; `numbers` keeps made ones. */
 static void words(const struct tune_run *run, char *program, char numbers[6][24], bool verify, char **argv)
 {
     const int64_t values[6] = {run->first, run->last, run->factor, run->iterations, run->ranks, verify};
