@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of hosts, as launchers have them: a host a line, with words behind it. */
+/* Lists of hosts, as launchers have them: a line for each host, with words behind its name. */
 #ifndef TUTTI_FABRIC_HOSTS_H
 #define TUTTI_FABRIC_HOSTS_H
 
@@ -17,9 +17,9 @@ struct host_list {
 };
 
 /*
- * A host is found by its name, by the first part of it, or by the address of one of its NICs; ":SLOTS" may follow.
- * Refused with the number of the line: a host that the fabric does not have; one that is there twice, unless `again`.
- * Lines without a host are left out. host_list_free() after success.
+ * Finds a host by its name, by the first part of it, or by the address of one of its NICs; ":SLOTS" may follow. Refused
+ * with the number of the line: a host that the fabric does not have; one that is there twice, unless `again`. Lines
+ * without a host are left out. host_list_free() after success.
  */
 tutti_result_t host_list_load(const char *path, const struct fabric *fabric, bool again, struct host_list *out);
 tutti_result_t host_list_parse(const char *label, const char *text, const struct fabric *fabric, bool again,

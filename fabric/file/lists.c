@@ -64,7 +64,7 @@ static tutti_result_t range_of(struct reading *r, yaml_node_t *map, const char *
     return TUTTI_SUCCESS;
 }
 
-/* All names of a list are there: they must differ. `names` begins with the first item's name. */
+/* Checks that the names of a complete list differ. `names` begins with the first item's name. */
 static tutti_result_t index_names(struct reading *r, yaml_node_t *list, struct name_index *index, const void *names,
                                   size_t size, int32_t count, const char *what)
 {
@@ -77,7 +77,7 @@ static tutti_result_t index_names(struct reading *r, yaml_node_t *list, struct n
                        (const char *)names + (size_t)twice * size);
 }
 
-/* The item of that name. No name is right where there is one item alone. */
+/* Finds the item of that name. A list of one item needs no name. */
 static tutti_result_t find(struct reading *r, yaml_node_t *map, yaml_node_t *name, const struct name_index *index,
                            const char *key, int32_t *out)
 {
@@ -149,7 +149,7 @@ static tutti_result_t add_zone(struct reading *r, yaml_node_t *node)
     return result;
 }
 
-/* Where the file tells none, there is one. */
+/* Where the file names none, there is one. */
 static tutti_result_t add_areas(struct reading *r)
 {
     struct fabric *f = &r->fabric;
@@ -231,7 +231,7 @@ static const struct config_key uplink_keys[] = {{"spine", read_node, UPLINK(spin
                                                 {"down", config_bool, UPLINK(down), 0, 0},
                                                 {0}};
 
-/* Of leaves [first, first + count), to each of the spines that an item names. */
+/* Adds the uplinks of leaves [first, first + count), to each of the spines that an item names. */
 static tutti_result_t add_uplink(struct reading *r, yaml_node_t *node, int32_t first, int32_t count)
 {
     struct uplink_item item = {.links = 1};

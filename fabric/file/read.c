@@ -64,7 +64,7 @@ static const struct config_key root_keys[] = {
     {0},
 };
 
-/* A rate that an item does not tell is that of the whole file. */
+/* An item without a rate has the rate of the whole file. */
 static void default_rate(double *rate, double otherwise)
 {
     *rate = *rate > 0 ? *rate : otherwise;

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* `label` is what errors call the text, usually its path. fabric_free(out) after success. */
+/* `label` is the text's name in errors, usually its path. fabric_free(out) after success. */
 tutti_result_t fabric_parse(const char *label, const char *yaml, size_t length, struct fabric *out);
 tutti_result_t fabric_load(const char *path, struct fabric *out);
 

@@ -8,7 +8,7 @@
 struct reading {
     struct config_file *file;
     struct fabric fabric;
-    double rate; /* of links that do not tell theirs; 0: not told */
+    double rate; /* rate of links without their own; 0: none */
     yaml_node_t *clos;
     struct {
         yaml_node_t *buildings, *zones, *spines, *leaves, *hosts;
@@ -16,10 +16,10 @@ struct reading {
     struct name_index building, zone, spine, leaf;
 };
 
-/* The lists. The fabric is complete after success. */
+/* Reads the lists. The fabric is complete after success. */
 tutti_result_t reading_lists(struct reading *r, yaml_node_t *root);
 
-/* All but the fabric. */
+/* Frees all but the fabric. */
 void reading_free(struct reading *r);
 
 #endif

@@ -16,7 +16,7 @@ struct unit {
     double factor;
 };
 
-/* A number that is not negative, and one of the units behind it. */
+/* Reads a number that is not negative, and one of the units behind it. */
 static bool with_unit(const char *text, const struct unit *units, double *out)
 {
     char *end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a fabric's file: rates, times, and names that stand for many. */
+/* Values of a fabric's file: rates, times, and names with ranges. */
 #ifndef TUTTI_FABRIC_VALUES_H
 #define TUTTI_FABRIC_VALUES_H
 
@@ -24,7 +24,7 @@ tutti_result_t read_name(struct config_file *file, yaml_node_t *node, const stru
 /* "rack[08-15]-leaf" is rack08-leaf, rack09-leaf, ... rack15-leaf: numbers keep their width. */
 struct name_range {
     const char *text;
-    int before; /* characters in front of the bracket */
+    int before; /* characters before the bracket */
     const char *behind;
     int first, count, width; /* count 1 and width 0: no bracket */
 };
@@ -37,15 +37,15 @@ void name_of(const struct name_range *range, int index, char out[FABRIC_NAME]);
 /* Finds a number by a name. */
 struct name_index {
     struct name_entry {
-        const char *name; /* the caller's */
+        const char *name; /* owned by the caller */
         int32_t number;
     } * entry;
     int32_t count;
 };
 
-/* Sorts. False: no memory, or (*twice >= 0) that number's name is there already. */
+/* Sorts the names. False: no memory, or (*twice >= 0) an earlier name equals that number's. */
 bool name_index_make(struct name_index *index, const void *items, size_t size, int32_t count, int32_t *twice);
-int32_t name_index_find(const struct name_index *index, const char *name); /* -1: there is none */
+int32_t name_index_find(const struct name_index *index, const char *name); /* -1: the name is unknown */
 void name_index_free(struct name_index *index);
 
 #endif

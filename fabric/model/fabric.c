@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of links, and what a fabric is asked. */
+/* Numbers of links, and questions about a fabric. */
 #include "model/fabric.h"
 #include "base/error.h"
 

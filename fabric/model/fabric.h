@@ -17,7 +17,7 @@
 #define FABRIC_NAME    32
 #define FABRIC_ADDRESS 46
 #define FABRIC_PORTS   2 /* of a NIC */
-/* Bounds of a description, so that a file cannot ask for more memory than there is. */
+/* Limits of a description, so that a file cannot ask for more memory than there is. */
 #define FABRIC_GPUS    (1 << 20)
 #define FABRIC_UPLINKS (1 << 20)
 #define FABRIC_LEAVES  (1 << 17)
@@ -80,7 +80,7 @@ struct fabric_nic {
 
 struct fabric_host {
     char name[FABRIC_NAME];
-    int32_t gpu, gpus; /* the first one's number among all GPUs, and how many */
+    int32_t gpu, gpus; /* number of the first one among all GPUs; how many */
     int32_t nic, nics;
 };
 
@@ -100,7 +100,7 @@ struct fabric {
     int32_t *gpu_host; /* of each GPU */
 };
 
-/* A regular Clos: what `clos` of a file says. */
+/* A regular Clos: the key `clos` of a file. */
 struct fabric_clos {
     int buildings;  /* of the campus */
     int zones;      /* of a building */
@@ -119,7 +119,7 @@ struct fabric_clos {
 /* Fills the lists of `out`, whose name, latencies and GPU rate the caller sets. fabric_free() also after a failure. */
 tutti_result_t fabric_from_clos(const struct fabric_clos *clos, struct fabric *out);
 
-/* Numbers what follows from the lists: call it when they are complete. */
+/* Numbers the links of the lists: the caller has completed them. */
 tutti_result_t fabric_finish(struct fabric *fabric);
 void fabric_free(struct fabric *fabric);
 
@@ -145,10 +145,10 @@ void fabric_link_name(const struct fabric *fabric, int32_t link, char *out, size
 /* The NIC that a GPU sends with; hosts with more NICs than GPUs spread lanes over several. */
 int32_t fabric_nic_of(const struct fabric *fabric, int32_t gpu, int lane);
 
-/* By the first ports of their NICs. */
+/* The distance by the first ports of the hosts' NICs. */
 enum fabric_distance fabric_distance_of(const struct fabric *fabric, int32_t from, int32_t to);
 
-/* -1: there is none. */
+/* -1: the host is unknown. */
 int32_t fabric_find_host(const struct fabric *fabric, const char *name);
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define ALMOST 1e-12 /* of a flow's bytes: what is left of a flow that has ended, after rounding */
+#define ALMOST 1e-12 /* part of a flow's bytes that rounding may leave when the flow has ended */
 
 struct over_time {
     struct maxmin_work work;
@@ -82,7 +82,7 @@ static void go_on(struct over_time *t)
         maxmin_fill(&t->work, t->active, t->rate);
         double seconds = until_next(t);
         if (!isfinite(seconds))
-            return; /* what is left has no rate */
+            return; /* the flows that are left have no rate */
         advance(t, seconds);
     }
 }

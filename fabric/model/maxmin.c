@@ -22,7 +22,7 @@ static void count_links(struct maxmin_work *w)
         w->users_of[l + 1] += w->users_of[l];
 }
 
-/* The flows of each link, by counting. */
+/* Sorts the flows of each link, by counting. */
 static tutti_result_t turn_round(struct maxmin_work *w)
 {
     const struct maxmin *p = w->problem;
@@ -98,7 +98,7 @@ static double share_of(const struct maxmin_work *w, int32_t link)
     return left / w->weight[link];
 }
 
-/* The capacity that is left of each link, and the flows among which it is to be shared. */
+/* The capacity that each link has left, and the flows that share it. */
 static void begin(struct maxmin_work *w, const bool *active)
 {
     const struct maxmin *p = w->problem;
@@ -133,7 +133,8 @@ static void fix(struct maxmin_work *w, int32_t flow, double rate, double *out)
     }
 }
 
-/* Shares only grow while others' flows are fixed, so that an old value in the heap is too small: such a link sinks. */
+/* Fills the least link. Shares only grow while others' flows are fixed, so an old value in the heap is too small, and
+ * its link sinks. */
 void maxmin_fill(struct maxmin_work *w, const bool *active, double *rate)
 {
     const struct maxmin *p = w->problem;
@@ -142,7 +143,7 @@ void maxmin_fill(struct maxmin_work *w, const bool *active, double *rate)
         rate[f] = w->fixed[f] ? 0 : INFINITY;
     while (w->heaped) {
         int32_t link = w->heap[0];
-        if (w->weight[link] < 1e-9) { /* all its flows have their rates */
+        if (w->weight[link] < 1e-9) { /* all flows of the link have their rates */
             drop_least(w);
             continue;
         }

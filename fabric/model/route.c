@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS 2 /* at each flow, of a router that allocates */
+#define LOOKS 2 /* times that a router that allocates looks at each flow */
 #define CORES 8 /* links of a spine that are compared: the next ones in turn */
 
 const char *const route_names[ROUTE_WAYS] = {"ecmp", "steered", "allocated"};
@@ -19,8 +19,8 @@ struct trip {
     const struct route_flow *flow;
     int32_t from_nic, to_nic, from_port, to_port;
     int32_t leaf, end; /* where it enters the network and where it leaves it */
-    uint64_t tuple;    /* the five-tuple, mixed */
-    unsigned number;   /* of the uplink that steering wants */
+    uint64_t tuple;    /* hash of the five-tuple */
+    unsigned number;   /* of the uplink that steering asks for */
     int32_t *links;
     int count;
 };
@@ -71,14 +71,14 @@ static void take(struct trip *trip, int32_t link)
     trip->links[trip->count++] = link;
 }
 
-/* ---- what leads where ---- */
+/* ---- what leads to the destination ---- */
 
 struct route_range {
     int32_t first, count;
 };
 
-/* The uplinks of a leaf to a spine: they follow one another. Mostly they have the same places at all leaves: `place` is
- * a guess. */
+/* The uplinks of a leaf to a spine, which stand in a row. `place` is a guess: they mostly have the same places at all
+ * leaves. */
 static struct route_range uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place)
 {
     int32_t begin = fabric->leaf[leaf].first, end = begin + fabric->leaf[leaf].count, low = begin, high = end;
@@ -112,7 +112,7 @@ static bool same_zone(const struct trip *trip)
     return fabric->leaf[trip->leaf].zone == fabric->leaf[trip->end].zone;
 }
 
-/* Whether an uplink leads to where the flow goes. */
+/* Does an uplink lead to the flow's destination? */
 static bool leads(const struct trip *trip, int32_t uplink)
 {
     const struct fabric *fabric = trip->router->fabric;
@@ -140,7 +140,7 @@ static double least_down(const struct trip *trip, int32_t spine, int32_t place)
 
 /* ---- from the leaf up ---- */
 
-/* Candidate number `place` of those of a leaf's uplinks that lead to the destination; -1: there are fewer. */
+/* Candidate number `place` among a leaf's uplinks to the destination; -1: there are fewer. */
 static int32_t uplink_at(const struct trip *trip, unsigned place)
 {
     const struct fabric_leaf *leaf = &trip->router->fabric->leaf[trip->leaf];
@@ -175,7 +175,7 @@ static int32_t least_full_uplink(const struct trip *trip)
     const struct fabric_leaf *leaf = &trip->router->fabric->leaf[trip->leaf];
     int32_t best = -1;
     double least = 0;
-    for (int32_t i = 0; i < leaf->count; i++) { /* begin anywhere, so that equal ones are taken in turn */
+    for (int32_t i = 0; i < leaf->count; i++) { /* begin at any, so that equal ones are taken in turn */
         int32_t u = leaf->first + (i + (int32_t)trip->number) % leaf->count;
         if (!leads(trip, u))
             continue;
@@ -304,7 +304,7 @@ static void choose_ports(struct trip *trip)
     if (trip->router->way == ROUTE_ECMP) {
         trip->from_port = (int32_t)hash_at(trip, 0xb0000000u, (unsigned)from->ports);
         trip->to_port = (int32_t)hash_at(trip, 0xb1000000u, (unsigned)to->ports);
-        for (int32_t p = 0; p < to->ports; p++) /* a leaf sends to a port of its own, where it has one */
+        for (int32_t p = 0; p < to->ports; p++) /* a leaf sends to a port of its own, if the destination has one */
             if (to->port[p].leaf == from->port[trip->from_port].leaf)
                 trip->to_port = p;
     } else {
@@ -388,7 +388,7 @@ int router_path(struct router *router, const struct route_flow *flow, int32_t *l
     return trip.count;
 }
 
-/* A path keeps its length when a flow is given another way: only uplinks and core links change. */
+/* Keeps the length of a path when its flow gets another way: only uplinks and core links change. */
 static void look_again(struct router *router, const struct route_flow *flows, int32_t count, const uint32_t *first,
                        int32_t *link)
 {

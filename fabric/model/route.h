@@ -24,7 +24,7 @@ extern const char *const route_names[ROUTE_WAYS];
 
 struct route_flow {
     int32_t from, to; /* GPUs */
-    int lane, lanes;  /* of the lanes of this pair of GPUs */
+    int lane, lanes;  /* number among the lanes of this pair of GPUs */
     double bytes;
 };
 
@@ -32,7 +32,7 @@ struct router {
     const struct fabric *fabric;
     enum route_way way;
     uint64_t seed;           /* of hashes and source ports */
-    double *load, *capacity; /* of links: bytes that this router has given a way */
+    double *load, *capacity; /* of links: bytes to which this router has given a way */
     double *spine_load;      /* over the core, both directions */
     int32_t *turn;           /* which of a spine's links to the core comes next, each direction */
 };
@@ -40,14 +40,14 @@ struct router {
 tutti_result_t router_open(const struct fabric *fabric, enum route_way way, uint64_t seed, struct router *out);
 void router_close(struct router *router);
 
-/* Forgets the flows that it has given these ways: all that it has. */
+/* Forgets all flows that the router has given ways. */
 void router_forget(struct router *router, int32_t count, const uint32_t *first, const int32_t *link);
 
-/* The links of a flow, up to ROUTE_LINKS. Returns how many; 0: between the same GPU; -1: there is no way. */
+/* Finds the links of a flow, up to ROUTE_LINKS. Returns their number; 0: between the same GPU; -1: there is no way. */
 int router_path(struct router *router, const struct route_flow *flow, int32_t *links);
 
-/* Gives `count` flows their ways together: a router that allocates looks again at each when all are there. link: room
- * for ROUTE_LINKS each; first[count + 1] as in struct maxmin. -1, or the number of a flow for which there is none. */
+/* Gives `count` flows their ways together: a router that allocates looks at each again when all have one. link: room
+ * for ROUTE_LINKS each; first[count + 1] as in struct maxmin. Returns -1, or the number of a flow without a way. */
 int32_t router_paths(struct router *router, const struct route_flow *flows, int32_t count, uint32_t *first,
                      int32_t *link);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds that look alike to some ranks are taken for equal. */
+/* Takes rounds for equal that look alike to some ranks. */
 #include "simulate/pattern.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -30,7 +30,7 @@ static int witness_of(int nranks, int index)
     return (int)(mix64((uint64_t)index) % (uint64_t)nranks);
 }
 
-/* What a rank sends, and how far, as the rank sees it: which blocks they are does not matter. */
+/* A rank's messages and their distances, as the rank sees them: which blocks they are does not matter. */
 static uint64_t look_of(const struct algorithm *algorithm, const struct shape *shape, int round, struct action *actions)
 {
     uint64_t look = 1;
@@ -66,8 +66,7 @@ static int by_round(const void *left, const void *right)
     return a->round - b->round;
 }
 
-/* Of rounds that look alike, a few far apart; of a schedule whose rounds all differ, as many as PATTERN_ROUNDS in all.
- */
+/* Picks a few rounds that look alike, far apart; of a schedule whose rounds all differ, PATTERN_ROUNDS in all. */
 static void choose(struct pattern_seen *seen, int rounds, struct pattern_list *out)
 {
     int groups = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which messages a schedule sends, round by round, for as many ranks as there may be: rounds that look alike are looked
- * at once and counted.
+ * The messages of a schedule, round by round, for any number of ranks: rounds that look alike are looked at once and
+ * counted.
  */
 #ifndef TUTTI_FABRIC_PATTERN_H
 #define TUTTI_FABRIC_PATTERN_H
@@ -10,14 +10,15 @@
 #include "tutti/tutti.h"
 
 #define PATTERN_MESSAGES (1 << 21) /* of one round, at most */
-#define PATTERN_ROUNDS   64        /* up to so many are all looked at, and of those that look alike so few */
+#define PATTERN_ROUNDS                                                                                                 \
+    64 /* a schedule of at most this many rounds is looked at whole; the number of alike rounds that are looked at */
 
 struct pattern_message {
     int32_t from, to; /* ranks */
     float part;       /* of the vector */
 };
 
-/* Rounds to look at, and for how many each stands. */
+/* The rounds to look at, and the number that each stands for. */
 struct pattern_list {
     int count;
     double rounds; /* of the schedule */
@@ -29,7 +30,7 @@ struct pattern {
     int32_t count, room;
     struct pattern_message *message;
     double most;    /* messages that one rank sends or gets */
-    double reduced; /* the most that a rank folds, of the vector */
+    double reduced; /* most that a rank folds, of the vector */
 };
 
 /* TUTTI_INVALID_ARGUMENT: the shape does not fit, or has rounds of more than PATTERN_MESSAGES messages. */

@@ -14,7 +14,7 @@ int placement_gpus(const struct fabric *fabric, const int32_t *host, int count, 
     return gpus;
 }
 
-/* Where a host is, outermost first; `turn`: which place it had. */
+/* The place of a host, outermost first; `turn`: its place before. */
 struct placement_spot {
     int32_t level[3], turn, host;
 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the hosts of a job are: how often neighbours in rank order are far, and the order in which that is least. */
+/* The places of a job's hosts: how often neighbours in rank order are far, and the order in which that is least. */
 #ifndef TUTTI_FABRIC_PLACEMENT_H
 #define TUTTI_FABRIC_PLACEMENT_H
 
 #include "model/fabric.h"
 
-/* place[hosts' GPUs]: all GPUs of these hosts, host by host. Returns how many. */
+/* place[hosts' GPUs]: all GPUs of these hosts, host by host. Returns their number. */
 int placement_gpus(const struct fabric *fabric, const int32_t *host, int count, int32_t *place);
 
-/* Hosts of one leaf together, leaves of one zone, zones of one building; otherwise as they are. */
+/* Sorts hosts: those of one leaf together, leaves of one zone, zones of one building; otherwise as they are. */
 tutti_result_t placement_sort(const struct fabric *fabric, int32_t *host, int count);
 
-/* Of a ring over the hosts: pairs of neighbours by their distance, pairs[FABRIC_HOST] of the same host. */
+/* Counts neighbours in a ring over the hosts by their distance; pairs[FABRIC_HOST] are of the same host. */
 void placement_pairs(const struct fabric *fabric, const int32_t *host, int count, int pairs[FABRIC_DISTANCES]);
 
-/* Pairs that have different leaves. */
+/* The number of pairs with different leaves. */
 int placement_crossings(const int pairs[FABRIC_DISTANCES]);
 
 #endif

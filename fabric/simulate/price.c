@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    MOST_FLOWS = 1 << 22, /* of one round: some 350 MB */
+    MOST_FLOWS = 1 << 22, /* messages of one round: some 350 MB */
     EXACT = 20000,        /* flows of different sizes whose ends are followed one by one */
-    STEPS = 64            /* of more flows than that */
+    STEPS = 64            /* steps of time for more flows than EXACT */
 };
 
-/* The flows of a round, and what they are in the model. */
+/* The flows of a round, and their numbers in the model. */
 struct round_flows {
     struct router *router;
     const struct price_model *model;
@@ -23,7 +23,7 @@ struct round_flows {
     uint32_t *first;
     int32_t *link;
     double *bytes, *each, *total; /* each: seconds of a flow; total: bytes of a link over all rounds */
-    int32_t *dense;               /* number of a link among those in use, less 1 */
+    int32_t *dense;               /* number of a link among used ones, less 1 */
 };
 
 static bool grow_to(struct round_flows *f, int32_t room)
@@ -58,7 +58,7 @@ static void round_flows_free(struct round_flows *f)
     free(f->dense);
 }
 
-/* A message between hosts is dealt to the lanes. */
+/* Deals a message between hosts to the lanes. */
 static tutti_result_t deal(struct round_flows *f, const struct pattern *pattern, const int32_t *place)
 {
     const struct fabric *fabric = f->router->fabric;
@@ -86,7 +86,7 @@ static bool between_hosts(const struct fabric *fabric, const struct route_flow *
     return fabric->gpu_host[flow->from] != fabric->gpu_host[flow->to];
 }
 
-/* Do all flows between hosts have as many bytes, and all others too? They share no links. */
+/* Do all flows between hosts have the same bytes, and all others too? The two kinds share no links. */
 static bool alike(const struct round_flows *f)
 {
     double size[2] = {-1, -1};
@@ -99,7 +99,7 @@ static bool alike(const struct round_flows *f)
     return true;
 }
 
-/* Flows of different sizes, followed over time: with the links in use alone, which may be few of a large fabric. */
+/* Follows flows of different sizes over time: with the used links alone, which may be few of a large fabric. */
 static tutti_result_t follow(struct round_flows *f, double step)
 {
     uint32_t entries = f->first[f->count];
@@ -126,7 +126,7 @@ static tutti_result_t follow(struct round_flows *f, double step)
     return result;
 }
 
-/* When each flow ends. The router has the loads of exactly these flows. */
+/* Finds when each flow ends. The router has the loads of exactly these flows. */
 static tutti_result_t end_flows(struct round_flows *f)
 {
     double bound = 0;
@@ -220,7 +220,7 @@ tutti_result_t price_make(const struct algorithm *algorithm, const struct shape 
     return result;
 }
 
-/* A slice alone. */
+/* Prices one slice alone. */
 static double one_slice(const struct price *price, const struct fabric *fabric, const struct price_model *model,
                         double bytes)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a schedule takes on a fabric. All ranks do a round together; a round takes as long as its slowest message:
- * the latency of its distance, and its bytes at the max-min fair rate. Slices of a long vector overlap, until the
- * busiest link, or the number of slices in flight, is the limit.
- *
- * What is left out: queues, losses and congestion control; the time in which a rate settles; what software does but a
- * time for each message and each byte reduced.
+ * The time of a schedule on a fabric. All ranks do a round together; a round takes as long as its slowest message: the
+ * latency of its distance, and its bytes at the max-min fair rate. Slices of a long vector overlap, until the busiest
+ * link, or the number of slices in flight, is the limit. * What is left out: queues, losses and congestion control; the
+ * time in which a rate settles; what software does but a time for each message and each byte reduced.
  */
 #ifndef TUTTI_FABRIC_PRICE_H
 #define TUTTI_FABRIC_PRICE_H
@@ -21,7 +19,7 @@ struct price_model {
     int lanes;       /* of each pair of ranks */
 };
 
-/* A round, and the rounds like it. Seconds per byte of the vector, by distance; -1: no message goes so far. */
+/* A round, and the rounds like it. Seconds per byte of the vector, by distance; -1: no message goes that far. */
 struct price_round {
     double times, messages, reduced;
     double slope[FABRIC_DISTANCES];
@@ -35,10 +33,10 @@ struct price {
     double messages; /* of the busiest rank, over all rounds */
     double rounds;   /* of the schedule */
     double far;      /* messages beyond the leaf, of all messages */
-    int blocks;      /* of the vector: a slice has so many */
+    int blocks;      /* blocks of the vector in a slice */
 };
 
-/* place[rank]: the GPU where a rank is. TUTTI_INVALID_ARGUMENT: the algorithm does not fit, or there is no way. */
+/* place[rank]: the GPU of a rank. TUTTI_INVALID_ARGUMENT: the algorithm does not fit, or there is no way. */
 tutti_result_t price_make(const struct algorithm *algorithm, const struct shape *shape, const int32_t *place,
                           struct router *router, const struct price_model *model, struct price *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops over what is compared. */
+/* Loops over everything that is compared. */
 #include "simulate/study.h"
 #include "algorithm/algorithm.h"
 #include "base/error.h"
@@ -37,8 +37,8 @@ static unsigned rotate(unsigned value, int by, int bits)
     return (value << by | value >> (bits - by)) & ((1u << bits) - 1);
 }
 
-/* Ranks meet over one bit of their number each round: from the lowest on (natural order nearest) or from the highest
- * on. */
+/* Ranks meet over one bit of their number each round: upwards from the lowest (natural order nearest), or downwards
+ * from the highest. */
 bool study_arrange(enum study_order order, enum study_order natural, const int32_t *place, int nranks, int near,
                    int32_t *out)
 {
@@ -58,7 +58,8 @@ bool study_arrange(enum study_order order, enum study_order natural, const int32
     return true;
 }
 
-/* Which order an algorithm has by itself: whom rank 0 meets first. STUDY_ORDERS: its order is not one of distances. */
+/* The order that an algorithm has by itself: the peers that rank 0 meets first. STUDY_ORDERS: its order is not one of
+ * distances. */
 static enum study_order natural_order(const struct algorithm *algorithm, const struct shape *shape)
 {
     struct action *actions = calloc((size_t)algorithm->actions(shape) + 1, sizeof *actions);
@@ -88,7 +89,7 @@ static bool named(const char *names, const char *name)
     return !names;
 }
 
-/* Uplinks that are down, drawn without order. The caller's copy is changed. */
+/* Takes uplinks down, drawn without order, in the caller's copy. */
 static void draw_failures(struct fabric *fabric, const struct fabric_uplink *whole, int failures, uint64_t seed)
 {
     memcpy(fabric->uplink, whole, (size_t)fabric->uplinks * sizeof *whole);
@@ -135,7 +136,7 @@ static tutti_result_t price_draw(const struct study_request *request, const stru
     return result;
 }
 
-/* Without failures only ECMP has chance in it. */
+/* Without failures only ECMP depends on chance. */
 static int draws_of(const struct study_request *request, enum route_way way)
 {
     return way == ROUTE_ECMP || request->failures ? request->draws : 1;
@@ -200,7 +201,7 @@ static tutti_result_t hosts_of(const struct study_request *request, struct level
     return result;
 }
 
-/* The algorithms that know hosts get them; to the others ranks are as they are placed. */
+/* Gives the hosts to algorithms that know them; to the others ranks are as they are placed. */
 static tutti_result_t price_all(const struct study_request *request, struct fabric *fabric,
                                 const struct fabric_uplink *whole, struct study *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fabrics' files: what they mean, and the sentences of those that mean nothing. */
+/* Fabrics' files: what they mean, and the sentences that refuse others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *examples; /* the folder of them */
+static const char *examples; /* the folder of the examples */
 
 static void load(const char *name, struct fabric *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fair rates, flows over time, and the ways of flows, against what can be said by hand. */
+/* Fair rates, flows over time, and the ways of flows, against results worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +136,7 @@ static void test_rates_are_fair(void **state)
     }
 }
 
-/* What pricing relies on: of equal flows the last one ends when the busiest link is done. */
+/* Pricing relies on it: the last of equal flows ends when the busiest link is done. */
 static void test_equal_flows_end_with_the_busiest_link(void **state)
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -258,7 +258,7 @@ static double fullest(const struct fabric *f, const struct router *router)
     return most;
 }
 
-/* Every host of a rack to the same of the other one, 4 lanes: as much as the uplinks can carry. */
+/* Every host of a rack sends to the same host of the other rack, over 4 lanes: the uplinks can carry exactly that. */
 static void test_a_master_fills_all_uplinks_alike(void **state)
 {
     struct fabric f;

@@ -75,7 +75,8 @@ static double seconds_of(const struct fabric *f, enum coll coll, const char *nam
     return price_seconds(price, f, &model, bytes);
 }
 
-/* Each rank alone at its port: a round is a latency and the bytes at the port's rate. Rounds are sampled from 65 on. */
+/* Each rank is alone at its port: a round is a latency and the bytes at the port's rate. Rounds are sampled from 65
+ * on. */
 static void test_closed_forms(void **state)
 {
     struct fabric f;
@@ -136,7 +137,7 @@ static const struct study_row *row_of(const struct study *study, const char *nam
     return NULL;
 }
 
-/* NCCLX section 5.4: an allgather by doubling has most bytes in its last rounds; those should be near. */
+/* NCCLX section 5.4: an allgather by doubling has most bytes in its last rounds, which should be near. */
 static void test_farthest_first_wins_where_uplinks_are_few(void **state)
 {
     struct fabric f;
@@ -173,7 +174,7 @@ static void test_a_master_is_no_worse_than_chance(void **state)
     fabric_free(&f);
 }
 
-/* What no order can do is said, and is no failure. */
+/* An algorithm that no order fits says so, and is no failure. */
 static void test_reasons(void **state)
 {
     struct fabric f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From numbers of hosts, leaves and spines to named nodes, links and addresses. */
+/* Makes named nodes, links and addresses from numbers of hosts, leaves and spines. */
 #include "wiring/topology.h"
 #include "base/error.h"
 

@@ -22,14 +22,14 @@
 #define LAB_MAX_UPLINKS 64 /* of one leaf */
 #define LAB_NAME_BYTES  33
 
-/* RoCE's UDP source ports; a `split` divides such a range over the uplinks. */
+/* A range of RoCE's UDP source ports; a `split` divides it over the uplinks. */
 #define LAB_PORT_FIRST 0xC000
 #define LAB_PORT_LAST  0xFFFF
 
 enum lab_role { LAB_HOST, LAB_LEAF, LAB_SPINE };
 enum lab_wiring { LAB_RACK, LAB_RAIL };
 
-/* Steers UDP packets of a leaf: DSCP and source port range to one uplink, or split evenly over all. */
+/* Steers UDP packets of a leaf: those of a DSCP and source port range to one uplink, or split evenly over all. */
 struct lab_policy {
     int leaf;   /* -1: every leaf */
     int dscp;   /* -1: any */
@@ -57,13 +57,13 @@ struct lab_spec {
 
 struct lab_node {
     enum lab_role role;
-    int index; /* among its role */
+    int index; /* number among nodes of its role */
     char name[16];
 };
 
 struct lab_end {
     int node;
-    char port[16]; /* no longer than the kernel allows */
+    char port[16]; /* not longer than the kernel allows */
     char ip4[16], ip6[40], mac[18];
 };
 
@@ -83,7 +83,7 @@ struct lab_topology {
     struct lab_link *links;
 };
 
-/* Takes the spec over (also on failure). */
+/* Takes over the spec (also on failure). */
 tutti_result_t topology_build(struct lab_spec *spec, struct lab_topology *out);
 void topology_free(struct lab_topology *topology);
 void spec_free(struct lab_spec *spec);
@@ -97,9 +97,9 @@ int topology_node(const struct lab_topology *topology, enum lab_role role, int i
 int topology_host_link(const struct lab_topology *topology, int host, int nic);
 int topology_uplink(const struct lab_topology *topology, int leaf, int uplink);
 
-/* -1 if there is none. */
+/* -1: the node is unknown */
 int topology_find_node(const struct lab_topology *topology, const char *name);
-/* Whether a link's name, or the name of its upper port, matches a shell pattern. */
+/* Does a link's name, or the name of its upper port, match a shell pattern? */
 bool topology_link_matches(const struct lab_topology *topology, int link, const char *pattern);
 
 /* The source ports of share `index` of `count` in a policy's range. */

@@ -35,7 +35,7 @@ tutti_result_t config_map(struct config_file *file, yaml_node_t *node, const cha
 /* The node of a key in a mapping, or the mapping itself: the best place to point at. */
 yaml_node_t *config_place(struct config_file *file, yaml_node_t *map, const char *key);
 
-/* Its text, or "this": for errors. */
+/* The text of a node for errors; "this" if it has none. */
 const char *config_shown(const yaml_node_t *node);
 
 /* The text of a scalar, NULL for anything else. */
@@ -46,11 +46,11 @@ tutti_result_t config_int(struct config_file *file, yaml_node_t *node, const str
 tutti_result_t config_bytes(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 tutti_result_t config_bool(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out);
 
-/* Parses a document and hands it to `build`. `label` is what errors call the text, usually its path. */
+/* Parses a document and hands it to `build`. `label` is the text's name in errors, usually its path. */
 typedef tutti_result_t (*config_build_fn)(struct config_file *file, void *out);
 tutti_result_t config_document(const char *label, const char *yaml, size_t length, config_build_fn build, void *out);
 
-/* A whole file of at most `limit` bytes. The caller frees *data. */
+/* Reads a whole file of at most `limit` bytes. The caller frees *data. */
 tutti_result_t config_read_file(const char *path, int limit, char **data, size_t *length);
 
 #endif
