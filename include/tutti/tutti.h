@@ -105,8 +105,9 @@ typedef struct tutti_config {
                        tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says. While a child is made so,
                        calls on the parent, too, return TUTTI_IN_PROGRESS, and aborting the child aborts the parent.
                        Splits of a group are done when it ends */
-    int timeout_ms; /* an operation fails when it has waited so long for a process that gives no sign of life (stopped,
-                       or cut off); for one that lives it waits. 0: as TUTTI_TIMEOUT says, of a child as the parent */
+    int timeout_ms; /* an operation fails when a process for which it waits has given no sign of life for this time: it
+                       was stopped, or cut off. For a process that lives it waits. 0: TUTTI_TIMEOUT, of a child the
+                       parent's */
     const char *name; /* shown by logs and tools; copied; NULL: made up */
     int device;       /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
     /* On a device, and the same on all ranks: */
@@ -132,11 +133,11 @@ typedef struct tutti_config {
  * knows it may join. */
 TUTTI_API tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id);
 
-/* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did
- * not within TUTTI_INIT_TIMEOUT: one that dies before it has reached rank 0 is missed only when 15/16 of that have
- * passed (a log line names it after 10 s). Several ranks may live in one process: call it from one thread each, or
- * inside a group. config may be NULL. Mechanism: docs/bootstrap.md (NCCLX section 7.1: log n control allgather,
- * back-off). */
+/* Joins the communicator `id` as `rank` of `nranks`. Returns when all have joined, or with an error that names a rank
+ * that did not join within TUTTI_INIT_TIMEOUT. A rank that dies before it has reached rank 0 is missed only when 15/16
+ * of that time have passed; a log line names it after 10 s. Several ranks may live in one process: call it from one
+ * thread each, or inside a group. config may be NULL. Mechanism: docs/understand/bootstrap.md (NCCLX section 7.1: log n
+ * control allgather, back-off). */
 TUTTI_API tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank,
                                               const tutti_config_t *config);
 
@@ -215,9 +216,10 @@ TUTTI_API tutti_result_t tutti_comm_rank(tutti_comm_t comm, int *rank);
 /* Position among, and number of, the ranks of this host. */
 TUTTI_API tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count);
 
-/* Where the process of `rank` is reached by its peers: an address of IP in numbers, without a port, ended by a null
- * byte, in `text` of `bytes` bytes; TUTTI_ADDRESS_BYTES are always enough. For what must meet beside the communicator,
- * such as a store of rank 0. TUTTI_INVALID_USAGE: that process has no address, as under TUTTI_TRANSPORT=shm. */
+/* The address at which the process of `rank` is reached by its peers: an address of IP in numbers, without a port.
+ * `text` of `bytes` bytes gets it, ended by a null byte; TUTTI_ADDRESS_BYTES are always enough. For what must meet
+ * beside the communicator, such as a store of rank 0. TUTTI_INVALID_USAGE: that process has no address, as under
+ * TUTTI_TRANSPORT=shm. */
 enum { TUTTI_ADDRESS_BYTES = 46 };
 TUTTI_API tutti_result_t tutti_comm_address(tutti_comm_t comm, int rank, char *text, size_t bytes);
 
@@ -264,8 +266,8 @@ TUTTI_API tutti_result_t tutti_device_mem_free(void *pointer);
  * Host memory is registered with RDMA devices once, not for each payload, from here to the matching deregister.
  * Until then it must stay mapped as it is. Never needed for correctness. */
 TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
-/* Collective over `comm`, and waits: every rank registers memory of the same size, and promises that a collective uses
- * it on all ranks at the same place in it, or on none. GPUs of different processes then reduce it where it lies,
+/* Collective over `comm`, and waits: every rank registers memory of the same size. Each promises that a collective uses
+ * the memory at the same place on all ranks, or on none. GPUs of different processes then reduce it where it lies,
  * without copies: allreduces whose input and output lie in it, reduce-scatters whose input does. Deregister the memory
  * before it is freed, and after the last launch of graphs that were captured while it was registered. After NCCL's
  * symmetric windows. */
@@ -355,7 +357,7 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
  * arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In a
  * group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
  */
-#define TUTTI_SIGNALS 8 /* that are counted apart, from each rank to each other one: 0 to 7 */
+#define TUTTI_SIGNALS 8 /* counted apart, from each rank to each other one: 0 to 7 */
 
 /* Collective over `comm`, and waits; not in a group: every rank registers [buffer, buffer + size), of a size of its
  * own, which may be 0. The memory must stay mapped as it is until it is deregistered. If one rank cannot, all fail. */
@@ -381,7 +383,7 @@ TUTTI_API tutti_result_t tutti_put_signal(const void *local, size_t count, tutti
 /* A signal to `peer`, behind all that this rank has put there before. It needs no window. */
 TUTTI_API tutti_result_t tutti_signal(int peer, int signal, tutti_comm_t comm, tutti_stream_t stream);
 
-/* So many signals of a peer. */
+/* Signals of a peer to wait for. */
 typedef struct tutti_signal_wait {
     int peer;
     int signal;
@@ -400,7 +402,7 @@ TUTTI_API tutti_result_t tutti_window_flush(int peer, tutti_window_t window, tut
 
 /* ---- Groups ---- */
 
-/* Calls of this thread between start and end are issued together at the (outermost) end: sends and receives of one
+/* Calls of this thread between start and end are issued together at the (outermost) end. Sends and receives of one
  * communicator run at the same time, and inits of several ranks by one thread meet. Groups nest. An error of any call
  * inside makes the end return it, and nothing of the group is issued. */
 TUTTI_API tutti_result_t tutti_group_start(void);
