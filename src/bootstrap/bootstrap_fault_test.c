@@ -567,7 +567,7 @@ static void waiting_is_told(void **state)
 {
     assert_logged("warn", wait_for_nobody, "rank 3 of 4 cannot reach the root at 127.0.0.1:", true);
     assert_logged("warn", wait_for_nobody, " s more (TUTTI_INIT_TIMEOUT): rank 3 of 4 cannot reach", true);
-    assert_logged("warn", wait_for_others, "6 of 7 ranks have not come to a new communicator for 0 s: rank 0-1, 3-6",
+    assert_logged("warn", wait_for_others, "6 of 7 ranks have not joined a new communicator after 0 s: rank 0-1, 3-6",
                   true);
     assert_logged("info", meet_in_peace, "joining failed", false);
 }

@@ -48,14 +48,15 @@ static tutti_result_t read_ranks(struct env_identity *out, const char *rank, con
     if (result == TUTTI_SUCCESS)
         result = env_need(rank, 0, INT_MAX, &out->rank);
     if (result == TUTTI_SUCCESS && out->rank >= out->nranks)
-        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d", rank, out->rank, size, out->nranks);
+        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d; ranks count from 0", rank, out->rank, size,
+                         out->nranks);
     if (result == TUTTI_SUCCESS)
         result = env_want(local_rank, 0, INT_MAX, &out->local_rank);
     if (result == TUTTI_SUCCESS)
         result = env_want(local_size, 1, INT_MAX, &out->local_size);
     if (result == TUTTI_SUCCESS && out->local_size > 0 && out->local_rank >= out->local_size)
-        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d", local_rank, out->local_rank, local_size,
-                         out->local_size);
+        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d; ranks count from 0", local_rank,
+                         out->local_rank, local_size, out->local_size);
     return result;
 }
 

@@ -152,7 +152,8 @@ static tutti_result_t env_pmi_exchange(const struct session *session, struct env
         return TUTTI_SUCCESS;
     if (!get_half(session, generation, 0, text) || !get_half(session, generation, 1, text + TUTTI_UNIQUE_ID_BYTES) ||
         !env_id_from_text(text, &out->id))
-        return error_set(TUTTI_REMOTE_ERROR, "PMI: rank 0 published no unique id");
+        return error_set(TUTTI_REMOTE_ERROR,
+                         "PMI: rank 0 published no unique id; set TUTTI_ID to host:port of rank 0 to do without PMI");
     return TUTTI_SUCCESS;
 }
 

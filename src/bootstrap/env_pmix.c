@@ -95,7 +95,8 @@ static pmix_status_t env_pmix_await(const struct pmix *p, const pmix_proc_t *fro
         if (not_yet(status) && status != PMIX_ERR_TIMEOUT)
             nanosleep(&pause, NULL);
         if (status != PMIX_SUCCESS && clock_passed(say)) {
-            log_warn("rank 0 is awaited: it has not told through PMIx where to meet");
+            log_warn(
+                "rank 0 has not published through PMIx where to meet, and is still waited for; see whether it runs");
             say = clock_deadline_ms(SAY_EVERY * 1000);
         }
     } while (not_yet(status) && !clock_passed(deadline));
@@ -113,7 +114,10 @@ static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *me, struc
     bool fine = value->type == PMIX_STRING && value->data.string && env_id_from_text(value->data.string, &out->id);
     if (p->forget)
         p->forget(value, 1);
-    return fine ? TUTTI_SUCCESS : error_set(TUTTI_REMOTE_ERROR, "PMIx: rank 0 published no unique id");
+    return fine ? TUTTI_SUCCESS
+                : error_set(
+                      TUTTI_REMOTE_ERROR,
+                      "PMIx: rank 0 published no unique id; set TUTTI_ID to host:port of rank 0 to do without PMIx");
 }
 
 /* Without a fence: Open MPI 5 counts a process that has finalized as gone, and fails the next fence of the others. */

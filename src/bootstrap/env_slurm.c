@@ -85,8 +85,10 @@ static tutti_result_t env_slurm_find(struct env_identity *out)
         result = env_want("SLURM_NODEID", 0, INT_MAX, &node);
     const char *tasks = env_text("SLURM_STEP_TASKS_PER_NODE");
     if (result == TUTTI_SUCCESS && tasks && node >= 0 && !slurm_tasks_of_node(tasks, node, &out->local_size))
-        return error_set(TUTTI_INVALID_USAGE, "SLURM_STEP_TASKS_PER_NODE=%.100s says nothing about SLURM_NODEID=%d",
-                         tasks, node);
+        return error_set(
+            TUTTI_INVALID_USAGE,
+            "SLURM_STEP_TASKS_PER_NODE=%.100s has no entry for SLURM_NODEID=%d; start the program with srun", tasks,
+            node);
     return result;
 }
 

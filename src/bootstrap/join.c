@@ -257,7 +257,8 @@ static void bootstrap_join_awaited(const struct join *join, char out[WORDS])
     char text[NET_TEXT];
     net_format(&join->root, text);
     if (!join->have_peers && join->to_root.answered) {
-        snprintf(out, WORDS, "rank %d joined at %s, but not all of the %d ranks came", b->rank, text, b->nranks);
+        snprintf(out, WORDS, "rank %d joined at %s, but not all of the %d ranks came; see whether the others run",
+                 b->rank, text, b->nranks);
         return;
     }
     if (!join->have_peers) {
@@ -270,13 +271,16 @@ static void bootstrap_join_awaited(const struct join *join, char out[WORDS])
     }
     for (int step = 0; step < b->steps; step++)
         if (b->out_fd[step] < 0) {
-            snprintf(out, WORDS, "rank %d cannot reach rank %d at %s (%s)", b->rank, bootstrap_target(b, step),
-                     net_format(&join->to_peer[step].to, text), why(&join->to_peer[step]));
+            snprintf(out, WORDS,
+                     "rank %d cannot reach rank %d at %s (%s); see whether that rank runs, and no firewall is between",
+                     b->rank, bootstrap_target(b, step), net_format(&join->to_peer[step].to, text),
+                     why(&join->to_peer[step]));
             return;
         }
     for (int step = 0; step < b->steps; step++)
         if (b->in_fd[step] < 0) {
-            snprintf(out, WORDS, "rank %d did not connect to rank %d", bootstrap_source(b, step), b->rank);
+            snprintf(out, WORDS, "rank %d did not connect to rank %d; see whether it runs, and no firewall is between",
+                     bootstrap_source(b, step), b->rank);
             return;
         }
     snprintf(out, WORDS, "rank %d did not join", b->rank);
@@ -299,7 +303,7 @@ static void tell_awaited(struct join *join, uint64_t now)
     bootstrap_join_awaited(join, words);
     bool at_root = !join->have_peers && join->to_root.answered;
     log_at(at_root ? LOG_INFO : LOG_WARN,
-           "a new communicator has been waited for for %llu s, and will be for %llu s more (TUTTI_INIT_TIMEOUT): %s",
+           "a new communicator is not complete after %llu s; this rank waits %llu s more (TUTTI_INIT_TIMEOUT): %s",
            (unsigned long long)((now - join->begun) / NS_PER_S),
            (unsigned long long)((uint64_t)clock_left_ms(join->deadline) / 1000), words);
 }

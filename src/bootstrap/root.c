@@ -413,7 +413,7 @@ static void tell_missing(struct bootstrap_root *root, uint64_t now)
     if (now < root->tell || root->joined == root->nranks || root->verdict.reason)
         return;
     missing_text(root, ranks, sizeof ranks);
-    log_warn("%u of %u ranks have not come to a new communicator for %llu s: %s", root->nranks - root->joined,
+    log_warn("%u of %u ranks have not joined a new communicator after %llu s: %s", root->nranks - root->joined,
              root->nranks, (unsigned long long)((now - root->begun) / NS_PER_S), ranks);
     root->tell = now + TELL;
 }

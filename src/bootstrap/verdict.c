@@ -32,7 +32,8 @@ tutti_result_t verdict_report(const struct boot_failed *failed, int me, const ch
                          "library %u; use one tutti version for all ranks",
                          me, where, a, BOOT_VERSION);
     case BOOT_BAD_RANK:
-        return error_set(TUTTI_INVALID_USAGE, "rank %u is not below the number of ranks, %u", rank, a);
+        return error_set(TUTTI_INVALID_USAGE, "rank %u is not below the number of ranks, %u; ranks count from 0", rank,
+                         a);
     case BOOT_TWICE:
         return error_set(TUTTI_INVALID_USAGE, "two processes joined as rank %u; give each its own rank", rank);
     case BOOT_NRANKS:
@@ -41,16 +42,16 @@ tutti_result_t verdict_report(const struct boot_failed *failed, int me, const ch
                          "ranks",
                          rank, a, b);
     case BOOT_DIED:
-        return error_set(TUTTI_REMOTE_ERROR, "rank %u died or hung up", rank);
+        return error_set(TUTTI_REMOTE_ERROR, "rank %u died or hung up; its own log may say why", rank);
     case BOOT_MISSING:
         return error_set(TUTTI_REMOTE_ERROR,
                          "%u of %u ranks did not come in time, the first is rank %u; see whether it runs and "
                          "reaches %s, or raise TUTTI_INIT_TIMEOUT",
                          a, b, rank, where);
     case BOOT_ABORTED:
-        return error_set(TUTTI_REMOTE_ERROR, "rank %u was aborted", rank);
+        return error_set(TUTTI_REMOTE_ERROR, "rank %u was aborted by its program", rank);
     case BOOT_SILENT:
-        return error_set(TUTTI_REMOTE_ERROR, "rank %u sent nothing until the deadline", rank);
+        return error_set(TUTTI_REMOTE_ERROR, "rank %u sent nothing until the deadline; see whether it runs", rank);
     case BOOT_CLOSED:
         return error_set(TUTTI_REMOTE_ERROR,
                          "the root at %s was closed before all ranks had joined: the process that made the unique id "

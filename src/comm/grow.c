@@ -19,7 +19,7 @@ tutti_result_t grow_claim(struct tutti_comm *comm)
     struct tutti_comm *old = comm->settings.grows;
     if (!atomic_compare_exchange_strong(&old->growing, &stays, COMM_WILL_GROW))
         return error_set(TUTTI_INVALID_USAGE,
-                         "the communicator grows already; wait until that one is made, or abort it");
+                         "the communicator is growing already; wait until the new communicator is made, or abort it");
     comm->choices = choice_share(old->choices);
     return TUTTI_SUCCESS;
 }

@@ -147,7 +147,9 @@ tutti_result_t introductions_compare(const struct introduction *all, int nranks,
     for (int rank = 0; rank < nranks; rank++)
         if (all[rank].choices != all[me].choices)
             return error_set(TUTTI_INVALID_USAGE,
-                             "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
+                             "rank %d has another table of algorithms than rank %d; give all ranks the same file in "
+                             "TUTTI_TUNE_FILE, or none",
+                             rank, me);
     return TUTTI_SUCCESS;
 }
 
@@ -178,8 +180,9 @@ tutti_result_t settings_refuse(const struct introduction *said, const struct set
         if (said[rank].settings != said[me].settings)
             return error_set(
                 TUTTI_REMOTE_ERROR,
-                "rank %d says that its settings differ from those of rank %d, and then tells the same; use "
+                "rank %d says that its settings differ from those of rank %d, and then sends equal ones; use "
                 "one build on all ranks",
                 rank, me);
-    return error_set(TUTTI_REMOTE_ERROR, "ranks say that their settings differ, and then tell the same");
+    return error_set(TUTTI_REMOTE_ERROR,
+                     "ranks say that their settings differ, and then send equal ones; use one build on all ranks");
 }

@@ -150,13 +150,14 @@ static void meet_left(struct meeting *meeting, int from, const struct wire_memo 
 /* Another member knows where newcomers wait. */
 static void meet_learn(struct meeting *meeting, int from, const uint8_t id[WIRE_ID_BYTES])
 {
-    char sentence[120];
+    char sentence[TEAM_SENTENCE];
     _Static_assert(sizeof meeting->id == WIRE_ID_BYTES, "the memo holds an id");
     if (!meeting->id.bytes[0])
         memcpy(&meeting->id, id, sizeof meeting->id);
     if (!id[0] || memcmp(&meeting->id, id, sizeof meeting->id) == 0)
         return;
-    snprintf(sentence, sizeof sentence, "two members pass an id to %s; only the one that made it does", meeting->what);
+    snprintf(sentence, sizeof sentence, "two members pass an id to %s; only the one that made the id may pass it",
+             meeting->what);
     struct wire_abort why = team_cause(meeting->team, TUTTI_INVALID_USAGE, from, sentence);
     meet_fail(meeting, &why);
 }
@@ -390,8 +391,8 @@ static void meet_draw(struct meeting *meeting)
     uint64_t child;
     if (meeting->list.nranks && !meeting->id.bytes[0])
         fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, -1,
-                                     "no member passes an id to tutti_comm_grow(); the one that called "
-                                     "tutti_comm_get_unique_id() is to pass it"));
+                                     "no member passes an id to tutti_comm_grow(); the member that called "
+                                     "tutti_comm_get_unique_id() must pass it"));
     else if (random_bytes(&child, sizeof child) == TUTTI_SUCCESS)
         decide(meeting, child);
     else
@@ -448,7 +449,7 @@ static void meet_watch(struct meeting *meeting, unsigned aborts, uint64_t early,
         snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in %s", team->rank, meeting->what);
     else if (clock_passed(missing_below(meeting) >= 0 ? early : deadline))
         snprintf(sentence, sizeof sentence,
-                 "rank %d has not called %s, or waits for others there, within TUTTI_INIT_TIMEOUT", rank,
+                 "rank %d has not called %s within TUTTI_INIT_TIMEOUT, or waits for other ranks in it", rank,
                  meeting->what);
     else
         return;

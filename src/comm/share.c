@@ -99,7 +99,10 @@ static tutti_result_t out_of_time(const struct sharing *sharing, int rank)
     if (atomic_load(&sharing->comm->abort))
         return error_set(TUTTI_REMOTE_ERROR, "the communicator was aborted while it was made");
     if (clock_passed(sharing->deadline))
-        return error_set(TUTTI_REMOTE_ERROR, "no link to rank %d within TUTTI_INIT_TIMEOUT", rank);
+        return error_set(
+            TUTTI_REMOTE_ERROR,
+            "no link to rank %d came up within TUTTI_INIT_TIMEOUT; see whether its process runs, or raise that time",
+            rank);
     return TUTTI_SUCCESS;
 }
 

@@ -141,10 +141,11 @@ tutti_result_t arena_map(struct arena *arena, int fd, int nranks)
     struct stat status;
     memset(arena, 0, sizeof *arena);
     if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || fstat(fd, &status) < 0 || !plausible(&head, nranks))
-        return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is not what this version expects");
+        return error_set(TUTTI_REMOTE_ERROR,
+                         "the shared memory from rank 0 is not what this version expects; use one build on all ranks");
     layout(arena, nranks, head.slots, head.slot_size);
     if ((uint64_t)status.st_size < arena->size)
-        return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is too short");
+        return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is too short; use one build on all ranks");
     pthread_mutex_lock(&lock);
     tutti_result_t result = mapping_get(fd, &status, arena->size, &arena->mapping);
     pthread_mutex_unlock(&lock);

@@ -66,9 +66,10 @@ static tutti_result_t audit_messages(struct team *team)
     if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, 0, true, &left) ||
         left.tag.slice != WIRE_TAG_P2P)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE,
-                     "rank %u sent rank %d %s (number %u between the two), which was never received", left.tag.from,
-                     team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
+    return error_set(
+        TUTTI_INVALID_USAGE,
+        "rank %u sent rank %d %s (number %u between the two), which was never received; receive all before the end",
+        left.tag.from, team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
 }
 
 static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool shared, bool end)

@@ -270,9 +270,10 @@ static tutti_result_t unreadable(struct shared_context *c, int peer, const void 
                  "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
                  told, pid, schedule_coll_name(c->op->call.coll));
     else
-        snprintf(sentence, sizeof sentence,
-                 "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", told, pid,
-                 strerror(error));
+        snprintf(
+            sentence, sizeof sentence,
+            "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 copies through shared memory instead",
+            told, pid, strerror(error));
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }
 

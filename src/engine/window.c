@@ -31,7 +31,7 @@ static tutti_result_t all_can(struct team *team, tutti_result_t mine)
     tutti_result_t result = team_do(team, &least);
     if (mine != TUTTI_SUCCESS || result != TUTTI_SUCCESS || who == team->nranks)
         return mine != TUTTI_SUCCESS ? mine : result;
-    return error_set(TUTTI_REMOTE_ERROR, "rank %d has no memory for the window: no rank has it", who);
+    return error_set(TUTTI_REMOTE_ERROR, "rank %d has no memory for the window, so no rank gets it", who);
 }
 
 static void window_learn(struct tutti_window *window, const struct window_told *told)

@@ -37,10 +37,9 @@ static void early_tell(struct link *link, unsigned kind)
 static void lose(struct link *link)
 {
     char why[160];
-    snprintf(
-        why, sizeof why,
-        "it sent more than %zu bytes that nobody here has asked for, though it was told to hold them (TUTTI_EARLY)",
-        link->early.most);
+    snprintf(why, sizeof why,
+             "it sent more than %zu bytes before this rank asked for them (TUTTI_EARLY); use one build on all ranks",
+             link->early.most);
     link_lose(link, why);
 }
 

@@ -88,9 +88,12 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
     if (send->slot >= MAX_SLOTS || send->segments == 0 || send->segments > MAX_SEGMENTS ||
         !outgoing_enter(link, send)) {
         outgoing_release(link, send);
-        send->done(send,
-                   error_note(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
-                              send->length, send->tag.to));
+        send->done(
+            send,
+            error_note(
+                TUTTI_SYSTEM_ERROR,
+                "a send of %zu bytes to rank %u failed: no memory here, or the peer grants buffers that do not fit",
+                send->length, send->tag.to));
         return;
     }
     bool unsure;
