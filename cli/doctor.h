@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared parts of `tutti doctor`. A check looks at one thing of this machine and says what it found and, if that is
- * not as the library wants it, what it costs and what mends it. Checks change nothing, and each looks by itself.
+ * The shared parts of `tutti doctor`. A check looks at one thing of this machine and says what it found. If the library
+ * wants another value, the check says what that costs and what mends it. Checks change nothing, and each looks by
+ * itself.
  */
 #ifndef TUTTI_CLI_DOCTOR_H
 #define TUTTI_CLI_DOCTOR_H

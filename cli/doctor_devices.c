@@ -164,8 +164,8 @@ static int user_devices(void)
     return count;
 }
 
-/* Counts the devices that the library of verbs shows, which may be of the software device and not in /sys. -1: no such
- * library. */
+/* Counts the devices that the library of verbs shows, which may be of the software device and not in /sys. -1: the
+ * library is missing. */
 static int shown_devices(const char *library)
 {
     void **(*list)(int *) = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Namespaces of the processes that have black boxes here: containers may share that folder and not what ranks of one
- * host need. A network namespace makes ranks take each other for ranks of other hosts; PID and user namespaces keep
- * them from reading each other's memory; what the IPC namespace holds nobody uses.
+ * host need. In different network namespaces ranks take each other for ranks of other hosts. PID and user namespaces
+ * keep them from reading each other's memory. No rank uses what the IPC namespace holds.
  */
 #include "cli/doctor.h"
 

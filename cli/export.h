@@ -31,7 +31,7 @@ struct export_operations {
 
 /*
  * The labels of one process: its program's name, its rank, and a number that tells apart those that have both alike. A
- * process keeps its number while it lives, and the next one takes the least that is free, so that jobs which follow one
+ * process keeps its number while it lives, and the next one takes the least free number. So jobs that follow one
  * another make no new series.
  */
 struct export_process {

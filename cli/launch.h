@@ -67,8 +67,8 @@ struct launch {
     const struct part *part;       /* we are a launcher of that kind, with orders on standard input; NULL: we are not */
 };
 
-/* Runs the job. Returns 0, or the first failing rank's code: 128 + signal if killed; 124 after timeout_s; 126 or 127 if
- * the program cannot be started; 1 if the system refused. */
+/* Runs the job. Returns 0, or the first failing rank's code, which is 128 + signal if killed. 124: timeout_s has
+ * passed; 126 or 127: the program cannot be started; 1: the system refused. */
 int launch(const struct launch *job);
 
 /* The launcher of one host's ranks, in a job of several hosts. (launch_part.c) */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher of one host's ranks, in a job of several hosts: standard input has its orders, in lines. * It greets
- * with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. It says: "O r text" and "E r
- * text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code sentence", the
- * first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
+ * The launcher of one host's ranks, in a job of several hosts: standard input has its orders, in lines.
+ *
+ * It greets with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. Its own lines
+ * follow. "O r text" and "E r text" are a line of rank r's output. "M address:port nonce address port" says where all
+ * ranks meet. "F code sentence" is the first failure. "P" says that it lives, so that the system notices a lost
+ * connection. "D code" is the end.
  */
 #include "cli/cli.h"
 #include "cli/launch.h"

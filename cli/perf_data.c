@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of a measurement, and the right results, computed here in plain integers without the library. * Inputs are
- * integers so small that every partial result, in any order, is exact in the type. Then all orders of reducing give the
- * same bits, and results are compared as bytes.
+ * Data of a measurement, and the right results, computed here in plain integers without the library.
+ *
+ * Inputs are integers so small that every partial result, in any order, is exact in the type. Then all orders of
+ * reducing give the same bits, and results are compared as bytes.
  */
 #include "cli/perf_data.h"
 #include "cli/perf_collectives.h"

@@ -9,8 +9,8 @@
 int cmd_schedule(int argc, char **argv);
 
 /*
- * Prints the plan of GPUs for a call of these bytes, and names the way, which is an algorithm. False: there is no such
- * place, or it has more GPUs than kernels know.
+ * Prints the plan of GPUs for a call of these bytes, and names the way, which is an algorithm. False: the place is
+ * unknown, or has more GPUs than kernels know.
  */
 bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way);
 

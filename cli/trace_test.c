@@ -112,7 +112,7 @@ static void test_absent_rank(void **state)
                  "allreduce #3 of communicator wide");
 }
 
-/* Rank 1 cannot come to the call of "world": it stands still in "pair". That is the cause, and the only
+/* Rank 1 cannot come to the call of "world": it stands still in "pair". The wait in "pair" is the cause, and the only
  * verdict. */
 static void cascade(struct trace *trace, struct trace_comm *world, int rank)
 {

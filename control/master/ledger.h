@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verdicts that stand: findings of one look after another go in, new and ended verdicts come out. What is not certain
- * must be found in two looks, as hosts tell of what has just happened one after another; what is slow in three, as
- * chance makes another one slow every second. What is found no more for several looks is over.
+ * Verdicts that stand: findings of one look after another go in, new and ended verdicts come out. Uncertain findings
+ * must be found in two looks, because hosts report the same event one after another. Slow ranks must be found in three,
+ * because chance makes another one slow every second. What is found no more for several looks is over.
  */
 #ifndef TUTTI_MASTER_LEDGER_H
 #define TUTTI_MASTER_LEDGER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The picture of the page for browsers, as one JSON text: who waits for whom, what each rank is in, how long messages
- * take. Rows are arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look
- * within a moment see the same text.
+ * The picture of the page for browsers, as one JSON text: waits, calls of ranks, and times of messages. Rows are
+ * arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look within a moment see
+ * the same text.
  */
 #include "master/state.h"
 

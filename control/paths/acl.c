@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Configurations of switches that steer traffic. On a leaf, packets of a share of source ports (and of our DSCP) go to
- * one uplink's far end. On a spine with several links to a leaf, the k-th links of all leaves are one virtual router,
- * so that no hash chooses the way down once more. (CTCCL sections 3.1 and 4.1.) Each vendor is a table of functions.
+ * one uplink's far end. On a spine with several links to a leaf, the k-th links of all leaves are one virtual router.
+ * So no hash chooses the way down once more. (CTCCL sections 3.1 and 4.1.) Each vendor is a table of functions.
  */
 #include "paths/paths.h"
 

@@ -58,8 +58,8 @@ uint8_t *report_end(struct report_writer *writer, size_t *size);
 
 /* ---- Reading ---- */
 
-/* TUTTI_INVALID_USAGE, after error_note: this is no report, its version is another one, or it makes no sense. The
- * caller frees *out by report_free. */
+/* TUTTI_INVALID_USAGE, after error_note: the bytes are no report, have another version, or make no sense. The caller
+ * frees *out by report_free. */
 tutti_result_t report_read(const void *bytes, size_t size, struct report *out);
 void report_free(struct report *report);
 

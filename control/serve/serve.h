@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP side of servers that take reports: who may speak, how much, and who gets it. One thread answers all. */
+/* The HTTP side of servers that take reports: it knows the allowed senders and sizes, and the receiver. One thread
+ * answers all. */
 #ifndef TUTTI_SERVE_SERVE_H
 #define TUTTI_SERVE_SERVE_H
 

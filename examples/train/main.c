@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job. Every rank sees the same batches in the same order and works on its share of each; one allreduce adds the
+ * The job. Every rank sees the same batches in the same order and works on its share of each. One allreduce adds the
  * gradients, so all ranks take the same step. A batch is the same whatever the number of ranks: so is what is learnt,
  * but for rounding.
  */

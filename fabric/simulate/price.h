@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time of a schedule on a fabric. All ranks do a round together; a round takes as long as its slowest message: the
+ * The time of a schedule on a fabric. All ranks do a round together. The slowest message of a round is its time: the
  * latency of its distance, and its bytes at the max-min fair rate. Slices of a long vector overlap, until the busiest
- * link, or the number of slices in flight, is the limit. * What is left out: queues, losses and congestion control; the
- * time in which a rate settles; what software does but a time for each message and each byte reduced.
+ * link, or the number of slices in flight, is the limit.
+ *
+ * Left out are queues, losses and congestion control, and the time in which a rate settles. Of software only a time for
+ * each message and each reduced byte counts.
  */
 #ifndef TUTTI_FABRIC_PRICE_H
 #define TUTTI_FABRIC_PRICE_H

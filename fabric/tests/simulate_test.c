@@ -91,7 +91,7 @@ static void test_closed_forms(void **state)
         NEAR(seconds_of(&f, COLL_ALLREDUCE, "doubling", n, one, price), bits * (5e-6 + one / 1e9), 1e-6);
         NEAR(seconds_of(&f, COLL_BROADCAST, "ring", n, one, price), (n - 1) * (5e-6 + one / 1e9), 1e-6);
     }
-    /* a slice has a block of that size for each rank: this is one slice */
+    /* a slice has a block of that size for each rank: the vector is one slice */
     struct price_model fine = model;
     double whole = 1 << 20;
     fine.slice = 64 << 10;

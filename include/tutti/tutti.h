@@ -10,8 +10,8 @@
  * library from the call until the stream has been synchronized.
  *
  * Devices. A communicator works on host memory, or on the memory of one CUDA device per rank (tutti_config_t.device).
- * On a device its calls take device memory and a CUstream in place of `stream` (NULL: the legacy default stream),
- * return at once, and are ordered and waited for by the means of CUDA.
+ * On a device its calls take device memory, and a CUstream as `stream` (NULL: the legacy default stream). They return
+ * at once, and are ordered and waited for by the means of CUDA.
  *
  * Errors. Every call returns a tutti_result_t. On failure tutti_get_last_error() says what was tried, on what, what
  * came back and what to do. An argument error changes nothing. A fault (dead peer, timeout) is kept in the
@@ -151,9 +151,9 @@ TUTTI_API tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n);
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is
- * NULL for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot
- * (no memory, or a wrong argument: these, too, are told to all, who are waited for), all ranks fail and name it, and
- * may try again. */
+ * NULL for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot,
+ * all ranks fail and name it, and may try again: it has no memory, or a wrong argument. The call waits for all ranks
+ * then, too. */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
                                           const tutti_config_t *config);
 
@@ -186,8 +186,8 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tu
                                          tutti_comm_t *grown, const tutti_config_t *config);
 
 /* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's
- * calls are seen to have differed, or if a message of a peer has come and was never received: one that is still on its
- * way, for nothing waits for it, may go unnoticed. */
+ * calls are seen to have differed, or if a message of a peer has come and was never received. A message that is still
+ * on its way may go unnoticed, because nothing waits for it. */
 TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls
@@ -352,7 +352,7 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
 /* ---- Windows ---- */
 /*
  * A window is memory of each rank that the others put into and get from without a call of that rank's. Windows are of
- * communicators on host memory. What one rank asks of one other rank is done in the order of the calls: a signal is
+ * communicators on host memory. What one rank asks of one other rank is done in the order of the calls. So a signal is
  * there when the data of all puts before it are. Puts may overtake one another. A put or a signal says nothing of its
  * arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In a
  * group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
