@@ -62,7 +62,7 @@ struct view_process {
     size_t next;     /* process that this one waits for; VIEW_NOBODY: none that is known */
 };
 
-/* Its pointers lead into the snapshot. */
+/* The pointers of a view lead into the snapshot. */
 struct view {
     struct view_comm *comms;
     struct view_member *members;

@@ -42,7 +42,7 @@ struct fabric_zone {
     int32_t building;
 };
 
-/* Its core uplinks are core[first] to core[first + count - 1]. */
+/* A spine. The core uplinks of a spine are core[first] to core[first + count - 1]. */
 struct fabric_spine {
     char name[FABRIC_NAME];
     int32_t zone, first, count;
@@ -53,7 +53,7 @@ struct fabric_core {
     double rate;
 };
 
-/* Its uplinks are uplink[first] to uplink[first + count - 1], ordered by spine: u0, u1, ... */
+/* A leaf. The uplinks of a leaf are uplink[first] to uplink[first + count - 1], ordered by spine: u0, u1, ... */
 struct fabric_leaf {
     char name[FABRIC_NAME];
     int32_t zone, first, count;

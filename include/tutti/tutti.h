@@ -151,9 +151,9 @@ TUTTI_API tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n);
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is
- * NULL for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot,
- * all ranks fail and name it, and may try again: it has no memory, or a wrong argument. The call waits for all ranks
- * then, too. */
+ * NULL for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank has no
+ * memory or a wrong argument, the call still waits for all ranks. Then all ranks fail and name that rank, and may try
+ * again. */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
                                           const tutti_config_t *config);
 
