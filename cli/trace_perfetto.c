@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load. */
+/* A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load. Each rank's process is a
+ * process, each communicator a track, or several where its operations overlap. Slices are operations, instants are
+ * events of lanes. */
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "diagnosis/phrase.h"

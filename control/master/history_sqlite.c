@@ -12,7 +12,7 @@
 
 #define BUSY_MS 1000 /* the time that another reader may hold the file */
 
-/* Times are seconds since 1970. */
+/* Times are seconds since 1970. `verdict` is what `tutti diagnose --json` says of a finding. */
 static const char schema[] =
     "PRAGMA journal_mode=WAL; PRAGMA user_version=1;"
     "CREATE TABLE IF NOT EXISTS verdicts(id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, kind TEXT NOT NULL,"
