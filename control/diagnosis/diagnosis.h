@@ -122,9 +122,9 @@ struct finding_row {
 const struct finding_row *finding_row(enum finding_kind kind);
 const char *finding_class_name(enum finding_class class);
 bool finding_is_hang(enum finding_kind kind);
-/* It only says why ranks wait: nobody is to blame. */
+/* Is this finding a note? A note only says why ranks wait: nobody is to blame. */
 bool finding_is_note(enum finding_kind kind);
-/* How many are no notes: those come first. */
+/* The number of findings that are no notes; those come first. */
 size_t findings_faults(const struct findings *findings);
 bool finding_same_culprit(const struct finding *a, const struct finding *b);
 const char *confidence_name(enum confidence confidence);

@@ -36,7 +36,7 @@ static void add_pause(struct blackbox *box, uint64_t count, uint64_t longest, ui
                                                               .before_count = before_count};
 }
 
-/* Two looks, a second apart, between which rank 0 ran and moved so much. */
+/* Two looks, a second apart, between which rank 0 ran and moved this much. */
 static struct findings find_between(struct made_job *job, uint64_t ran, uint64_t moved)
 {
     struct made_job before = job_without(0);
@@ -81,13 +81,13 @@ static void test_as_before(void **state)
            "is outside of calls for 12.0 s, as it has been 12 times before, for 26.0 s at "
            "most; it is waited for by ranks 1 2 in allreduce #8");
     made_free(&job);
-    job = job_without(53 * NS_PER_S); /* twice the longest are over */
+    job = job_without(53 * NS_PER_S); /* twice the longest pause is over */
     add_pause(job.boxes[0], 12, 26 * NS_PER_S, 5);
     expect(find_in(&job), FINDING_BEHIND, NULL);
     made_free(&job);
 }
 
-/* Once is enough behind the same call; two pauses that had other reasons, as the program's start, are not. */
+/* One pause behind the same call is enough; two pauses with other reasons, as the start of the program, are not. */
 static void test_once(void **state)
 {
     for (int same = 0; same < 2; same++)
@@ -111,7 +111,8 @@ static void test_said(void **state)
     made_free(&job);
 }
 
-/* The first time: who computes or writes works; who sleeps hangs, and so does who works for ever. */
+/* An absence for the first time: a rank that computes or writes is at work; one that sleeps hangs, and one that works
+ * for ever, too. */
 static void test_works(void **state)
 {
     for (int seconds = 12; seconds < 90; seconds += 60) {

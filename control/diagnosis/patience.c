@@ -43,7 +43,7 @@ static uint64_t last_sign(const struct member *member)
     return last;
 }
 
-/* The newest call of a process, in whatever communicator, and when it was seen last. */
+/* The newest call of a process, in any communicator, and when it was seen last. */
 static const struct blackbox_op *newest_call(const struct scene *scene, const struct member *end, uint64_t *sign)
 {
     const struct blackbox_op *newest = NULL;
@@ -63,7 +63,7 @@ static bool is_behind(const struct blackbox_pause *pause, const struct blackbox_
     return op && pause->before == op->collective && pause->before_count == op->count;
 }
 
-/* Pauses of at least half its length that were before. */
+/* Earlier pauses of at least half the length of this one. */
 static bool was_so_before(const struct blackbox *box, const struct blackbox_op *newest, struct absence *absence)
 {
     bool same = false;

@@ -232,12 +232,12 @@ TUTTI_API tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_byt
  * failed, or if nothing was issued since the last time and the communicator has failed. */
 TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
 
-/* Tells the diagnosis that this process is outside of calls on purpose from now on, for `seconds` at most (1 to 604800,
- * which is a week): to save a checkpoint, to evaluate. Ranks that wait for it meanwhile are told so, and nobody is
- * blamed. 0 seconds: the pause is over. `what` is one word for people, of which 63 bytes are kept; NULL: none. It holds
- * for all communicators of the process, the latest call counts, and nothing but the diagnosis changes: peers take a
- * process for dead as before. TUTTI_INVALID_ARGUMENT: another number of seconds. Any thread may call it, also inside an
- * open group. */
+/* Tells the diagnosis that this process is outside of calls on purpose from now on: to save a checkpoint, to evaluate.
+ * The pause ends after `seconds` at most (1 to 604800, which is a week). Ranks that wait for this process meanwhile are
+ * told so, and nobody is blamed. 0 seconds: the pause is over. `what` is one word for people, of which 63 bytes are
+ * kept; NULL: none. The pause holds for all communicators of the process, the latest call counts, and nothing but the
+ * diagnosis changes: peers take a process for dead as before. TUTTI_INVALID_ARGUMENT: another number of seconds. Any
+ * thread may call it, also inside an open group. */
 TUTTI_API tutti_result_t tutti_expect_pause(tutti_comm_t comm, const char *what, int seconds);
 
 /* ---- Host streams ---- */
