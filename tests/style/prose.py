@@ -6,8 +6,8 @@
     prose.py --self-test  plants each violation in a small page and expects it to be found
 
 Pages are Markdown: code, commands and links' targets are no prose. Manual pages are roff. Of C strings of five words
-and more are read: error sentences and help texts. Of Python it is what argparse is given as help. Wants Debian's
-python3-markdown-it; without it the test is skipped.
+and more are read: error sentences and help texts. Of Python it is what argparse is given as help. Of comments of C, C++
+and CUDA the first sentence is read. Wants Debian's python3-markdown-it; without it the test is skipped.
 """
 import ast
 import os
@@ -34,6 +34,11 @@ CAPITALS = re.compile(r"(?<![\w/.=*-])[A-Z][A-Z0-9]{1,7}(?=(?:'?s)?(?![\w/.*=-]*
 STRING_END = re.compile(r"(?<=[.?!:;])[\"')]*\s+|\\n")  # of a sentence in a string of C
 NO_PROSE = re.compile(r"<[a-z]|[{}]|\b(?:CREATE|PRAGMA|INSERT|SELECT|UPDATE|LISTEN)\b|https?:")  # of a string
 LEAST = 5  # words of a string that is prose
+# A comment of C, or a string or character, in which no comment begins. Lines of // that follow one another are one.
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*(.*?)\*/|//([^\n]*(?:\n[ \t]*//[^\n]*)*)', re.S)
+MARGIN = re.compile(r"\n[ \t]*(?:\*|//)?[ \t]?")  # before each line of a comment but the first
+TAG = re.compile(r"\s*(?:SPDX-|clang-format |NOLINT)")  # a comment for a program
+NO_COMMENT = re.compile(r"[;{}]\s*(?:\n|$)")  # in a comment that holds code
 HELP = {"help", "description", "epilog"}  # what argparse prints
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
 SHOWN = 60  # characters of a sentence in a message
@@ -129,7 +134,7 @@ def sentences(first, text):
         at = end[1]
 
 
-def wrong_with(rules, sentence):
+def wrong_with(rules, sentence, units=True):
     """What the rules say against a sentence."""
     words = len(WORD.findall(ROW.sub("N", sentence)))
     if words > rules.limits["words"]:
@@ -137,7 +142,7 @@ def wrong_with(rules, sentence):
     for kind, pattern, advice, _ in rules.patterns:
         if kind == "first":
             found = pattern.match(sentence)
-        elif kind == "unit" and RATIO.search(sentence):
+        elif kind == "unit" and (not units or RATIO.search(sentence)):
             found = None
         else:
             found = pattern.search(sentence)
@@ -177,10 +182,10 @@ def check_page(rules, path, text):
                 yield f"{path}:{line}: {wrong}: {sentence[:SHOWN]}"
 
 
-def check_sentences(rules, path, found):
+def check_sentences(rules, path, found, units=True):
     """`found` has the line and the text of each sentence."""
     for line, sentence in found:
-        for wrong in wrong_with(rules, " ".join(sentence.split())):
+        for wrong in wrong_with(rules, " ".join(sentence.split()), units):
             yield f"{path}:{line}: {wrong}: {sentence.strip()[:SHOWN]}"
 
 
@@ -230,9 +235,33 @@ def check_options(rules, path, text):
             yield from check_sentences(rules, path, sentences(node.value.lineno, constant(node.value)))
 
 
-READERS = {"pages": check_page, "manual": check_manual, "strings": check_strings, "options": check_options}
+def comments(text):
+    """(line, text) of each comment that is prose."""
+    for found in COMMENT.finditer(text):
+        inside = found.group(1) or found.group(2)
+        if not inside or TAG.match(inside):
+            continue
+        begin = found.start()
+        trails = text[text.rfind("\n", 0, begin) + 1:begin].strip()
+        plain_text = re.sub(r"`[^`]*`", "CODE", MARGIN.sub("\n", inside))
+        if NO_COMMENT.search(plain_text) or trails and len(WORD.findall(plain_text)) < LEAST:
+            continue
+        yield text.count("\n", 0, begin) + 1, plain_text
+
+
+def check_comments(rules, path, text):
+    """A number there may lack its unit: the name or the declaration beside the comment says it."""
+    for first, comment in comments(text):
+        sentence = next(sentences(first, comment), None)
+        if sentence:
+            yield from check_sentences(rules, path, [sentence], units=False)
+
+
+READERS = {"pages": check_page, "manual": check_manual, "strings": check_strings, "options": check_options,
+           "comments": check_comments}
 ENDINGS = {"pages": re.compile(r"\.md$"), "manual": re.compile(r"\.[1-9]$"), "options": re.compile(r"\.py$"),
-           "strings": re.compile(r"^(?!.*(_test\.|/tests?/)).*\.(c|h|tbl|cu|cuh)$")}
+           "strings": re.compile(r"^(?!.*(_test\.|/tests?/)).*\.(c|h|tbl|cu|cuh)$"),
+           "comments": re.compile(r"\.(c|h|tbl|cu|cuh|cc|cpp|hpp)$")}
 
 
 def read(root, path):
@@ -300,6 +329,14 @@ BEYOND = [
     ("strings", '/* "it goes as long as it may" */ f("CREATE TABLE such things are no prose");\n', None),
     ("options", 'f(help="it goes as long " f"as {it} may")\n', 'x:1: "as long as"'),
     ("options", 'f(name="it goes as long as it may")\n', None),
+    ("comments", "int a;\n/*\n * It goes\n * so long. And such words.\n */\n", 'x:2: "so long"'),
+    ("comments", "/* Who comes last waits. */\n", "begin with the noun"),
+    ("comments", "/* Word " + "and a word " * 10 + "ends. */\n", "32 words"),
+    ("comments", "int a;\n    // It goes\n    // so long.\n", 'x:2: "so long"'),
+    ("comments", "int a; /* of such words that trail code */\n", 'x:1: "such"'),
+    ("comments", "int a; /* such a one */\n", None),
+    ("comments", 'f("/* such words */"); /* f(so_long);\n */\n', None),
+    ("comments", "/* SPDX-License-Identifier: such */ /* A rank waits at most 30. */\n", None),
 ]
 
 
