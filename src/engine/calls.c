@@ -78,8 +78,8 @@ static const char *does_instead(const struct team *team, uint32_t peer)
     return meets ? "shrinks the communicator" : NULL;
 }
 
-/* This rank waits for the end of its own calls, or for the peer to shrink the communicator with it, and has not made
- * the call that the peer waits for: that one never comes. */
+/* The call that the peer waits for never comes. This rank has not made that call, and waits for the end of its own
+ * calls, or for the peer to shrink the communicator with it. */
 static void miss(struct team *team, const struct wire_message *said)
 {
     uint32_t from = said->tag.from;
@@ -108,7 +108,7 @@ void calls_hear(struct team *team, const struct wire_message *said, const void *
     memcpy(&team->calls.begun, body, sizeof team->calls.begun);
     team->calls.looks = 0;
     if (!lock_try(&team->lock))
-        return; /* who has it looks again, or the peer says it again */
+        return; /* the caller that holds the lock looks again, or the peer says it again */
     compare(team, said);
     miss(team, said);
     lock_release(&team->lock);
@@ -181,8 +181,8 @@ static bool comes(const struct closed *closed, const struct wire_message *said)
     return !closed->failure && !of_a_window && calls_has_begun(said, with, closed->started);
 }
 
-/* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits
- * in vain. */
+/* A wait for this rank is in vain if its communicator failed before it was destroyed, or was destroyed without the
+ * call. */
 void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said)
 {
     const struct closed *closed = find_closed(engine, said);

@@ -2,13 +2,14 @@
 /*
  * Ranks that wait for each other in a circle, in calls that do not fit: rank 0 for a message of rank 2, rank 2 in a
  * collective for rank 1, rank 1 in it for rank 0. Each waits for one rank at a time, and that one, if it waits itself,
- * answers with the highest label that it knows: its own, which is new for each wait and higher than all it has seen,
- * or one that it was answered with. So labels travel from the one waited for to the one that waits, round a circle and
- * never into one, and who gets its own label back is in a circle (Mitchell and Merritt, "A distributed algorithm for
- * deadlock detection and resolution", 1984).
+ * answers with the highest label that it knows: its own, which is new for each wait and higher than all it has seen, or
+ * one that it was answered with. So labels travel from the rank waited for to the rank that waits, round a circle and
+ * never into one. A rank that gets its own label back is in a circle (Mitchell and Merritt, "A distributed algorithm
+ * for deadlock detection and resolution", 1984).
  *
- * A wait of a rank for one that has not begun the call is for something that is not on its way; so is a circle of such
- * waits. Ranks in one collective also wait for what is under way: a circle with such a wait must last.
+ * A wait for a rank that has not begun the call is for something that is not on its way. A circle of these waits
+ * therefore never ends. Ranks in one collective also wait for what is under way: a circle with a wait of this kind must
+ * last.
  */
 #include "engine/circle.h"
 

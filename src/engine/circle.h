@@ -11,7 +11,7 @@
 struct op;
 struct team;
 
-#define CIRCLE_ASKS 8 /* that are answered; the others ask again */
+#define CIRCLE_ASKS 8 /* questions that are answered; the other ranks ask again */
 
 struct circle {
     uint64_t drawn;            /* number of the highest label that was drawn or seen */

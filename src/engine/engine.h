@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine of this process: its links, and one thread that makes progress when no caller does. Who waits, progresses:
- * a caller that waits for an operation runs it; the thread takes over only what is left unattended, and sleeps
- * otherwise.
+ * The engine of this process: its links, and one thread that makes progress when no caller does. A caller that waits
+ * for an operation runs the operation. The thread takes over only what is left unattended, and sleeps otherwise.
  *
  * Locks. A team's lock guards running its operations. The engine's lock guards links, the list of teams and what link
  * callbacks touch. Order: team, then engine; both are tried, not waited for, on every hot path.

@@ -53,7 +53,7 @@ static void wake_and_take(void)
     lock_release(&engine->lock);
 }
 
-/* Who read the clock before another thread attended comes later: no gap of centuries. */
+/* A thread that read the clock before another one attended comes later: no gap of centuries. */
 static void an_older_time_is_no_gap(void **state)
 {
     (void)state;

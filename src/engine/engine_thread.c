@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's thread. It is in one of three modes: WORKING while operations are unattended, NAPPING (short timed
- * sleeps) while callers attend to theirs, so that it wakes for none of their events, and DEEP, asleep on the poller,
- * otherwise.
+ * The engine's thread. It is in one of three modes. WORKING: operations are unattended. NAPPING (short timed sleeps):
+ * callers attend to their operations, and the thread wakes for none of their events. DEEP: otherwise, asleep on the
+ * poller.
  */
 #include "engine/engine_thread.h"
 
@@ -33,7 +33,7 @@ static bool unattended(struct engine *engine)
     return false;
 }
 
-/* Visits some teams that have such operations, by turns; who visits parts. Under the lock. */
+/* Visits some teams that have unattended operations, by turns. The caller parts from the teams. Under the lock. */
 static int visit(struct engine *engine, struct team *visited[VISITS])
 {
     int count = 0;
@@ -75,8 +75,9 @@ void engine_assist(struct engine *engine)
 }
 
 /*
- * Operations in shared memory are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice
- * as late. Where many processes share a processor their looks would leave none to those who are waited for.
+ * Operations in shared memory are not on the poller: a thread that sleeps looks again soon, and after a look in vain,
+ * twice as late. Where many processes share a processor, quick looks would leave no time to the processes that are
+ * waited for.
  */
 static int engine_thread_pause_after(const struct engine *engine, int pause_ms)
 {
@@ -151,8 +152,8 @@ static int deep_timeout(struct engine *engine)
     return wanted <= now ? 1 : (int)((wanted - now) / NS_PER_MS) + 1;
 }
 
-/* Looks after the mode is seen by those who enqueue. Others may take a wake-up and not pass it on as long as this is
- * not armed: then the mode has changed. */
+/* Looks after callers that enqueue can see the mode. Another thread may take a wake-up and not pass it on until this is
+ * armed: then the mode has changed. */
 static void deep(struct engine *engine)
 {
     atomic_store(&engine->mode, ENGINE_DEEP);

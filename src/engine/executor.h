@@ -106,9 +106,8 @@ struct executor_ops {
     tutti_result_t (*wait)(struct executor *executor);
 
     /*
-     * The user aborts: no call begins any more, and what peers have come to is
-     * brought to its end for a bounded time. False: there is no such way, and
-     * the team is to fail at once, which is the default.
+     * The user aborts: no call begins any more, and what peers have come to is brought to its end for a bounded time.
+     * False: the executor cannot do that, and the team is to fail at once, which is the default.
      */
     bool (*give_up)(struct executor *executor);
     /* Waits until that has ended. Not called unless give_up() said true. */

@@ -75,8 +75,8 @@ static void keep_report(struct engine *engine, const struct wire_abort *news)
     pthread_mutex_unlock(&reports->lock);
 }
 
-/* A rank of the team whose process is gone, as the process `from` reported of this or of another communicator, or as
- * anybody (NULL) who saw it die; -1: none. */
+/* A rank of the team whose process is gone by a report of the process `from`, on this or another communicator; -1:
+ * none. NULL: by a report of any process that saw it die. */
 static int reported_dead(const struct team *team, const uint8_t *from)
 {
     struct reports *reports = &team->engine->reports;
@@ -90,8 +90,8 @@ static int reported_dead(const struct team *team, const uint8_t *from)
     return found;
 }
 
-/* A process that ends at once when it hears of a failure goes without a word, too; what it had passed on, or written,
- * tells it from the first. */
+/* A process that ends at once when it hears of a failure goes without a word, too. What it had passed on, or written,
+ * tells it from the first process that was lost. */
 static bool knew(const struct team *team, int rank)
 {
     return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank]->uuid) >= 0;
@@ -315,7 +315,8 @@ tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, s
     return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
 }
 
-/* Does the whole go on with its collective of that number? What belongs to none ends: who has it may never come. */
+/* Does the whole go on with its collective of that number? What belongs to none ends: the rank that has it may never
+ * come. */
 static bool whole_allows(const struct team *whole, uint32_t seq)
 {
     return !whole || (!atomic_load(&whole->stopped) && seq != TEAM_NO_SEQ && seq <= atomic_load(&whole->limit));
@@ -381,8 +382,8 @@ struct wire_abort team_news(const struct team *team)
     return news;
 }
 
-/* The news goes over links that are there. Some more are made, so that it reaches ranks which have met none that knows:
- * they would blame one that has left because of it. Who shares memory finds it there. */
+/* The news goes over links that are there. Some more are made, so that the news reaches ranks that have met none that
+ * knows: they would blame a rank that has left because of the failure. Ranks that share memory find the news there. */
 static void meet_some(struct team *team)
 {
     struct link *link;

@@ -19,10 +19,11 @@ tutti_result_t team_hear(struct team *team, const struct wire_abort *news);
 tutti_result_t team_failure(const struct team *team);
 /* Of a team that has failed: may this operation still go on? */
 bool team_allows(struct team *team, const struct op *op);
-/* Likewise, may the next collective be issued? Those may that who gave up had finished, however late the call. For who
- * issues. */
+/* Of a team that has failed: may the next collective be issued? A collective that the rank which gave up had finished
+ * may, however late the call. For the thread that issues. */
 bool team_takes_collective(const struct team *team);
-/* The user issues nothing more: peers of a failed team wait in vain for what he has not issued. For who issues. */
+/* The user issues nothing more: peers of a failed team wait in vain for what the user has not issued. For the thread
+ * that issues. */
 void team_end_calls(struct team *team);
 /* An operation has failed: no other begins. */
 void team_stop(struct team *team);
@@ -32,7 +33,7 @@ tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t re
 struct wire_abort team_news(const struct team *team);
 /* What a peer, or a rank of this process, says of one of the engine's teams. Under the engine's lock. */
 void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news);
-/* What has been said of the team before it was open. Likewise. */
+/* What has been said of the team before it was open. Under the engine's lock. */
 void failure_heard_early(struct team *team);
 /* Tells peers of teams that have failed here: over links, and those that live in this process, which have no link to
  * it. Under the engine's lock. */

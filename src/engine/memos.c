@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memos from rank to rank: messages that are no operations: of the queue and of the team's failure they know nothing.
- * Ranks of this process hear at once, from inside: who hears a memo may answer with one that nobody answers, and no
- * more.
+ * Memos from rank to rank: messages that are no operations. They know nothing of the queue and of the team's failure.
+ * Ranks of this process hear at once, from inside: `hear` may answer a memo with one that nobody answers, and no more.
  */
 #include "engine/memos.h"
 
@@ -33,7 +32,7 @@ static struct team *memos_find(struct engine *engine, uint64_t comm, uint32_t ra
     return NULL;
 }
 
-/* The answer of a rank that has the communicator no more: who waits for it waits in vain. */
+/* The answer of a rank that has the communicator no more: a wait for that rank is in vain. */
 static struct wire_memo nobody_there(const struct engine *engine, int rank, const struct wire_memo *memo)
 {
     struct wire_memo answer = {.kind = WIRE_MEMO_LEAVE, .yours = memo->visit};

@@ -5,9 +5,8 @@
 
 #include "engine/team.h"
 
-/* Also when the team has failed. `hear` is called under the
- * engine's lock, and speaks but WIRE_MEMO_LEAVE. Who speaks to a rank that has closed the team is answered that it has
- * left. team_say: under the engine's lock. */
+/* Also when the team has failed. `hear` is called under the engine's lock, and says nothing but WIRE_MEMO_LEAVE. A rank
+ * that speaks to one that has closed the team is answered that this one has left. team_say: under the engine's lock. */
 void team_on_memos(struct team *team, memo_fn *hear, void *context);
 tutti_result_t team_say(struct team *team, int to, const struct wire_memo *memo);
 void memos_heard(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who wants to hear of lost peers and of the failure. */
+/* The function that hears of lost peers and of the failure. */
 #ifndef TUTTI_ENGINE_NEWS_H
 #define TUTTI_ENGINE_NEWS_H
 

@@ -36,8 +36,8 @@ struct call {
     size_t bytes;                                                          /* of count: call_fill() */
 };
 
-/* Fills in what follows from the rest, which all others read: whoever makes a call does this last. False: the bytes are
- * more than a size_t holds. */
+/* Fills in the fields that follow from the others, and that all users of a call read. The maker of a call does this
+ * last. False: the bytes are more than a size_t holds. */
 static inline bool call_fill(struct call *call)
 {
     call->size = (uint8_t)type_size(call->type);

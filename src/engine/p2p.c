@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_ITEMS 4 /* an operation of so many is kept for the next one */
+#define KEPT_ITEMS 4 /* items; an operation of that size is kept for the next one */
 
 /* Of one that a thread posts messages to, under the engine's lock. */
 struct p2p_flow {
@@ -107,7 +107,7 @@ static __attribute__((noinline, cold)) void fail_passed(struct team *team, const
     snprintf(sentence, sizeof sentence, "%s", why);
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     atomic_store(&team->failed_from,
-                 issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
+                 issued ? issued - 1 : 0); /* it has no place of its own: a wait for the last one hears of it */
     team_fail_transfer(team, item->peer, result, sentence);
 }
 
@@ -222,7 +222,7 @@ static __attribute__((noinline)) int pass_pair(struct team *team, const struct p
     return left;
 }
 
-/* An operation of so many items, at most `places` of them at a time. */
+/* An operation of `items` items, at most `places` of them at a time. */
 static tutti_result_t p2p_make(struct team *team, int items, int places, struct op **op, struct p2p **out)
 {
     tutti_result_t result = team_place(team, false, op);

@@ -23,7 +23,7 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
  */
 tutti_result_t p2p_open(struct team *team, const struct p2p_item *whole, int items, size_t bytes, int places,
                         struct p2p **out);
-/* The place is free. Who waits next hears of a failure. */
+/* The place is free. The next wait hears of a failure. */
 void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_item *item);
 /* The places whose messages have ended since it was last asked: they are free. Returns how many. */
 int p2p_take_ended(struct team *team, struct p2p *p2p, int *ended);

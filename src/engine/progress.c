@@ -94,7 +94,7 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
     trace_op_end(op->team->trace, op->trace, result);
     if (op->stream)
         stream_leave(op->stream, op, result);
-    atomic_store_explicit(&team->completed, op->position + 1, memory_order_release); /* one writer: who has the lock */
+    atomic_store_explicit(&team->completed, op->position + 1, memory_order_release); /* only the lock's holder writes */
 }
 
 static bool may_start(const struct op *op)
@@ -149,7 +149,7 @@ static bool lingers(struct team *team, const struct op *op)
     return op->kind->is_shown && op->started && op->kind->is_shown(op) && !siblings_quiet(team);
 }
 
-/* Who copies piece by piece would soon have the lock again: others try just now. */
+/* A thread that copies piece by piece would soon have the lock again: others try just now. */
 static void release_engine(struct engine *engine)
 {
     bool copies = link_copies(engine->links);

@@ -210,7 +210,7 @@ static tutti_result_t puts_start(struct team *team, struct op *op)
     return TUTTI_SUCCESS;
 }
 
-/* ---- Waiting, likewise ---- */
+/* ---- Waiting ---- */
 
 static uint32_t *taken_of(const struct team *team, const struct window_item *item)
 {

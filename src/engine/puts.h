@@ -13,7 +13,7 @@ struct window_item {
     int peer;
     struct tutti_window *window;
     void *local;
-    size_t length; /* of a put or get; a wait: so many signals */
+    size_t length; /* of a put or get, in bytes; of a wait, in signals */
     uint64_t offset;
     uint32_t signal; /* of a put or signal, that is raised behind it; of a wait. WIRE_NO_SIGNAL: none */
 };

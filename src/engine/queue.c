@@ -37,8 +37,8 @@ void queue_close(struct op_queue *queue)
 }
 
 /*
- * The next block is free if the head has gone past it: the head stays in a block until something behind the block is
- * asked for, so the block of the last operation that was taken out counts as in use. Hence two blocks at least.
+ * The next block is free if the head has gone past it. The head stays in a block until something behind the block is
+ * asked for. So the block of the last operation that was taken out counts as in use, and there are two blocks at least.
  */
 bool queue_advance(struct op_queue *queue, uint64_t position, uint64_t completed)
 {

@@ -20,7 +20,7 @@ struct op_queue {
     uint64_t tail_first;   /* the position of its first place */
     uint64_t blocks;       /* in the ring */
     uint64_t limit;        /* operations from which on who puts one in waits for a while */
-    struct op_block *head; /* likewise where they are taken out, under the team's lock */
+    struct op_block *head; /* the same, where operations are taken out; under the team's lock */
     uint64_t head_first;
 };
 

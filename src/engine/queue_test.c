@@ -22,7 +22,7 @@ static void put(struct op_queue *queue)
 {
     struct op *op = queue_tail(queue, put_in, taken);
     assert_non_null(op);
-    assert_ptr_equal(queue_tail(queue, put_in, taken), op); /* who gives up asks again for the same place */
+    assert_ptr_equal(queue_tail(queue, put_in, taken), op); /* a caller that gives up asks again for the same place */
     assert_int_equal(op->bytes, 0);
     op->bytes = ++put_in;
 }

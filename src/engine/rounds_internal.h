@@ -38,7 +38,7 @@ struct rounds_run {
     enum phase phase;
     struct cursor at;
     bool started; /* the backend is at the item, */
-    size_t piece; /* which has so many elements of a block */
+    size_t piece; /* elements of a block that the item has */
     struct rounds_item item;
     struct action *action;
     struct transfers transfers; /* of the round */

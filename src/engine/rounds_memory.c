@@ -45,7 +45,7 @@ static enum rounds_done rounds_host_work(struct rounds_item *item)
 const struct rounds_memory rounds_host = {
     .name = "host", .allocate = rounds_host_allocate, .release = rounds_host_release, .work = rounds_host_work};
 
-/* Whoever waits for it may sleep. */
+/* The thread that waits for the item may sleep. */
 void rounds_item_done(struct rounds_item *item)
 {
     struct poller *poller =

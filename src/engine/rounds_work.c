@@ -39,7 +39,8 @@ unsigned char *rounds_place(const struct context *c, const struct rounds_run *ru
 
 /* ---- Work ---- */
 
-/* How many of these elements may be worked on now, each read from so many sources; 0: others have their turn first. */
+/* How many of these elements may be worked on now, each read from `sources` sources; 0: others have their turn first.
+ */
 static size_t rounds_work_take_piece(struct context *c, size_t elements, size_t sources)
 {
     size_t each = c->size * (sources ? sources : 1), most = PIECE / each + 1, n = elements < most ? elements : most;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations through shared memory: schedules between ranks that load and store each other's memory. A SEND makes data
- * readable, a RECV reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over
- * all peers' data.
+ * readable. A RECV reads the data where they lie, and a RECV into SCRATCH is only a pointer. A REDUCE is one fused pass
+ * over all peers' data.
  */
 #ifndef TUTTI_ENGINE_SHARED_H
 #define TUTTI_ENGINE_SHARED_H
@@ -48,7 +48,7 @@ struct shared_plan {
         slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
     bool reads; /* this rank reads its peers */
     struct shared_round *round;
-    bool *reader;                    /* by rank: who reads what this rank sends */
+    bool *reader;                    /* by rank: does it read what this rank sends? */
     uint32_t mapped[SHARED_REGIONS]; /* regions of this process that all of them have mapped: those seen last */
     unsigned mapped_next;
     void *memory;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls of a single exchange among few ranks, which cost more by being interpreted than by what they do. When
- * such a call was made twice, what its plan does is kept as bytes to be copied, and later calls do this at once:
- * publish, look at the peers' slots, read. Peers see no difference. Who finds somebody missing puts the operation into
- * the queue, as it stands; and whatever else is unusual, from failures to peers in other calls, is found out there.
+ * Small calls of a single exchange among few ranks, which cost more by being interpreted than by what they do. When a
+ * call was made twice, what its plan does is kept as bytes to be copied. Later calls do this at once: publish, look at
+ * the peers' slots, read. Peers see no difference. A rank that finds a peer missing puts the operation into the queue,
+ * as it stands. Whatever else is unusual, from failures to peers in other calls, is found out there.
  */
 #include "engine/shared_internal.h"
 

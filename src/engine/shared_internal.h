@@ -137,7 +137,7 @@ tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_f
 tutti_result_t shared_await(struct shared_context *c, int peer, struct slot **out);
 
 /* Has another rank found the team broken? Then *result is this rank's failure. After let_go() it also tells whether
- * what was read in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
+ * what was read in peers' buffers may be wrong: a rank that fails says so before its buffers are its user's again. */
 bool shared_broken(struct shared_context *c, tutti_result_t *result);
 
 /* shared_setup.c: the kind's functions, see op_kind.h */

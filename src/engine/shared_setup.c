@@ -90,8 +90,8 @@ static bool all_attach(struct shared_context *c)
     return d->reads;
 }
 
-/* The smallest vector that is read by attach. A staged block is copied once more than it has readers: that is twice
- * where there is one, and to read it by attach once. Where ranks share processors the switches cost more than copies of
+/* The smallest vector that is read by attach. A staged block is copied once more than it has readers: twice for one
+ * reader. By attach, one reader copies it once. Where ranks share processors the switches cost more than copies of
  * short vectors. */
 static int64_t attach_from(const struct shared_context *c)
 {

@@ -19,8 +19,8 @@ bool shared_broken(struct shared_context *c, tutti_result_t *result)
     return !team_allows(c->team, c->op);
 }
 
-/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look
- * comes after both: what a rank published before still counts. */
+/* Not ready. The first failure is looked at before the ranks that are gone: a rank may have left because of that
+ * failure. The second look comes after both: what a rank published before still counts. */
 tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_fn *ready)
 {
     struct arena_rank *rank = &c->shared->arena.ranks[peer];

@@ -17,7 +17,7 @@ struct team;
 
 struct tutti_stream {
     struct try_lock lock; /* the last that is taken */
-    struct list ops;      /* that have not ended, as issued */
+    struct list ops;      /* those that have not ended, in the order of issue */
     _Atomic int grouped;  /* calls on it that open groups keep */
     tutti_result_t error; /* the first since it was last asked for */
     uint32_t generation;  /* fork_generation: in a child all streams are empty */

@@ -90,7 +90,7 @@ struct team {
     _Atomic uint64_t failed_from; /* position of the first operation that failed; UINT64_MAX: none has */
     _Atomic uint64_t told;        /* the user has waited for the operations below */
 
-    /* who wants to hear of lost peers and of the failure */
+    /* the function that hears of lost peers and of the failure */
     pthread_mutex_t news_lock;
     void (*news)(void *context);
     bool (*excuses)(void *context, const struct wire_abort *news);
@@ -100,10 +100,11 @@ struct team {
     char excused_sentence[TEAM_SENTENCE];
     uint32_t quiet; /* runs no collective above this one any more; under the engine's lock */
 
-    const bool *stays_away; /* by rank: those without whom this one meets the others; NULL: it meets nobody. Likewise */
+    const bool *stays_away; /* by rank: those without whom this one meets the others; NULL: it meets nobody. Same
+                               lock */
     uint64_t away_since;    /* of that */
 
-    /* memos.c, likewise */
+    /* of memos.c, under the same lock */
     memo_fn *hear;
     void *hear_context;
 
@@ -116,7 +117,7 @@ struct team {
     struct list part;                   /* where a part is */
 };
 
-/* Who came by stream_visit() leaves. */
+/* A thread that came by stream_visit() leaves. */
 static inline void team_leave(struct team *team)
 {
     atomic_fetch_sub(&team->visitors, 1);
@@ -169,8 +170,8 @@ static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t sl
     op->waiting_slice = slice;
 }
 
-/* Who has sent gives the processor away before it looks for an answer: the peer may need that very one, and a look at
- * links enters the kernel. */
+/* A rank that has sent gives the processor away before it looks for an answer. The peer may need that very processor,
+ * and a look at links enters the kernel. */
 static inline bool team_yields_first(const struct team *team)
 {
     return team->crowded && !team->shared;

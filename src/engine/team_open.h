@@ -14,7 +14,7 @@ enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM
 /* Of ranks of which these things are known. */
 tutti_result_t team_levels(const struct wire_process *const *processes, const struct rank_fact *const *facts,
                            int nranks, struct levels **out);
-/* Who they are, by rank: as they have introduced themselves, or ranks of another team. */
+/* The processes of the ranks, by rank: as they have introduced themselves, or ranks of another team. */
 struct team_members {
     const struct wire_process *processes;
     const struct rank_fact *facts; /* NULL: nothing is known of their GPUs */

@@ -166,7 +166,8 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
     atomic_store_explicit(&engine->activity, activity + 1, memory_order_relaxed);
 }
 
-/* Who has heard of the failure calls no more, or may wait elsewhere for peers that wait here for those calls. */
+/* A rank that has heard of the failure calls no more, or may wait elsewhere for peers that wait here for those calls.
+ */
 static tutti_result_t engine_wait_refuse(struct team *team)
 {
     team_end_calls(team);

@@ -9,9 +9,9 @@
  * team_issue. In a team that has failed there may be one for collectives alone (team_takes_collective). */
 tutti_result_t team_place(struct team *team, bool collective, struct op **out);
 
-/* Waits, progressing, until `position` operations have completed. The failure of the team if one of them failed; what
- * had completed before is not reported as failed, but once: who waits again for the same hears of a failure behind it
- * too. */
+/* Waits, progressing, until `position` operations have completed. Returns the failure of the team if one of them
+ * failed. What had completed before the failure is not reported as failed, but only once: a second wait for the same
+ * position hears of a failure behind it too. */
 tutti_result_t team_wait(struct team *team, uint64_t position);
 /* The same, but ends well as soon as `enough`, too. */
 tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough);

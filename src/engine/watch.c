@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits that last. Whoever is waited for may be late for as long as it lives; one that gives no sign of life is given
- * up. Half of the patience goes by before it is asked, the other half for the answer: so links that nothing else needs
- * are opened for long waits only.
+ * Waits that last. A peer that lives may be late without limit; a peer that gives no sign of life is given up. Half of
+ * the patience goes by before the peer is asked, the other half for the answer: so links that nothing else needs are
+ * opened for long waits only.
  */
 #include "engine/watch.h"
 

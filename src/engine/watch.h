@@ -18,7 +18,7 @@ struct watch {
 
 /* `op` waits for op->waiting. Under the team's lock. */
 void team_watch(struct team *team, const struct op *op, uint64_t now);
-/* Fails: `what` has waited so long, in nanoseconds, for a process that gives no sign of life. */
+/* Fails: `what` has waited `waited` ns for a process that gives no sign of life. */
 void team_give_up(struct team *team, int rank, uint64_t waited, const char *what);
 
 #endif

@@ -240,7 +240,7 @@ static void retire(struct windows *windows, int from)
     }
 }
 
-/* Of a rank that is lost what it had asked is never done: whoever waits for that rank finds out. */
+/* What a lost rank had asked for is never done: a wait for that rank finds out. */
 static void put_landed(struct link_recv *recv, tutti_result_t result)
 {
     struct window_request *request = container_of(recv, struct window_request, recv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of a team: memory of each rank that the others put into and get from, and the signals that come with it. This
+ * Windows of a team: memory of each rank that the others put into and get from, and the signals that come with it. Here
  * is the side of the rank whose memory it is: what peers ask of it. Nobody but this process and its adapters writes
  * there, so what is withdrawn is never written. docs/understand/window.md.
  */

@@ -30,7 +30,8 @@ struct workers_member {
     struct thread thread;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the workers work: for as long as issuing takes */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the workers work, which is the time that
+                                                            issuing takes */
 static struct workers_member member[MOST];
 static int members;
 static uint64_t last; /* when it was last asked to work */

@@ -236,7 +236,7 @@ def check_options(rules, path, text):
 
 
 def comments(text):
-    """(line, text) of each comment that is prose."""
+    """(line, text) of each comment that is prose, up to its first empty line."""
     for found in COMMENT.finditer(text):
         inside = found.group(1) or found.group(2)
         if not inside or TAG.match(inside):
@@ -246,7 +246,8 @@ def comments(text):
         plain_text = re.sub(r"`[^`]*`", "CODE", MARGIN.sub("\n", inside))
         if NO_COMMENT.search(plain_text) or trails and len(WORD.findall(plain_text)) < LEAST:
             continue
-        yield text.count("\n", 0, begin) + 1, plain_text
+        empty = re.search(r"\S\s*?\n[ \t]*\n", plain_text)
+        yield text.count("\n", 0, begin) + 1, plain_text[:empty.end()] if empty else plain_text
 
 
 def check_comments(rules, path, text):

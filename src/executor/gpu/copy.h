@@ -18,9 +18,9 @@ struct copies {
     struct side_words words; /* that the user's stream has yet to write */
 };
 
-/* `ways`: in, bits of the peers to which and from which messages are to go this way; out, bits of those that do, as the
- * kernel carries messages whose buffers peers have not mapped yet. Nothing of them comes behind what is put into the
- * stream from here on; what peers wait for may be. */
+/* `ways`, in: bits of the peers to which and from which messages are to go this way. `ways`, out: bits of those that
+ * do, as the kernel carries messages whose buffers peers have not mapped yet. Nothing of these messages comes behind
+ * what is put into the stream from here on; what peers wait for may be. */
 tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies);
 /* What a rank has for itself, and the stream waits for all. */

@@ -11,7 +11,7 @@ struct gpu;
  * list of launches has one step, which tells of no user's memory. */
 bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes);
 
-/* Stripes of a message of so many bytes. */
+/* Stripes of a message of `bytes` bytes. */
 uint32_t exchange_stripes(const struct gpu *gpu, uint64_t bytes);
 
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,

@@ -12,8 +12,8 @@ struct gpu;
 
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t gpu_failure(struct gpu *gpu);
-/* Something of this peer's could not be reached, perhaps because the peer is gone, or has aborted and freed it: news of
- * that may come a little later. Success stays. */
+/* The result to report when memory of this peer could not be reached. The peer may be gone, or may have aborted and
+ * freed the memory: its news may come a little later. Success stays. */
 tutti_result_t gpu_explain(struct gpu *gpu, int peer, tutti_result_t result);
 /* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined
  * data. Peers tell before they let go what waits for words or data. */

@@ -42,11 +42,11 @@ tutti_result_t launch_kernel(struct gpu *gpu, const struct kernel_launch *how, t
 /* The next call is not in the group that the last one was in. */
 void launch_begins_group(struct gpu *gpu);
 
-/* May a vector of so many stripes be one of several? One that has more is launched by itself, and counts for no turn.
- */
+/* May a vector of `stripes` stripes share a launch with others? A vector that has more is launched by itself, and
+ * counts for no turn. */
 bool launch_may_join(const struct gpu *gpu, uint32_t stripes);
 
-/* The turn of a collective's messages, of so many stripes each. */
+/* The turn of a collective's messages, of `stripes` stripes each. */
 uint32_t launch_turn(struct gpu *gpu, uint32_t stripes);
 
 /* From now on what can go in a list is held back; no more, and it goes. The calls between the two are of one stream. */

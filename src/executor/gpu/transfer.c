@@ -264,7 +264,7 @@ bool transfer_piece(struct gpu *gpu, const struct gpu_transfer *transfer, uint32
     return true;
 }
 
-/* ---- Who comes first ---- */
+/* ---- Order among messages ---- */
 
 /* What other messages have said so far goes out before: a peer may wait for that, and this rank for that peer. */
 static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair,

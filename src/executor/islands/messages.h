@@ -11,7 +11,7 @@ tutti_result_t islands_messages(struct islands *islands, const struct p2p_item *
 
 /* Is the collective one message from each to each, or from or to the root? The same on all ranks. */
 bool islands_is_messages(const struct call *call);
-/* Such a collective. With the device's context current. */
+/* Runs a collective of messages. With the device's context current. */
 tutti_result_t islands_exchange(struct islands *islands, const struct call *call, CUstream stream);
 
 #endif

@@ -150,9 +150,9 @@ bool courier_is_asked(const struct staged *staged)
 
 /* ---- Orders ---- */
 
-/* TUTTI_IN_PROGRESS: a graph's kernel is in front. An error: the GPU has failed; or the communicator has, and a kernel
- * that may be copying does not answer, or the stream has not come to what may not begin any more. meets: the job; NULL:
- * it is a copy that is waited for. */
+/* TUTTI_IN_PROGRESS: a graph's kernel is in front. An error: the GPU has failed; or the communicator has failed, and a
+ * kernel that may be copying does not answer. Or the communicator has failed, and the stream has not come to what may
+ * not begin any more. meets: the job; NULL: it is a copy that is waited for. */
 static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);

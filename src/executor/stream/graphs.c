@@ -2,8 +2,8 @@
 /*
  * Operations in graphs among others of the same communicator. They share windows, so all follow one another in the
  * order in which the host issues calls and launches graphs, on whatever streams: ranks that keep one order there keep
- * it on their GPUs. An event of the executor stands for the last of them. What a graph holds begins by waiting for it
- * and ends by recording it, which the driver does at each launch, and from the first capture on calls do the same.
+ * it on their GPUs. An event of the executor stands for the last of them. What a graph holds begins by waiting for that
+ * event and ends by recording it: the driver does both at each launch. From the first capture on, calls do the same.
  * Inside a graph operations follow one another by its edges.
  */
 #include "executor/stream/graphs.h"

@@ -9,7 +9,7 @@
 
 struct stream_base;
 
-/* It holds so many bytes more. Of TABLES once: the team's come on top. */
+/* The executor holds `bytes` bytes more. Of TABLES once: the team's come on top. */
 void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes);
 /* Of all rows. */
 void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_bytes);

@@ -14,7 +14,7 @@
 #define SPIN_MS    2 /* while waiting; then the driver is asked, now and then, whether the GPU still works */
 #define PAUSE_US   50
 #define PAUSE_MOST 1000
-#define PAUSE_PART 64 /* a pause is such a part of what the wait has taken so far, so it ends hardly later for them */
+#define PAUSE_PART 64 /* a pause is this part of what the wait has taken so far, so the pauses hardly delay its end */
 #define REFUSALS   3  /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
 
 /*
