@@ -6,8 +6,8 @@
 #include "link/links.h"
 
 /*
- * Both sides connected at once: the attempt of the smaller uuid stays. And a lane that is up here makes way for one
- * that the peer began when it had done with this one, not for one that it began before.
+ * Both sides connected at once: the attempt of the smaller uuid stays. A lane that is up here makes way for one that
+ * the peer began after it had done with this lane, not for one that it began before.
  */
 static bool accept_is_welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
 {

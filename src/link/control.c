@@ -15,9 +15,9 @@ bool control_carries(const struct link_lane *lane)
 }
 
 /*
- * How good the lane is for messages; 0: not at all. Best is the one for messages beside the data; when that has died,
- * one of those that carry data; else one of the other transport, where the present one stays. What has just come back
- * may be gone again.
+ * How good the lane is for messages; 0: not at all. Best is the lane for messages beside the data. When that lane has
+ * died, best is one that carries data. Last comes a lane of the other transport, where the present one stays. What has
+ * just come back may be gone again.
  */
 static int worth(const struct link *link, const struct link_lane *lane)
 {

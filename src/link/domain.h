@@ -44,7 +44,7 @@ struct link_domain {
     bool met;                           /* a send and a receive of this process, since link_met() */
     bool closing;
     char unusable[400];    /* a transport that was not asked for, and why it is not used; "": none */
-    bool trial_complained; /* a lane of such a one did not come up, */
+    bool trial_complained; /* a lane of that transport did not come up, */
     bool alone;            /* a peer has none; and that was said */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads, credits and announcements that came before they were asked for. What is kept for one peer is bounded: at
+ * Payloads, credits and announcements that came before they were asked for. What is kept for one peer is bounded. At
  * half of TUTTI_EARLY the peer is told to hold its small payloads back until they are asked for, as it does with large
- * ones; it does so by itself while a quarter waits to be acknowledged. So only a peer that breaks this rule can reach
- * the bound.
+ * ones. The peer does so by itself while a quarter of TUTTI_EARLY waits to be acknowledged. So only a peer that breaks
+ * this rule can reach the bound.
  */
 #include "link/early.h"
 

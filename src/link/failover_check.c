@@ -2,7 +2,7 @@
 /*
  * Looks at every state of the model, breadth first, so that the way to a fault is a shortest one. Then, backward from
  * the states in which all is over: can every state come there without a further fault? States are known by 64 bits of
- * hash; of n states two have the same with a probability of n * n / 2^65, for a million 3 in 10^8.
+ * hash. Two of n states have the same hash with a probability of n * n / 2^65, which is 3 in 10^8 for a million states.
  */
 #include "link/failover_model.h"
 

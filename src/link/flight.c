@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments that were put on a lane and are not at the peer yet. When a lane needs a source no longer says little of
- * when the peer has it: a TCP socket takes megabytes into its buffer. So the receiver says which segments have landed,
- * and when by its clock, several in one message (WIRE_LANDED, or with DONE). Where sent() says the same
- * (TRANSPORT_CONFIRMS) it keeps silent. The other clock is turned into ours by the least difference seen between a
- * report's arrival and what it says: that of the report that was quickest. So neither the reports' way back, behind
- * data of ours, nor their collecting makes a segment's time longer. docs/link.md.
+ * Segments that were put on a lane and are not at the peer yet. A lane that needs a source no longer says little about
+ * the peer: a TCP socket takes megabytes into its buffer. So the receiver reports which segments have landed, and when
+ * by its own clock, several in one message (WIRE_LANDED, or with DONE). Where sent() says the same
+ * (TRANSPORT_CONFIRMS), the receiver reports nothing. The peer's clock is turned into ours by the least difference seen
+ * between the arrival of a report and the time in it. The quickest report gives that difference. So a segment's time is
+ * not made longer by the report's way back, behind data of ours, nor by the collecting of reports. docs/link.md.
  */
 #include "link/flight.h"
 
@@ -61,7 +61,7 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
     return true;
 }
 
-/* It is under way no more. */
+/* The segment is under way no more. */
 static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
 {
     struct flight *flight = flight_at(lane, position);

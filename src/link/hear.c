@@ -47,7 +47,7 @@ static void hear_message(struct link *link, struct link_lane *lane, const struct
             abort.text[sizeof abort.text - 1] = 0;
             owner->aborted(owner->context, head->tag.comm, &abort);
         }
-        message_acknowledge(link); /* who says that may wait to leave */
+        message_acknowledge(link); /* the peer may wait for it before it leaves */
         break;
     }
     case WIRE_DOWN:

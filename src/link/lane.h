@@ -45,13 +45,13 @@ struct lane_life {
     uint32_t attempts;   /* of ours to connect it, so far */
     uint32_t known;      /* epoch of the last one that the peer connected and we took */
     uint64_t retry_at, backoff_ns;
-    uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
+    uint64_t up_since, calm_ns; /* the time that it must be up again before it takes over from backups */
     bool settling;              /* it has not yet */
 };
 
 struct link_lane {
     struct link *link;
-    const struct transport_ops *ops; /* of the transport that the lane is of; NULL: there is no such lane */
+    const struct transport_ops *ops; /* of the lane's transport; NULL: the link has no lane of this index */
     struct transport *transport;
     struct lane *carrier; /* the transport's; NULL unless connecting or up */
     enum lane_state state;

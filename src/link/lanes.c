@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Life and death of lanes (ICCL section 3.3: detect, move, come back; here for any transport, data exactly once).
- * Down: the lane is closed here, DOWN tells the peer, who closes its end, says what it HAS and answers
- * DOWN_OK; only then are segments put again, so that nothing late can land. Rebirth: the side with the smaller
- * uuid connects again with a higher epoch, after a pause that doubles.
+ * Life and death of lanes (ICCL section 3.3: detect, move, come back; here for any transport, data exactly once). Down:
+ * the lane is closed here, and DOWN tells the peer. The peer closes its end, says what it HAS and answers DOWN_OK. Only
+ * then are segments put again, so that nothing late can land. Rebirth: the side with the smaller uuid connects again
+ * with a higher epoch, after a pause that doubles.
  */
 #include "link/lanes.h"
 

@@ -29,7 +29,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Who lends waits for the peer's turn: where ranks share processors that pays for payloads so many times as long. */
+/* A rank that lends waits for the peer's turn: where ranks share processors, lending pays from a size that is larger by
+ * this factor. */
 #define CROWDED_LENDS 4
 #define GOODBYE_MS    2000
 

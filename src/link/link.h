@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link joins two processes. It owns lanes, matches sends with receives by tag, carries small payloads in messages and
- * large ones in segments that are put straight into the receiver's buffer, and loses nothing when a lane dies.
- * docs/link.md.
+ * A link joins two processes. It owns lanes and matches sends with receives by tag. It carries small payloads in
+ * messages, and large ones in segments that are put straight into the receiver's buffer. It loses nothing when a lane
+ * dies. docs/link.md.
  *
  * Threads: everything here is called under the engine's lock. Callbacks come from inside link_poll, link_tick, poller
  * handlers and, where data is there already, from inside link_send and link_recv.
@@ -17,7 +17,7 @@
 #include "wire/link.h"
 
 #define LINK_DATA_LANE                                                                                                 \
-    8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
+    8 /* from this index on a link has its lanes of a transport that carries data alone, if any */
 #define LINK_MESSAGE_LANE                                                                                              \
     16 /* and this is one of that transport for messages (TRANSPORT_MESSAGES): nothing is put there by a key */
 
@@ -172,7 +172,7 @@ uint64_t link_silence(struct link *link, uint64_t now);
 /* This process has not looked at its links for `ns`: it was stopped, it starved, or its machine stood still. What did
  * not come in this time is not held against the peers, who may have stood still with it. */
 void link_excuse(struct link_domain *domain, uint64_t ns, uint64_t now);
-/* The link is not given up before it has been down for so long, which is TUTTI_TIMEOUT at least. */
+/* The link is not given up before it has been down for `ms` ms, and for TUTTI_TIMEOUT at least. */
 void link_be_patient(struct link *link, uint64_t ms);
 
 const struct wire_process *link_peer(const struct link *link);

@@ -136,7 +136,7 @@ static void test_refused_data_lanes_lose_no_link(void **state)
     script_free(script);
 }
 
-/* Whoever opens a lane of messages where we have one of data, or one of data where none can be, is not let in. */
+/* A peer that opens a lane of messages where we have one of data, or one of data where none can be, is not let in. */
 static void test_lanes_are_of_one_transport_at_both_ends(void **state)
 {
     struct script *script = start();
@@ -231,7 +231,7 @@ static void test_giving_up_a_receive_closes_registering_lanes(void **state)
     script_free(script);
 }
 
-/* Lanes of messages carry such payloads too, when no other is up. */
+/* Lanes of messages carry registered payloads too, when no other lane is up. */
 static void test_registered_payloads_over_other_lanes(void **state)
 {
     struct script *script = start_registering();

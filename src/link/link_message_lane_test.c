@@ -85,8 +85,8 @@ static void test_reports_about_a_lane_go_over_it(void **state)
     script_free(script);
 }
 
-/* What went over the first lane, and what follows over the better one, is taken in order and once, whichever is the
- * quicker; and a data lane carries no messages as long as the one for them never died. */
+/* What went over the first lane, and what follows over the better one, is taken in order and once, whichever is
+ * quicker. A data lane carries no messages if the lane for messages never died. */
 static void test_a_better_lane_comes_up(void **state)
 {
     for (int late = 0; late < 2; late++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link against its model (failover_model.h): both take the same steps, on lanes that do only what the step says,
- * and after each the state of both ends, what they keep, and what is on its way must be the same. All steps of small
+ * The link against its model (failover_model.h): both take the same steps, on lanes that do only what the step says.
+ * After each step the state of both ends, what they keep, and what is on its way must be the same. All steps of small
  * shapes, and long walks drawn from seeds. `link_model_test SEED STEPS` walks one for longer.
  */
 #include "link/failover_model.h"

@@ -24,14 +24,14 @@
 /* ---- A policy that prefers the interface next to the payload's GPU, at both ends ---- */
 
 static struct {
-    const struct path_lane *lane[LINK_MAX_LANES]; /* that are up, of either side */
+    const struct path_lane *lane[LINK_MAX_LANES]; /* lanes that are up, of either side */
     uint32_t landed[LINK_MAX_LANES];
     uint64_t left, now; /* of the last choice */
     uint64_t elsewhere; /* by the first lane's interface */
     enum path_class class;
     int shown, windows; /* asked for no payload, and for one */
     uint64_t segment;   /* answer of segment(), */
-    int offered;        /* which was told so many lanes */
+    int offered;        /* lanes of which it was told */
 } told;
 
 static int nearest(const struct path_payload *payload, const struct path_lane *const *lanes, int count)
@@ -207,7 +207,7 @@ static void test_other_processes_of_the_host(void **state)
     assert_int_equal(atomic_load(&mine->prompt), 0); /* these were all patient */
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    usleep(110000); /* who lives is asked again */
+    usleep(110000); /* whether a process lives is asked again */
     for (int i = 0; i < 4; i++)
         carry(script, 1, 0);
     assert_int_equal(told.elsewhere, 0);
@@ -259,7 +259,7 @@ static void test_source_ports_come_late(void **state)
     }
     assert_true(payload_pair_right(pair));
     assert_true(clock_ns() - begin >= LATE);
-    assert_true(agent.asked[0] > 2 && agent.asked[1] > 2); /* who accepts declined until it knew */
+    assert_true(agent.asked[0] > 2 && agent.asked[1] > 2); /* the side that accepts declined until it knew */
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < 2; i++)
             assert_int_equal(script->side[side].link->lane[i].carrier->source, 0xC000 + (1 - side) * 16 + i);

@@ -114,8 +114,8 @@ static struct script *start_joined(int lanes)
     return script;
 }
 
-/* The same, over whose lanes side 0 sends so many segments, and may have `window` of them under way on each: the
- * receiver's credit has come. */
+/* The same, and side 0 sends `segments` segments over the lanes. It may have `window` of them under way on each lane:
+ * the receiver's credit has come. */
 static struct script *start_sending(int lanes, uint32_t window, uint32_t segments, struct payload **pair)
 {
     struct script *script = start_joined(lanes);

@@ -54,7 +54,7 @@ static struct link *link_of(const struct pair *pair, int end)
     return world->script->side[end ? 1 - pair->side : pair->side].link;
 }
 
-/* The source is the caller's again: whoever still reads it reads rubbish. */
+/* The source is the caller's again: a lane that still reads it reads rubbish. */
 static void spoil(struct payload *payload)
 {
     if (payload->length)

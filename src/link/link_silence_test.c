@@ -37,8 +37,8 @@ static void test_probe(void **state)
     script_free(script);
 }
 
-/* Time for which this process did not look is not held against a lane, nor against a peer without one; and a question
- * that was answered before is not asked in vain. */
+/* Time for which this process did not look is not held against a lane, nor against a peer without one. A question that
+ * was answered before is not asked in vain. */
 static void test_not_looking(void **state)
 {
     const uint64_t hour = 3600 * NS_PER_S;

@@ -9,7 +9,7 @@
 
 #include "link/domain.h"
 
-/* What may happen next to the lanes of one index that a side holds; the oldest lane to which it can happen is taken, or
+/* What may happen next to the lanes of one index that a side holds. The oldest lane to which it can happen is taken, or
  * the newest if script.newest is set. */
 enum script_action {
     SCRIPT_CONNECT, /* the peer accepts a connection that this side began, even one that was given up since */
@@ -28,7 +28,7 @@ enum script_action {
 struct script_shape {
     uint32_t caps;
     int lanes;
-    int data_lanes; /* so many more, of a transport that carries data alone */
+    int data_lanes; /* further lanes, of a transport that carries data alone */
     bool registers; /* the latter store puts by keys */
     bool messages;  /* and are as good for messages */
     int nics;       /* 0: 2 */

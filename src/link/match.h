@@ -9,7 +9,8 @@
 void match_eager(struct link *link, const struct wire_message *head, const void *body, size_t length);
 void match_credited(struct link *link, const struct wire_message *head, const void *body, size_t length);
 void match_announced(struct link *link, const struct wire_message *head, const void *body, size_t length);
-/* Who waits for this payload, and gives it back by match_take(); NULL: nobody does, or who did was refused. */
+/* The receive that waits for this payload, and gives it back by match_take(); NULL: none waits, or the one that did was
+ * refused. */
 struct link_recv *match_find(struct link *link, const struct wire_message *head, size_t length, bool *refused);
 void match_take(struct link *link, struct link_recv *recv, tutti_result_t result);
 void match_fail_all(struct link *link, tutti_result_t result);

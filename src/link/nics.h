@@ -16,7 +16,8 @@ void nics_close(struct link_domain *domain);
 /* What a policy is told of a payload. */
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left);
 
-/* So many bytes are under way by the interface, or are no more; `borrowed`, of a payload that is nearest to another. */
+/* `bytes` bytes are under way by the interface, or are no more. borrowed: they are of a payload that is nearest to
+ * another interface. */
 static inline void nics_begin(struct path_nic *nic, uint64_t bytes, bool borrowed)
 {
     nic->outstanding += bytes;

@@ -217,8 +217,8 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
         link_count_sent(link, ops, WIRE_COUNTER_SEGMENTS_SENT, length);
         return true;
     }
-    /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its
-     * puts. */
+    /* A lane that fails may have sent all or some of the segment. When the lane is down, the peer says what it has, of
+     * this put as of the others. */
     if (result != TUTTI_REMOTE_ERROR && lane->puts) {
         lane->puts--;
         flight_give_up(lane, put.token);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a link asks a path policy: the seam of src/path. The link has the mechanism (segments, lanes, what is under
- * way); a policy decides which lanes there are, how much may be under way on each, and which takes the next segment.
+ * way). A policy decides which lanes there are, how much may be under way on each, and which takes the next segment.
  * Calls come under the engine's lock and must not call the link. Times are nanoseconds of CLOCK_MONOTONIC of this
  * process.
  */
@@ -24,7 +24,7 @@ struct path_nic {
     const struct transport_ops *ops;
     unsigned device; /* struct lane's */
     struct transport_nic about;
-    int lanes;             /* that are up, of all links */
+    int lanes;             /* lanes that are up, of all links */
     uint64_t outstanding;  /* bytes put by all links that the peers do not have yet */
     uint64_t elsewhere;    /* the same of other processes of this host, as last looked at (base/board.h) */
     uint64_t landed;       /* bytes that peers have, ever */
@@ -56,7 +56,7 @@ struct path_question {
     bool messages;               /* its lanes carry messages */
     bool data;                   /* messages, and there is no other transport for data */
     enum wire_distance distance; /* of the peer */
-    int likely;                  /* so many the transport finds worth having */
+    int likely;                  /* lanes that the transport finds worth having */
     int nics; /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
     const struct transport_nic *nic;
     int most; /* room for wishes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registrations of memory with a transport whose hardware reads and writes it by itself. That of memory whose life is
- * known (base/known.h) is made once, for all of that memory, and kept; that of other memory lasts as long as its
+ * Registrations of memory with a transport whose hardware reads and writes it by itself. Memory whose life is known
+ * (base/known.h) is registered once, as a whole, and the registration is kept. Other memory is registered for one
  * payload, for nobody would say when its pages go. Sources and targets are registered apart: no peer knows the key of a
  * source, and the key of a target ends at once when one of the payloads that go there is given up.
  */
@@ -36,7 +36,7 @@ void registration_retire(struct link_domain *domain, struct link_registration *r
         registration_end(domain, registration);
 }
 
-/* Ends those that nobody uses, the longest unused first, until no more than so many bytes are registered. */
+/* Ends the registrations that nobody uses, the longest unused first, until no more than `most` bytes are registered. */
 static void registration_trim(struct link_domain *domain, uint64_t most)
 {
     list_each_safe(node, &domain->registrations)

@@ -28,7 +28,7 @@ static bool silence_question(struct link_lane *lane)
 }
 
 /* Is a lane that has not answered still to be waited for? The question, or the answer, may lie behind segments on a
- * slow way: as long as these move, the lane lives. */
+ * slow way: while these move, the lane lives. */
 static bool silence_lane_is_slow(struct link_lane *lane, uint64_t patience, uint64_t now)
 {
     return since(lane->signs.moved_at, now) <= patience || silence_moves(lane, now);

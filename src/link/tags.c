@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Things listed by tag, in as many lists as keep each short. Whoever holds a thing takes it out with list_remove()
- * alone, so nobody knows how many are left: they are counted again after as many insertions as would fill the lists,
- * and the lists fitted to the count.
+ * Things listed by tag, in as many lists as keep each short. The holder of a thing takes it out with list_remove()
+ * alone, so nobody knows how many are left. After as many insertions as would fill the lists, the things are counted
+ * again, and the lists fitted to the count.
  */
 #include "link/tags.h"
 

@@ -16,7 +16,7 @@
 /* Each thing has a list node. Those of one tag are in the order in which they were added. */
 struct tags {
     struct list *list;   /* mask + 1 lists: `few`, or as many as keep each short */
-    uint32_t mask, room; /* so many are added before they are counted again */
+    uint32_t mask, room; /* room: things that are added before all are counted again */
     uint32_t cursor;     /* of tags_any() */
     ptrdiff_t distance;  /* from a node to its tag */
     struct list few[LINK_LISTS];

@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
 static struct cuda_device *devices[CUDA_DEVICES];
 static bool
-    closing[CUDA_DEVICES]; /* outside of the lock: that may wait for the GPU's work, and others want other GPUs */
+    closing[CUDA_DEVICES]; /* outside of the lock: closing may wait for the GPU's work, and others want other GPUs */
 
 tutti_result_t cuda_device_count(int *count)
 {

@@ -8,7 +8,7 @@
 
 #define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
 
-/* The library's own numbers of blocks: from so many bytes on so many. */
+/* The library's own numbers: `blocks` blocks for `from` bytes and more. */
 struct usual {
     uint64_t from;
     unsigned blocks;

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#define KERNEL_CLUSTER 4  /* blocks come by so many */
+#define KERNEL_CLUSTER 4  /* blocks of a cluster */
 #define KERNEL_FEW     32 /* blocks of a launch whose clusters may be so large; those of more have two each */
 
 enum kernel_id {
@@ -36,8 +36,8 @@ struct kernel_launch {
 
 /*
  * Blocks that a launch may have. A block may need a processor of the GPU for itself, and waits there for its peers: so
- * a launch must leave room for another one (kernel_room()). least: where there is work for so many, not fewer for the
- * sake of other kernels.
+ * a launch must leave room for another one (kernel_room()). least: a launch with work for this number has no fewer
+ * blocks for the sake of other kernels.
  */
 struct kernel_room {
     unsigned least, most;
@@ -52,15 +52,15 @@ struct kernel_clusters {
     unsigned processors, few, more;
 };
 
-/* On a GPU with so many processors, on which so many clusters of two blocks, or so many of KERNEL_CLUSTER, can run at a
- * time; 0: none. */
+/* For a GPU with `processors` processors. pairs, larger: how many clusters of two blocks, and of KERNEL_CLUSTER blocks,
+ * the GPU can run at a time; 0: none. */
 struct kernel_clusters kernel_clusters(unsigned processors, unsigned pairs, unsigned larger);
 
 /* Blocks of a cluster of that launch. */
 unsigned kernel_cluster_of(struct kernel_clusters clusters, unsigned blocks);
 
-/* On GPUs on which so many `processors` can have blocks at once. least, most: what the user wants; 0: the library's own
- * numbers. */
+/* processors: how many processors of the GPUs can have blocks at once. least, most: what the user wants; 0: the
+ * library's own numbers. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
 
 /* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */
@@ -79,7 +79,7 @@ void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_
 /* Most stripes of a team that small vectors of a list share out. */
 uint32_t kernel_list_width(struct kernel_room room);
 
-/* A launch for a list that has so many of them, or all if that is more. */
+/* A launch for a list of `stripes` stripes. The launch has that number, or the list's width if that is less. */
 void kernel_shape_list(uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */

@@ -33,7 +33,7 @@ struct cuda_handle {
     uint64_t size;    /* bytes of the range */
     uint64_t id;      /* the range's */
     uint64_t base;    /* of the range, where it was exported */
-    uint64_t process; /* who exported it: IPC handles cannot be opened where they were made */
+    uint64_t process; /* the process that exported it: IPC handles cannot be opened where they were made */
     uint64_t serial;  /* of its exports: of two of other memory at one base the higher is of what is there now */
     uint8_t ipc[64];
 };

@@ -98,7 +98,7 @@ static CUlaunchAttribute in_clusters_of(unsigned blocks)
     return (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value = {.clusterDim = {blocks, 1, 1}}};
 }
 
-/* For how many clusters of so many blocks is there room, each block on a processor of its own? 0: it is not known. */
+/* For how many clusters of `blocks` blocks is there room, each block on a processor of its own? 0: it is not known. */
 static unsigned most_clusters(const struct cuda_driver *driver, const struct cuda_device *device, unsigned blocks)
 {
     int clusters = 0;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- who we are: a process cannot open its own IPC handles ---- */
+/* ---- This process: it cannot open its own IPC handles ---- */
 
 static uint64_t process;
 static uint32_t process_generation; /* in which it was made */

@@ -144,7 +144,7 @@ static void user(void)
     CHECK(get(device, address + SIZE - 4) == 0x11111111 && get(device, again + SIZE - 4) == 0x11111111);
     CHECK(cuda_unimport(device, &handle, again) == TUTTI_SUCCESS);
     put(device, address, 0x22222222);
-    if (by_descriptor) { /* such a mapping outlives the owner's */
+    if (by_descriptor) { /* a mapping by descriptor outlives the owner's */
         tell(pair[1]);
         hear(pair[1]);
         CHECK(get(device, address) == 0x22222222);

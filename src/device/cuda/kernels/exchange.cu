@@ -16,7 +16,7 @@ struct exchange_share {
     int peer;
     uint64_t bytes;
     uint32_t stripe, step, end;
-    uint32_t stripes, turn, most; /* of the message, its first one on the pair's `turn`, of so many */
+    uint32_t stripes, turn, most; /* stripes of the message; the first is stripe `turn` of the pair's `most` */
     bool invites;
 };
 

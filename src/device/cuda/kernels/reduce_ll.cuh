@@ -498,8 +498,8 @@ DEVICE void reduce_stripe(const struct kernel_list &list, uint32_t stripe, uint3
         reduce_one<E, 8>(list, stripe, first, end);
 }
 
-/* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another: a block of one thread,
- * which has both stripes, goes from item to item with them, and to the lower one first, as all blocks of all ranks do.
+/* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another. A block of one thread
+ * has both stripes. It goes from item to item with them, and to the lower stripe first, as all blocks of all ranks do.
  */
 typedef void ll_work(const struct kernel_list &list, uint32_t stripe, uint32_t first, uint32_t end);
 
