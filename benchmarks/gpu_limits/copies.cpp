@@ -45,7 +45,7 @@ int ring(const Gpu &gpu, Move move, size_t bytes)
     return 1;
 }
 
-/* Each GPU has another peer at any time, as long as they stay in step. */
+/* Each GPU has another peer at any time, while they stay in step. */
 int turns(const Gpu &gpu, Move move, size_t bytes)
 {
     for (int k = 1; k < gpu_count(); k++)

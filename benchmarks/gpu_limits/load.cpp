@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_limits: its own kernels. The compiler has put them into a section of this program; the driver loads them from
- * there, without the runtime library, so that they can be loaded again while loading is what is looked at. */
+/* gpu_limits: its own kernels. The compiler has put them into a section of this program. The driver loads them from
+ * there, without the runtime library, so that they can be loaded again while loading is what is measured. */
 #include "limits.h"
 
 #include <elf.h>

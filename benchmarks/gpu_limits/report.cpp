@@ -33,7 +33,7 @@ std::string quoted(const std::string &value)
     return out + '"';
 }
 
-/* Numbers as such. */
+/* A number stays as it is; other text is quoted. */
 std::string cell(const std::string &value)
 {
     bool plain = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos && value[0] != '.' &&

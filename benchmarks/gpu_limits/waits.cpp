@@ -125,7 +125,7 @@ class Busy
 
 struct Outcome {
     bool waits = false;
-    std::string cell, held; /* held: who else did not get through */
+    std::string cell, held; /* held: the others that did not get through */
 };
 
 /* A call that the driver does not offer is no failure. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with tags and wildcards. The library matches the messages of a pair in the order of calls, so each direction
+ * Messages with tags and wildcards. The library matches the messages of a pair in the order of calls. So each direction
  * of a pair has a communicator of two (channel), and a thread at its receiving end.
  *
  * A short message is a header, with its contents in it or behind it: its receiver takes it at once, for whom it is or
- * into memory of its own. A long or a synchronous one asks first (ASK); its receiver answers on the channel of the
- * other direction (COME) when somebody waits for it; then it comes (HERE).
+ * into memory of its own. A long or a synchronous message asks first (ASK). Its receiver answers on the channel of the
+ * other direction (COME) when a receive waits for it. Then the message comes (HERE).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct message_arrival { /* a message that nobody waits for yet */
     int source; /* of COMM_WORLD */
     char *contents;
     bool complete;
-    struct request *taker;  /* who wants it, while it is still coming */
+    struct request *taker;  /* the receive that wants it, while it is still coming */
     struct request *sender; /* of this process, who waits until somebody wants it */
 };
 

@@ -41,8 +41,8 @@ struct mpi_op {
     int number; /* of a built-in one: 1 maximum ... 12 maximum with its place */
 };
 bool op_of(int handle, struct mpi_op *op);
-/* inout = in op inout, `count` elements of the type; an error class and a sentence where the type has no such operator.
- */
+/* inout = in op inout, `count` elements of the type; an error class and a sentence where the type does not have the
+ * operator. */
 int fold(const struct mpi_op *op, int type_handle, const struct type *type, const void *in, void *inout, size_t count);
 bool op_of_tutti(const struct mpi_op *op, const struct type *type, tutti_op_t *number, tutti_type_t *element);
 

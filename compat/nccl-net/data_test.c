@@ -38,7 +38,7 @@ static void exchange(struct end *end, int pairs, int count, int cut_every, size_
     }
     flow_run(flows, 2 * pairs);
     CHECK(!cut_every || flows[0].cut);
-    end_meet(end);                      /* who is through would not wait long for lanes that are cut */
+    end_meet(end);                      /* an end that is through would not wait long for lanes that are cut */
     for (int i = 0; i < 2 * pairs; i++) /* the sends first here, the receives first there */
         flow_close(&flows[i ^ end->side]);
     free(flows);
@@ -75,7 +75,7 @@ static void test_many_connections(void **state)
     assert_true(driver_pair(11, exchange_over_many, exchange_over_many));
 }
 
-/* ---- Who posts first ---- */
+/* ---- Send or receive posted first ---- */
 
 static struct net_flow one_flow(struct end *end, bool sends, int window, int count)
 {

@@ -10,7 +10,7 @@
 
 #define DEFAULT_SPEED 10000 /* Mbit/s: of what says nothing, as a virtual machine's */
 
-/* False: there is no such file, or it cannot be read, as the speed of an interface that is down. */
+/* False: the file is not there, or cannot be read, as the speed of an interface that is down. */
 static bool read_word(const char *folder, const char *name, const char *file, char *word, size_t size)
 {
     char path[PATH_MAX];

@@ -37,7 +37,7 @@ static pid_t start(int side, int version, end_fn *function, const int sockets[2]
     exit(0); /* not _exit(): sanitizers look for leaks then */
 }
 
-/* A killed end is no failure: who kills one expects it. */
+/* A killed end is no failure: a test that kills an end expects it. */
 static bool ended_well(pid_t child)
 {
     int status;

@@ -284,7 +284,7 @@ static void no_such_handle(struct end *end)
 
 static void test_not_connected(void **state)
 {
-    setenv("TUTTI_INIT_TIMEOUT", "1s", 1); /* who gives up before he was heard of is missed by this alone */
+    setenv("TUTTI_INIT_TIMEOUT", "1s", 1); /* an end that gives up before it was heard of is missed by this alone */
     assert_true(driver_pair(8, listen_and_close, connect_in_vain));
     assert_true(driver_pair(11, accept_in_vain, connect_and_give_up));
     assert_true(driver_alone(9, no_such_handle));

@@ -3,8 +3,8 @@
  * What the tables of all versions call. A connection of NCCL's, which goes one way, is a communicator of two ranks:
  * rank 0 receives, rank 1 sends. docs/operate/nccl-net.md.
  *
- * Threads: any, for every call; a connection has a lock of its own. No call waits for the peer, but that a close of a
- * connection with requests under way may last until the peer has heard of it, half a second at most.
+ * Threads: any, for every call; a connection has a lock of its own. No call waits for the peer, with one exception. A
+ * close of a connection with requests under way may last until the peer has heard of it, half a second at most.
  */
 #ifndef TUTTI_NCCL_NET_NET_H
 #define TUTTI_NCCL_NET_NET_H
@@ -37,7 +37,7 @@ void device_look(const char *folder, struct net_device *out);
 /* May connections be made here? False: the log says why not. */
 bool meet_possible(void);
 enum net_result meet_listen(unsigned char *handle, struct net_listener **out);
-/* *out is NULL as long as the peer is not there: to be called again, for a connect with the same handle. */
+/* *out is NULL while the peer is not there: to be called again, for a connect with the same handle. */
 enum net_result meet_accept(struct net_listener *listener, struct connection **out);
 enum net_result meet_connect(const void *context, const unsigned char *handle, struct connection **out);
 void meet_close(struct net_listener *listener);

@@ -108,7 +108,7 @@ static void many_by_gpu(void *per_thread)
     good(ncclGroupEnd());
 }
 
-/* Likewise, all calls for one GPU before those for the next; also where no other thread may issue them. */
+/* The same, all calls for one GPU before those for the next; also where no other thread may issue them. */
 void test_long_group_by_gpu(void **state)
 {
     fill();
@@ -126,7 +126,7 @@ void test_long_group_by_gpu(void **state)
     }
 }
 
-/* Likewise, of one pair in one operation. */
+/* The same, of one pair in one operation. */
 void test_many_messages(void **state)
 {
     fill();

@@ -382,7 +382,7 @@ ncclResult_t life_revoked(struct ncclComm *handle)
     return result;
 }
 
-/* tutti's abort leaves the communicator standing: that is what a revocation wants. */
+/* tutti's abort leaves the communicator standing, as a revocation wants. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
     struct ncclComm *handle;

@@ -109,7 +109,7 @@ static const float *got(int who)
     return values;
 }
 
-/* Who comes first is one time the sender, one time the receiver: they decide who copies. */
+/* The first to come is one time the sender, one time the receiver: the order decides which side copies. */
 static void ring(bool receive_first)
 {
     for (int half = 0; half < 2; half++)

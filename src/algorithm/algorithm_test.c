@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every algorithm, proved for every n up to 40 and for samples beyond, in place and not; with TUTTI_TEST_QUICK for
- * fewer n, with TUTTI_TEST_FULL for every n up to 64. */
+/* Every algorithm, proved for every n up to 40 and for samples beyond, in place and not. TUTTI_TEST_QUICK: for fewer n.
+ * TUTTI_TEST_FULL: for every n up to 64. */
 #include "algorithm/algorithm.h"
 #include "schedule/checker.h"
 

@@ -2,7 +2,7 @@
 /*
  * Binomial tree: log2 n rounds to, or from, one root. Ranks are counted from the root ("distance"); the parent of
  * distance d is d without its lowest (gather, reduce, scatter) or highest (broadcast) bit. A subtree of gather and
- * scatter is a run of consecutive distances; where it wraps round from rank n - 1 to rank 0 it goes as two messages, so
+ * scatter is a run of consecutive distances. A run that wraps round from rank n - 1 to rank 0 goes as two messages, so
  * that the root's OUT, or IN, needs no turning.
  */
 #include "algorithm/rows.h"

@@ -3,7 +3,7 @@
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997): log2
  * n rounds for any n. Allgather: a rank holds a run of blocks that starts with its own, and doubles it; the run wraps
  * round in OUT, so nothing is turned at the end. Alltoall: the block for rank me + i travels by the bits of i, packed
- * with all that go the same way; for small blocks, as it moves each one up to log2 n times.
+ * with all that go the same way. Each block moves up to log2 n times, so this is for small blocks.
  */
 #include "algorithm/rows.h"
 
@@ -37,7 +37,7 @@ static int bruck_allgather_round(const struct shape *shape, int me, int round, s
 }
 
 /* Alltoall. Offset i is the block for rank me + i, later the one from rank me - i. In round k all offsets with bit k go
- * from a rank to rank + 2^k, packed in SCRATCH[0..n/2); each round has its own place in SCRATCH to receive. */
+ * from a rank to rank + 2^k, packed in SCRATCH[0..n/2). Each round has its own place in SCRATCH to receive. */
 
 /* How many of the offsets 0 .. i - 1 have bit k: also the place of offset i among those that travel in round k. */
 static int travellers(int i, int k)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches: the calls of a group for each GPU are issued by a thread of their own, if one can be had, as most of the
- * time is the driver's. */
+/* Batches: most of the time of a call is the driver's. So the calls of a group for each GPU are issued by a thread of
+ * their own, if one can be had. */
 #include "api/group.h"
 
 #include "base/error.h"
@@ -265,8 +265,8 @@ static int by_pair(const void *a, const void *b)
 }
 
 /*
- * One rank's calls may wait when a peer's have not come for so many messages, and the peer's may be this very thread's.
- * So no operation has more of one pair; both ends divide them alike.
+ * One rank's calls may wait while PORTION messages have no call of the peer's yet, and the peer's calls may be this
+ * very thread's. So no operation has more messages of one pair. Both ends divide them alike.
  */
 static void deal_out(struct entry *entry, size_t count)
 {

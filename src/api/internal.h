@@ -12,8 +12,8 @@
 tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out);
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
 /*
- * The open group of a thread as every call asks for it, and messages of one communicator on host memory, as long as
- * there is nothing else in the group: most groups are exchanges, and need no more.
+ * The open group of a thread, as every call asks for it. Messages of one communicator on host memory are kept here
+ * while there is nothing else in the group: most groups are exchanges, and need no more.
  */
 #define GROUP_FRONT 8
 struct group_front {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives with blocks of any sizes, made of others: who gathers sends its block to all, which is an alltoallv that
- * reads the same memory for each; who scatters reductions makes one for each block, in a group.
+ * Collectives with blocks of any sizes, made of others. An allgatherv is an alltoallv that reads the same memory for
+ * each peer. A reduce-scatterv is one reduction for each block, in a group.
  */
 #include "api/internal.h"
 

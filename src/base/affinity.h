@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-/* How many the calling thread may run on; 0: that is not known. `set`, if not NULL: which; then none. */
+/* How many the calling thread may run on; 0: not known. `set`, if not NULL: which; then none. */
 int affinity_count(cpu_set_t *set);
 
 #endif

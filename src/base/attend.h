@@ -41,7 +41,7 @@ static inline bool attend_is_on(const struct attended *attended)
     return attended->by != NULL;
 }
 
-/* Things that a thread can attend to. For tests: at most so many from here on; 0: as many as the kernel lets it. */
+/* Things that a thread can attend to. For tests: at most `most` from here on; 0: as many as the kernel lets it. */
 int attend_most(void);
 void attend_set_most(int most);
 

@@ -91,7 +91,7 @@ static void one_each_where_the_kernel_is_old(void **state)
     attend_set_most(0);
 }
 
-/* Who comes while the thread sleeps is looked at at once, and again when its time has come. */
+/* A thing that comes while the thread sleeps is looked at at once, and again when its time has come. */
 static void comes_later(void **state)
 {
     struct thing first, second;

@@ -44,7 +44,7 @@ void board_close(struct board *board);
 /* Where this process writes what it does by an interface; NULL: it has too many. */
 struct board_use *board_use(struct board *board, uint64_t nic);
 
-/* Who lives is asked again every 100 ms. */
+/* Which processes live is asked again every 100 ms. */
 struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now);
 
 #endif

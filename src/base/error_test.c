@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sentences of failures: whole as long as a sentence is, made of those before, kept over what cleaning up notes,
- * each thread its own. */
+/* The sentences of failures: whole at any length, made of those before, kept over what cleaning up notes, each thread
+ * its own. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static void a_sentence_may_hold_the_last(void **state)
     assert_string_equal(error_last(), "the call: the cause");
 }
 
-/* Whoever opened the last file: there is one remedy. */
+/* There is one remedy, whatever opened the last file. */
 static void too_many_files_have_a_remedy(void **state)
 {
     (void)state;

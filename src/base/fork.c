@@ -60,7 +60,7 @@ static void fork_watch(void)
     pthread_atfork(before, in_parent, in_child);
 }
 
-/* Who only looks at the generation asks for no reset. */
+/* Code that only looks at the generation asks for no reset. */
 __attribute__((constructor)) static void fork_begin(void)
 {
     pthread_once(&once, fork_watch);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forked children. A child has none of our threads, and locks in any state; what it inherits belongs to its parent. So
- * it closes its copies of our sockets at once, for as long as it held them peers would take a dead parent for a living
- * one, and forgets what it inherited: it may begin anew as any other process.
+ * the child closes its copies of our sockets at once: while it held them, peers would take a dead parent for a living
+ * one. And it forgets what it inherited: it may begin anew as any other process.
  */
 #ifndef TUTTI_BASE_FORK_H
 #define TUTTI_BASE_FORK_H
@@ -19,7 +19,7 @@ extern uint32_t fork_generation;
  * constructor. */
 void fork_reset_by(void (*reset)(void));
 
-/* For such a function: empties a list whose items were the parent's. */
+/* For a `reset`: empties a list whose items were the parent's. */
 void fork_forget(struct list *list);
 
 /* socket() and accept4(), both with SOCK_CLOEXEC | SOCK_NONBLOCK, whose descriptor no child has. It is closed as any

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, and shared memory that is one, made as long as what is to be kept in them. */
+/* Files, and shared memory that is one, made longer for what is to be kept in them. */
 #ifndef TUTTI_BASE_GROW_H
 #define TUTTI_BASE_GROW_H
 

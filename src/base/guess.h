@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The one of `count` names that `word` was most likely meant to be; NULL when none is near. A name that begins with the
- * word is nearest, then counts how many letters are wrong, missing, too many or in the place of their neighbour. */
+ * word is nearest, then counts how many letters are wrong, missing, too many or swapped with their neighbour. */
 const char *guess_name(const char *word, const char *const *names, size_t count);
 
 /* That number of letters. */

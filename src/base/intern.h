@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes that are kept once a process, however many hold them: what communicators know of their members is the same in
- * each. Who holds some has a pointer to them, which is valid until it is released, and at which nothing changes. Any
- * thread. A forked child has none of its parent's.
+ * each. A holder has a pointer to them, which is valid until it is released, and at which nothing changes. Any thread.
+ * A forked child has none of its parent's.
  */
 #ifndef TUTTI_BASE_INTERN_H
 #define TUTTI_BASE_INTERN_H

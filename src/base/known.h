@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of which the library knows how long it lives: from known_add() to known_remove(). What is made for such
- * memory, as its registration with an adapter, may be kept as long. Of all other memory nobody says when its pages get
- * another meaning. Numbers are never used twice. All functions may be called from any thread.
+ * Memory of which the library knows how long it lives: from known_add() to known_remove(). What is made for this
+ * memory, for example its registration with an adapter, may be kept until then. Of all other memory nobody says when
+ * its pages get another meaning. Numbers are never used twice. All functions may be called from any thread.
  */
 #ifndef TUTTI_BASE_KNOWN_H
 #define TUTTI_BASE_KNOWN_H
@@ -30,7 +30,7 @@ bool known_lives(uint64_t id);
 /* The one with the smallest number above `after`. False: there is none. */
 bool known_next(uint64_t after, struct known *out);
 
-/* Who is to hear of memory that comes and goes: a number is added to its eventfd. */
+/* A watcher hears of memory that comes and goes: a number is added to its eventfd. */
 struct known_watcher {
     struct list node;
     int bell;

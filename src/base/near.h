@@ -10,7 +10,8 @@
 int near_distance(const char *root, const char *device, const cpu_set_t *set);
 
 /* How many folders the places of two devices have in common: the adapter that has more of them in common with a GPU is
- * nearer to it, as fewer bridges lie between. `a` and `b` are folders below `root`, or links to such. 0: not known. */
+ * nearer to it, as fewer bridges lie between. `a` and `b` are folders below `root`, or links to folders. 0: not known.
+ */
 int near_shared(const char *root, const char *a, const char *b);
 
 #endif

@@ -181,7 +181,7 @@ static void param_force_tuned(int id, int64_t number)
     param_values[id] = (struct param_value){number, tuned_text[id], tuned_file};
 }
 
-/* All of its thresholds, or none. Who reads its rules tells what is wrong with the file as a whole. */
+/* All thresholds of the file, or none. The reader of its rules tells what is wrong with the file as a whole. */
 static void param_load_tuned(void)
 {
     struct param_tuned tuned;

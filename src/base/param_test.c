@@ -135,7 +135,7 @@ static void wrong_thresholds(void **state)
             fail_msg("wanted '%s' in '%s'", wrong[i][1], error_last());
         assert_int_equal(param_int(PARAM_LINES_TO), 4 << 20);
     }
-    tune("{\"LINES_TO\": 1, \"COPY_FROM\": 99999999999999999999}"); /* this is no JSON, and choice_open() tells */
+    tune("{\"LINES_TO\": 1, \"COPY_FROM\": 99999999999999999999}"); /* no JSON, which choice_open() tells */
     assert_int_equal(param_int(PARAM_LINES_TO), 4 << 20);
     unsetenv("TUTTI_TUNE_FILE");
     param_reload();

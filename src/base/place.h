@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where bytes of a payload lie: in this host's memory, or in a device's, which adapters and the device reach, and no
- * processor. Whoever reads or writes a payload by the processor, or asks the system to, gets its address here and
+ * processor. Code that reads or writes a payload by the processor, or asks the system to, gets its address here and
  * nowhere else.
  */
 #ifndef TUTTI_BASE_PLACE_H

@@ -73,7 +73,7 @@ static void a_page_is_not_mapped(void **state)
     munmap(all, PAGES * page());
 }
 
-/* A file that became shorter: whoever loads from there gets SIGBUS. */
+/* A file that became shorter: a load from there gets SIGBUS. */
 static void a_file_ends(void **state)
 {
     char path[] = "/tmp/tutti-reach-XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts are kept as they stand: who writes one of them need not know what the others say. */
+/* Parts are kept as they stand: the writer of one part need not know what the others say. */
 #include "base/tuned.h"
 
 #include "base/error.h"

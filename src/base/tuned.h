@@ -32,7 +32,7 @@ struct tuned_slice {
     size_t length;
 };
 
-/* False: this is no such file, or not of this version. */
+/* False: the text is no tuned file, or not of this version. */
 bool tuned_parts(const char *text, size_t length, struct tuned_slice parts[TUNED_PARTS]);
 
 /* Calls `take` with each row, which returns false and what it wants instead if it is wrong. False: `wrong` says which

@@ -4,7 +4,7 @@
  * allgather. It needs TCP and nothing else, so it works before any transport does. See docs/bootstrap.md.
  *
  * One process opens the root; all ranks, that process's included, join. Each rank sends one hello to the root and gets
- * the addresses of the ceil(log2 n) ranks at distance 1, 2, 4, ...; then the root is not needed any more.
+ * the addresses of the ceil(log2 n) ranks at distance 1, 2, 4, ... Then the root is not needed any more.
  */
 #ifndef TUTTI_BOOTSTRAP_BOOTSTRAP_H
 #define TUTTI_BOOTSTRAP_BOOTSTRAP_H

@@ -203,9 +203,9 @@ static pid_t fork_for(const tutti_unique_id_t *id, int rank, int nranks, int us)
     return child;
 }
 
-/* Some have joined, some not; those next to it leave at once. Nobody blames them. One that died before it came to the
- * root is not known there, and where that is busy a rank's own deadline may come first, of which others then hear.
- * False: one that lives was starved, and too late: that says nothing. */
+/* Some have joined, some not; those next to it leave at once. Nobody blames them. A rank that died before it came to
+ * the root is not known there. Where the root is busy, a rank's own deadline may come first, and others then hear of
+ * that. False: a rank that lives was starved and too late, so the run says nothing. */
 static bool kill_within(int us)
 {
     struct test_root root;

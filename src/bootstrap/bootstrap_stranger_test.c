@@ -231,7 +231,7 @@ static void fake_peers(struct fake *fake)
     assert_true(boot_address_get(&peers.peer[0], &fake->peer));
 }
 
-/* Whoever has waited too long to be accepted has hung up, and dials again. */
+/* A caller that has waited too long to be accepted has hung up, and dials again. */
 static int accept_hello(int listener, const struct boot_challenge *challenge, struct boot_hello *hello)
 {
     for (;;) {

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define LINE      1024
-#define ANSWER_MS 120000 /* a barrier lasts as long as the slowest rank takes to start */
+#define ANSWER_MS 120000 /* a barrier lasts until the slowest rank has started */
 
 /* Launchers give a socket, by the rules a pipe would do. A launcher that is gone must not kill us by SIGPIPE. */
 static ssize_t write_some(int fd, const char *text, size_t size)
@@ -103,7 +103,7 @@ struct session {
     char space[256];
 };
 
-/* Sessions last as long as the process: after "finalize" the launcher takes no other "init". */
+/* A session lasts until the process ends: after "finalize" the launcher takes no other "init". */
 static tutti_result_t session_open(struct session *session)
 {
     char answer[LINE];

@@ -75,8 +75,8 @@ static bool not_yet(pmix_status_t status)
     return status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_PROC_ENTRY_NOT_FOUND || status == PMIX_ERR_TIMEOUT;
 }
 
-/* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation, and
- * that it does not know of rank 0 when the daemon of rank 0's host is late. */
+/* Launchers answer when rank 0 has published. That of Open MPI 4 does not wait: it says at once what it has of an
+ * earlier generation. When the daemon of rank 0's host is late, it says that it does not know of rank 0. */
 static pmix_status_t env_pmix_await(const struct pmix *p, const pmix_proc_t *from, const char *key,
                                     pmix_value_t **value)
 {

@@ -345,7 +345,7 @@ static void pmi1_badly(void **state)
 
 static int polls = -1; /* of a launcher that says nothing; -1: do as asked */
 
-/* In place of the C library's: the first wait is interrupted, the second lasts as long as it may. */
+/* In place of the C library's: the first wait is interrupted, the second takes all of its time. */
 int poll(struct pollfd *fds, nfds_t count, int ms)
 {
     struct timespec wait = {ms / 1000, ms % 1000 * 1000000L};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining: one thread runs the dial to the root, the dials to the peers and the listener for the peers that dial this
- * rank, all in one private poller, until every connection stands.
+ * Joining: one thread works in one private poller until every connection stands. It runs the dial to the root, the
+ * dials to the peers, and the listener for the peers that dial this rank.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define TELL     (60 * NS_PER_S) /* between words on who is awaited */
-#define GONE     (2 * NS_PER_S)  /* a root that listened once and refuses for so long is gone */
+#define GONE     (2 * NS_PER_S)  /* a root that listened once and then refuses for this time is gone */
 #define ABORT_MS 50              /* how often the abort flag is looked at while nothing happens */
 
 struct join {
@@ -293,7 +293,7 @@ static tutti_result_t late(const struct join *join)
     return error_set(TUTTI_REMOTE_ERROR, "%s; the deadline has passed (TUTTI_INIT_TIMEOUT)", words);
 }
 
-/* Who has not come to the root says the root, once for all ranks. */
+/* The root says which ranks have not come to it, once for all ranks. */
 static void tell_awaited(struct join *join, uint64_t now)
 {
     char words[WORDS];

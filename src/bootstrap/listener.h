@@ -36,8 +36,7 @@ tutti_result_t listener_open(struct listener *listener, struct poller *poller, s
 void listener_close(struct listener *listener);
 /* Drops connections whose time is up; call it a few times a second while listener_busy. */
 void listener_tick(struct listener *listener, uint64_t now);
-/* Has there been no room for callers for so long that waiting helps no more? Sets the rest of *failed, all but `rank`.
- */
+/* Has there been no room for callers until waiting helps no more? Sets the rest of *failed, all but `rank`. */
 bool listener_full(const struct listener *listener, uint64_t now, struct boot_failed *failed);
 static inline bool listener_busy(const struct listener *listener)
 {

@@ -526,7 +526,7 @@ void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal h
     if (bootstrap_root_done(root) || root->verdict.reason)
         return;
     if (!root->nranks && !root_begin(root, (uint32_t)nranks)) {
-        finish(root); /* who comes finds nobody, and says where */
+        finish(root); /* a rank that comes finds nobody, and says where */
         return;
     }
     root->deadline = root->latest = latest;

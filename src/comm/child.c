@@ -35,7 +35,7 @@ static int child_by_key(const void *a, const void *b)
 
 /* ---- What is to be made ---- */
 
-/* What this rank cannot do is kept: whoever waits for it must hear of that. */
+/* What this rank cannot do is kept: a rank that waits for it must hear of that. */
 void making_refuse(struct making *making, tutti_result_t result)
 {
     if (making->refused != TUTTI_SUCCESS || result == TUTTI_SUCCESS)
@@ -286,7 +286,7 @@ static void *child_maker(void *argument)
     tutti_result_t result = child_run(making);
     free(making);
     atomic_store_explicit(&parent->state, COMM_READY,
-                          memory_order_release); /* before the child's: who has that uses both */
+                          memory_order_release); /* before the child's: a thread that has the child's uses both */
     child_record(child, result);
     if (child) {
         pthread_mutex_lock(&child->joining);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words go along a tree of the members. Each who comes says so to its neighbours; who has all below it says that
- * upwards; the first member, when all are there, draws the new communicator's number and sends it down. Every memo
- * names the visits of both ends: so what is said of an attempt that failed touches no later one, whoever is late, and
- * whoever comes again. Who leaves tells its neighbours why, and ends their visits that it met; those that had not come
- * yet it owes that: their next visit, which is of the attempt that failed, ends when they say that they have come.
+ * Words go along a tree of the members. A member that comes says so to its neighbours. A member that has all below it
+ * says that upwards. When all are there, the first member draws the new communicator's number and sends it down. Every
+ * memo names the visits of both ends. So what is said of an attempt that failed touches no later one, whichever members
+ * are late or come again. A member that leaves tells its neighbours why, and ends their visits that it met. To
+ * neighbours that had not come yet it owes that end: their next visit, which is of the attempt that failed, ends when
+ * they say that they have come.
  */
 #include "comm/meet.h"
 
@@ -29,7 +30,7 @@ struct meet_arrival {
     int rank;
     uint64_t visit;      /* 0: it has left */
     uint64_t ready;      /* our visit in which it said that all below it are here */
-    uint64_t seen;       /* its visit when ours ended: who comes after that, comes for the next one */
+    uint64_t seen;       /* its visit when ours ended: later visits are for the next attempt */
     uint32_t owed, owes; /* visits that we will end, and it */
     bool met;            /* it was at our attempt, too */
     struct wire_list list;
@@ -104,13 +105,13 @@ static struct meet_arrival *make_arrival(struct meeting *meeting, int rank)
 }
 
 /* Is the attempt of ours that has failed the one for which the arrival has yet to come? Where lists differ, so may
- * neighbours: who has not come here may have failed elsewhere. */
+ * neighbours: a neighbour that has not come here may have failed elsewhere. */
 static bool owed_this(const struct meeting *meeting, const struct meet_arrival *arrival)
 {
     return !arrival->met && !arrival->owes && meeting->why.result != TUTTI_INVALID_USAGE;
 }
 
-/* Who came too late for an attempt that failed hears of that, whatever we are at. */
+/* A neighbour that came too late for an attempt that failed hears of the failure, whatever we are at. */
 static void came(struct meeting *meeting, int from, const struct wire_memo *memo)
 {
     struct meet_arrival *arrival = make_arrival(meeting, from);
@@ -293,7 +294,7 @@ static tutti_result_t meet_is_gone(struct meeting *meeting, int rank)
     return fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
-/* Ranks that live may be late for as long as they like. */
+/* Ranks that live may be late without limit. */
 static tutti_result_t meet_look_at(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;
@@ -310,8 +311,8 @@ static tutti_result_t meet_look_at(struct meeting *meeting, int rank)
     return silence >= team->timeout_ms * NS_PER_MS ? meet_is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 
-/* Members may wait in the parent for this rank, which issues nothing there any more: that the process of a rank to be
- * left out has ended they would not find out, as long as another one is awaited first. Whether this rank ever met that
+/* Members may wait in the parent for this rank, which issues nothing there any more. While they wait for another rank
+ * first, they would not find out that the process of a rank to be left out has ended. Whether this rank ever met that
  * process says nothing: the rank may have heard of the end elsewhere. */
 static void look_for_dead(struct meeting *meeting)
 {
@@ -327,7 +328,7 @@ static void look_for_dead(struct meeting *meeting)
     }
 }
 
-/* One that grows is whole: who has heard of a failure does not come any more. */
+/* A communicator that grows is whole: a member that has heard of a failure does not come any more. */
 static void look_for_failure(struct meeting *meeting)
 {
     struct team *team = meeting->team;
@@ -438,7 +439,7 @@ static tutti_result_t meet_attempt(struct meeting *meeting)
                : result;
 }
 
-/* Who misses a rank below gives up before those above it do, which know less. */
+/* A member that misses a rank below it gives up before those above it do, which know less. */
 static void meet_watch(struct meeting *meeting, unsigned aborts, uint64_t early, uint64_t deadline)
 {
     char sentence[200];

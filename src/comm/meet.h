@@ -12,7 +12,7 @@
 
 #define MEET_BRANCHES 8 /* as those of share.c, whose links are the same */
 
-/* Of one rank, as long as the parent's team is open. All but `aborts` under the engine's lock. */
+/* Of one rank, while the parent's team is open. All but `aborts` under the engine's lock. */
 struct meeting {
     struct team *team;
     struct list arrivals;    /* those who have said that they have come */
@@ -38,8 +38,8 @@ void meeting_open(struct meeting *meeting, struct team *team);
 /* Those who wait for this rank are told that it goes. */
 void meeting_close(struct meeting *meeting);
 
-/* Who meets: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until meeting_end().
- */
+/* The ranks that meet: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until
+ * meeting_end(). */
 struct meeting_call {
     const int *members;
     int count;

@@ -34,7 +34,7 @@ static struct rank {
 } ranks[RANKS];
 
 static struct engine *engine;
-static bool right_list[RANKS]; /* who corrects, comes again with this one */
+static bool right_list[RANKS]; /* a rank that corrects its list comes again with this one */
 
 static int open_all(void **state)
 {

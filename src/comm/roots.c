@@ -20,7 +20,7 @@ struct root {
     struct engine *engine;
     struct bootstrap_root *service;
     tutti_unique_id_t id; /* of those who meet there */
-    bool fresh;           /* the id says that somebody listens: whoever comes late knows what a refusal means */
+    bool fresh;           /* the id says that somebody listens: a rank that is late knows what a refusal means */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

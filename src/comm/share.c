@@ -129,8 +129,8 @@ static tutti_result_t persist(struct sharing *sharing, attempt_fn *attempt, int 
     for (;;) {
         lock_take(&team->engine->lock);
         engine_poll(team->engine);
-        /* What is there counts, also if the giver has given the communicator up since. Who is gone may have left
-         * because of a failure. */
+        /* What is there counts, also if the giver has given the communicator up since. A rank that is gone may have
+         * left because of a failure. */
         tutti_result_t result = attempt(sharing, what, rank, fd);
         if (result != TUTTI_SUCCESS && team_failure(team) != TUTTI_SUCCESS)
             result = team_failure(team);
@@ -309,6 +309,6 @@ tutti_result_t share_all(struct tutti_comm *comm)
         comm->executor = &comm->team->host;
     if (result == TUTTI_SUCCESS && on_device)
         result = open_on_device(&sharing, shared);
-    /* Who cannot fails the team instead of coming here. */
+    /* A rank that cannot share fails the team instead of coming here. */
     return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

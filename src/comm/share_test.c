@@ -105,7 +105,7 @@ static void close_in_trouble(struct executor *executor)
     error_note(TUTTI_REMOTE_ERROR, "somebody else has left");
 }
 
-/* Who is told of a failure asks for its sentence when the communicator is gone. */
+/* A caller that is told of a failure asks for its sentence when the communicator is gone. */
 static void freeing_keeps_the_sentence_of_the_failure(void **state)
 {
     struct executor executor = {.ops.close = close_in_trouble};

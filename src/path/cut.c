@@ -7,7 +7,7 @@
 #include "path/path.h"
 
 #define LEAST   16384 /* bytes of a piece */
-#define POST_US 4     /* a piece takes the wire for so long at least */
+#define POST_US 4     /* a piece takes the wire for this time at least */
 #define ALIGN   4096  /* pieces begin at pages of an aligned payload */
 
 /* Bytes of the shortest piece; 0: nobody knows how fast a lane is. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UDP source ports of RoCE lanes that load all uplinks of a leaf alike, when the leaf forwards by ranges of source
- * ports (CTCCL section 3.2, equations 1 to 4). Pure arithmetic: who opens lanes, who configures switches and who checks
- * the links' counters must agree on it.
+ * UDP source ports of RoCE lanes that load all uplinks of a leaf alike. The leaf forwards by ranges of source ports
+ * (CTCCL section 3.2, equations 1 to 4). Pure arithmetic, on which three must agree: what opens lanes, what configures
+ * switches and what checks the links' counters.
  *
  * Where the paper multiplies a rounded step, shares here begin at the product, rounded: with 6 uplinks a step of 2730
  * would leave 4 ports to nobody. And lanes are counted modulo the uplinks: the paper's modulus over ports drifts off

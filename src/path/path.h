@@ -27,12 +27,12 @@ struct path_windows {
 };
 /* "rack=2,zone=8/4M,campus=0@400". False: the text is nothing of the kind. */
 bool path_parse_windows(const char *text, struct path_windows *out);
-/* "rack=1,campus=4": likewise, with queue pairs for segments and nothing else. */
+/* "rack=1,campus=4": the same, with queue pairs for segments and nothing else. */
 bool path_parse_queues(const char *text, struct path_windows *out);
 
-/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names, or that are farther from
- * this process than the nearest, are backups, unless that were all (ICCL section 3.3: a queue pair on another adapter,
- * open and idle). */
+/* A policy's lanes(): as path_all_data(), but some lanes are backups (ICCL section 3.3: a queue pair on another
+ * adapter, open and idle). Backups are the lanes of interfaces that TUTTI_BACKUP names, or that are farther from this
+ * process than the nearest, unless those were all. */
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /* A policy's segment(): short payloads are cut for all lanes. */

@@ -30,7 +30,7 @@ static int roles_nearest(const struct path_question *question)
     return least;
 }
 
-/* TUTTI_QUEUES: no more than so many queue pairs for each port to a peer this far away (DQPLB, NCCLX section 4.4). */
+/* TUTTI_QUEUES: the most queue pairs for each port to a peer this far away (DQPLB, NCCLX section 4.4). */
 static int as_many_as_told(const struct path_question *question, int count)
 {
     struct path_windows told;

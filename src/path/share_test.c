@@ -24,7 +24,7 @@ struct sender {
     uint64_t posted[DEEP], leaves[DEEP], lands[DEEP]; /* the NIC; at the peer, and known of */
     unsigned first, count, left;
     uint64_t bytes;
-    uint64_t pause; /* the sender posts at most one segment each so many ns; 0: as fast as it may */
+    uint64_t pause; /* ns between segments of the sender, at least; 0: it posts as fast as it may */
     uint64_t next;
 };
 
@@ -110,7 +110,7 @@ static void begin(struct world *world, enum wire_distance distance, uint64_t tri
     }
 }
 
-/* Bytes of all for each ns, over so long. */
+/* Bytes of all for each ns, over `ns` ns. */
 static double rate(struct world *world, uint64_t ns)
 {
     uint64_t before = 0, after = 0;

@@ -9,7 +9,7 @@
 #define TRY     NS_PER_S        /* without news of a lane, it is tried as if it were as good as the best, */
 #define RARELY  (16 * NS_PER_S) /* and after pauses that double, up to this one, while it stays slow: */
 #define SLOW    4               /* times as slow as the best */
-#define SCALE   1048576         /* costs are ns for so many bytes */
+#define SCALE   1048576         /* costs are ns for this number of bytes */
 #define NEAR    1.125           /* times the earliest arrival: as good, for what is known of a lane is not exact; */
 #define PLANNED 1.5             /* where source ports are planned, for there an even share is worth more */
 #define TURNS   1               /* of TUTTI_STRIPE: arrival|turns */
@@ -32,7 +32,7 @@ static uint64_t pause_of(const struct stripe_lane *lane)
     return lane->pause ? lane->pause : TRY;
 }
 
-/* It has been idle for so long that what is known of it says little. */
+/* Has the lane been idle until what is known of it says little? */
 static bool stripe_is_stale(const struct stripe_lane *mine, const struct path_lane *lane, uint64_t now)
 {
     return !lane->segments && now > mine->landed && now - mine->landed >= pause_of(mine);

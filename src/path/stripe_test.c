@@ -263,7 +263,7 @@ static void test_near_equals_take_turns(void **state)
     param_reload();
 }
 
-/* Bytes of a segment of a payload, of `count` lanes of such rates (Mbit/s). */
+/* Bytes of a segment of a payload, of `count` lanes of `rate` Mbit/s. */
 static uint64_t cut(uint32_t rate, int count, uint64_t bytes)
 {
     struct path_nic rated = {.about.rate = rate};

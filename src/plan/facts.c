@@ -48,8 +48,8 @@ static bool facts_whole(const struct facts_peer *peers, int nranks)
 }
 
 /*
- * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the
- * peer waits for; a kernel that waits holds up nothing.
+ * Where queues are few, a stream that waits for a peer's copy could hold up what the peer waits for. So could a copy
+ * that waits for its turn. A kernel that waits holds up nothing.
  */
 static bool facts_few_queues(const struct facts_peer *peers, int nranks)
 {

@@ -153,7 +153,7 @@ static bool may_go_round(const struct plan_rules *rules, const struct plan_facts
     return facts->element == 2 ? halves : facts->element == 0 || facts->element >= 4;
 }
 
-/* Where a kernel is to have its flags in every line from some size on, its messages are longer by less; but the kernel
+/* A kernel with its flags in every line makes messages longer by less, and is for vectors from some size on. The kernel
  * for short ones has less to do before it begins. */
 static bool in_words(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes)
 {
@@ -258,7 +258,7 @@ static unsigned long_blocks(const struct plan_facts *facts, const struct plan *p
     }
 }
 
-/* So many, unless the user wants more, but never more than the kernel has room for. */
+/* `blocks` blocks, unless the user wants more, but never more than the kernel has room for. */
 static void take_blocks(const struct plan_facts *facts, unsigned blocks, struct plan *plan)
 {
     unsigned most = kernel_most_blocks(plan->launch.kernel, facts->room);

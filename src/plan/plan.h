@@ -19,13 +19,13 @@ enum plan_fact {
     PLAN_ZERO = 16,       /* copy engines carry all that reduces nothing */
     PLAN_PAIR = 32,       /* two ranks, or one */
     PLAN_CALLED = 64,     /* it is not captured in a graph */
-    PLAN_PARTS = 128,     /* copy engines carry messages as long as each rank's part of the vector */
+    PLAN_PARTS = 128,     /* copy engines carry messages of the length of each rank's part of the vector */
     PLAN_LINES = 256,     /* links carry lines of 128 bytes as a whole, and there is more than one rank */
     PLAN_SYMMETRIC = 512, /* what the call reads and writes is symmetric memory, mapped by all ranks */
     PLAN_MANY = 1024,     /* three ranks or more */
     PLAN_WIDE = 2048,     /* partial sums are no rounder than sums, as elements have 4 bytes or more; or these may be */
     PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
-    PLAN_WORDS = 8192,    /* a message as long as the vector may have a flag in every word, and no copy engine has it */
+    PLAN_WORDS = 8192,    /* a message of the vector's length may have a flag in every word; no copy engine has it */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */

@@ -442,8 +442,8 @@ static void test_needs_by_others(void **state)
     assert_int_equal(first->from | first->to, 0xb);
 }
 
-/* Every parameter of a row is once in tables/duels.tbl; the ways of those that are tuned differ somewhere in between
- * the sizes measured, and one of them is the row's. */
+/* Every parameter of a row is once in tables/duels.tbl. The ways of those that are tuned differ somewhere in between
+ * the sizes measured, and one of the ways is the row's. */
 static bool meets(const struct plan_duel *duel, const struct plan_facts *facts, enum way way)
 {
     bool met = false;

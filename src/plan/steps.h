@@ -10,7 +10,7 @@
  * KERNEL_REDUCE_OWN the results stay with their owners: somebody else carries them. */
 void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, struct kernel_reduce *what);
 
-/* The same of what goes round: the ranks before and behind. flow: of such a way. */
+/* The same of what goes round: the ranks before and behind. flow: of a way that goes round. */
 void steps_ring(const struct flow *flow, int rank, struct kernel_reduce *what);
 
 /* Fills in where each part of a broadcast comes from and goes to. */

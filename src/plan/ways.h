@@ -13,7 +13,8 @@ struct way_needs {
     uint32_t from, to;
 };
 
-/* The last flow of each collective: calls repeat. Who needs whom takes longer to find out: it is kept for each root. */
+/* The last flow of each collective: calls repeat. Which rank needs which takes longer to find out: the answer is kept
+ * for each root. */
 struct way_flows {
     struct way_flow {
         const struct algorithm *algorithm;

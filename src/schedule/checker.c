@@ -197,7 +197,7 @@ static tutti_result_t check_final(struct checker *c, int rank, const struct acti
                  complete ? "completes it but is not marked final" : "is marked final but does not complete it");
 }
 
-/* A value that is read must be defined, and as long as the action says. */
+/* A value that is read must be defined, and of the length that the action says. */
 static tutti_result_t check_value(struct checker *c, int rank, const struct action *a, const struct symbol *value,
                                   int b)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is near whom: groups of ranks, in levels. GPUs of an island reach one another by NVLink, ranks of one host share
- * memory, hosts are joined by a network that is slower and shared by the ranks of a host, and hosts lie in racks, zones
- * and so on. A shape with levels lets algorithms send little far away, and a price count what goes there apart.
+ * Which ranks are near one another: groups of ranks, in levels. GPUs of an island reach one another by NVLink. Ranks of
+ * one host share memory. Hosts are joined by a network that is slower and shared by the ranks of a host. Hosts lie in
+ * racks, zones and so on. A shape with levels lets algorithms send little far away, and a price count what goes there
+ * apart.
  */
 #ifndef TUTTI_SCHEDULE_LEVELS_H
 #define TUTTI_SCHEDULE_LEVELS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schedule as a drawing. Each round is a band: local actions are boxes on the rank's line at its top; below, each
- * message is an arrow from its sender at the top to its receiver at the bottom, with the blocks that it carries written
- * on it.
+ * A schedule as a drawing. Each round is a band. Local actions are boxes on the rank's line at the top of the band.
+ * Below, each message is an arrow from its sender at the top to its receiver at the bottom, with the blocks that it
+ * carries written on it.
  */
 #include "base/error.h"
 #include "schedule/printer.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From steps to rounds. A step's own algorithm says what the members of its part do, with blocks of theirs. Each of its
- * actions becomes one for each run of blocks that such a block stands for; none, if it stands for nothing.
+ * From steps to rounds. A step's own algorithm says what the members of its part do, with blocks of their own. A block
+ * of a part stands for runs of the collective's blocks. Each action of the step becomes one for each of these runs;
+ * none, if the block stands for nothing.
  */
 #include "schedule/steps.h"
 #include "schedule/steps_part.h"

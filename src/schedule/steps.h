@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A collective over several islands as steps, each a collective of a part of the ranks. An island is a host of the
- * shape's levels; later code may take any level. The steps are a table of rows; this expands them to the rounds of an
- * ordinary schedule, so that proof, price, drawing, executors and black box need not know of them.
+ * shape's levels; later code may take any level. The steps are a table of rows. They are expanded to the rounds of an
+ * ordinary schedule, so that proof, price, drawing, executors and black box need not know of steps.
  *
  * Parts. The smallest island has `rails` ranks. The ranks of each island are cut into as many columns, runs of
  * neighbours of nearly equal length: column i of an island of s ranks is those of index i * s / rails up to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in the place of hwloc.c where hwloc is not built in. */
+/* Stands in for hwloc.c where hwloc is not built in. */
 #include "topology/topology.h"
 
 #include "base/error.h"

@@ -132,7 +132,7 @@ void trace_file_close(struct trace_file *file, bool remove)
 
 #define DAY_S 86400
 #define KEPT  256 /* of the dead, whatever their age: a job that crashes again and again would fill the folder */
-#define SHARE 4   /* nor do they take more than one part in so many of the folder's file system */
+#define SHARE 4   /* nor do they take more than 1 / SHARE of the folder's file system */
 
 struct file_left {
     char *path;

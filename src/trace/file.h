@@ -31,8 +31,8 @@ void trace_file_close(struct trace_file *file, bool remove);
 /* Fills what says whose box this is. */
 void trace_file_identify(struct wire_box_header *header);
 
-/* Removes this user's boxes of processes that died more than a day ago; and of the dead all but the newest, which may
- * be 256 and a quarter of the folder's file system. */
+/* Removes this user's boxes of processes that died more than a day ago. Of the other dead, only the newest keep their
+ * boxes: at most 256, and at most a quarter of the folder's file system. */
 void trace_file_sweep(const char *dir);
 
 #endif

@@ -53,7 +53,7 @@ static void test_segments(void **state)
                 read->state == WIRE_LANE_UP);
     assert_true(read->port == 2 && read->rate == 400000 && read->roles == 5 && read->source == 0xC800);
     assert_true(read->distance == 4 && read->window == 3 && read->window_bytes == 1ull << 40);
-    assert_string_equal(read->interface, "mlx5_0123456789"); /* as long as the name of a network interface can be */
+    assert_string_equal(read->interface, "mlx5_0123456789"); /* the longest name that a network interface can have */
     assert_string_equal(read->transport, "tcp");
     assert_int_equal(read->segment_count, WIRE_BOX_SEGMENTS);
     const struct blackbox_segment *first = &read->segments[0], *last = &read->segments[WIRE_BOX_SEGMENTS - 1];

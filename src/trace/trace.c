@@ -109,8 +109,8 @@ static unsigned pause_bits(void)
     return 62 - (unsigned)__builtin_clzll(tick_rate() | 4);
 }
 
-/* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of
- * their joining. */
+/* One process in this number sweeps, by chance: if all ranks of a large job looked at the boxes of all, that would be
+ * most of their joining. */
 #define SWEEPERS 16
 
 struct trace *trace_open(void)

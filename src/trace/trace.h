@@ -92,7 +92,7 @@ void trace_comm_close(struct trace_comm *comm);
 /* It failed: the file survives trace_close. culprit: the rank at fault, -1 unknown. */
 void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culprit, const char *sentence);
 void trace_comm_aborted(struct trace_comm *comm);
-/* It holds so many bytes more for this purpose. */
+/* The communicator holds `more` bytes more for this purpose. */
 void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t more);
 
 /* ---- Lanes and their segments ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An acceptor: whoever connects waits here until its greeting is complete. Connections that say nothing are shown out
- * at a deadline, there is room for a bounded number of them, and none is let in before the transport has checked the
+ * An acceptor: a connection waits here until its greeting is complete. Connections that say nothing are shown out at a
+ * deadline, and there is room for a bounded number of them. None is let in before the transport has checked the
  * greeting.
  */
 #ifndef TUTTI_TRANSPORT_ACCEPTOR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the transports of this folder have in common: an event loop of their own inside the owner's, deadlines, lanes
- * that fail now and go down at the next poll, and lanes that are closed inside their own upcall.
+ * What the transports of this folder have in common: an event loop of their own inside the owner's, and deadlines.
+ * Lanes may fail now and go down at the next poll, or be closed inside their own upcall.
  */
 #ifndef TUTTI_TRANSPORT_COMMON_H
 #define TUTTI_TRANSPORT_COMMON_H
@@ -119,7 +119,7 @@ static inline size_t transport_msg_length(const struct iovec *parts, int count, 
 /* Where bytes of a put go on a lane for which this process or the system copies them: the owner is asked. NULL: they
  * are dropped, and the owner was told if it named a device's memory. The lane may be closed when this returns. */
 void *transport_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
-/* Can such a lane carry the put? */
+/* Can the lane carry the put? */
 tutti_result_t transport_put_check(const struct lane *lane, const struct put *put);
 
 /* The greeting by which this process begins lane `index` to `peer`. */

@@ -152,7 +152,7 @@ static void test_hung_up(void **state)
     assert_int_equal(fixture->error, 0);
 }
 
-/* Who is stopped answers nothing; that connections to it are cut on the way says nothing of it. */
+/* A process that is stopped answers nothing; that connections to it are cut on the way says nothing of the process. */
 static void test_cut_on_the_way(void **state)
 {
     struct fixture *fixture = *state;

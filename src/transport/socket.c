@@ -54,7 +54,7 @@ void socket_tune(int fd)
 
 /*
  * To the same host nothing is congested that a sender could spare. Congestion control that paces (BBR, the default of
- * some systems) takes a third more processor time there and holds streams back; Reno, which every Linux has and lets
+ * some systems) takes a third more processor time there and holds streams back. Reno, which every Linux has and lets
  * anyone choose, never waits.
  */
 void socket_be_quick(int fd, const struct transport *transport, const struct wire_process *peer)

@@ -77,7 +77,7 @@ struct transport_owner {
     void (*writable)(struct lane *lane);
     /* A descriptor came from the peer by share(); the owner must close it. -1: this process may open no more. */
     void (*shared)(struct lane *lane, uint64_t key, int fd);
-    /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count.
+    /* The transport takes memory for its lanes, or gives it back: `bytes` bytes more. NULL: the owner does not count.
      */
     void (*memory)(void *context, int64_t bytes);
     /* The UDP source port that packets to `peer` of lane `index`, by interface `device`, are to have; 0: any; -1: not
@@ -111,7 +111,7 @@ struct lane {
  * round, at each end by its own count. */
 struct transport_nic {
     char name[32]; /* "eth0", "mlx5_0" */
-    uint32_t port; /* of a device that has such; 0: it has none */
+    uint32_t port; /* of a device with ports; 0: it has none */
     uint32_t rate; /* Mbit/s; 0: not known */
     int distance;  /* to the nearest processor of this process, as near_distance() has it; 0: not known */
 };
@@ -136,8 +136,8 @@ struct put {
     uint64_t
         token; /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
     /* For TRANSPORT_REGISTERS, if both ends have registered their memory; else NULL, and the peer is asked by target().
-     * Then nobody is: the put is stored at remote->address + offset as long as the peer's end of the lane is open.
-     * Whoever gives that memory back closes the lane first. */
+     * Then nobody is asked: the put is stored at remote->address + offset while the peer's end of the lane is open. The
+     * owner of that memory closes the lane before giving it back. */
     const struct wire_remote *remote;
     struct transport_memory *memory; /* that `source` lies in */
 };
@@ -185,8 +185,8 @@ struct transport_ops {
      * from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
     /* When it returns the source of the put, or what was lent, with `token` is no longer needed, whatever the peer
-     * does, and no sent() follows. The put arrives whole or not at all. If such a put is not under way nothing happens.
-     */
+     * does, and no sent() follows. The put arrives whole or not at all. If no put with this token is under way nothing
+     * happens. */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TUTTI_INVALID_ARGUMENT: the system cannot read
      * or write all of it, or it is not the host's. TRANSPORT_REGISTERS only. */
@@ -201,9 +201,9 @@ struct transport_ops {
      * above. TRANSPORT_SHARES only. */
     tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);
 
-    /* Bytes of the lane that have come, and those that the peer's system has confirmed while more was under way: as
-     * long as that grows, what was said last may not have come through yet. May enter the kernel: not for each message.
-     * Always 0: not known. */
+    /* Bytes of the lane that have come, and those that the peer's system has confirmed while more was under way: while
+     * that grows, what was said last may not have come through yet. May enter the kernel: not for each message. Always
+     * 0: not known. */
     uint64_t (*moved)(struct lane *lane);
 
     /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns

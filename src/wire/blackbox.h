@@ -193,12 +193,12 @@ enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3
 #define WIRE_OP_POSITION     24
 #define WIRE_OP_POSITION_MAX ((1ull << 40) - 1)
 
-/* In the place of an operator or a type. */
+/* Instead of an operator or a type. */
 #define WIRE_OP_NONE   255
 #define WIRE_OP_PREMUL 254
 
-/* What is waited for (of what a GPU carries out, `since` of the two is when its kernels began and were over, in ns of
- * the GPU's own clock; 0: not known): peer + 1 (24 bits, 0: nobody) | slice (16) | round (24). */
+/* What is waited for: peer + 1 (24 bits, 0: nobody) | slice (16) | round (24). Of what a GPU carries out, `since` of
+ * the two is when its kernels began and were over, in ns of the GPU's own clock; 0: not known. */
 struct wire_box_wait {
     uint64_t what;
     uint64_t since; /* ticks */

@@ -26,7 +26,7 @@
 /* S: the side that accepted the connection, C: the side that connected. */
 enum boot_type {
     BOOT_CHALLENGE = 1, /* S: a random number; C must prove with it that it knows the nonce */
-    BOOT_HELLO,         /* C: who I am, and the proof */
+    BOOT_HELLO,         /* C: my identity, and the proof */
     BOOT_JOINED,        /* root: you are registered; stay connected */
     BOOT_LATER,         /* root: you are registered; I cannot keep your connection, come again */
     BOOT_PEERS,         /* root: all ranks are here; connect to these */

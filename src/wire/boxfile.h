@@ -16,7 +16,7 @@ struct boxfile {
     unsigned number; /* of several boxes of one process, from 0 */
 };
 
-/* Start of a process in clock ticks since boot (field 22 of /proc/PID/stat); 0: there is no such process. */
+/* Start of a process in clock ticks since boot (field 22 of /proc/PID/stat); 0: the process is gone. */
 uint64_t boxfile_start_time(uint32_t pid);
 
 /* By how many nanoseconds clocks of a process are ahead of this process's: time namespaces shift them. */
@@ -54,8 +54,8 @@ bool boxfile_marked(int fd);
  * and start. */
 bool boxfile_deserted(const char *path);
 
-/* This user's box that nobody can read (half made, of another version), whose process is gone: without a mark, no such
- * process, and old enough, a minute if half made, else a day. */
+/* Is it this user's box that nobody can read (half made, of another version), whose process is gone? The box has no
+ * mark, no process here has its number, and the box is old enough: a minute if half made, else a day. */
 bool boxfile_abandoned(const char *path);
 
 #endif

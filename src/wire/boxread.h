@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads black boxes: a snapshot of a file that another process may be writing, or that nobody writes any more, or that
- * is damaged or hostile. Every offset and count is checked before use, nothing is mapped (a file cut short cannot raise
- * SIGBUS), a record that changes while it is read is read again or left out. Times come back in nanoseconds of
+ * is damaged or hostile. Every offset and count is checked before use. Nothing is mapped, so a file cut short cannot
+ * raise SIGBUS. A record that changes while it is read is read again or left out. Times come back in nanoseconds of
  * CLOCK_MONOTONIC.
  */
 #ifndef TUTTI_WIRE_BOXREAD_H
@@ -114,7 +114,7 @@ struct blackbox {
     size_t torn; /* records left out because they were being written, or make no sense */
 };
 
-/* TUTTI_SYSTEM_ERROR: no such file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version.
+/* TUTTI_SYSTEM_ERROR: no file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version.
  * Nothing is logged; error_last() tells. *out is freed by blackbox_free. */
 tutti_result_t blackbox_read(const char *path, struct blackbox **out);
 

@@ -145,7 +145,7 @@ static void test_reads_lanes(void **state)
 static void test_odd_lanes(void **state)
 {
     segment(1, 0)->stamp = 0;
-    segment(1, 1)->stamp += 1 << 8; /* in the place of another */
+    segment(1, 1)->stamp += 1 << 8; /* of the segment that overwrote this one */
     segment(1, 2)->stamp |= 0x10;   /* of no status */
     struct blackbox *box = must_parse();
     assert_true(box->lanes[0].segment_count == 1 && box->torn == 2);

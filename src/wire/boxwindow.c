@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of a lane. A window's bandwidth is its bytes over the time from its first put, or from the end of the window
- * before if that is later, to its last arrival: with many segments under way the first of a window waits behind those
- * of the one before, and that time is not its own.
+ * Windows of a lane. A window's bandwidth is its bytes over the time to its last arrival. The time begins at its first
+ * put, or at the end of the window before if that is later. For with many segments under way, the first of a window
+ * waits behind those of the window before, and that time is not its own.
  */
 #include "wire/boxwindow.h"
 

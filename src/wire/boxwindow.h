@@ -38,9 +38,9 @@ struct lane_window {
 /* Bytes a second; 0 of a pause, and of a window that took no time. */
 double window_rate(const struct lane_window *window);
 
-/* The windows and pauses of one of a box's lanes, in order, with `segments` segments each (the last before a pause may
- * have fewer, or what would be less than WINDOW_RESOLUTION more). Returns how many; freed by the caller. *out is NULL
- * when there is none, or no memory. */
+/* The windows and pauses of one of a box's lanes, in order, with `segments` segments each. The last window before a
+ * pause may have fewer, or what would be less than WINDOW_RESOLUTION more. Returns how many; freed by the caller. *out
+ * is NULL when there is none, or no memory. */
 size_t lane_windows(const struct blackbox *box, size_t lane, uint32_t segments, struct lane_window **out);
 
 /* "network", "sender late", "receiver late", "starved", "other lanes", "idle" */

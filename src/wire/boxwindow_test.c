@@ -64,7 +64,8 @@ static void test_nothing(void **state)
     assert_int_equal(look(8), 0);
 }
 
-/* Of a ring that has gone round the first segment waited for others that are gone: that is not its lane's rate. */
+/* Of a ring that has gone round the first segment waited for others that are gone: the first window's rate is not its
+ * lane's. */
 static void test_a_ring_begins_in_the_middle(void **state)
 {
     for (uint64_t i = 0; i < 9; i++) {

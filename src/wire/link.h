@@ -42,7 +42,7 @@ enum wire_message_kind {
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are
  * compared as bytes. */
 struct wire_tag {
-    uint64_t comm;     /* communicator: a random number, or made of one; with so many bits no two of a program meet */
+    uint64_t comm;     /* communicator: a random number, or made of one; with 64 bits no two of a program meet */
     uint32_t seq;      /* operation in the communicator, or in the pair for send and receive */
     uint32_t slice;    /* slice of the operation; WIRE_TAG_P2P for send and receive */
     uint32_t round;    /* round of the slice */
@@ -58,11 +58,11 @@ enum { WIRE_TAG_PUT = 1, WIRE_TAG_GET = 2 };
 enum wire_wait {
     WIRE_WAITS_TO_SEND,
     WIRE_WAITS_TO_RECEIVE,
-    WIRE_WAITS_FOR_SIGNAL, /* `tag.round`: so many of that rank it has heard */
+    WIRE_WAITS_FOR_SIGNAL, /* `tag.round`: signals of that rank that it has heard */
     WIRE_WAITS_FOR_WINDOW, /* that a window takes or gives what was asked: the user of that rank has nothing to do */
 };
 
-/* The call that a payload belongs to: whoever meets another one can say what both are. */
+/* The call that a payload belongs to: a rank that meets another call can say what both are. */
 struct wire_call {
     uint32_t signature; /* see wire_signature() */
     int32_t root;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process tells its peers about itself when a communicator is made: who it is and how to reach it. */
+/* What a process tells its peers about itself when a communicator is made: its identity, and how to reach it. */
 #ifndef TUTTI_WIRE_PROCESS_H
 #define TUTTI_WIRE_PROCESS_H
 
@@ -37,7 +37,7 @@ struct wire_process {
     uint32_t pid;
     uint32_t uid;
     uint32_t losses;                         /* links that it had lost when it said this: see wire_session() */
-    uint16_t processors;                     /* so many may it run on; 0: not known */
+    uint16_t processors;                     /* processors that it may run on; 0: not known */
     uint16_t processor_set;                  /* which: a hash of them */
     uint32_t shares;                         /* enum wire_shares */
     uint32_t reserved;                       /* 0 */
@@ -81,8 +81,8 @@ struct wire_hello {
 
 /*
  * Names a link of two processes among all that they have one after the other. A link that one of them has lost is never
- * used again: what both say when they make their next communicator differs from what they said before, and so they meet
- * by another link, also if the other one does not know of the loss yet.
+ * used again. What both say when they make their next communicator differs from what they said before. So they meet by
+ * another link, also if the other one does not know of the loss yet.
  */
 static inline uint64_t wire_session(const struct wire_process *a, const struct wire_process *b)
 {

@@ -11,7 +11,7 @@
 
 struct rank_fact {
     uint8_t gpu[WIRE_GPU_BYTES]; /* uuid; all 0: it works on host memory, or its GPU is not known */
-    char bus_id[16];             /* of the GPU: 0000:17:00.0, as in sysfs; "" likewise */
+    char bus_id[16];             /* of the GPU, as in sysfs: 0000:17:00.0; "" where gpu is 0 */
     uint64_t island;             /* GPUs of one host that reach one another by NVLink say the same; 0: not known */
     uint8_t nic[WIRE_DEVICES];   /* numbers of ports in `verbs` of its process, the nearest to the GPU (of host memory:
                                     to its processors) first; WIRE_NO_NIC behind the last */

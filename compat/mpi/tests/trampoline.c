@@ -220,7 +220,7 @@ static void refusals(void)
     CHECK(CALL(Init, NULL, NULL) != 0);
 }
 
-/* The last rank goes without a word: who waits for it gets an error that names it. */
+/* The last rank goes without a word: a rank that waits for it gets an error that names it. */
 static void lose(void)
 {
     int value = 0, length, last = size - 1;

@@ -19,7 +19,7 @@ struct pass_setting {
     int64_t rate[PASS_RATES]; /* throttle: bytes a second of lane 0, 1, ...; 0: as fast as it goes */
     int rates;
     int64_t hold; /* faults: per cent of looks at which nothing goes through */
-    int64_t end;  /* of so many things about one ends its lane; 0: none */
+    int64_t end;  /* about one thing in this number ends its lane; 0: none */
     uint64_t seed;
 };
 
@@ -69,7 +69,7 @@ struct pass_lane {
     uint64_t free_at; /* of throttle: when all that went through has left */
 };
 
-/* `ops`, behind what TUTTI_PASS asks for; NULL: that makes no sense, and error_last() says why. */
+/* `ops`, behind what TUTTI_PASS asks for; NULL: TUTTI_PASS makes no sense, and error_last() says why. */
 const struct transport_ops *pass_over(const struct transport_ops *ops);
 
 #endif

@@ -83,7 +83,8 @@ static bool pull_copy_mapped(struct shm_lane *lane, const struct ring_pull *pull
 
 static bool revoked(const struct shm_lane *lane, uint32_t number)
 {
-    atomic_thread_fence(memory_order_acquire); /* whoever read what came after the put was revoked sees that it was */
+    atomic_thread_fence(memory_order_acquire); /* a reader of what came after the revocation sees that the put is
+                                                  revoked */
     return atomic_load_explicit(&lane->in.control->revoked, memory_order_relaxed) & RING_PULL_BIT(number);
 }
 

@@ -145,8 +145,8 @@ static bool receive_one(struct shm_lane *lane)
     return true;
 }
 
-/* A turn ends with so many bytes, too: what is to go the other way waits meanwhile, and whoever wants the owner's lock.
- */
+/* A turn ends after SHM_TURN bytes, too: what is to go the other way waits meanwhile, and so do threads that want the
+ * owner's lock. */
 int shm_receive(struct shm_lane *lane)
 {
     uint64_t before = lane->base.lane.bytes_received;

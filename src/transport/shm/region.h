@@ -38,7 +38,7 @@ void region_forget_mapper(const struct region_pair *who);
 /* Changes whenever a region is freed. */
 uint32_t region_frees(void);
 
-/* Who is to hear of freed regions: a number is added to its eventfd. */
+/* A watcher hears of freed regions: a number is added to its eventfd. */
 struct region_watcher {
     struct list node;
     int bell;

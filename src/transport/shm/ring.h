@@ -8,9 +8,9 @@
  * overwrites, so an old slot cannot be mistaken for a new one. The receiver says what it has consumed only every
  * quarter of a ring, in a line that the sender reads only when it runs out of room.
  *
- * The data ring begins with a window of its memory, and pages beyond it do not exist. The sender widens and narrows it:
- * a slot says how wide it is from there on; when that is consumed all data before it is, and data goes on at the start
- * of the memory.
+ * The data ring begins with a window of its memory, and pages beyond it do not exist. The sender widens and narrows the
+ * window: a slot says how wide it is from there on. When that slot is consumed all data before it is, and data goes on
+ * at the start of the memory.
  *
  * The other side's memory is its word: no position is read from it, only counters, and those are clamped.
  */
@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define RING_INLINE 120   /* payload bytes of a slot, */
-#define RING_FIRST  56    /* of which so many share a line with its number: what is said of puts fits */
+#define RING_FIRST  56    /* the first bytes of a slot share a line with its number: what is said of puts fits */
 #define RING_LEAST  16384 /* the first window, unless all data is less */
 
 enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_PULL, RING_SHARE, RING_VOID, RING_WINDOW, RING_LENT };
@@ -64,8 +64,8 @@ _Static_assert(sizeof(struct ring_lent) <= RING_INLINE, "it fits in a slot");
 _Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull) <= RING_FIRST,
                "they fit in a slot's first line");
 
-/* Pulls of one direction have numbers from 1; of so many at most the sender waits for the end: one bit tells of each.
- */
+/* Pulls of one direction have numbers from 1. The sender waits for the end of RING_PULLS at most: one bit tells of
+ * each. */
 #define RING_PULLS            64u
 #define RING_PULL_BIT(number) (1ull << (number) % RING_PULLS)
 

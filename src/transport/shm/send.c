@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define PARTS       4    /* a put is sent in at least so many pieces, */
+#define PARTS       4    /* a put is sent in at least this number of pieces, */
 #define LEAST_PIECE 8192 /* unless they were smaller than this */
 
 /* Puts that are not in the ring yet. */
@@ -154,7 +154,7 @@ static struct ring_put describe_piece(const struct shm_put *put, uint64_t length
     return (struct ring_put){put->put.imm, put->stream, put->put.offset, put->put.length, length};
 }
 
-/* Bytes of the next piece: a chunk, or a part of the put such that the peer can begin while we go on. */
+/* Bytes of the next piece: a chunk, or a part of the put, so that the peer can begin while we go on. */
 static size_t piece_length(const struct shm_lane *lane, const struct shm_put *put)
 {
     uint64_t left = put->put.length - put->done, length = put->put.length / PARTS / CACHE_LINE * CACHE_LINE;

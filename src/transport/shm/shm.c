@@ -189,7 +189,7 @@ static int shm_poll(struct transport *transport)
     transport_enter(transport);
     unsigned lent = shm->lent;
     int done = lent ? progress_active(shm) : 0;
-    if (shm->lent >= lent) /* else the send has ended: who gets the answer is to say first where it belongs */
+    if (shm->lent >= lent) /* else the send has ended: its owner is to say first where the answer belongs */
         done += shm_turn_poll(shm) + progress_active(shm);
     if (++transport->idle_polls >= LOOK_EVERY) {
         shm_tell_frees(shm);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory a direction of a lane uses. Each begins with a small window of its data ring. One that runs out of
- * room gets four times as much, as long as that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process:
- * so many lanes share it, and one alone may have the most. When too little is left, windows that had room enough for a
- * while are narrowed, and their pages given back.
+ * How much memory a direction of a lane uses. Each begins with a small window of its data ring. A direction that runs
+ * out of room gets four times as much, if that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process. So
+ * many lanes can share the memory, and a lane that is alone may have the most. When too little is left, windows that
+ * had room enough for a while are narrowed, and their pages given back.
  */
 #include "base/memory.h"
 #include "transport/shm/window.h"
@@ -14,7 +14,7 @@
 #define GROWTH   4
 #define SHARE    4                 /* of what is left, one lane may take this part */
 #define LOOK_NS  NS_PER_MS         /* between two looks at who could do with less */
-#define QUIET_NS (100 * NS_PER_MS) /* with room enough for so long */
+#define QUIET_NS (100 * NS_PER_MS) /* after this time with room enough */
 #define MOST     8                 /* windows narrowed in one look */
 
 static void shm_window_count(struct shm_lane *lane, int64_t bytes)

@@ -5,8 +5,8 @@
 
 #include "transport/tcp/tcp.h"
 
-/* From now on a lane whose network interface goes down does so, too. It may not be possible: that is said in the log.
- */
+/* From now on a lane whose network interface goes down does so, too. Where the system does not allow this, the log says
+ * so. */
 void tcp_ports_open(struct tcp_transport *tcp);
 void tcp_ports_close(struct tcp_transport *tcp);
 

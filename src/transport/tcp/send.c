@@ -15,7 +15,7 @@
 #define PARTS      16 /* of one sendmsg */
 #define UNREADABLE (-2)
 
-static const unsigned char nothing[16384]; /* in the place of a source that is no longer there */
+static const unsigned char nothing[16384]; /* instead of a source that is no longer there */
 
 /* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed, UNREADABLE. */
 static ssize_t tcp_send_give(struct tcp_lane *lane, struct iovec *parts, int count)

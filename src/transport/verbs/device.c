@@ -298,8 +298,8 @@ static void refuse_port(struct verbs_device *device, tutti_result_t why)
 }
 
 /*
- * Makes what the chosen ports need. Who did not ask for it wants no port that reaches only this host, if there are
- * others, and none at all where RDMA was not asked for either.
+ * Makes what the chosen ports need. A port that reaches only this host is used where the user named ports. It is also
+ * used where there are no others and the user asked for RDMA.
  */
 static void equip_chosen(struct verbs_transport *verbs)
 {

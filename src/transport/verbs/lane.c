@@ -81,7 +81,7 @@ static void verbs_lane_overdue(struct transport_timer *timer)
                ETIMEDOUT);
 }
 
-/* ---- Who connects ---- */
+/* ---- The side that connects ---- */
 
 static void verbs_lane_connecting_failed(struct connector *connector, const char *what, int error)
 {
@@ -186,7 +186,7 @@ void verbs_lane_reap(struct lane *base)
     free(lane);
 }
 
-/* ---- Who is connected to ---- */
+/* ---- The side that is connected to ---- */
 
 static bool verbs_lane_answer(const struct verbs_lane *lane, uint32_t magic)
 {

@@ -22,7 +22,7 @@ enum verbs_type { VERBS_MSG = 1, VERBS_PUT, VERBS_ROOM, VERBS_TAKEN };
 /* Before the payload of each SEND. A put is several of them. */
 struct verbs_head {
     uint32_t type; /* enum verbs_type */
-    uint32_t room; /* so many receives were posted anew since the last head */
+    uint32_t room; /* receives that were posted anew since the last head */
     uint32_t imm;  /* of a put */
     uint32_t reserved;
     uint64_t length; /* of the message, or of the whole put */

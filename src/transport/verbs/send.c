@@ -2,8 +2,8 @@
 /*
  * Sending on a verbs lane. What waits is in a queue, in order. From there it goes into work requests: a chunk of a
  * message or put at a time, copied, or a whole put that the adapter reads where it lies. Each takes one receive of the
- * peer, who says when it has posted new ones; two are kept for saying that, so that two ends that are full of each
- * other's data still can.
+ * peer, and the peer says when it has posted new ones. Two receives are kept for saying that, so that two ends that are
+ * full of each other's data still can.
  */
 #include "base/error.h"
 #include "transport/verbs/end.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_REST    (1u << 20) /* that is worth a copy, when its put was given up */
+#define MOST_REST    (1u << 20) /* the most that is worth a copy, when its put was given up */
 #define SIGNAL_EVERY 8          /* copied requests: their ends matter to nobody but us */
 #define PAYLOAD      (VERBS_CHUNK - sizeof(struct verbs_head))
 

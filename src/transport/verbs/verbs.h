@@ -2,7 +2,7 @@
 /*
  * The transport over RDMA verbs. A lane is a reliable queue pair and a TCP connection. Over the connection the two ends
  * agree on the queue pair; then it is the sign of life: when it ends, so does the lane. Messages, and puts whose memory
- * is not registered, go by SEND through buffers of the lane; puts with a key are written where they belong by the
+ * is not registered, go by SEND through buffers of the lane. Puts with a key are written where they belong by the
  * adapter (RDMA WRITE with immediate data).
  */
 #ifndef TUTTI_TRANSPORT_VERBS_H
@@ -43,7 +43,7 @@ struct verbs_transport {
     struct verbs_device device[WIRE_DEVICES];
     struct verbs_revival revival[WIRE_DEVICES];
     int devices;
-    tutti_result_t refused; /* why a port is not used, the gravest such result; TUTTI_SUCCESS: all are */
+    tutti_result_t refused; /* why a port is not used, the gravest result; TUTTI_SUCCESS: all are used */
     struct error_saved refusal;
     struct list memories;      /* registered */
     struct verbs_lane **lanes; /* by place */
