@@ -16,8 +16,7 @@
 #include "transport/transport.h"
 #include "wire/link.h"
 
-#define LINK_DATA_LANE                                                                                                 \
-    8 /* from this index on a link has its lanes of a transport that carries data alone, if any */
+#define LINK_DATA_LANE 8 /* from this index on a link has its lanes of a transport that carries data alone, if any */
 #define LINK_MESSAGE_LANE                                                                                              \
     16 /* and this is one of that transport for messages (TRANSPORT_MESSAGES): nothing is put there by a key */
 

@@ -2,6 +2,9 @@
 /*
  * What the library and the kernels for CUDA agree on: parameters, sizes, names. Read by C and by CUDA. Every kernel
  * takes one of these structs by value. What lies inside a window is the kernels' own business (window.cuh).
+ *
+ * Kernels have the names of enum kernel_id: one, two and gather are for small vectors, lines for those of middle
+ * length, bulk and ring ("bulk kernels") for large ones, peer for symmetric memory.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_KERNELS_H
 #define TUTTI_DEVICE_CUDA_KERNELS_KERNELS_H
@@ -77,74 +80,77 @@ enum kernel_mode {
     KERNEL_ALLTOALL
 };
 
-/*
- * The ranks that take part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and
- * zeroed before the first kernel of any rank. Only bulk kernels need bulk. *abort: what the host wants of kernels that
- * wait (NULL: never anything); one that is asked puts 1 into the word KERNEL_WAITS + p behind it for each rank p that
- * it waits for. ticket: stored in the word KERNEL_OVER behind it when this launch is over, behind all that it has
- * stored; 0: nothing is. times: where a launch with a ticket stores when it begins and when it is over, by this GPU's
- * clock (ns), in pair `ticket % KERNEL_TIMES`; NULL: nowhere.
- */
+/* The ranks that take part. Fields count for all kernels, but for `bulk`. */
 struct kernel_team {
     int32_t rank, nranks;
+    /* What the host wants of kernels that wait; NULL: never anything. A kernel that is asked puts 1 into the word
+     * KERNEL_WAITS + p behind *abort for each rank p that it waits for. */
     const uint32_t *abort;
+    /* Stored in the word KERNEL_OVER behind *abort when the launch is over, after all that it stores; 0: nothing is. */
     uint32_t ticket;
+    /* Where a launch with a ticket stores when it begins and when it is over, in ns of this GPU's clock, in pair
+     * `ticket % KERNEL_TIMES`; NULL: nowhere. */
     uint64_t *times;
+    /* window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the first
+     * kernel of any rank. */
     unsigned char *window[KERNEL_RANKS];
-    unsigned char *bulk[KERNEL_RANKS];
+    unsigned char *bulk[KERNEL_RANKS]; /* kernels bulk, ring, lines, chain */
 };
 
-/*
- * Where the buffers that peers offer are mapped: at[peer][offer] is 0 or kernel_mapping(). And what the kernels of this
- * rank have counted of stripes of messages, and of results, whose receivers were asked: stored where they are wanted,
- * or through slots. And of reductions that might be read: [1] were, [0] not.
- */
+/* Where the buffers that peers offer are mapped, and what the kernels of this rank have counted. */
 struct kernel_mappings {
-    uint64_t at[KERNEL_RANKS][KERNEL_OFFERS];
+    uint64_t at[KERNEL_RANKS][KERNEL_OFFERS]; /* [peer][offer]: 0 or kernel_mapping() */
+    /* Stripes of messages, and of results, whose receivers were asked: stored where they are wanted, and through slots.
+     */
     uint32_t straight[KERNEL_EXCHANGE_MOST][KERNEL_RANKS], slots[KERNEL_EXCHANGE_MOST][KERNEL_RANKS];
-    uint32_t read[2];
+    uint32_t read[2]; /* reductions whose contributions might be read where they are: [1] were, [0] were not */
 };
 
 /*
- * A reduction or broadcast. Each field says for which kernels or modes it counts; the others do not look at it. In
- * KERNEL_REDUCE_OWN (bulk kernels) each rank gets its own part of an allreduce alone (kernel_part_bytes()), at its
- * place in out, and the rest of out is not touched.
- * KERNEL_ALLGATHER, KERNEL_ALLTOALL (kernel gather alone): blocks of `count` bytes.
+ * A reduction or broadcast, or (kernel gather) an allgather or alltoall. Each field says for which kernels and modes it
+ * counts; the others do not look at it. One that names none counts for all.
+ *
+ * KERNEL_REDUCE_OWN (bulk kernels): each rank gets only its own part of an allreduce (kernel_part_bytes()), at the
+ * part's place in out. The rest of out is not touched.
  */
 struct kernel_reduce {
     struct kernel_team team;
-    const void *in; /* a reduce-scatter's holds nranks blocks of count elements */
-    void *out;      /* may be in (of a reduce-scatter: the own block of in); not touched where a reduce gives nothing */
-    uint64_t count; /* elements; of KERNEL_BROADCAST bytes, whatever the type; kernels one and two: 32 bits of bytes */
-    int32_t mode;   /* enum kernel_mode */
-    int32_t wants;  /* this rank gets a result */
-    int32_t op, premul;        /* premul: each contribution is first multiplied by one element, see scalar_at */
-    uint32_t gives;            /* the other ranks that get this one's results */
-    uint32_t takes;            /* the ranks whose results this one gets; of the kernel one: whose contributions */
-    int32_t parts;             /* of the vector; ring: n, or 1 where only this rank has a part */
-    int8_t part[KERNEL_RANKS]; /* [p]: which part rank p owns, -1: none; ring: p, or 0 of this rank alone */
-    uint64_t scalar;           /* of premul: in its low bytes, where scalar_at is NULL */
-    const void *scalar_at;     /* of premul: in device memory */
-    uint64_t chunk;            /* bytes of a bulk kernel's chunks; 0: by the vector's length */
-    uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
-    bool invites;     /* bulk kernels, the same on all ranks: results may go straight to out */
-    bool sure;        /* of invites: rank p reaches this very out, and none that was there before */
-    bool ring;        /* KERNEL_BROADCAST, bulk kernels, lines of KERNEL_REDUCE: from rank to rank */
-    int8_t before, next; /* of ring: the rank from which chunks come, and the one to which they go; -1: none */
-    uint32_t reads; /* bulk kernels whose results stay with their owners, the same on all ranks. 0: pushed. From 1 on:
-                       the number of the launch among those that read contributions where they are, if all reach them */
-    uint64_t invite[KERNEL_RANKS];    /* of invites: how rank p reaches out (kernel_invite_*()), or 0; of reads: in */
-    struct kernel_mappings *mappings; /* of peers' buffers, in device memory; NULL: none is mapped */
+    const void *in; /* KERNEL_REDUCE_SCATTER, KERNEL_ALLTOALL: nranks blocks of count elements */
+    void *out;      /* may be in; KERNEL_REDUCE_SCATTER: the own block of in. Not touched on a rank without a result */
+    /* Elements. KERNEL_BROADCAST: bytes, whatever the type. KERNEL_ALLGATHER, KERNEL_ALLTOALL: bytes of a block.
+     * Kernels one and two: their bytes have 32 bits. */
+    uint64_t count;
+    int32_t mode;       /* enum kernel_mode */
+    int32_t wants;      /* reductions, broadcasts: this rank gets a result */
+    int32_t op, premul; /* reductions. premul: each contribution is first multiplied by one element, see scalar_at */
+    uint32_t gives;     /* reductions without `ring`: the other ranks that get this one's results */
+    uint32_t takes;     /* one: the ranks whose contributions come; two, bulk, lines: those whose results do */
+    int32_t parts;      /* bulk, lines, peer: of the vector. `ring`: n, or 1 where only this rank has a part */
+    int8_t part[KERNEL_RANKS]; /* the same: [p], the part that rank p owns; -1: none. `ring`: p, or 0 of this rank */
+    uint64_t scalar;           /* of premul: the element, in the low bytes; not looked at with scalar_at */
+    const void *scalar_at;     /* of premul: the element, in device memory; NULL: `scalar` is it */
+    uint64_t chunk;            /* bulk kernels: bytes of their chunks; 0: by the vector's length */
+    uint32_t stripes;          /* one, two, gather: two for each block; if no more than blocks (also 0): one */
+    bool invites;              /* bulk, the same on all ranks: results may go straight to out */
+    bool sure;                 /* of invites: rank p reaches this very out, and none that was there before */
+    bool ring;                 /* kernel ring, and lines of KERNEL_REDUCE and KERNEL_BROADCAST: from rank to rank */
+    int8_t before, next;       /* of ring: the rank from which chunks come, and the one to which they go; -1: none */
+    /* bulk, where results stay with their owners, the same on all ranks. 0: contributions are pushed. From 1 on: the
+     * number of the launch among those that read contributions where they are, if all ranks reach all of them. */
+    uint32_t reads;
+    /* bulk: of invites, how rank p reaches out (kernel_invite_*()); of reads, how it reaches in. 0: it does not. */
+    uint64_t invite[KERNEL_RANKS];
+    struct kernel_mappings *mappings; /* of invites and reads: of peers' buffers, in device memory; NULL: none is */
 };
 
 /*
- * Of the kernels for small vectors (one, two, gather): several vectors in one launch. They have `reduce` in common but
- * for its in, out, count and stripes; no items: `reduce` is the only one. Vectors share out the stripes of a team, 0 to
- * `width`
- * - 1 (width 0: all), so that several are reduced at a time: stripe s of a vector is the team's stripe turn + s, modulo
- * width. The launch has reduce.stripes of the team's stripes, from `first` on; each reduces its part of one vector
- * after another. width and an item's turn and stripes are the same on all ranks, which may have the same vectors in
- * other launches, in the same order.
+ * Several vectors in one launch of a kernel for small ones (one, two, gather). They have `reduce` in common but for its
+ * in, out, count and stripes. Without items, `reduce` is the only vector.
+ *
+ * Vectors share out the team's stripes 0 to width - 1 (width 0: all), so that several are reduced at a time. Stripe s
+ * of a vector is the team's stripe turn + s, modulo width. The launch has reduce.stripes of the team's stripes, from
+ * `first` on. Each of them reduces its part of one vector after another. width and an item's turn and stripes are the
+ * same on all ranks. Ranks may have the same vectors in other launches, in the same order.
  */
 struct kernel_item {
     const void *in;
@@ -160,9 +166,9 @@ struct kernel_list {
 };
 
 /*
- * Of reduce_peer, whose ranks tell one another where `in` and `out` are: in bytes behind in_base[p] and out_base[p],
- * which are the same place of rank p's memory for all ranks, as this one addresses it. All 0: one process, whose GPUs
- * address everything alike.
+ * Of kernel peer, whose ranks tell one another where `in` and `out` are: in bytes behind in_base[p] and out_base[p].
+ * Both bases are the same place of rank p's memory for all ranks, as this rank addresses it. All 0: one process, whose
+ * GPUs address everything alike.
  */
 struct kernel_peer {
     struct kernel_reduce reduce;
@@ -173,27 +179,29 @@ struct kernel_peer {
 enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 
 /*
- * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then
- * NULL. Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole.
- * Messages of lines_to bytes or more are plain data (lines_to 0: there are no lines). The others are plain data from
- * plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. All three are the same on all ranks. out_end[k], in_end[k]:
- * blocks from end[k - 1] up to end[k] carry the message to the k-th rank behind this one, or from the k-th before it.
- * end[0] is 0. A message that is not empty has one block or more. They need not be the same on all ranks. The blocks
- * behind all these copy what is for this rank itself. invite_from (0: never; the same on all ranks): messages of plain
- * data of this length or more begin with the receiver's invitation. invite[p] is that for what comes from rank p:
- * kernel_invite_*(), or 0. mappings: of peers' buffers, in device memory; NULL: none is mapped. turn (the same on all
- * ranks): stripe s of a message is the pair's stripe turn + s, modulo the most stripes of its form.
+ * A message to and from every rank. The one to this rank itself is a copy, and both its sizes are the same.
+ *
+ * Which form a message has: lines from lines_from bytes on, but below lines_to; links must carry lines as a whole.
+ * Plain data from lines_to bytes on (lines_to 0: no message goes in lines). Of the others, plain data from plain_from
+ * bytes on (0: KERNEL_PLAIN_FROM), else packets.
+ *
+ * Which blocks carry a message: those from out_end[k - 1] up to out_end[k] carry the one to the k-th rank behind this
+ * one. Those from in_end[k - 1] up to in_end[k] carry the one from the k-th rank before this one. out_end[0] and
+ * in_end[0] are 0. A message that is not empty has one block or more. The blocks behind all these copy what is for this
+ * rank itself.
  */
 struct kernel_exchange {
     struct kernel_team team;
-    const void *send[KERNEL_RANKS];
+    const void *send[KERNEL_RANKS]; /* NULL where the size is 0; so is recv */
     void *recv[KERNEL_RANKS];
-    uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
-    uint64_t plain_from, lines_from, lines_to;
-    uint32_t turn;
-    uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS];
+    uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS]; /* may be 0 */
+    uint64_t plain_from, lines_from, lines_to;                   /* the same on all ranks */
+    uint32_t turn; /* the same on all ranks: stripe s of a message is the pair's turn + s, modulo its form's */
+    uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS]; /* may differ from rank to rank */
+    /* invite_from, the same on all ranks: plain data of this length or more begin with the receiver's invitation; 0:
+     * none do. invite[p]: the invitation for plain data from rank p, kernel_invite_*(), or 0. */
     uint64_t invite_from, invite[KERNEL_RANKS];
-    struct kernel_mappings *mappings;
+    struct kernel_mappings *mappings; /* of peers' buffers, in device memory; NULL: none is mapped */
 };
 
 /* Several exchanges in one launch, one after another in each half of a block: `item[0].team` is the launch's. out_end
