@@ -7,7 +7,8 @@
 
 struct gpu;
 
-/* Of a group: none waits for another. Of a collective: they may. Of one that none ends before all have come to it. */
+/* What messages belong to. A group: no message waits for another. A collective: messages may. A collective that no rank
+ * ends before all have come to it. */
 enum exchange { EXCHANGE_GROUP, EXCHANGE_COLLECTIVE, EXCHANGE_ALL };
 
 /* Messages of an exchange that copy engines carry. */
@@ -23,12 +24,12 @@ struct copies {
  * what is put into the stream from here on; what peers wait for may be. */
 tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies);
-/* What a rank has for itself, and the stream waits for all. */
+/* The message of a rank to itself is copied, and the stream waits for all messages. */
 tutti_result_t copy_end(struct gpu *gpu, const struct kernel_exchange *what, const struct copies *copies,
                         CUstream stream);
 tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
                           int after, CUstream stream);
-/* Of all streams beside the user's: waits for what is in them; ends them. */
+/* For all streams beside the user's: waits for what is in them; ends them. */
 tutti_result_t copy_drain(struct gpu *gpu);
 void copy_close(struct gpu *gpu);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any pattern of messages between ranks, of which each sends and receives one to and from each. */
+/* Exchanges: any pattern of messages in which each rank sends and receives at most one to and from each. */
 #ifndef TUTTI_EXECUTOR_GPU_EXCHANGE_H
 #define TUTTI_EXECUTOR_GPU_EXCHANGE_H
 

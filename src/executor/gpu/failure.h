@@ -18,9 +18,9 @@ tutti_result_t gpu_explain(struct gpu *gpu, int peer, tutti_result_t result);
 /* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined
  * data. Peers tell before they let go what waits for words or data. */
 tutti_result_t gpu_hear_failure(struct gpu *gpu);
-/* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
+/* Tells peers, which may hear of it in no other way, what this rank's team has failed of, if it has failed. */
 void gpu_tell_failure(struct gpu *gpu);
-/* An error if one of these takes part no more: it will not take what this rank sends. */
+/* An error if one of these ranks takes part no more: that rank will not take what this one sends. */
 tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks);
 
 #endif

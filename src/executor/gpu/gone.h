@@ -7,15 +7,15 @@
 
 struct gpu;
 
-/* A rank that takes part no more. */
+/* What is known of a rank that takes part no more. */
 struct departure {
     int culprit;
     enum mailbox_cause cause;
 };
 
-/* Is its process lost? */
+/* Is the rank's process lost? */
 bool gone_is_lost(const struct gpu *gpu, int rank);
-/* Does it take part no more, for whatever cause? */
+/* Does the rank take part no more, for whatever cause? */
 bool gone_is(const struct gpu *gpu, int rank, struct departure *out);
 bool gone_any(const struct gpu *gpu);
 /* That rank's process is lost: peers hear of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The GPU executor: the GPUs of one host that a communicator's ranks own, one each, and that write into one another's
- * memory. What a team is to host memory it is to device memory: it carries out collectives, in the order of CUDA
- * streams, and never makes a caller wait for a peer's work. docs/executor.md. Each file has a header of its own.
+ * memory. The executor is to device memory what a team is to host memory. It carries out collectives, in the order of
+ * CUDA streams, and never makes a caller wait for a peer's work. docs/executor.md. Each file has a header of its own.
  */
 #ifndef TUTTI_EXECUTOR_GPU_GPU_H
 #define TUTTI_EXECUTOR_GPU_GPU_H
@@ -49,12 +49,12 @@ struct gpu_shapes {
 /* scratch.c: memory that peers write to. */
 struct gpu_scratch {
     CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
-    bool by_descriptor;                 /* peers map it so, as some could not open IPC handles */
+    bool by_descriptor;                 /* peers map the window by descriptor, as some could not open IPC handles */
     bool in_host;                       /* windows are no GPU's memory */
-    CUdeviceptr sealed;                 /* the window that these were of */
+    CUdeviceptr sealed;                 /* the window that the handles were of */
     struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    pthread_mutex_t posting; /* of bulk, by who calls, or waits in a call of another communicator */
+    pthread_mutex_t posting; /* of bulk: by threads that call, or wait in a call of another communicator */
     _Atomic bool bulk_posted;
     uint32_t bulk_taken; /* ranks whose bulk this one has reached */
 };
@@ -65,13 +65,13 @@ struct gpu_messages {
     struct mailbox_pair (*pair)[KERNEL_RANKS]; /* in the mailbox: [from][to] */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS],
         received_pieces[KERNEL_RANKS];
-    /* of the operations in which the latest were called, [0] of those sent, the first ticket; by number */
+    /* by number of the latest messages, [0] sent ones: the first ticket of the operation that each was called in */
     _Atomic uint32_t first[2][KERNEL_RANKS][MIXING_MESSAGES];
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
-    bool pushes;                    /* within a process they push all, on the sender's GPU */
-    bool by_kernel;                 /* what the copy engines are too late for is a kernel's */
+    bool pushes;                    /* within a process copy engines push all messages, on the sender's GPU */
+    bool by_kernel;                 /* a kernel carries the messages that copy engines are too late for */
     uint64_t wait;                  /* percent of the time of its copies that a sender waits for the receiver's call */
-    size_t stage;                   /* bytes of a piece of a staged message; 0: there are none */
+    size_t stage;                   /* bytes of a piece of a staged message; 0: no message is staged */
 };
 
 /* offer.c, import.c: users' buffers that peers map, and peers' that are mapped here. */
@@ -85,7 +85,7 @@ struct gpu_offers {
     pthread_mutex_t lock;        /* guards descriptors under way, old imports, and what imports become old */
     struct list passed_fds, old; /* old: what is to be closed when nothing is under way */
     _Atomic bool any_old;
-    uint32_t invited[KERNEL_RANKS];                      /* how many of each peer's */
+    uint32_t invited[KERNEL_RANKS];                      /* offers to each peer that kernels are invited to */
     pthread_mutex_t telling;                             /* guards what follows */
     _Atomic uint32_t told[KERNEL_RANKS][MAILBOX_OFFERS]; /* numbers of offers that kernels know; 0: none */
     CUstream teller;
@@ -94,15 +94,15 @@ struct gpu_offers {
 /* depart.c: ranks that take part no more, this one among them. settle.c: what they may still do to this one. */
 struct gpu_departs {
     _Atomic bool leaving;      /* aborted: nothing begins any more, what is under way may end */
-    _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
+    _Atomic bool refused_call; /* a call was refused, for `refusal`: the team fails when all before it is over */
     struct departure refusal;
     struct depart_watch at_exit;
     _Atomic bool parted;                          /* the team's failure is no news to peers but by the mailbox */
     _Atomic uint32_t awaited;                     /* bits of ranks for whose hosts a call waits */
     struct opened opening, opened[MAILBOX_STEPS]; /* of the call that is issued; of steps */
     uint32_t reached;                             /* the last ticket that was over when this rank gave up */
-    uint64_t patient;                             /* until then it waits for peers to end what stores to it */
-    _Atomic bool given_up;                        /* it has */
+    uint64_t patient;                             /* until then it waits for peers to end what stores to its memory */
+    _Atomic bool given_up;                        /* this rank has given up */
 };
 
 /* symmetric.c: memory that all ranks have registered and mapped. */
@@ -110,7 +110,7 @@ struct gpu_symmetric {
     pthread_mutex_t lock; /* guards the list */
     struct list memories;
     _Atomic int count;
-    bool wanted; /* the same on all ranks. In one process all memory that cudaMalloc made is like that anyway */
+    bool wanted; /* the same on all ranks. Within one process all memory of cudaMalloc is symmetric anyway */
 };
 
 struct gpu {

@@ -10,7 +10,7 @@
 
 struct gpu;
 
-/* What it knows of one executor. */
+/* What the helper knows of one executor. */
 struct gpu_helper {
     struct attended attended;
     struct depart_watch departs;

@@ -9,11 +9,12 @@ struct gpu;
 
 void here_join(struct gpu *gpu);
 void here_leave(struct gpu *gpu);
-/* Asks all, under the lock of their list. */
+/* Asks all executors, under the lock of their list. */
 bool here_any(bool (*says)(struct gpu *gpu, const void *argument), const void *argument);
-/* One of which that is true, asked under the lock of their list; it stays until here_go(). NULL: there is none. */
+/* An executor for which the answer is yes, asked under the lock of their list; it stays until here_go(). NULL: there is
+ * none. */
 struct gpu *here_visit(bool (*says)(const struct gpu *gpu, const void *argument), const void *argument);
-/* That of another rank of the communicator. */
+/* The executor of another rank of the communicator. */
 struct gpu *here_visit_rank(const struct gpu *gpu, int rank);
 void here_go(struct gpu *visited);
 

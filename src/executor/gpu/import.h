@@ -12,7 +12,7 @@
 
 struct gpu;
 
-/* What it knows of one executor. */
+/* What the importer knows of one executor. */
 struct gpu_importer {
     struct attended attended;
     uint64_t pause; /* between looks for what is under way; us */
@@ -20,9 +20,10 @@ struct gpu_importer {
 
 tutti_result_t import_start(struct gpu *gpu);
 void import_stop(struct gpu *gpu);
-/* Where a buffer is that has just been offered: waits until that is answered. 0: it cannot be mapped. */
+/* The address of a buffer that has just been offered: waits for the answer to the offer. 0: the buffer cannot be
+ * mapped. */
 tutti_result_t import_wait(struct gpu *gpu, int peer, uint32_t offer, CUdeviceptr *out);
-/* Closes old ones if nothing is under way. Returns whether some are left. */
+/* Closes old imports if nothing is under way. Returns whether some are left. */
 bool import_close_old(struct gpu *gpu);
 
 #endif

@@ -19,7 +19,7 @@ struct launch_turns {
     uint32_t vectors, messages;
 };
 
-/* What is held back for a list. kernel: of one in it; KERNEL_NONE: there is nothing. */
+/* What is held back for a list. kernel: the kernel of its calls; KERNEL_NONE: nothing is held back. */
 struct launch_held {
     bool holds;
     enum kernel_id kernel;
@@ -49,10 +49,11 @@ bool launch_may_join(const struct gpu *gpu, uint32_t stripes);
 /* The turn of a collective's messages, of `stripes` stripes each. */
 uint32_t launch_turn(struct gpu *gpu, uint32_t stripes);
 
-/* From now on what can go in a list is held back; no more, and it goes. The calls between the two are of one stream. */
+/* launch_hold(): from now on what can go in a list is held back. launch_release(): nothing more is, and the list is
+ * launched. The calls between the two are of one stream. */
 void launch_hold(struct gpu *gpu);
 tutti_result_t launch_release(struct gpu *gpu, tutti_result_t issued);
-/* What is held back goes: something that is no kernel comes behind it. */
+/* What is held back is launched: something that is no kernel comes behind it. */
 tutti_result_t launch_flush(struct gpu *gpu);
 
 /* A reduction of `what` alone, without items; an exchange. Either may be held back. */

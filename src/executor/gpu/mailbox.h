@@ -55,13 +55,13 @@ struct mailbox_pair {
     /* numbers of messages */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_send; /* the sender's stream has come to it */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_recv; /* the receiver's stream */
-    _Alignas(CACHE_LINE) _Atomic uint32_t pushed;  /* the sender has copied it */
-    _Alignas(CACHE_LINE) _Atomic uint32_t pulled;  /* the receiver has */
+    _Alignas(CACHE_LINE) _Atomic uint32_t pushed;  /* the sender has copied the message */
+    _Alignas(CACHE_LINE) _Atomic uint32_t pulled;  /* the receiver has copied it */
     /* numbers of pieces of staged messages */
     _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
-    /* of who copies: the [0] sender's, [1] receiver's stream has come to it; this and the next since some rank has
-     * captured something */
+    /* for the end that copies: the [0] sender's, [1] receiver's stream has come to the message. This and the next count
+     * since some rank has captured an operation */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_copy[2];
     /* to the last piece of a staged message the [0] sender's, [1] receiver's stream has come */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_pieces[2];
@@ -70,7 +70,7 @@ struct mailbox_pair {
     /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`,
      * `arrived` */
     _Atomic uint32_t pushing, pulling, arriving;
-    /* pushed, pulled, arrived: whether a rank that departed let go who waits for more than was done, and what was done:
+    /* pushed, pulled, arrived: a rank that departed has let streams go that wait for more than was done; what was done:
      * 1 << 32 | number */
     _Atomic uint64_t let_go[3];
     _Atomic uint64_t first[MAILBOX_POSTS]; /* number << 1 | the end that came first */
@@ -94,7 +94,7 @@ struct mailbox_step {
     uint32_t involves,
         expects;         /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
     uint32_t collective; /* 0: messages */
-    uint32_t kernel;     /* a kernel comes last, which can be asked whether it waits */
+    uint32_t kernel;     /* the last is a kernel, which can be asked whether it waits */
     uint32_t reads;      /* ticket of its launch that no graph's goes with: it reads contributions, or they go round and
                             copy engines carry the results; 0: it has none */
     uint32_t whole;      /* 0: its call failed half way */

@@ -11,13 +11,14 @@ struct gpu;
 
 /* A look for ranks that call what this one replays. */
 struct mixing_watch {
-    uint32_t suspects; /* of the last look: bits of ranks; kernels were asked then */
+    uint32_t suspects; /* bits of ranks, by the last look, at which kernels were asked */
     uint32_t over[KERNEL_RANKS];
     unsigned looks[KERNEL_RANKS]; /* in a row, that found the same */
     uint64_t due;                 /* the next look */
 };
 
-/* For the helper: then the team fails. The microseconds until it shall look again, 0: when there is news. */
+/* For the helper: the team fails if a rank calls what this one replays. Returns the microseconds until the helper shall
+ * look again, 0: when there is news. */
 uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch);
 /* The same, while a call waits for the other end's message of MAILBOX_POSTS before: was that carried without a call? */
 void mixing_wait(struct gpu *gpu, int peer, int end, uint32_t number);

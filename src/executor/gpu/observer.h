@@ -17,7 +17,7 @@ struct observer {
     void (*called)(const struct gpu *gpu, const struct call *call, uint32_t number);
     void (*messages)(const struct gpu *gpu, const struct p2p_item *items, int count, uint32_t number);
     void (*goes)(const struct gpu *gpu, enum way way, const struct flow *flow);
-    void (*copies)(const struct gpu *gpu); /* of an exchange: copy engines carry messages of it */
+    void (*copies)(const struct gpu *gpu); /* copy engines carry messages of an exchange */
     void (*returned)(const struct gpu *gpu, tutti_result_t result);
     void (*waited)(const struct gpu *gpu); /* what was issued is over, or has been given up */
 };

@@ -18,7 +18,7 @@ struct opened {
 void opened_call(struct gpu *gpu);
 void opened_given(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes);
 void opened_invited(struct gpu *gpu, uint32_t ranks, const void *memory, uint64_t bytes);
-/* It has become that step. */
+/* The call has become that step. */
 void opened_issued(struct gpu *gpu, uint64_t step);
 
 #endif

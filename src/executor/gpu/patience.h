@@ -10,7 +10,7 @@
 
 struct gpu;
 
-/* What the helper knows, which looks again and again. */
+/* What the helper, which looks again and again, knows of peers' silence. */
 struct patience_watch {
     uint64_t from;                 /* of step_first() */
     uint32_t ticket;               /* of the step that was not over at the last look; 0: all were */
@@ -22,9 +22,9 @@ struct patience_watch {
 
 /* For the helper. Answers peers that have asked whether this process lives. */
 void patience_answer(struct gpu *gpu);
-/* The microseconds until it shall look again. The team fails if a peer is silent for too long. */
+/* Returns the microseconds until the helper shall look again. The team fails if a peer is silent for too long. */
 uint64_t patience_look(struct gpu *gpu, struct patience_watch *watch);
-/* A call waits for the host of that rank from here on; it does not any more. */
+/* From here on a call waits for the host of that rank; from here on it does not any more. */
 void patience_begin(struct gpu *gpu, int rank);
 void patience_end(struct gpu *gpu, int rank);
 

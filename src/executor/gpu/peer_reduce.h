@@ -12,7 +12,7 @@ struct kernel_reduce;
 struct plan;
 struct prepared;
 
-/* Of memory that is not symmetric. */
+/* A reduction of memory that is not symmetric. */
 tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call, struct prepared *out);
 tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                  const struct prepared *prepared, const struct kernel_reduce *reduce, CUstream stream);

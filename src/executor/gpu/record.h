@@ -10,7 +10,7 @@ struct gpu;
 /* The executor is made. Whatever fails here leaves the executor without records. */
 void record_open(struct gpu *gpu);
 void record_close(struct gpu *gpu);
-/* What it holds itself. */
+/* Bytes that the records hold. */
 size_t record_bytes(const struct gpu *gpu);
 
 #endif

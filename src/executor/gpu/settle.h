@@ -10,7 +10,7 @@ struct gpu;
 /* By the helper, before it lets go this rank's kernels and streams. */
 void settle_reached(struct gpu *gpu);
 /* When this rank's own work has ended after a failure: waits, for a bounded time, until peers store no more to users'
- * memory. An error: which of it they may. */
+ * memory. An error says to which memory they may still store. */
 tutti_result_t gpu_settle(struct gpu *gpu);
 
 #endif

@@ -23,15 +23,15 @@ struct side_words {
 CUdeviceptr side_address(const struct gpu *gpu, const void *word);
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
-/* The same for several at once: they are noted, and issued where there is no room for more, or by side_issue(), which
- * is to follow. */
+/* The same for several words at once. Words are noted, and issued where there is no room for more, or by side_issue(),
+ * which is to follow. */
 tutti_result_t side_add_wait(const struct gpu *gpu, struct side_words *words, CUstream stream,
                              const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_add_write(const struct gpu *gpu, struct side_words *words, CUstream stream,
                               const _Atomic uint32_t *word, uint32_t value);
 tutti_result_t side_issue(const struct gpu *gpu, struct side_words *words, CUstream stream);
-/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this
- * one. */
+/* Lets streams go that wait for the word. To be repeated: a peer's stream that still runs may store a smaller number
+ * over this one. */
 void side_release(_Atomic uint32_t *word, uint32_t value);
 
 #endif

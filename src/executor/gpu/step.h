@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each operation needs of whom, told on the mailbox: how far a rank has come is seen there when it is gone. */
+/* What each operation needs of which ranks, told on the mailbox. When a rank is gone, the others see there how far it
+ * has come. */
 #ifndef TUTTI_EXECUTOR_GPU_STEP_H
 #define TUTTI_EXECUTOR_GPU_STEP_H
 
@@ -19,13 +20,13 @@ void step_collective(struct gpu *gpu, const struct call *call, const struct way_
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
 /* The call has returned. `kernel`: one comes last. */
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole);
-/* The first that is not over of this rank's, outside of graphs; NULL: all are. *from: where it was when last looked
- * for. */
+/* The first step of this rank that is not over, outside of graphs; NULL: all are over. *from: where that step was at
+ * the last look. */
 const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from);
-/* Has rank `peer` finished all that this rank's step needs of it? Has it issued that? */
+/* Has rank `peer` finished all that this rank's step needs of it? Has it issued all of that? */
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer);
-/* Has that rank's host begun it, and its GPU not ended it? */
+/* Has that rank's host begun the step, and its GPU not ended it? */
 bool step_is_under_way(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 
 #endif

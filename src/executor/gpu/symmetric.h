@@ -17,7 +17,7 @@ struct symmetric;
 tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct symmetric **out);
 void symmetric_close(struct gpu *gpu, struct symmetric *symmetric);
 void symmetric_close_all(struct gpu *gpu);
-/* Does the reduction's memory lie in symmetric memory? Then it does on all ranks. */
+/* Does the reduction's memory lie in symmetric memory? The answer is the same on all ranks. */
 bool symmetric_holds(struct gpu *gpu, const struct call *call);
 /* Where the memory that holds it begins on each rank, as this one addresses it; all 0: it lies in none. */
 void symmetric_bases(struct gpu *gpu, const void *memory, size_t bytes, uint64_t *base);

@@ -9,11 +9,12 @@
 struct gpu;
 struct import;
 
-/* By the importer: tells of the mapping in that place if it is wanted. */
+/* By the importer: tells kernels of the mapping in that place if they want it. */
 void tell_mapping(struct gpu *gpu, int peer, int offer);
-/* From here on no kernel that begins stores to that offer; one that has begun may. Number 0: whichever it is. */
+/* From here on no kernel that begins stores to that offer; a kernel that has begun may. Number 0: whichever offer is
+ * there. */
 void tell_no_more(struct gpu *gpu, int peer, int offer, uint32_t number);
-/* Is none under way that may? In a pause: idle_try(). */
+/* Is no kernel under way that may store to it? In a pause: idle_try(). */
 bool tell_is_over(const struct gpu *gpu, const struct import *import);
 /* Writes to the log how messages went; nothing is told any more. */
 void tell_close(struct gpu *gpu);

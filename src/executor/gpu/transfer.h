@@ -19,7 +19,7 @@ struct gpu_transfer {
     uint64_t sent; /* by this rank, at the same time */
     uint32_t number;
     bool copies;    /* this rank does the copying */
-    bool by_kernel; /* it is not staged: where that were its way it is left to a kernel */
+    bool by_kernel; /* a message that would be staged is left to a kernel */
     bool pushed;    /* its sender copies it, or nobody does */
     enum mailbox_way way;
     struct mailbox_post post;         /* of the end whose call came first */
@@ -27,16 +27,17 @@ struct gpu_transfer {
     const struct gpu_transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
-/* Between the parts others may begin. What tells the peer, behind what is in the stream, is left in `words`: the caller
- * issues it, and before this waits for a peer's host it does. */
+/* Between the parts others may begin. The words that tell the peer, behind what is in the stream, are left in `words`.
+ * The caller issues them, or this function does before it waits for a peer's host. */
 tutti_result_t transfer_begin(struct gpu *gpu, struct gpu_transfer *transfer, struct side_words *words,
                               CUstream stream);
 /* Beside the stream, from where it was marked: side_mark(). */
 tutti_result_t transfer_copy(struct gpu *gpu, const struct gpu_transfer *transfer);
-/* Some that this rank copies to other processes: one behind another, when all of their receivers have come. */
+/* Several messages that this rank copies to other processes: one behind another, when all of their receivers have come.
+ */
 bool transfer_is_push(const struct gpu_transfer *transfer);
 tutti_result_t transfer_push_all(struct gpu *gpu, const struct gpu_transfer *const *list, int count);
-/* The user's stream goes on when it is done: the wait is left in `words`. */
+/* The user's stream goes on when the message is copied: the wait is left in `words`. */
 tutti_result_t transfer_end(struct gpu *gpu, const struct gpu_transfer *transfer, struct side_words *words,
                             CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */

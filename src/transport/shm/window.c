@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much memory a direction of a lane uses. Each begins with a small window of its data ring. A direction that runs
- * out of room gets four times as much, if that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process. So
- * many lanes can share the memory, and a lane that is alone may have the most. When too little is left, windows that
- * had room enough for a while are narrowed, and their pages given back.
+ * out of room gets four times as much, if that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process. By
+ * this rule many lanes can share the memory, and a lane that is alone may have the most. When too little is left,
+ * windows that had room enough for a while are narrowed, and their pages given back.
  */
 #include "base/memory.h"
 #include "transport/shm/window.h"
