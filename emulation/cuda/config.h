@@ -16,8 +16,8 @@ struct cuda_config {
     bool peers;         /* devices reach each other's memory */
     bool poison;        /* fresh cuMemAlloc memory is not zero */
     bool private;       /* device memory can be touched by the stand-in's threads alone */
-    bool block;  /* while a call waits for all work of a context, other calls on that context wait, too; loading code is
-                    such a call */
+    bool block;  /* while a call waits for all work of a context, other calls on that context wait, too; loading code
+                    is a call of this kind */
     bool refuse; /* an IPC handle, while what its owner had at that address before is still open in the context; freed
                     addresses are used again */
     int processors; /* blocks that a device runs at a time */
@@ -41,7 +41,7 @@ int config_at(unsigned domain, unsigned bus, unsigned slot); /* the device's num
 void config_uuid(int number, unsigned char uuid[16]);        /* another one on another host */
 void config_reload(void);     /* for tests: reads the environment again; no other thread may be in the library */
 void config_jitter(void);     /* sleeps a random time, when asked to */
-void config_hold(int device); /* sleeps as long as asked to */
+void config_hold(int device); /* sleeps for the time that was asked for */
 
 /* Counts the call; the fault that is due for it, or CUDA_SUCCESS. *sticky: the context dies of it. */
 CUresult fault_due(const char *function, bool *sticky);

@@ -50,7 +50,7 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
     if (!result) {
         fd = memory_file_again(file);
         if (fd >= 0)
-            held_lock(fd); /* used as long as somebody has the descriptor, or a mapping of it */
+            held_lock(fd); /* used while somebody has the descriptor, or a mapping of it */
         result = fd >= 0 && !part_set(fd, start, size) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     }
     state_unlock();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: nodes, what they depend on, and the objects that live as long as they do. */
+/* Graphs: nodes, what they depend on, and the objects that live until their graph ends. */
 #include "cuda/graph.h"
 #include "cuda/private.h"
 #include "cuda/stream.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that its owner has freed while another process maps it: its device is not rid of it before that one lets go.
- * Whoever maps has the file locked, by a description of his own, and a lock ends with its process.
+ * Memory that its owner has freed while another process maps it: its device is not rid of it before that one lets go. A
+ * process that maps has the file locked, by a description of its own, and a lock ends with its process.
  */
 #include "cuda/memory.h"
 

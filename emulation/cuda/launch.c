@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait
- * for one another. A device runs as many at a time as it has processors; blocks begin in the order in which kernels do,
- * as on GPUs, those of a cluster together.
+ * for one another. A device runs as many blocks at a time as it has processors. Blocks begin in the order in which
+ * kernels do, as on GPUs, those of a cluster together.
  */
 #include "cuda/call.h"
 #include "cuda/module.h"

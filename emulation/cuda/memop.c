@@ -38,7 +38,7 @@ static uint64_t load(CUdeviceptr address, bool wide)
     return __atomic_load_n((uint32_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 }
 
-/* Yields at first, then sleeps longer and longer: waits may take as long as the program likes. */
+/* Yields at first, then sleeps longer and longer: waits may take whatever time the program likes. */
 static void pause_for(unsigned *turn)
 {
     if (++*turn < YIELDS) {

@@ -36,7 +36,7 @@ static char *map(int fd, size_t size, size_t *mapped)
     return NULL;
 }
 
-/* Whoever takes fresh memory for zero shall see that it is not. */
+/* A program that takes fresh memory for zero shall see that it is not. */
 static void poison(char *base, size_t size)
 {
     size_t all = size < POISON_ALL ? size : POISON_ALL;

@@ -28,7 +28,7 @@ static unsigned handle_types(const struct range *range)
     return range->kind == RANGE_MAPPED ? (unsigned)range->allocation->prop.requestedHandleTypes : 0;
 }
 
-/* The attribute's value and its size; 0: no such attribute. */
+/* The attribute's value and its size; 0: the attribute is unknown. */
 static size_t attribute_of(const struct range *range, CUdeviceptr address, CUpointer_attribute attribute,
                            uint64_t *value)
 {

@@ -2,8 +2,8 @@
 /*
  * Device memory has a protection key of the processor, which each thread may or may not use: those of streams and
  * kernels may, those of the program may not. A thread that touches the memory without it gets a signal, and the handler
- * says whose memory it is before the process ends as it would have. System calls that are given such an address fail
- * with EFAULT, as with a GPU.
+ * says whose memory it is before the process ends as it would have. System calls that are given an address in device
+ * memory fail with EFAULT, as with a GPU.
  */
 #include "cuda/private.h"
 #include "cuda/config.h"

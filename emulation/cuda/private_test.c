@@ -136,7 +136,7 @@ static void test_touches_are_told(void **state)
     dies(write_mapped, "the CPU wrote to 0x", "byte 5 of 2097152 of memory of GPU 1");
 }
 
-/* Whoever has a null pointer hears nothing of GPUs. */
+/* A program with a null pointer hears nothing of GPUs. */
 static void touch_nothing(void)
 {
     void *volatile nowhere = (void *)(uintptr_t)8;

@@ -5,7 +5,7 @@
 #include "cuda/graph.h"
 #include "cuda/work.h"
 
-#define STREAM_ROOM 1024 /* operations in a stream: who comes with more waits, as in the driver */
+#define STREAM_ROOM 1024 /* operations in a stream: a caller with more waits, as in the driver */
 
 /* An operation in a stream. Others that must come later hold it until it is done. */
 struct stream_op {

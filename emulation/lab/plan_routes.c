@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes: a leaf reaches the prefix of another leaf over all its uplinks (ECMP), a spine reaches it over all its links
- * to that leaf, a host leaves by the NIC whose address it sends from. Rules: a leaf's policies pick a table with one
- * uplink.
+ * Routes. A leaf reaches the prefix of another leaf over all its uplinks (ECMP). A spine reaches the prefix over all
+ * its links to that leaf. A host leaves by the NIC whose address it sends from. Rules: a leaf's policies pick a table
+ * with one uplink.
  */
 #include "lab/plan.h"
 

@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who is killed while a program makes namespaces must not leave it to go on behind the back of the next `down`. */
+/* A caller that is killed while a program makes namespaces must not leave the program to go on behind the back of the
+ * next `down`. */
 static void become(const char *program, int in, int out, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is remembered of labs that are up: a folder for each, /run/tutti-lab/NAME, with its file (topology.yaml), its
- * names (hosts) and the point from which counters count (zero). Written before the first namespace is made and removed
- * after the last is gone, so a lab that has no folder has nothing else either, even after a crash.
+ * names (hosts) and the point from which counters count (zero). The folder is written before the first namespace is
+ * made and removed after the last is gone. So a lab that has no folder has nothing else either, even after a crash.
  */
 #ifndef LAB_STATE_H
 #define LAB_STATE_H

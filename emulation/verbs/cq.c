@@ -21,8 +21,8 @@ static void guard_init(pthread_mutex_t *mutex)
 }
 
 /*
- * More than was asked, as adapters give: a power of two. Programs that look once an event rely on it, for an event may
- * come with nothing behind it, and what they do not find then is there beside the next one.
+ * More than was asked, as adapters give: a power of two. Programs that look once an event rely on the spare room. An
+ * event may come with nothing behind it, and what a program does not find then is there beside the next one.
  */
 static uint32_t room_for(uint32_t asked)
 {

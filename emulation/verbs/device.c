@@ -20,7 +20,7 @@ void device_disinherit(void)
         struct rdma_device *device = list_entry(node, struct rdma_device, node);
         struct list *open;
         while ((open = list_pop(&device->contexts))) {
-            list_init(open); /* whoever closes it takes it out of a list */
+            list_init(open); /* closing it takes it out of a list */
             list_entry(open, struct rdma_context, node)->inherited = true;
         }
         device->waiting = 0;

@@ -35,8 +35,8 @@ void device_shift(struct rdma_device *device, int by);
 void device_unplug(struct rdma_device *device);
 int device_plug(struct rdma_device *device);
 
-/* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file.
- */
+/* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: there is no
+ * file. */
 int device_sysfs(const struct rdma_device *device, const char *file, char *out, size_t size);
 
 /* Forgets the table (at the end of the process). */

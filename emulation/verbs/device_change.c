@@ -188,7 +188,7 @@ static bool add_gid(struct rdma_device *device, const union ibv_gid *gid)
     return true;
 }
 
-/* A GID keeps its index for as long as its address lives; a new one takes the first free index. */
+/* A GID keeps its index while its address lives; a new one takes the first free index. */
 static bool update_gids(struct rdma_device *device, const struct sights *sights)
 {
     bool changed = false;

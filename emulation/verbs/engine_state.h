@@ -30,7 +30,7 @@ extern struct engine_state {
     uint32_t serial;
     struct list dirty, timers;
     uint64_t next_deadline;  /* no timer ends before; 0: none */
-    uint64_t look_ns;        /* the last stream was worth looking around for so long */
+    uint64_t look_ns;        /* the time for which the last stream was worth looking around */
     uint64_t sleeping_until; /* of the thread; 0: it is awake, UINT64_MAX: for ever */
     uint64_t fault_deadline;
     _Atomic uint64_t polled_at;

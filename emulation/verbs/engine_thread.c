@@ -214,9 +214,9 @@ static bool progress(void)
     return any;
 }
 
-/* The peer may wait for this very processor. A yield costs the caller a time slice, so many would starve it: one in 4
- * ms. With SOFTVERBS_POLL=sleep a poller in vain sleeps, up to 200 us, until a packet comes: for machines with too few
- * processors. */
+/* The peer may wait for this very processor. A yield costs the caller a time slice, and many yields would starve it:
+ * one in 4 ms. With SOFTVERBS_POLL=sleep a poller in vain sleeps, up to 200 us, until a packet comes: for machines with
+ * too few processors. */
 static void give_way(void)
 {
     static _Thread_local uint64_t last;
@@ -334,7 +334,7 @@ static void judge(uint64_t now, bool came)
  * program that spins on memory, or a compiler, would keep it for milliseconds. Older kernels ignore it. */
 static void ask_for_short_slices(void)
 {
-    struct { /* sched_setattr(2); libc has no such call yet and the kernel's header does not go with libc's */
+    struct { /* sched_setattr(2); libc does not have the call yet and the kernel's header does not go with libc's */
         uint32_t size, policy;
         uint64_t flags;
         int32_t nice;
@@ -424,8 +424,8 @@ static int start(void)
                 strerror(err));
     if (!err)
         err = take_slot();
-    /* Not from 0: Linux derives a source port from the product of two numbers, and in products of 4096 x slot + a small
-     * index the bits that decide for an uplink repeat. */
+    /* Not from 0: Linux derives a source port from the product of two numbers. In products of 4096 x slot + a small
+     * index, the bits that decide for an uplink repeat. */
     if (!err && getrandom(&engine.next_qp, sizeof engine.next_qp, 0) < 0)
         err = EIO;
     const char *poll_mode = getenv("SOFTVERBS_POLL");

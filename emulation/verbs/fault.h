@@ -53,7 +53,8 @@ unsigned fault_packet(enum fault_direction direction, const struct path *path, u
 /* As fault_packet, for a packet that came. */
 unsigned fault_arrival(const struct arrival *arrival, uint8_t *copy);
 
-/* Lets packets go whose time has come, out by `resend` and in by `deliver`; the next such time, 0 if none waits. */
+/* Lets packets go whose time has come, out by `resend` and in by `deliver`; returns the next packet's time, 0 if none
+ * waits. */
 typedef void (*fault_resend_fn)(const struct path *path, const uint8_t *bytes, size_t size);
 uint64_t fault_release(uint64_t now, fault_resend_fn resend, wire_deliver_fn deliver);
 void fault_forget(void);
@@ -71,7 +72,7 @@ bool fault_keeps(enum fault_call call, const void *object);
 /* How long it takes to open a device. Without the engine's lock. */
 uint64_t fault_open_us(void);
 
-/* As fault_fails(FAULT_POLL), cheap when no such fault is set, and without the engine's lock. */
+/* As fault_fails(FAULT_POLL), cheap when that fault is not set, and without the engine's lock. */
 bool fault_poll_fails(void);
 
 #endif

@@ -17,8 +17,8 @@ struct icrc_flow {
     uint16_t ip_id, ip_fragment; /* IPv4: identification, flags and offset, in host order */
 };
 
-/* The state after the IP and UDP headers and the base transport header (12 bytes at `bth`); `size` is that of
- * everything after the UDP header, the ICRC too. */
+/* The state after the IP and UDP headers and the base transport header (12 bytes at `bth`). size: of everything after
+ * the UDP header, the ICRC too. */
 uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size);
 
 uint32_t icrc_add(uint32_t state, const void *data, size_t size);

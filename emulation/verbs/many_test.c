@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thousand queue pairs of one process with traffic on all of them, and that a process with open queue pairs and
- * nothing to do uses no processor time. Exit 77 where no packet socket may be opened. */
+/* A thousand queue pairs of one process with traffic on all of them. And a process with open queue pairs and nothing to
+ * do uses no processor time. Exit 77 where no packet socket may be opened. */
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key
- * is caught; both are masked by a number that each process draws, so that one process's keys are not valid in another.
+ * is caught. Both are masked by a number that each process draws, so that one process's keys are not valid in another.
  */
 #include "verbs/mr.h"
 #include "verbs/dmabuf.h"

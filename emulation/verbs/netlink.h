@@ -35,8 +35,8 @@ struct netlink_flow {
     const uint8_t *source, *destination;
 };
 
-/* The hardware address, of six bytes, that such packets would leave to. 0 or errno: ENOENT when the kernel knows none,
- * or would not just send them by this interface. */
+/* The hardware address, of six bytes, that packets of the flow would leave to. 0 or errno: ENOENT when the kernel knows
+ * none, or would not just send them by this interface. */
 int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6]);
 
 /* A socket that receives a message on each change. -1 with errno. */

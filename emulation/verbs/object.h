@@ -31,7 +31,7 @@ struct gid_slot {
     enum gid_state state;
 };
 
-/* One network interface. Lives until the process ends: programs keep device pointers for as long as they like. */
+/* One network interface. Lives until the process ends: programs keep device pointers without limit. */
 struct rdma_device {
     struct ibv_device ibv;
     struct list node;     /* in the table of devices */

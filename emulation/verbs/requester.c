@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sending half: cuts requests into packets and numbers them. A reliable queue pair keeps a window of packets in
- * flight and goes back to the first missing one when it is told so or when time runs out; requester_rc.c takes the
+ * flight. It goes back to the first missing one when it is told so or when time runs out. requester_rc.c takes the
  * answers. Source: InfiniBand specification volume 1, sections 9.7.1 to 9.7.5. */
 #include "verbs/requester.h"
 #include "verbs/counters.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BUDGET    64                       /* packets of an unacknowledged service in one go */
-#define ACK_EVERY (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
+#define ACK_EVERY (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in this number asks for an acknowledgement */
 
 /* What cannot be done whatever the peer says. */
 static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe, const struct ibv_sge *sges)
@@ -54,7 +54,7 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
     return 0;
 }
 
-/* The opcode for the part of a SEND or WRITE that is at `offset` packets and as long as `packets`. */
+/* The opcode for the part of a SEND or WRITE that begins at packet `offset` and has `packets` packets. */
 static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset, uint32_t packets)
 {
     bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;

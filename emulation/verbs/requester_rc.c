@@ -101,7 +101,7 @@ static const struct pending_read *first_read(const struct requester *req)
     return req->read_head == req->read_tail ? NULL : &req->reads[req->read_head % req->read_capacity];
 }
 
-/* An answer to something later proves that this one was lost. Told once: more such proofs are on their way. */
+/* An answer to something later proves that this one was lost. Told once: more proofs are on their way. */
 static void implied_loss(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;

@@ -280,8 +280,8 @@ static void take_atomic(struct qp *qp, const struct packet *packet, unsigned fla
     keep(qp, entry);
 }
 
-/* Who asks again from `psn` on will ask for all that follows too: answers that wait to leave would only delay those he
- * wants now, until he loses patience and asks for more. */
+/* A requester that asks again from `psn` on will ask for all that follows too. Answers that wait to leave would only
+ * delay those it wants now, until it loses patience and asks for more. */
 static void forget_answers(struct responder *resp, uint32_t psn)
 {
     for (; resp->queue_tail != resp->queue_head; resp->queue_tail--) {

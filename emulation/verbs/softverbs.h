@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* Memory that this process cannot load and store (a device's): registered regions that `owns` claims are copied by
- * these calls, which return 0 or an errno value and may be called from any thread, with the emulator's lock held: they
- * must not call verbs. */
+ * these calls. They return 0 or an errno value. They may be called from any thread, with the emulator's lock held, so
+ * they must not call verbs. */
 struct softverbs_memory {
     bool (*owns)(const void *address, size_t size);
     int (*read)(void *to, const void *from, size_t size);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The short way out: whole frames by a packet socket, without the kernel's UDP and routing. The frames are those that
- * the long way makes. On the loopback interface their destination's hardware address is nobody's, by which the kernel's
- * own stack leaves them alone and does not search for a UDP socket that wants them; on Ethernet it is the next hop's.
- */
+ * the long way makes. On Ethernet their destination's hardware address is the next hop's. On the loopback interface it
+ * is nobody's: then the kernel's own stack leaves them alone and does not search for a UDP socket that wants them. */
 #include "verbs/wire_frame.h"
 #include "verbs/wire.h"
 #include "verbs/wire_hop.h"
@@ -142,7 +141,7 @@ size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t t
     put16(at + 2, ROCE_UDP_PORT);
     put16(at + 4, size + UDP_SIZE);
     put16(at + 6,
-          folded(pseudo + IPPROTO_UDP + (uint32_t)size + UDP_SIZE)); /* whoever cuts or forwards it adds the rest */
+          folded(pseudo + IPPROTO_UDP + (uint32_t)size + UDP_SIZE)); /* what cuts or forwards it adds the rest */
     memcpy(out, &offload, sizeof(offload));
     return (size_t)(at - out) + UDP_SIZE;
 }

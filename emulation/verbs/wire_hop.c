@@ -13,7 +13,7 @@
 
 #define SLOTS    256
 #define FRESH_NS (500 * NS_PER_MS)
-#define LONG_WAY 4 /* so many go through the stack before the question */
+#define LONG_WAY 4 /* packets that go through the stack before the question */
 
 struct hop {
     struct rdma_device *device;

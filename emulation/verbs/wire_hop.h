@@ -6,9 +6,8 @@
 
 #include "verbs/object.h"
 
-/* False: the packets must go through the kernel's stack, because nothing is known (then this may ask, for the next
- * time), because they do not leave by this interface, or because it is time that the kernel sees one and looks after
- * its neighbour. */
+/* False: the packets must go through the kernel's stack. Nothing is known (then this may ask, for the next time), or
+ * they do not leave by this interface. Or it is time that the kernel sees one and looks after its neighbour. */
 bool wire_hop_find(const struct path *path, uint64_t now, uint8_t to[6]);
 
 /* Something has changed, or may have: packets go through the kernel's stack at first. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving. Several processes of a host share UDP port 4791, so each reads packets by a packet socket whose filter
- * passes the process's own queue pair numbers; a UDP socket that drops everything keeps the kernel from answering "port
+/* Receiving. Several processes of a host share UDP port 4791. So each reads packets by a packet socket whose filter
+ * passes the process's own queue pair numbers. A UDP socket that drops everything keeps the kernel from answering "port
  * unreachable". The packet socket also shows the IP header, of which the ICRC covers a part. */
 #include "verbs/counters.h"
 #include "verbs/wire.h"
@@ -267,7 +267,7 @@ static int receive_from(struct receiver *receiver, wire_deliver_fn deliver)
     return n;
 }
 
-/* IPv6 is asked less often until the first such packet, to spare a spinning poller the second system call. */
+/* IPv6 is asked less often until its first packet, to spare a spinning poller the second system call. */
 enum wire_came wire_receive(wire_deliver_fn deliver)
 {
     int n = receive_from(&receivers[0], deliver);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one
+/* Sending. Packets are built in an arena and leave in batches. Equal-sized neighbours to one peer become one
  * super-packet that the kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface,
  * family and source port, bound to the interface, the short one wire_frame.c. */
 #include "verbs/counters.h"

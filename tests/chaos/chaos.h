@@ -40,7 +40,7 @@ const char *fault_name(enum fault fault);
 /* The color and key by which `place` of `members` is in communicator `comm`. */
 int plan_color(int comm, int members, int place);
 int plan_key(int comm, int members, int place);
-/* Who is which rank where `asker` is a member; -1: none. */
+/* The rank of `who` where `asker` is a member; -1: none. */
 int plan_rank(int comm, int members, int asker, int who);
 int plan_size(int comm, int members, int asker);
 

@@ -126,7 +126,7 @@ static void judge_world(const char *when, tutti_result_t result, const char *sen
         if (result != TUTTI_REMOTE_ERROR || !names_culprit(sentence, 0))
             bad("%s: %s: \"%s\" names no culprit", when, tutti_get_error_string(result), sentence);
         break;
-    case FAULT_STOP: /* who was stopped hears of what the others did meanwhile, if they gave up waiting */
+    case FAULT_STOP: /* a process that was stopped hears of what the others did meanwhile, if they gave up waiting */
         if (result != TUTTI_REMOTE_ERROR || (!victim() && !names_culprit(sentence, 0)))
             bad("%s: %s: \"%s\" names no culprit", when, tutti_get_error_string(result), sentence);
         break;
@@ -291,7 +291,7 @@ static tutti_result_t join(int which, tutti_comm_t *comm)
     }
     while (atomic_load(&era->id_made[which]) != me.era) {
         if (atomic_load(&me.world->struck) == me.era && me.plan.fault == FAULT_KILL && lost(0))
-            return NO_ID; /* who makes it is dead */
+            return NO_ID; /* the process that makes it is dead */
         nap(1);
     }
     config.blocking = !me.plan.non_blocking;
@@ -374,7 +374,7 @@ static void work_on(tutti_comm_t rest, int lost)
         atomic_fetch_add(&me.account->shrunk, 1);
 }
 
-/* Who died early may have let some join the world and some not: these do not come to shrink. */
+/* A process that died early may have let some join the world and others not: the others do not come to shrink. */
 static bool all_joined(void)
 {
     for (int place = 0; place < me.members; place++)

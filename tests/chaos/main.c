@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * chaos [--seconds S] [--seed X] [--era N] [--on-hang COMMAND]: random collectives on overlapping communicators of 2 to
- * 6 processes, which are killed, stopped, and abort; the rest shrinks and goes on, new ones take the places of the
- * dead. TUTTI_TRANSPORT says over what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with
+ * 6 processes. Processes are killed, stopped, and abort. The rest shrinks and goes on, and new ones take the places of
+ * the dead. TUTTI_TRANSPORT says over what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with
  * TUTTI_TEST_FULL=1. --era plays that one alone, again and again. Ends with status 1 at the first wrong byte, the first
  * report that names no culprit, and the first era that hangs; COMMAND then gets the processes' numbers.
  */
@@ -176,8 +176,8 @@ static void strike(const struct plan *plan)
     atomic_store(&world->struck, world->era.number);
 }
 
-/* Who is killed before the others have a meeting point is waited for there until TUTTI_INIT_TIMEOUT: seldom is enough.
- */
+/* A process that is killed before the others have a meeting point is waited for there until TUTTI_INIT_TIMEOUT: seldom
+ * is enough. */
 static bool await_meeting(double until)
 {
     while (atomic_load(&world->era.id_made[0]) != world->era.number)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls that are made again and again: such a one is over in its call, without a place in the queue, when all
+ * Small calls that are made again and again: an operation is over in its call, without a place in the queue, when all
  * others are there. Their results, and what becomes of them when ranks call something else, die, give up, stop, or are
- * threads of one process. Each scene ends with a look into the black box: so many operations went that way.
+ * threads of one process. Each scene ends with a look into the black box for the number of operations that went that
+ * way.
  */
 #include "box.h"
 #include "job.h"

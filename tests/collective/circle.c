@@ -80,7 +80,7 @@ static tutti_result_t fit(int rank, int nranks, tutti_comm_t comm)
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
-/* Who had nothing to wait for in the call is in the barrier. */
+/* A rank that had nothing to wait for in the call is in the barrier. */
 static bool says(const char *said, enum call call)
 {
     bool brief = call == BROADCAST || call == REDUCE || call == SCAN || call == EXCHANGE;
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     pid_t pid[SCENES + 1];
     if (argc == 2)
         setenv("TUTTI_TRANSPORT", argv[1], 1);
-    setenv("TUTTI_TIMEOUT", "3s", 1); /* a circle lasts as long, or ten seconds: then nothing is on its way */
+    setenv("TUTTI_TIMEOUT", "3s", 1); /* a circle lasts for this time, or 10 s: then nothing is on its way */
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     for (int i = 0; i <= SCENES; i++) { /* together: they wait most of the time */

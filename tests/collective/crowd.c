@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n 2 -- crowd`: a group of thousands of messages between the same two ranks, short and long ones, each
- * with a length and contents of its own, arrives whole and in order. Then a group of ten times as many takes about ten
- * times as long, not a hundred: messages of each rank to itself, in the processor's time of the process.
+ * `tutti run -n 2 -- crowd`: a group of thousands of messages between the same two ranks arrives whole and in order.
+ * They are short and long ones, each with a length and contents of its own. Then a group of ten times as many takes
+ * about ten times as long, not a hundred: messages of each rank to itself, in the processor's time of the process.
  */
 #include "tutti/tutti.h"
 

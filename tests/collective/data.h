@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Test data whose results are known exactly: elements repeat with a prime period, so that a reference of a whole vector
- * is a small table, and every order of summation gives the same bits in every type. For at most 16 ranks.
+ * is a small table. Every order of summation gives the same bits in every type. For at most 16 ranks.
  */
 #ifndef TUTTI_TESTS_COLLECTIVE_DATA_H
 #define TUTTI_TESTS_COLLECTIVE_DATA_H

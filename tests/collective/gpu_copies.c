@@ -314,7 +314,8 @@ static void closed_in_the_next_pause(tutti_comm_t busy)
             "a refused buffer is tried again");
     check_first(words, 1);
     require(logged(" unmapped ", NULL, 0) == unmapped, "nothing is closed while something is under way");
-    for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time: this needs no pause */
+    for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time, which needs no
+                                                      pause */
         map_piece(cu, rank, base, PIECE, true);
         fill(piece, round);
         pass_first(piece, beside);
@@ -372,7 +373,7 @@ static void pass_refused(uint32_t *words, tutti_comm_t busy)
     let_go();
 }
 
-/* The driver refuses the second buffer as long as the first one is open, and its communicator has no more to do. */
+/* The driver refuses the second buffer while the first one is open, and its communicator has no more to do. */
 static void stale_elsewhere(void)
 {
     tutti_comm_t first = comm, second, busy;

@@ -30,7 +30,7 @@ static void settle(void)
     OK(tutti_comm_synchronize(comm));
 }
 
-/* Bytes that this rank has staged since the last look are so many words. */
+/* This rank has staged `words` words since the last look. */
 static void require_staged(const char *what, size_t words)
 {
     static uint64_t before;

@@ -3,11 +3,11 @@
  * gpu_messages apart: sends and receives that one rank groups, and its peers make one after another: none waits for one
  * that the program did not put before it. On the stand-in driver: tutti run -n 3 -- gpu_messages apart.
  *
- * gpu_messages many: likewise, with many of a pair; through host memory, so with TUTTI_SHM_DISABLE=1.
- * gpu_messages everyone: all to all, in memory for more ranks than pinned memory is for.
- * gpu_messages orders SEED MOST: many messages that all ranks call in one order, and group as they please, up to MOST
- * of a pair in a group. gpu_messages stuck: calls that do not fit. gpu_messages dies: a rank does, behind half of a
- * group. gpu_messages memory calloc:N: the N-th call for memory fails. With libinject.so, -n 2.
+ * gpu_messages many: the same, with many of a pair; through host memory, so with TUTTI_SHM_DISABLE=1. gpu_messages
+ * everyone: all to all, in memory for more ranks than pinned memory is for. gpu_messages orders SEED MOST: many
+ * messages that all ranks call in one order, and group as they please, up to MOST of a pair in a group. gpu_messages
+ * stuck: calls that do not fit. gpu_messages dies: a rank does, behind half of a group. gpu_messages memory calloc:N:
+ * the N-th call for memory fails. With libinject.so, -n 2.
  */
 #include "data.h"
 #include "gpu_rank.h"

@@ -102,8 +102,8 @@ static void meet(void)
 /* The last rank replays each time, or once and then calls, or replays and calls what comes behind that at once. */
 enum how { EACH, ONCE, QUEUED, HOWS };
 
-/* Until buffers are mapped kernels carry all: that is right, but copies that follow are numbered in different ways. If
- * they never are, the caller is too far ahead at last. */
+/* Until buffers are mapped kernels carry all, rightly, but copies that follow are numbered in different ways. If they
+ * never are, the caller is too far ahead at last. */
 static void is_refused(const char *name, tutti_result_t (*issue)(void), enum how how)
 {
     char expected[100];
@@ -318,7 +318,7 @@ static tutti_result_t few_then_many(void)
     return reduce_scatter();
 }
 
-/* The others wait on their GPUs for the first part of what the last rank captures a little later, and need scratch for
+/* The others wait on their GPUs for the first part of what the last rank captures a little later. They need scratch for
  * the rest, without which the capture does not end. */
 static void first_use(void)
 {

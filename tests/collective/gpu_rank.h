@@ -19,7 +19,7 @@ void gpu_join(tutti_comm_t *comm, int *rank, int *nranks);
 void log_open(const char *level);
 /* Lines of it so far that say so. last: where the last one goes, NULL: nowhere. */
 int logged(const char *what, char *last, size_t size);
-/* Until so many buffers of peers have been mapped here; of a log that says "info". */
+/* Waits until `count` buffers of peers have been mapped here; by a log that says "info". */
 void await_mapped(int count);
 
 #endif

@@ -7,7 +7,7 @@
  * gpu_staged refused: a rank whose call is refused stands in nobody's way. With TUTTI_ALGO=ring.
  *
  * gpu_staged gone HOW CHANNELS: what a rank has finished before it aborts, or is gone in another way, ends well on the
- * others. Likewise, with TUTTI_STAGE_SLICE=64K.
+ * others. The same, with TUTTI_STAGE_SLICE=64K.
  */
 #include "gpu_rank.h"
 

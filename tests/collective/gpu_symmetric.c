@@ -170,7 +170,7 @@ static void very_many(void)
     }
 }
 
-/* Whoever waits for a rank that is gone hears of it. */
+/* A rank that waits for one that is gone hears of it. */
 static void gone(void)
 {
     int32_t *a = memory(WORDS);

@@ -157,7 +157,7 @@ static bool check(size_t kind)
     return true;
 }
 
-/* So many calls at once. `called` is the processor time of a call: others' load must not count. The number of small
+/* `calls` calls at once. `called` is the processor time of a call: others' load must not count. The number of small
  * operations is the same on all ranks; -1: no thread. */
 static int play(size_t kind, int calls, double *called, double *whole)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n 4 -- looks`: ranks that share one processor and meet over sockets. Who has sent gives the processor
- * away before it looks for an answer, which its peers could not give meanwhile: a look enters the kernel. The system's
- * calls are counted here in their order, in the place of the C library's.
+ * `tutti run -n 4 -- looks`: ranks that share one processor and meet over sockets. A rank that has sent gives the
+ * processor away before it looks for an answer, which its peers could not give meanwhile: a look enters the kernel. The
+ * system's calls are counted here in their order, by functions that stand in for the C library's.
  */
 #include "tutti/tutti.h"
 

@@ -38,7 +38,7 @@ static int descriptors(const char *kind)
     return count;
 }
 
-/* Blocks so long that each lane would like a wide window. */
+/* Blocks of a length for which each lane would like a wide window. */
 static int meets_all(tutti_comm_t comm, int size)
 {
     enum { BLOCK = 256 << 10, MOST = 20 << 20 }; /* 16 MiB by default, and the least of each lane beyond them */

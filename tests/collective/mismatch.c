@@ -100,8 +100,8 @@ static bool judge(int first, int second, int rank, tutti_result_t result, const 
     bool named = strstr(said, "rank 0") && strstr(said, "rank 1");
     if (a->name && b->name)
         named = named && strstr(said, a->name) && strstr(said, b->name);
-    /* Who only sends is through with both calls before the other, for whom there was nothing to do, is in the next:
-     * that one hears. */
+    /* A rank that only sends is through with both calls before the other, for which there was nothing to do, is in the
+     * next: the other one hears. */
     if (result == TUTTI_SUCCESS && (rank ? !a->count : !b->count))
         return true;
     if (named && (result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S
- * seconds, or until one of them has SIGTERM, each result checked bit by bit, while a thread of every rank shuts down
- * one of the process's TCP connections to peers every MS milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp
+ * seconds, or until one of them has SIGTERM. Each result is checked bit by bit. Meanwhile a thread of every rank shuts
+ * down one of the process's TCP connections to peers every MS milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp
  * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600.
  */
 #include "job.h"

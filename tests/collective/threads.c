@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threads [SEED]: the ranks are threads of one process. They join in both ways, work on a communicator and on halves of
- * it through one stream, while another thread asks for errors all the time and, at the end, gives one communicator up.
+ * threads [SEED]: the ranks are threads of one process. They join in both ways, and work on a communicator and on
+ * halves of it through one stream. Another thread asks for errors all the time and, at the end, gives one communicator
+ * up.
  */
 #include "job.h"
 

@@ -144,7 +144,7 @@ static void see_pieces(struct piece *piece, int from, int round)
     look(piece->memory + (size_t)from * PART, from, round, PART, "many puts");
 }
 
-/* The data of all puts are there before the signal behind them; of a group they go at the same time, and the rank that
+/* The data of all puts are there before the signal behind them. Those of a group go at the same time, and the rank that
  * waits does nothing else. */
 static void many_then_one(struct piece *piece)
 {

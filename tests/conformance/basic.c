@@ -63,7 +63,7 @@ static void reaches_only_what_it_can(void **state)
     pair_close(&pair);
 }
 
-/* Who says what has moved says that of what has come. */
+/* A transport that says what has moved counts what has come. */
 static void tells_what_has_moved(void **state)
 {
     struct pair pair;

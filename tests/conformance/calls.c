@@ -240,7 +240,7 @@ static void check_left(const struct row *row, int n, const struct soft_holdings 
                  now.regions - before->regions);
 }
 
-/* Whether the n-th use, from now on, failed: there were so many. */
+/* Did the n-th use, from now on, fail? False: there were fewer uses. */
 static bool fails(const struct row *row, int n, bool (*live)(struct life *life))
 {
     static struct life life;

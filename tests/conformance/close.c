@@ -58,9 +58,9 @@ static void close_while_connecting(void **state)
     }
 }
 
-/* Closes, when what was said is at the peer, who has not looked. Sockets and rings hold it in any case; an adapter
- * drops what it has not delivered when its queue pair ends, and that it has delivered is seen by a put with a key
- * behind it. */
+/* Closes, when what was said is at the peer, who has not looked. Sockets and rings hold it in any case. An adapter
+ * drops what it has not delivered when its queue pair ends. A put with a key behind it shows that the adapter has
+ * delivered it. */
 static void close_heard(struct pair *pair)
 {
     struct known source, target;

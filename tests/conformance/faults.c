@@ -264,7 +264,7 @@ static void works_in_small_pieces(void **state)
     }
 }
 
-/* The network is in the way: that is not said in the words for a peer that is gone. */
+/* The network is in the way: the sentence is not the one for a peer that is gone. */
 static void peer_out_of_reach(void **state)
 {
     struct pair pair;

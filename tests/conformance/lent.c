@@ -23,7 +23,7 @@ struct lent {
 
 static bool may_not_read; /* what lies in other processes */
 
-/* In the place of the C library's. */
+/* Stands in for the C library's. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long parts, const struct iovec *there,
                          unsigned long there_parts, unsigned long flags)
 {

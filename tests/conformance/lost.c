@@ -118,7 +118,7 @@ static void a_transport_ends_without_its_device(void **state)
         soft_until(&pair, clock_passed(end));
         uint64_t began = clock_ns();
         pair_close(&pair);
-        assert_true(clock_ns() - began < 3 * NS_PER_S); /* the pauses are as long as that */
+        assert_true(clock_ns() - began < 3 * NS_PER_S); /* the pauses take this time */
         tell_device("plug");
         assert_int_equal(thread_count(), 0);
         assert_int_equal(soft_fds(), fds);

@@ -387,7 +387,7 @@ static void a_port_goes_while_a_lane_connects(void **state)
 /* ---- Source ports ---- */
 
 static uint16_t asked_for;
-static int later; /* so many times it is not known yet, at */
+static int later; /* how often it is not known yet, at */
 static const struct wire_process *later_to;
 
 static int on_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
@@ -399,7 +399,7 @@ static int on_source(void *context, const struct transport_ops *ops, const struc
     return (uint16_t)(asked_for ? asked_for + device + index : 0);
 }
 
-/* So many queue pairs of this process send from the port. */
+/* How many queue pairs of this process send from the port? */
 static int count_sources(unsigned port)
 {
     char text[32];
@@ -435,7 +435,8 @@ static void lanes_send_from_the_port_that_is_asked_for(void **state)
     }
 }
 
-/* Who begins waits without a queue pair; who accepts declines, and the peer tries again: as often as it takes. */
+/* The side that begins waits without a queue pair. The side that accepts declines, and the peer tries again: as often
+ * as it takes. */
 static void a_port_that_is_not_known_yet(void **state)
 {
     struct pair pair;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * faulty_gpu FAULT RANK AT: a job as faulty's, in memory of GPUs, each rank with one of its own: neighbours in pairs,
- * all. From step AT on, RANK's GPU does what FAULT says: `never` (what was issued before does not end, so that nothing
- * after that begins), `memory` (the program has no more of it), `late` (before each step it is busy for 30 ms, as with
- * a kernel of the program's). Other faults are the driver's, TUTTI_EMULATED_FAULT. A rank that hears of a failure says
- * so and stays, as a program that is caught in its error handling.
+ * all. From step AT on, RANK's GPU does what FAULT says. `never`: what was issued before does not end, so that nothing
+ * after that begins. `memory`: the program has no more of it. `late`: before each step the GPU is busy for 30 ms, as
+ * with a kernel of the program's. Other faults are the driver's, TUTTI_EMULATED_FAULT. A rank that hears of a failure
+ * says so and stays, as a program that is caught in its error handling.
  */
 #include "../collective/gpu.h"
 

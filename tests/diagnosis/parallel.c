@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * parallel TPxPPxDP[xELEMENTS] AT [FAULT:RANK...]: a job like training in three dimensions: tensor, pipeline and data
- * parallelism, a communicator for each, and one of all. So many floats go from stage to stage, four times as many are
- * gradients. Each rank has a loader, a process that hands it a batch for every step. From
- * step AT on RANK does what FAULT says: slow (it computes longer), loader (its batches come late), hang (it does not
- * come back from its own code), skip (leaves out one call), count (one element less). A rank that hears of a failure
- * says so and stays, as a program that is caught in its error handling.
+ * parallelism, a communicator for each, and one of all. ELEMENTS floats go from stage to stage, four times as many are
+ * gradients. Each rank has a loader, a process that hands it a batch for every step. From step AT on RANK does what
+ * FAULT says: slow (it computes longer), loader (its batches come late), hang (it does not come back from its own
+ * code), skip (leaves out one call), count (one element less). A rank that hears of a failure says so and stays, as a
+ * program that is caught in its error handling.
  */
 #include "tutti/tutti.h"
 

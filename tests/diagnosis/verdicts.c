@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verdicts URL COUNT: a history that is given so many verdicts of job "flood", of ranks 0, 1, 2 .., as fast as it takes
+/* verdicts URL COUNT: a history that is given COUNT verdicts of job "flood", of ranks 0, 1, 2 .., as fast as it takes
  * them. Ends when its input does. */
 #include "master/history.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * badmemory TRANSPORT: one rank gives memory to a call that cannot be read, or not be written. That is the fault of the
- * call: it fails there, with the rank, the call and the address; the peer hears whose fault it was, and what another
- * communicator has under way between the two goes on, as does what comes after. That a peer may not read what it could
+ * badmemory TRANSPORT: one rank gives memory to a call that cannot be read, or not be written. The fault is the call's:
+ * the call fails there, with the rank, the call and the address. The peer hears whose fault it was. What another
+ * communicator has under way between the two goes on, as does what comes after. A peer that may not read what it could
  * is nobody's fault: the message goes another way.
  */
 #include "family.h"
@@ -55,7 +55,7 @@ static const struct variant {
 
 static _Atomic bool may_not_read; /* this process, what lies in others */
 
-/* In the place of the C library's. */
+/* Stands in for the C library's. */
 __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const struct iovec *here,
                                                                 unsigned long parts, const struct iovec *there,
                                                                 unsigned long there_parts, unsigned long flags)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forked children of ranks: a rank that is killed is missed at once, whatever child of it lives; what a child does with
- * its parent's communicator is refused and harms nobody; a child can make communicators of its own, and children may
+ * Forked children of ranks. A rank that is killed is missed at once, whatever child of it lives. What a child does with
+ * its parent's communicator is refused and harms nobody. A child can make communicators of its own, and children may
  * come at any time.
  */
 #include "family.h"
@@ -17,7 +17,7 @@
 static int failures, life[2]; /* a pipe that the test holds open while the child of a killed rank is to live */
 static bool copied;           /* this process is the child of one that had threads */
 
-/* The leak checker asks here at exit. In such a child the stacks of the parent's threads are gone, and with them what
+/* The leak checker asks here at exit. In a forked child the stacks of the parent's threads are gone, and with them what
  * only they knew. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)

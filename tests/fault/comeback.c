@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers that were lost and come back: rank 1 is stopped for longer than TUTTI_TIMEOUT, or just as long, while another
- * communicator holds the processes' engines. What was beside stays failed; a new communicator of the same processes
- * works, again and again.
+ * Peers that were lost and come back: rank 1 is stopped for longer than TUTTI_TIMEOUT, or for just that time, while
+ * another communicator holds the processes' engines. What was beside stays failed; a new communicator of the same
+ * processes works, again and again.
  */
 #include "family.h"
 

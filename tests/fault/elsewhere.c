@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elsewhere TRANSPORT: after a death one rank waits in a collective that another one had finished, for a third that has
- * been refused a message, leaves that communicator out and waits for the first in another one. Neither may wait for
- * ever: who has been told of the failure comes no more, and the others hear that.
+ * elsewhere TRANSPORT: after a death one rank waits in a collective that another one had finished. It waits for a third
+ * rank, which has been refused a message, leaves that communicator out and waits for the first in another one. Neither
+ * may wait for ever: a rank that has been told of the failure comes no more, and the others hear that.
  */
 #include "family.h"
 

@@ -13,7 +13,8 @@
 #define TOGETHER 4
 #define MOST     100000
 
-/* Who gives up has messages under way both ways: what he has not read makes the system reset his connections. */
+/* The rank that gives up has messages under way both ways: what it has not read makes the system reset its connections.
+ */
 static tutti_result_t one_round(const struct family *family, uint64_t round, tutti_comm_t comm)
 {
     static int in[MOST], out[MOST * FAMILY_MOST];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_left [SEED]: a rank closes its communicator, aborts it, ends or is killed, and the others go on launching graphs.
- * Those that need it end with an error that names it; those that do not end with right data, also when they wait for
- * one another for longer than it takes to miss somebody. And two cases of messages: one whose sender's call was
- * refused, and one that is still to be read when its sender has left. Needs the stand-in driver.
+ * Launches that need that rank end with an error that names it. Launches that do not need it end with right data, also
+ * when they wait for one another for longer than it takes to miss somebody. And two cases of messages: one whose
+ * sender's call was refused, and one that is still to be read when its sender has left. Needs the stand-in driver.
  */
 #include "family.h"
 #include "gpu_rank.h"

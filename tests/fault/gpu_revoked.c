@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_revoked: rank 1's kernel has read half of what it reduces, where it lies, when rank 0, which is done with its own
+ * gpu_revoked: rank 1's kernel has read half of what it reduces, where it lies. Then rank 0, which is done with its own
  * half, aborts and has other data there. Rank 1 must not take these for the contribution: it is told of rank 0. Read
  * because peers have mapped the buffers, and because all have registered them. Needs the stand-in driver.
  */

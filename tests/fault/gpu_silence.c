@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_silence: two processes with a GPU each, of which rank 1 is stopped, or late but alive. Who waits for a stopped
- * one is told within TUTTI_TIMEOUT, whatever waits: a kernel, a copy engine, a graph, or a call. Who waits for a late
- * one waits on, and calls return at once. As silence.c on host memory. Needs the stand-in driver.
+ * gpu_silence: two processes with a GPU each, of which rank 1 is stopped, or late but alive. A rank that waits for a
+ * stopped one is told within TUTTI_TIMEOUT, whatever waits: a kernel, a copy engine, a graph, or a call. A rank that
+ * waits for a late one waits on, and calls return at once. As silence.c on host memory. Needs the stand-in driver.
  */
 #include "family.h"
 #include "gpu_rank.h"
@@ -18,7 +18,7 @@
 #define SMALL 1000    /* words */
 #define LARGE 2000000 /* a reduction that takes large scratch */
 
-/* Longer than a process waits for a processor that many tests share: who is starved is silent, too. */
+/* Longer than a process waits for a processor that many tests share: a process that is starved is silent, too. */
 #define TIMEOUT_MS 2000
 
 enum what { REDUCTION, MESSAGE, GRAPH };

@@ -322,7 +322,7 @@ static void members_differ(struct family *family, int rank, tutti_comm_t comm)
     if (rank == ROOT)
         make_id(comm, 0);
     atomic_fetch_add(&family->report[rank].issued, 1);
-    for (int member = 0; last && member < MEMBERS; member++) /* who came later would begin another attempt */
+    for (int member = 0; last && member < MEMBERS; member++) /* a member that came later would begin another attempt */
         while (!atomic_load(&family->report[member].issued))
             family_nap(1);
     family_nap(last ? 150 : 0);

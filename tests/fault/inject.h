@@ -3,13 +3,13 @@
  * Failures on order: what libinject.so, loaded with LD_PRELOAD, offers to the program. Declared weak: without the
  * library the pointers are NULL, see inject_present.
  *
- * A specification is FUNCTION:N (the N-th call fails, counted from 1), FUNCTION:N+ (and all after it), or short:K (no
- * read or write on a socket moves more than K bytes). FUNCTION is malloc, calloc, realloc, connect, accept4, send,
- * sendmsg, recv, recvmsg, socket, epoll_ctl, mmap, memfd_create, eventfd, poll, or any. Calls of all threads are
- * counted together.
+ * A specification is one of three. FUNCTION:N: the N-th call fails, counted from 1. FUNCTION:N+: so do all calls after
+ * it. short:K: no read or write on a socket moves more than K bytes. FUNCTION is malloc, calloc, realloc, connect,
+ * accept4, send, sendmsg, recv, recvmsg, socket, epoll_ctl, mmap, memfd_create, eventfd, poll, or any. Calls of all
+ * threads are counted together.
  *
- * Outside the program: TUTTI_INJECT=SPECIFICATION arms it at start, and TUTTI_INJECT_REPORT=FILE makes the process
- * append a line "calls=C fired=F" at exit, so that a driver can raise N until nothing is fired any more.
+ * Outside the program: TUTTI_INJECT=SPECIFICATION arms it at start. TUTTI_INJECT_REPORT=FILE makes the process append a
+ * line "calls=C fired=F" at exit, so that a driver can raise N until nothing is fired any more.
  */
 #ifndef TUTTI_TESTS_FAULT_INJECT_H
 #define TUTTI_TESTS_FAULT_INJECT_H

@@ -26,7 +26,7 @@ static int failures, scenarios;
 
 /* ---- What ranks do ---- */
 
-/* The communicator works, and has so many ranks. Destroys it. */
+/* The communicator works, and has `nranks` ranks. Destroys it. */
 static bool works(struct family *family, int rank, tutti_comm_t comm, int nranks)
 {
     static const size_t counts[] = {1, 1000, 50001};
@@ -236,8 +236,8 @@ static void one_shrinks_before_others_know(struct family *family, int rank, tutt
     shrinks_again(family, rank, comm, child, &family->victim, 1);
 }
 
-/* Others wait for one that has never had a link to the rank that is gone, which was killed or (variant 1) has ended
- * well; that one goes on without it, and they have to hear of that. */
+/* A rank was killed or (variant 1) has ended well. Others wait for a rank that has never had a link to it, and that
+ * goes on without it: the others have to hear of that. */
 static void one_shrinks_that_never_met_the_dead(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t child = NULL;
@@ -355,7 +355,7 @@ static void one_aborts(struct family *family, int rank, tutti_comm_t comm)
     shrinks_again(family, rank, comm, child, NULL, 0);
 }
 
-/* Who was excluded once may be a member of the next, and comes to that early; and children can be shrunken. */
+/* A rank that was excluded once may be a member of the next, and comes to that early. And children can be shrunken. */
 static void shrinks_often(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t child = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Communicators beside one that is given up: rank 0 aborts one in the middle of large transfers while its peer is
- * stopped, takes its buffers back at once, and all others between the same processes go on as if nothing had been.
+ * stopped, and takes its buffers back at once. All others between the same processes go on as if nothing had been.
  */
 #include "family.h"
 

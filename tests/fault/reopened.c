@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank forks children while a thread of it opens an RDMA device anew: what they do with the parent's communicator is
- * refused, one of their own is refused with a sentence or works, and the parent goes on and has its device again.
- * On the software RDMA device, which takes its time here.
+ * A rank forks children while a thread of it opens an RDMA device anew. What they do with the parent's communicator is
+ * refused. One of their own is refused with a sentence or works. The parent goes on and has its device again. On the
+ * software RDMA device, which takes its time here.
  */
 #include "family.h"
 

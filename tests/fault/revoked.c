@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * revoked: rank 0 receives from two others into one piece of tutti_mem_alloc() memory, in two communicators, over RDMA.
- * It aborts the one while data is under way: from then on that half is its own again, and nothing is written there; all
+ * It aborts the one while data is under way: from then on that half is its own again, and nothing is written there. All
  * that goes into the other half is right, though the key that its sender was told has ended.
  */
 #include "family.h"

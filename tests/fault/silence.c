@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the
- * communicator's time of patience, which the config or TUTTI_TIMEOUT gives, and of which a child has its parent's; who
- * waits for a late one waits on. Time in which both are stopped, as when their machine stands still, does not count,
- * and goes to the log.
+ * `silence shm|tcp`: rank 1 is stopped, or late but alive. A rank that waits for a stopped one is told within the
+ * communicator's time of patience. The config or TUTTI_TIMEOUT gives that time, and a child has its parent's. A rank
+ * that waits for a late one waits on. Time in which both are stopped, as when their machine stands still, does not
+ * count, and goes to the log.
  */
 #include "tutti/tutti.h"
 
@@ -28,7 +28,7 @@ struct scene {
     bool pauses;         /* rank 0 is stopped, too, when it has asked the stopped rank 1, and both go on together */
 };
 
-/* Longer than a process waits for a processor that many tests share: who is starved is silent, too. */
+/* Longer than a process waits for a processor that many tests share: a process that is starved is silent, too. */
 #define TIMEOUT_MS 2000
 
 #define LOG_FILE "/tmp/silence_XXXXXX"
@@ -142,7 +142,7 @@ static int judge(const struct scene *scene, tutti_result_t result, tutti_comm_t 
     return 5;
 }
 
-/* In the place of its parent. */
+/* The child takes its parent's place in *comm. */
 static tutti_result_t make_child(enum child by, int rank, tutti_comm_t *comm)
 {
     tutti_comm_t parent = *comm;

@@ -2,7 +2,7 @@
 /*
  * `unanswered shm|tcp`: three ranks, each of which receives what nobody sends and then destroys the communicator. No
  * two of them wait for each other, and none has left: all must hear of it all the same, and soon. A rank whose send is
- * only queued behind such a wait is not blamed.
+ * only queued behind one of these waits is not blamed.
  */
 #include "tutti/tutti.h"
 
@@ -34,7 +34,7 @@ static int receive_in_vain(int rank, tutti_comm_t parent)
         return complain(rank, "receive", comm);
     if (tutti_comm_destroy(comm) == TUTTI_SUCCESS || never)
         return complain(rank, "what was never sent has come", NULL);
-    /* who comes to destroy late may hear before that the three wait in a circle */
+    /* a rank that comes to destroy late may hear before that the three wait in a circle */
     if (!strstr(tutti_get_last_error(NULL), "without the call that rank") &&
         !strstr(tutti_get_last_error(NULL), "none of them can go on"))
         return complain(rank, "another reason", NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `window_faults shm|tcp|verbs`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up. Who
- * waits is told, and the sentence names the rank. When a rank has given up or destroyed the communicator, no byte of
- * its memory changes any more, whatever its peers put.
+ * `window_faults shm|tcp|verbs`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up. A
+ * rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or destroyed the
+ * communicator, no byte of its memory changes any more, whatever its peers put.
  */
 #include "tutti/tutti.h"
 

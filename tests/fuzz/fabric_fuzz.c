@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text to the reader of fabrics' files, and to that of lists of hosts: what it takes is whole, what it refuses has
- * a place and a sentence. An even first byte: the others are words of such files. */
+ * a place and a sentence. An even first byte: the others are words of these files. */
 #include "base/error.h"
 #include "file/hosts.h"
 #include "file/read.h"

@@ -161,7 +161,7 @@ static void called(void *context, struct link *link, const struct wire_message *
     (void)context;
     if (said->kind != WIRE_CALL && said->kind != WIRE_ASK && said->kind != WIRE_BLOCKED)
         abort();
-    link_call(link, said, body, length); /* whoever is asked may ask back */
+    link_call(link, said, body, length); /* a rank that is asked may ask back */
 }
 
 static void on_memo(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *word)
@@ -173,7 +173,7 @@ static void on_memo(void *context, struct link *link, const struct wire_tag *tag
     link_memo(link, tag, &answer);
 }
 
-/* Whoever is asked reads all, and may ask, too. */
+/* A rank that is asked reads all, and may ask, too. */
 static void on_window(void *context, struct link *link, const struct wire_tag *tag, const void *body, size_t length)
 {
     unsigned sum = 0;

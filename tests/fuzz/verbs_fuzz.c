@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a lane over RDMA does with any bytes of the TCP connection by which it opens: the first byte of the input says
- * whether a peer greets us or answers us, and what of that is right; the next ones change the words about its queue
+ * whether a peer greets us or answers us, and what of that is right. The next ones change the words about its queue
  * pair, and the rest follows in pieces. Needs the software RDMA device (TUTTI_IBVERBS_LIBRARY), and root; without it
  * there is nothing to do.
  */

@@ -84,7 +84,7 @@ static void make_new(struct actor *actor, int which)
     settle_all(actor, which, "ncclCommInitRankConfig", result);
 }
 
-/* Who is where, from what every rank asks for. */
+/* The members of each child, from what every rank asks for. */
 static void divide(const struct family *parent, struct family *child, const int *color, const int *key)
 {
     for (int a = 0; a < run.nranks; a++) {

@@ -315,8 +315,8 @@ static bool is_one(const struct family *family)
 /*
  * One rank never comes: the others' operation is stuck until all give the communicator up. Others go on behind it. What
  * they need is made before: a program that waits behind what is stuck waits for ever. A thread with several GPUs may
- * not issue what a peer's host is waited for in, either; and while it gives one communicator up, which waits for the
- * GPU's other work, that may not be behind a second stuck one.
+ * not issue calls that wait for a peer's host, either. To give one communicator up waits for the GPU's other work, and
+ * that work may not be behind a second stuck one.
  */
 static void abort_one(struct actor *actor)
 {

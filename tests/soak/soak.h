@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this folder share. A plan of steps is drawn from a seed; every actor (a thread or a process that
+ * What the files of this folder share. A plan of steps is drawn from a seed. Every actor (a thread or a process that
  * plays one or more ranks) draws the same plan and does its ranks' part of it.
  */
 #ifndef TUTTI_TESTS_SOAK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operation: its buffers are filled in front of it and read behind it by copies in streams, so that it is seen if
- * it begins too early or ends too late. Directly behind it the buffers are overwritten, and some are freed: others may
- * not look at them any more.
+ * One operation: copies in streams fill its buffers in front of it and read them behind it. So it is seen if the
+ * operation begins too early or ends too late. Directly behind it the buffers are overwritten, and some are freed:
+ * others may not look at them any more.
  */
 #include "soak.h"
 

@@ -25,9 +25,9 @@ const struct cuda_kernel *cuda_kernel_find(const char *name);
 
 /*
  * Runs one block to its end, in the calling thread; the block waits (yielding the processor) for blocks of other ranks.
- * The blocks of one launch may run one after the other in ascending order (x first, then y), or in any number of
- * threads at once if they start in that order. Launches of different ranks must run at the same time, in threads of
- * their own.
+ * The blocks of one launch may run one after the other in ascending order (x first, then y). They may also run in any
+ * number of threads at once if they start in that order. Launches of different ranks must run at the same time, in
+ * threads of their own.
  */
 void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid,
                            struct cuda_index block);

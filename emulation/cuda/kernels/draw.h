@@ -41,7 +41,7 @@ static inline bool quick(void)
     return getenv("TUTTI_TEST_QUICK") != NULL;
 }
 
-/* So many of a random kind: half of `usual`, TUTTI_TEST_TIMES times as many, or a third if it is to be quick. */
+/* How many of a random kind: half of `usual`, TUTTI_TEST_TIMES times as many, or a third if it is to be quick. */
 static inline int how_many(int usual)
 {
     const char *text = getenv("TUTTI_TEST_TIMES");

@@ -37,7 +37,7 @@ struct trial {
     uint64_t scalar[KERNEL_RANKS];
 };
 
-/* Memory that peers still have mapped in a buffer's place: nobody's, and as long as any. */
+/* Memory that peers still have mapped in a buffer's place: nobody's, and no shorter than any buffer. */
 static unsigned char decoy[12 << 20];
 
 static struct thread_team team;
@@ -388,7 +388,7 @@ struct exchange {
     size_t bytes[KERNEL_RANKS][KERNEL_RANKS];
 };
 
-/* A chunk of plain data, several of them, more than a stripe has slots: for each of so many stripes. */
+/* A chunk of plain data, several of them, or more than a stripe has slots, for each of KERNEL_EXCHANGE_MOST stripes. */
 static size_t long_message(void)
 {
     const size_t chunks = 1 + below(2 * KERNEL_PLAIN_DEPTH + 2), all = KERNEL_EXCHANGE_MOST * kernel_plain_slot(team.n);

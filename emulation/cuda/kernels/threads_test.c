@@ -232,7 +232,8 @@ static struct kernel_team team_of(int rank)
     return team;
 }
 
-/* Of the message from one rank to another; short, longer, and now and then so long that slots are used again. */
+/* Of the message from one rank to another: short, longer, and now and then of a length for which slots are used again.
+ */
 static size_t bytes_between(int from, int to, unsigned number)
 {
     uint64_t bits = mix64(number * 64u + (unsigned)from * 8u + (unsigned)to);

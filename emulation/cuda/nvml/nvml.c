@@ -212,7 +212,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *
     return NVML_SUCCESS;
 }
 
-/* Who is at the other end: link l goes to the (l mod others)-th other device. -1: the link is not used. */
+/* The device at the other end: link l goes to the (l mod others)-th other device. -1: the link is not used. */
 static int other_end(int ordinal, unsigned link)
 {
     int others = config_get()->machine - 1;

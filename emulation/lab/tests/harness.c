@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define IDLE_MS 3000 /* a sink that hears nothing for so long ends */
+#define IDLE_MS 3000 /* a sink that hears nothing for this time ends */
 
 char harness_lab[32];
 char harness_folder[64];

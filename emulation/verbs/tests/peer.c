@@ -137,8 +137,8 @@ static void to_ready(const uint64_t *draws)
 }
 
 /* A READ request that the network has copied is executed when the copy comes, be it rounds after the requester's
- * completion; its answer is then dropped. So what may be read keeps its content as long as the queue pair lives: each
- * READ takes another part of it. */
+ * completion; its answer is then dropped. So what may be read keeps its content while the queue pair lives: each READ
+ * takes another part of it. */
 static void fill_source(uint64_t *to, int side)
 {
     uint64_t state = (uint64_t)now_round << 1 | (unsigned)side;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In the place of the kernels' own ptx.cuh: C++ for the CPU. Other GPUs are other threads, and atomics are what they
- * see. What a block is, one thread or several, block.cuh says.
+ * Stands in for the kernels' own ptx.cuh: C++ for the CPU. Other GPUs are other threads, and atomics are what they see.
+ * What a block is, one thread or several, block.cuh says.
  */
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
 #define TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH

@@ -20,7 +20,7 @@ extern "C" {
 void threads_meet(uint32_t id, uint32_t threads, bool waits);
 bool threads_any(uint32_t id, uint32_t threads, bool yes);
 
-/* Runs one block of so many threads to its end. */
+/* Runs one block of `threads` threads to its end. */
 typedef void threads_kernel(const void *params);
 void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid,
                  struct cuda_index block);
