@@ -7,7 +7,7 @@
 
 Pages are Markdown: code, commands and links' targets are no prose. Manual pages are roff. Of C strings of five words
 and more are read: error sentences and help texts. Of Python it is what argparse is given as help. Of comments of C, C++
-and CUDA the first sentence is read. Wants Debian's python3-markdown-it; without it the test is skipped.
+and CUDA all is read but code and drawings. Wants Debian's python3-markdown-it; without it the test is skipped.
 """
 import ast
 import os
@@ -38,6 +38,8 @@ LEAST = 5  # words of a string that is prose
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*(.*?)\*/|//([^\n]*(?:\n[ \t]*//[^\n]*)*)', re.S)
 MARGIN = re.compile(r"\n[ \t]*(?:\*|//)?[ \t]?")  # before each line of a comment but the first
 TAG = re.compile(r"\s*(?:SPDX-|clang-format |NOLINT)")  # a comment for a program
+EMPTY = re.compile(r"(\n[ \t]*\n)")  # between paragraphs of a comment
+INDENTED = re.compile(r"\n*(?:  |.*\n  )")
 NO_COMMENT = re.compile(r"[;{}]\s*(?:\n|$)")  # in a comment that holds code
 HELP = {"help", "description", "epilog"}  # what argparse prints
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
@@ -236,26 +238,27 @@ def check_options(rules, path, text):
 
 
 def comments(text):
-    """(line, text) of each comment that is prose, up to its first empty line."""
+    """(line, text) of each paragraph of a comment that is prose. One that is indented is code, or a drawing."""
     for found in COMMENT.finditer(text):
         inside = found.group(1) or found.group(2)
         if not inside or TAG.match(inside):
             continue
         begin = found.start()
+        line = text.count("\n", 0, begin) + 1
         trails = text[text.rfind("\n", 0, begin) + 1:begin].strip()
-        plain_text = re.sub(r"`[^`]*`", "CODE", MARGIN.sub("\n", inside))
-        if NO_COMMENT.search(plain_text) or trails and len(WORD.findall(plain_text)) < LEAST:
+        words = re.sub(r"`[^`]*`", "CODE", MARGIN.sub("\n", inside))
+        if NO_COMMENT.search(words) or trails and len(WORD.findall(words)) < LEAST:
             continue
-        empty = re.search(r"\S\s*?\n[ \t]*\n", plain_text)
-        yield text.count("\n", 0, begin) + 1, plain_text[:empty.end()] if empty else plain_text
+        for paragraph in EMPTY.split(words):
+            if paragraph.strip() and not INDENTED.match(paragraph):
+                yield line, paragraph
+            line += paragraph.count("\n")
 
 
 def check_comments(rules, path, text):
     """A number there may lack its unit: the name or the declaration beside the comment says it."""
-    for first, comment in comments(text):
-        sentence = next(sentences(first, comment), None)
-        if sentence:
-            yield from check_sentences(rules, path, [sentence], units=False)
+    for first, paragraph in comments(text):
+        yield from check_sentences(rules, path, sentences(first, paragraph), units=False)
 
 
 READERS = {"pages": check_page, "manual": check_manual, "strings": check_strings, "options": check_options,
@@ -330,7 +333,8 @@ BEYOND = [
     ("strings", '/* "it goes as long as it may" */ f("CREATE TABLE such things are no prose");\n', None),
     ("options", 'f(help="it goes as long " f"as {it} may")\n', 'x:1: "as long as"'),
     ("options", 'f(name="it goes as long as it may")\n', None),
-    ("comments", "int a;\n/*\n * It goes\n * so long. And such words.\n */\n", 'x:2: "so long"'),
+    ("comments", "int a;\n/*\n * It goes\n * so long. And\n */\n", 'x:2: "so long"'),
+    ("comments", "/*\n * A\n *\n *   such a drawing\n *\n * B. It goes so long.\n */\n", 'x:6: "so long"'),
     ("comments", "/* Who comes last waits. */\n", "begin with the noun"),
     ("comments", "/* Word " + "and a word " * 10 + "ends. */\n", "32 words"),
     ("comments", "int a;\n    // It goes\n    // so long.\n", 'x:2: "so long"'),
