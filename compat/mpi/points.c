@@ -199,7 +199,7 @@ void buffered_reap(bool wait)
     pthread_mutex_unlock(&kept_lock);
 }
 
-/* It ends at once. */
+/* A buffered send ends at once. */
 int shim_Bsend(const void *buffer, int count, int type, int to, int tag, int comm)
 {
     struct points_kept *k = malloc(sizeof(*k));

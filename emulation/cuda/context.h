@@ -37,7 +37,7 @@ void context_start(CUcontext context, int device, unsigned flags);
 /* The stack of the thread. */
 CUresult context_push(CUcontext context);
 CUresult context_pop(CUcontext *out);
-/* Those that are no device's primary one; lock held. */
+/* Contexts that are no device's primary one; lock held. */
 CUcontext context_make(int device, unsigned flags); /* NULL: no memory, or there are too many */
 bool context_is_made(CUcontext context);
 void context_unmake(CUcontext context);

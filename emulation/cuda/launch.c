@@ -79,7 +79,7 @@ static bool launch_clone(struct work *copy, const struct work *of)
     return to->params;
 }
 
-/* Its memory is gone when the last one is over. */
+/* The launch's memory is gone when the last block is over. */
 static void block_over(struct cuda_launch *launch)
 {
     pthread_mutex_lock(&launch->lock);

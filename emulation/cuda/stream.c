@@ -45,7 +45,7 @@ static void queue_pass(const struct CUstream_st *stream)
     state_changed();
 }
 
-/* It has begun only when what it waits for is there. */
+/* Work that has begun only when what it waits for is there. */
 static bool begins_late(const struct work *work)
 {
     return work->kind == WORK_MEMOPS;

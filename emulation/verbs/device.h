@@ -23,7 +23,7 @@ void device_disinherit(void);
 /* The GID at an index as programs see it (a shifted table is a fault that can be injected): NULL for an empty slot. */
 const union ibv_gid *device_gid(const struct rdma_device *device, int index);
 bool device_has_address(const struct rdma_device *device, bool v6, const uint8_t *address);
-/* It is up and has an address. */
+/* Is the device up, with an address? */
 bool device_usable(const struct rdma_device *device);
 
 enum ibv_mtu device_mtu(const struct rdma_device *device);

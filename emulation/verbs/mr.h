@@ -12,7 +12,7 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
 struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access);
 void mr_deregister(struct mr *mr);
 
-/* Those that are registered. */
+/* How many regions are registered. */
 int mr_count(void);
 
 /* The region of this key if it lies in `pd`, covers [va, va + size) and allows all of `access`; else NULL. */

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* ---- Their life ---- */
+/* ---- Life of windows ---- */
 
 static tutti_result_t check_ungrouped(const char *call)
 {

@@ -115,7 +115,7 @@ static void *end(void *argument)
     return NULL;
 }
 
-/* Its end waits for its look, and no other's end does. */
+/* A thing's end waits for its look, and no other's end does. */
 static void ends_behind_its_look(void **state)
 {
     struct thing held, other;

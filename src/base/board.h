@@ -36,8 +36,8 @@ struct board;
 /* The file of a host's board. It stays when nobody uses it, with nothing in it that counts. */
 void board_path(uint64_t host, char out[BOARD_PATH]);
 
-/* That of all processes of this user with the same `host`. One for the process: each call is undone by board_close().
- * NULL: there is none, as without /dev/shm or with too many processes; all goes on without. */
+/* The board of all processes of this user with the same `host`. One for the process: each call is undone by
+ * board_close(). NULL: there is none, as without /dev/shm or with too many processes; all goes on without. */
 struct board *board_open(uint64_t host);
 void board_close(struct board *board);
 

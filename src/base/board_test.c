@@ -101,7 +101,7 @@ static void test_who_is_killed_is_not_counted(void **state)
     board_close(board);
 }
 
-/* Their slots are taken by others, which begin at nothing. */
+/* Slots of processes that are gone are taken by others, which begin at nothing. */
 static void test_slots_are_used_again(void **state)
 {
     struct board *board = board_open(host);

@@ -74,7 +74,7 @@ void fork_reset_by(void (*reset)(void))
         resets[index] = reset;
 }
 
-/* They are kept in reach, not to be taken for leaks. Another thread may have been changing the list: only its ends are
+/* Items are kept in reach, not to be taken for leaks. Another thread may have been changing the list: only its ends are
  * touched. */
 void fork_forget(struct list *list)
 {

@@ -85,7 +85,7 @@ static void threads(void **state)
     assert_int_equal(intern_memory(), 0);
 }
 
-/* It begins anew, and what it inherited is its parent's. */
+/* A child begins anew, and what it inherited is its parent's. */
 static void a_child(void **state)
 {
     int status;

@@ -169,7 +169,7 @@ static void killed_while_joining(void **state)
     test_root_stop(&root);
 }
 
-/* It dies when its own join is complete; others may still be joining or exchanging. */
+/* A rank dies when its own join is complete; others may still be joining or exchanging. */
 static void killed_after_joining(void **state)
 {
     struct test_root root;

@@ -177,7 +177,7 @@ static void member_lost(struct root_member *member)
     finish_if_over(root);
 }
 
-/* Those that were not: a rank that dials again, after its connection broke, is the only one. */
+/* Answers the ranks that had no answer: a rank that dials again, after its connection broke, is the only one. */
 static void root_answer_all(struct bootstrap_root *root)
 {
     for (uint32_t i = 0; i < root->nranks && !root->verdict.reason; i++) {

@@ -101,7 +101,7 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
 /* grow.c: joins together with the other members of settings.grows and newcomers. */
 tutti_result_t grow_claim(struct tutti_comm *comm);
 tutti_result_t grow_join(struct tutti_comm *comm, tutti_result_t (*join)(struct tutti_comm *comm));
-/* It was never joined. */
+/* The communicator that grows another was never joined. */
 void grow_forget(struct tutti_comm *comm);
 /* What grows out of it, if anything, is given up, if it is not wanted; waits until nothing of this one is used for it.
  */

@@ -49,7 +49,7 @@ static struct meet_arrival *find_arrival(const struct meeting *meeting, int rank
     return NULL;
 }
 
-/* Its visit that goes on, of the same attempt as ours; 0: none. */
+/* The neighbour's visit that goes on, of the same attempt as ours; 0: none. */
 static uint64_t visit_of(const struct meet_arrival *arrival)
 {
     return arrival && !arrival->owes ? arrival->visit : 0;
@@ -281,7 +281,7 @@ static tutti_result_t meet_is_silent(struct meeting *meeting, int rank, uint64_t
     return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
-/* It may have left because of another's death; but not of one that all of this meeting leave out. */
+/* The rank may have left because of another's death; but not of one that all of this meeting leave out. */
 static tutti_result_t meet_is_gone(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;

@@ -35,7 +35,7 @@ struct meeting {
 };
 
 void meeting_open(struct meeting *meeting, struct team *team);
-/* Those who wait for this rank are told that it goes. */
+/* Ranks that wait for this one are told that it goes. */
 void meeting_close(struct meeting *meeting);
 
 /* The ranks that meet: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until

@@ -99,7 +99,7 @@ static void *visit(void *argument)
     return NULL;
 }
 
-/* Those of `first` to `last` that no list excludes. */
+/* Members `first` to `last` meet, but those that a list excludes. */
 static void meet(int first, int last)
 {
     for (int i = first; i < last; i++)

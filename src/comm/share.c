@@ -106,7 +106,7 @@ static tutti_result_t out_of_time(const struct sharing *sharing, int rank)
     return TUTTI_SUCCESS;
 }
 
-/* It may have failed before there was a link to tell us on. */
+/* The rank may have failed before there was a link to tell us on. */
 static void comm_share_ask(const struct team *team, int rank, uint64_t *at)
 {
     const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];

@@ -176,7 +176,7 @@ struct executor_kind {
     /* The host memory that the ranks of an executor share; one rank makes it and hands the descriptor to the others.
      * NULL: they share none. */
     tutti_result_t (*create_shared)(int nranks, int *fd);
-    /* It is not shared by all ranks, but by those of each host: a part of the team. */
+    /* The executor is not shared by all ranks, but by those of each host: a part of the team. */
     bool by_hosts;
     /* Collective over the team, which must outlive the executor. `shared`: the descriptor, which stays the caller's;
      * -1: there is none. */

@@ -46,7 +46,7 @@ static struct wire_tag tag_of(const struct team *team, const struct p2p_item *it
                              .to = item->sends ? peer : me};
 }
 
-/* Its number is used up. */
+/* The item's number is used up. */
 static void count_item(struct team *team, const struct p2p_item *item)
 {
     if (item->sends)
@@ -384,7 +384,7 @@ static tutti_result_t p2p_start(struct team *team, struct op *op)
     return result == TUTTI_SUCCESS ? post_all(team, op->p2p, true) : result;
 }
 
-/* Its thread could post what this rank's peers wait for: nobody keeps it from that. */
+/* The operation's thread could post what this rank's peers wait for: nobody keeps it from that. */
 static bool is_busy(const struct p2p *p2p)
 {
     return p2p->flow.open && (!p2p->flow.idle || has_ended(p2p) || !p2p->all.pending);

@@ -367,7 +367,7 @@ bool shared_exchange_now(struct team *team, const struct call *call)
     return op != NULL;
 }
 
-/* It was queued, having published. */
+/* The operation was queued, having published. */
 tutti_result_t shared_exchange_step(struct shared_context *c)
 {
     const struct shared_exchange *e = c->op->shared.exchange;

@@ -173,8 +173,8 @@ static enum choice_class class_of(struct team *team)
     return CHOICE_SHM;
 }
 
-/* Its operations would meet those of the other: two ranks of one communicator in this process are told apart by their
- * rank. */
+/* Would this team's operations meet those of another team of the same number? Two ranks of one communicator in this
+ * process are told apart by their rank. */
 static bool team_open_is_taken(const struct team *team)
 {
     list_each(node, &team->engine->teams)

@@ -50,7 +50,7 @@ static void engine_watch_give_up(struct team *team, const struct op *op, uint64_
     team_give_up(team, op->waiting, waited, what);
 }
 
-/* It lives, and does not come: the peer may be elsewhere in its program for good. */
+/* The peer lives, and does not come: it may be elsewhere in its program for good. */
 static void warn(struct team *team, const struct op *op, uint64_t now)
 {
     struct watch *watch = &team->watch;
@@ -73,7 +73,7 @@ static uint64_t silence(struct team *team, int rank, uint64_t now)
                : engine_silence(team->engine, link, now);
 }
 
-/* This look at a wait is so late. */
+/* This look at a wait comes `late` ns too late. */
 static void tell_of_pause(const struct team *team, uint64_t late)
 {
     if (late > STOOD)

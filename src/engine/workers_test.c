@@ -116,7 +116,7 @@ static void test_while_issuing(void **state)
     workers_leave();
 }
 
-/* It ends with the last executor, and begins again. */
+/* The set of workers ends with the last executor, and begins again. */
 static void test_again(void **state)
 {
     (void)state;

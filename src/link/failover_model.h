@@ -131,7 +131,7 @@ void model_begin(const struct model_shape *shape, struct model_state *state);
 /* What can happen next. Returns how much. */
 int model_actions(const struct model_shape *shape, const struct model_state *state,
                   struct model_action actions[MODEL_ACTIONS]);
-/* It happens. Returns what is wrong with it, NULL: nothing. */
+/* The action happens. Returns what is wrong with it, NULL: nothing. */
 const char *model_act(const struct model_shape *shape, struct model_state *state, struct model_action action);
 /* Are all payloads over, in good order or not? */
 bool model_over(const struct model_shape *shape, const struct model_state *state);

@@ -284,7 +284,7 @@ static struct link_lane *quickest(struct link *link)
     return best;
 }
 
-/* Those that do not go over their own lanes. Returns how many could not be said. Without a lane for messages there is
+/* Reports that do not go over their own lanes. Returns how many could not be said. Without a lane for messages there is
  * nobody to tell: DONE will. */
 static uint32_t say_others(struct link *link, uint32_t unsaid)
 {

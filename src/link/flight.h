@@ -9,7 +9,7 @@
 bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now);
 /* The lane needs its source no longer. */
 void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now);
-/* It was refused or given up. */
+/* The segment was refused or given up. */
 void flight_give_up(struct link_lane *lane, uint64_t token);
 /* The lane is down. */
 void flight_drop_all(struct link_lane *lane);

@@ -122,7 +122,7 @@ static void lane_begin_use(struct link_lane *lane)
     lane_record_use(lane);
 }
 
-/* It does not any more, and holds nothing. */
+/* The lane works no more, and holds nothing. */
 static void lane_end_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
@@ -142,7 +142,7 @@ static void lane_grow_calm(struct link_lane *lane)
     lane->life.calm_ns = !soon ? first : longer < MAX_CALM ? longer : MAX_CALM;
 }
 
-/* It has been up for long enough to take over from backups. */
+/* The lane has been up for long enough to take over from backups. */
 static void lane_settle(struct link_lane *lane, uint64_t now)
 {
     if (!lane->life.settling || since(lane->life.up_since, now) < lane->life.calm_ns)

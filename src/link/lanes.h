@@ -9,7 +9,7 @@
 bool lanes_begin_here(const struct link *link);
 /* The lane works, from now on or again. */
 void lane_up(struct link_lane *lane);
-/* It does not, for whatever reason: this end is closed, and the peer is told if it was up. */
+/* The lane does not work, for whatever reason: this end is closed, and the peer is told if the lane was up. */
 void lane_down(struct link_lane *lane, tutti_result_t why);
 /* The peer says that its end is closed; it has closed it after we did, and said what it has. */
 void lane_down_at_peer(struct link *link, unsigned index, uint32_t epoch);

@@ -106,7 +106,7 @@ void link_domain_leave(struct link_domain *domain);
 void link_domain_close(struct link_domain *domain);
 /* This process, as peers must know it. */
 const struct wire_process *link_domain_self(const struct link_domain *domain);
-/* Its interface `device` of a transport. False: there is none, or the transport is not in use. */
+/* The domain's interface `device` of a transport. False: there is none, or the transport is not in use. */
 bool link_domain_nic(const struct link_domain *domain, const struct transport_ops *ops, unsigned device,
                      struct transport_nic *out);
 

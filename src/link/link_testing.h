@@ -133,7 +133,7 @@ struct payload {
 
 struct wire_tag script_tag(uint32_t seq);
 struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t length);
-/* Its bytes lie here instead, in memory that the caller keeps. */
+/* The payload's bytes lie here instead, in memory that the caller keeps. */
 void payload_move(struct payload *payload, unsigned char *data);
 void payload_start(struct payload *payload, struct link *link);
 void payload_cancel(struct payload *payload, struct link *link);

@@ -8,7 +8,7 @@
 
 /* By which the lane goes, which is up. */
 struct path_nic *nics_find(struct link_domain *domain, const struct lane *carrier);
-/* Its name on the board. */
+/* The interface's name on the board. */
 uint64_t nics_name(const struct transport_nic *about);
 /* A segment is about to be chosen a lane: every few times what others do is looked at. */
 void nics_look(struct link_domain *domain, uint64_t now);

@@ -10,7 +10,7 @@
 void trial_unusable(struct link_domain *domain, const struct transport_ops *ops, tutti_result_t why);
 /* The link's lanes are planned. */
 void trial_planned(const struct link *link);
-/* They are opened: from now on there is a time for the first one. */
+/* The lanes of the link are opened: from now on there is a time for the first one. */
 void trial_begin(struct link *link);
 /* One of the link's lanes did not come up, and error_last() says why; one did. */
 void trial_failed(struct link_lane *lane);

@@ -28,7 +28,7 @@ void dnlb_share(unsigned uplink, unsigned uplinks, uint16_t *first, uint16_t *la
  */
 unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
-/* Its source port: the first of the uplink's share. */
+/* The lane's source port: the first of the uplink's share. */
 uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
 /* What a process knows of the plan: "UPLINKS:NUMBER[,NUMBER...]", each of its interfaces with its number at its leaf.

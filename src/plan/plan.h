@@ -82,7 +82,7 @@ struct plan {
 
 /* The parameters' values. `zero`: as in the facts. */
 void plan_rules(bool zero, struct plan_rules *out);
-/* Those of NCCL_PROTO: bits of enum kernel_form. A word that is none is warned of. */
+/* The protocols of NCCL_PROTO: bits of enum kernel_form. A word that is none is warned of. */
 unsigned plan_protocols(void);
 
 /* bytes: of the call's count. */

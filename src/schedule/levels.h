@@ -54,7 +54,7 @@ static inline const struct level *levels_hosts(const struct levels *levels)
 {
     return &levels->level[levels->host];
 }
-/* Those that schedules look at: NULL where all ranks are on one host, or each has its own. */
+/* The levels that schedules look at: NULL where all ranks are on one host, or each has its own. */
 static inline const struct levels *levels_between_hosts(const struct levels *levels)
 {
     return levels && levels_hosts(levels)->groups > 1 && levels_hosts(levels)->most > 1 ? levels : NULL;

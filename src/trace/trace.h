@@ -89,7 +89,7 @@ struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char 
 /* Frees it. What it did stays readable until its place is needed. */
 void trace_comm_close(struct trace_comm *comm);
 
-/* It failed: the file survives trace_close. culprit: the rank at fault, -1 unknown. */
+/* The communicator failed: the file survives trace_close. culprit: the rank at fault, -1 unknown. */
 void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culprit, const char *sentence);
 void trace_comm_aborted(struct trace_comm *comm);
 /* The communicator holds `more` bytes more for this purpose. */
@@ -119,7 +119,7 @@ struct trace_interface {
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and
  * peer_host. */
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport);
-/* It is up, by this interface. */
+/* The lane is up, by this interface. */
 void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by);
 void trace_lane_down(struct trace_lane *lane);
 /* Frees the place. What it did stays readable until the place is needed. */
@@ -219,7 +219,7 @@ static inline void trace_segment_post(struct trace_lane *lane, uint64_t position
     __atomic_store_n(&record->stamp, (position + 1) << 8 | WIRE_SEGMENT_POSTED, __ATOMIC_RELEASE);
 }
 
-/* It is under way no more. Of the last WIRE_BOX_SEGMENTS segments. */
+/* A segment is under way no more. Of the last WIRE_BOX_SEGMENTS segments. */
 static inline void trace_segment_end(struct trace_lane *lane, uint64_t position, enum wire_segment_status status,
                                      uint64_t when)
 {
@@ -309,7 +309,7 @@ static inline void trace_op_describe(struct wire_box_op *record, const struct wi
     trace_store((uint64_t *)(void *)&record->rounds, sizes); /* and slices, its neighbour */
 }
 
-/* It runs, by this algorithm; no clock is read. For operations that may be over at once. */
+/* The operation runs, by this algorithm; no clock is read. For operations that may be over at once. */
 static inline void trace_op_name(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds,
                                  uint32_t slices)
 {
@@ -320,7 +320,8 @@ static inline void trace_op_name(struct trace_op *op, const struct wire_name *al
     trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_RUNNING);
 }
 
-/* It runs, by this algorithm, since now. For operations that were queued behind others, and for long ones. */
+/* The operation runs, by this algorithm, since now. For operations that were queued behind others, and for long ones.
+ */
 static inline void trace_op_start(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds,
                                   uint32_t slices)
 {
@@ -370,8 +371,8 @@ static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64
                               (algorithm ? WIRE_OP_HAS_NAME : 0) | WIRE_OP_DONE);
 }
 
-/* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer
- * is void. */
+/* The operation is over. The clock is read only if the operation was started or has waited. The record may be reused
+ * from now on: the pointer is void. */
 static inline void trace_op_end(struct trace_comm *comm, struct trace_op *op, tutti_result_t result)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
@@ -412,8 +413,8 @@ static inline void trace_op_route(struct wire_box_op *record, const struct wire_
     trace_op_describe(record, way, rounds, 0);
 }
 
-/* Its call has returned; the GPU has it. rounds: of the schedule. peers: as above, of all rounds; 0: as the call said.
- */
+/* The operation's call has returned; the GPU has the operation. rounds: of the schedule. peers: as above, of all
+ * rounds; 0: as the call said. */
 static inline void trace_op_issued(struct trace_op *op, const struct wire_name *way, uint32_t rounds, uint64_t peers)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
@@ -423,7 +424,7 @@ static inline void trace_op_issued(struct trace_op *op, const struct wire_name *
     trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_ENQUEUED);
 }
 
-/* Its call has returned; a graph has it, and nothing more is seen of it. */
+/* The operation's call has returned; a graph has the operation, and nothing more is seen of it. */
 static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way,
                                      uint32_t rounds, uint64_t peers)
 {
@@ -457,7 +458,7 @@ static inline void trace_op_gpu_times(struct trace_op *op, uint64_t begin, uint6
     trace_store(&record->wait[1].since, end);
 }
 
-/* It was seen to be over. The record may be reused from now on: the pointer is void. */
+/* The operation was seen to be over. The record may be reused from now on: the pointer is void. */
 static inline void trace_op_seen_done(struct trace_op *op, tutti_result_t result)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;

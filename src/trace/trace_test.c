@@ -188,7 +188,7 @@ static void test_room(void **state)
     trace_close(trace, false);
 }
 
-/* Its place may be given to another communicator, which has a ledger of its own. */
+/* A communicator's place may be given to another one, which has a ledger of its own. */
 static void test_ledger(void **state)
 {
     struct trace *trace = trace_open();

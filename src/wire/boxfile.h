@@ -50,8 +50,8 @@ bool boxfile_mark(int fd);
 /* Is the mark there? */
 bool boxfile_marked(int fd);
 
-/* Its process is gone, as far as can be told without reading it: it carries no mark, and no process here has its number
- * and start. */
+/* The box's process is gone, as far as can be told without reading the box: it carries no mark, and no process here has
+ * its number and start. */
 bool boxfile_deserted(const char *path);
 
 /* Is it this user's box that nobody can read (half made, of another version), whose process is gone? The box has no

@@ -133,7 +133,7 @@ bool blackbox_gone(const struct blackbox *box);
 
 void blackbox_free(struct blackbox *box);
 
-/* It has arrived, at times that make sense. */
+/* The segment has arrived, at times that make sense. */
 static inline bool blackbox_landed(const struct blackbox_segment *segment)
 {
     return segment->status == WIRE_SEGMENT_LANDED && segment->posted && segment->completed >= segment->posted;
@@ -141,7 +141,7 @@ static inline bool blackbox_landed(const struct blackbox_segment *segment)
 
 /* The oldest operation that is not done, a running one before a waiting one; NULL if none. */
 const struct blackbox_op *blackbox_current(const struct blackbox_comm *comm);
-/* It stands still since. */
+/* Since when the operation stands still. */
 uint64_t blackbox_since(const struct blackbox_op *op);
 
 /* Names for people. Never NULL: "?" for a number this reader does not know. */

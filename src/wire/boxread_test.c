@@ -200,7 +200,7 @@ static void test_communicator_in_the_making(void **state)
     blackbox_free(box);
 }
 
-/* Its position says that it belongs elsewhere: memory that was overwritten. */
+/* The record's position says that it belongs elsewhere: memory that was overwritten. */
 static void test_record_in_the_wrong_place(void **state)
 {
     op(0, 1)->stamp = 7ull << WIRE_OP_POSITION | RUN;

@@ -466,7 +466,7 @@ static void many_buffers(void)
     for (int i = 0; i < GRAPHS; i++)
         DONE(cu->GraphExecDestroy(exec[i]));
     end_counted(counts);
-    /* those of calls that peers have not mapped yet go through slots, too */
+    /* buffers of calls that peers have not mapped yet go through slots, too */
     require(counts[0] == MOST && counts[1] >= GRAPHS - MOST, "what graphs invite to is never replaced");
     for (int i = 0; i < GRAPHS + CALLS; i++)
         forget(recv[i]);

@@ -336,8 +336,8 @@ static bool pair_is_in_error(uint32_t number)
     return state && state < end;
 }
 
-/* Its lane is closed while the adapter has yet to read the source of a put: that belongs to its owner from then on, and
- * what the owner puts there must not go out. The other end is not polled, for it would end its own queue pair. */
+/* A lane is closed while the adapter has yet to read the source of a put. The source belongs to its owner from then on,
+ * and what the owner puts there must not go out. The other end is not polled, for it would end its own queue pair. */
 static void what_cannot_be_ended_sends_nothing_more(void **state)
 {
     static struct life life;

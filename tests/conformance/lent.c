@@ -190,7 +190,7 @@ static void a_source_that_cannot_be_read_is_said(void **state)
     lent_close(&lent);
 }
 
-/* Its owner sends it again in another way, as one message: it does not come as a put. */
+/* The owner of the source sends it again in another way, as one message: it does not come as a put. */
 static void a_source_that_the_peer_may_not_read_is_said(void **state)
 {
     struct lent lent;

@@ -61,8 +61,8 @@ static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *
 
 /* ---- Tests ---- */
 
-/* Its lanes end, new ones are refused, and come up when it is there again. Keys of before are of no use any more, and
- * do no harm. */
+/* The device's lanes end, and new ones are refused. They come up when the device is there again. Keys of before are of
+ * no use any more, and do no harm. */
 static void a_device_is_taken_out_and_put_back(void **state)
 {
     struct known source, target, later, fresh;
@@ -99,7 +99,7 @@ static void a_device_is_taken_out_and_put_back(void **state)
     assert_int_equal(thread_count(), 0);
 }
 
-/* It is closed in good order at any time, with a thread that waits for the device. */
+/* A transport is closed in good order at any time, with a thread that waits for the device. */
 static void a_transport_ends_without_its_device(void **state)
 {
     struct pair pair;

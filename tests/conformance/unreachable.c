@@ -118,7 +118,7 @@ static void a_target_has_a_hole(void **state)
     free(good);
 }
 
-/* Its frame has begun, and there is much of it left: it does not arrive, and what comes behind it does. */
+/* The put's frame has begun, and there is much of it left: the put does not arrive, and what comes behind it does. */
 static void what_is_given_up_half_way_takes_no_lane_along(void **state)
 {
     struct pair pair;

@@ -279,7 +279,7 @@ static void a_peer_may_have_fewer_ports(void **state)
     pair_close(&pair);
 }
 
-/* Its lanes end at once and do not go to the other port; they are there again when the port is. */
+/* The port's lanes end at once and do not go to the other port; they are there again when the port is. */
 static void a_port_goes_down_and_comes_back(void **state)
 {
     struct pair pair;

@@ -70,7 +70,7 @@ static void load(const struct job *job, int to)
     }
 }
 
-/* Its rank is known before the library is asked. False: there is none to be had. */
+/* The loader's rank is known before the library is asked. False: there is none to be had. */
 static bool start_loader(struct job *job)
 {
     int ends[2];

@@ -83,7 +83,7 @@ static void *open_soon(void *argument)
     return NULL;
 }
 
-/* It keeps the jobs: GPUs may read them to the end of the process. */
+/* Jobs are kept: GPUs may read them to the end of the process. */
 static struct job jobs[JOBS + 1];
 static tutti_comm_t kept;
 

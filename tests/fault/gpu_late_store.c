@@ -164,7 +164,7 @@ static void send_to_the_gone(struct rank *me, const char *path)
     DONE(cu->EventDestroy(behind));
 }
 
-/* It never called the receive. */
+/* The rank never called the receive. */
 static void go(struct rank *me)
 {
     meet(me);

@@ -112,7 +112,7 @@ static void close_stage(struct stage *stage)
     OK(tutti_device_mem_free(stage->out));
 }
 
-/* Its result, once the launch is over: what has failed has failed by then. */
+/* The stage's result, once the launch is over: what has failed has failed by then. */
 static tutti_result_t launch(struct stage *stage, uint64_t round)
 {
     tutti_result_t result = TUTTI_SUCCESS;

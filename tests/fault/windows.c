@@ -88,7 +88,7 @@ static int killed_put_to(int rank, tutti_comm_t comm, tutti_window_t window, uns
     return kill(getpid(), SIGKILL);
 }
 
-/* It puts when it dies: what has come says nothing, and its signal never comes. */
+/* The rank puts when it dies: what has come says nothing, and its signal never comes. */
 static int killed_putting(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
 {
     (void)memory;

@@ -42,6 +42,8 @@ EMPTY = re.compile(r"(\n[ \t]*\n)")  # between paragraphs of a comment
 INDENTED = re.compile(r"\n*(?:  |.*\n  )")
 NO_COMMENT = re.compile(r"[;{}]\s*(?:\n|$)")  # in a comment that holds code
 HELP = {"help", "description", "epilog"}  # what argparse prints
+ASKED = {"first", "never", "term", "unit"}  # kinds of rules of a sentence
+ASKED_FIRST = ASKED - {"unit"} | {"begin"}  # of the first of a comment
 RATIO = re.compile(r"\b(ratios?|times)\b", re.I)
 SHOWN = 60  # characters of a sentence in a message
 
@@ -72,9 +74,9 @@ class Rules:
                 self.openings.append((folder, re.compile(pattern, re.S)))
             elif kind == "unit":
                 self.patterns.append((kind, re.compile(rest, re.I), "a unit is missing", rest))
-            elif kind in ("first", "never", "term") and ": " in rest:
+            elif kind in ("first", "begin", "never", "term") and ": " in rest:
                 pattern, advice = rest.split(": ", 1)
-                begin = r"\W*" if kind == "first" else r"\b"
+                begin = r"\b" if kind in ("never", "term") else r"\W*"
                 self.patterns.append((kind, re.compile(begin + pattern, re.I), advice, pattern))
             else:
                 raise ValueError(f"{RULES}:{number}: no rule: {line}")
@@ -136,16 +138,16 @@ def sentences(first, text):
         at = end[1]
 
 
-def wrong_with(rules, sentence, units=True):
+def wrong_with(rules, sentence, asked=ASKED):
     """What the rules say against a sentence."""
     words = len(WORD.findall(ROW.sub("N", sentence)))
     if words > rules.limits["words"]:
         yield f"{words} words, of {rules.limits['words']} at most"
     for kind, pattern, advice, _ in rules.patterns:
-        if kind == "first":
-            found = pattern.match(sentence)
-        elif kind == "unit" and (not units or RATIO.search(sentence)):
+        if kind not in asked or kind == "unit" and RATIO.search(sentence):
             found = None
+        elif kind in ("first", "begin"):
+            found = pattern.match(sentence)
         else:
             found = pattern.search(sentence)
         if found:
@@ -184,10 +186,10 @@ def check_page(rules, path, text):
                 yield f"{path}:{line}: {wrong}: {sentence[:SHOWN]}"
 
 
-def check_sentences(rules, path, found, units=True):
+def check_sentences(rules, path, found, asked=ASKED):
     """`found` has the line and the text of each sentence."""
     for line, sentence in found:
-        for wrong in wrong_with(rules, " ".join(sentence.split()), units):
+        for wrong in wrong_with(rules, " ".join(sentence.split()), asked):
             yield f"{path}:{line}: {wrong}: {sentence.strip()[:SHOWN]}"
 
 
@@ -238,7 +240,7 @@ def check_options(rules, path, text):
 
 
 def comments(text):
-    """(line, text) of each paragraph of a comment that is prose. One that is indented is code, or a drawing."""
+    """(line, text, does it begin a comment before code) of each paragraph. An indented one is code, or a drawing."""
     for found in COMMENT.finditer(text):
         inside = found.group(1) or found.group(2)
         if not inside or TAG.match(inside):
@@ -249,16 +251,20 @@ def comments(text):
         words = re.sub(r"`[^`]*`", "CODE", MARGIN.sub("\n", inside))
         if NO_COMMENT.search(words) or trails and len(WORD.findall(words)) < LEAST:
             continue
+        begins = not trails
         for paragraph in EMPTY.split(words):
             if paragraph.strip() and not INDENTED.match(paragraph):
-                yield line, paragraph
+                yield line, paragraph, begins
+                begins = False
             line += paragraph.count("\n")
 
 
 def check_comments(rules, path, text):
     """A number there may lack its unit: the name or the declaration beside the comment says it."""
-    for first, paragraph in comments(text):
-        yield from check_sentences(rules, path, sentences(first, paragraph), units=False)
+    for first, paragraph, begins in comments(text):
+        for sentence in sentences(first, paragraph):
+            yield from check_sentences(rules, path, [sentence], ASKED_FIRST if begins else ASKED - {"unit"})
+            begins = False
 
 
 READERS = {"pages": check_page, "manual": check_manual, "strings": check_strings, "options": check_options,
@@ -333,11 +339,13 @@ BEYOND = [
     ("strings", '/* "it goes as long as it may" */ f("CREATE TABLE such things are no prose");\n', None),
     ("options", 'f(help="it goes as long " f"as {it} may")\n', 'x:1: "as long as"'),
     ("options", 'f(name="it goes as long as it may")\n', None),
-    ("comments", "int a;\n/*\n * It goes\n * so long. And\n */\n", 'x:2: "so long"'),
-    ("comments", "/*\n * A\n *\n *   such a drawing\n *\n * B. It goes so long.\n */\n", 'x:6: "so long"'),
+    ("comments", "int a;\n/*\n * A rank goes\n * so long. And\n */\n", 'x:2: "so long"'),
+    ("comments", "/*\n * A\n *\n *   such a drawing\n *\n * B. A rank goes so long.\n */\n", 'x:6: "so long"'),
     ("comments", "/* Who comes last waits. */\n", "begin with the noun"),
     ("comments", "/* Word " + "and a word " * 10 + "ends. */\n", "32 words"),
-    ("comments", "int a;\n    // It goes\n    // so long.\n", 'x:2: "so long"'),
+    ("comments", "int a;\n    // A rank goes\n    // so long.\n", 'x:2: "so long"'),
+    ("comments", "/* It is over. */\nint a; /* it is over, and gone for good */\n/* An end. It is over. */\n",
+     'x:1: "It": name the thing'),
     ("comments", "int a; /* of such words that trail code */\n", 'x:1: "such"'),
     ("comments", "int a; /* such a one */\n", None),
     ("comments", 'f("/* such words */"); /* f(so_long);\n */\n', None),
@@ -345,9 +353,10 @@ BEYOND = [
 ]
 
 
-def self_test_beyond(rules):
+def self_test_beyond(rules, used):
     for kind, text, wanted in BEYOND:
         found = list(READERS[kind](rules, "x", text))
+        used |= {advice for _, _, advice, _ in rules.patterns if any(advice in line for line in found)}
         if bool(found) != bool(wanted) or wanted and (len(found) != 1 or wanted not in found[0]):
             yield f"planted {text!r}, wanted {wanted!r}, found {found}"
 
@@ -362,7 +371,7 @@ def self_test(root):
         if len(found) != 1 or wanted not in found[0]:
             failed.append(f"planted {text!r}, wanted {wanted!r}, found {found}")
         used |= {advice for _, _, advice, _ in rules.patterns if any(advice in line for line in found)}
-    failed += self_test_beyond(rules)
+    failed += self_test_beyond(rules, used)
     failed += [f"nothing planted for: {source}" for _, _, advice, source in rules.patterns if advice not in used]
     for text, good in (("# A\n\nFor a reader. It answers all.\n", True), ("# A\n\nThe page.\n", False)):
         if bool(list(check_page(rules, "docs/page.md", text))) == good:

@@ -213,7 +213,7 @@ static unsigned char *begin_one_message(size_t bytes)
     return memory;
 }
 
-/* It waits for the other one until it is told to give up. */
+/* The rank waits for the other one until it is told to give up. */
 static void give_up_alone(int rank)
 {
     pthread_t thread;

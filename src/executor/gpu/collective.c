@@ -239,7 +239,8 @@ static bool is_small(const struct gpu *gpu, const struct call *call, const struc
     return true;
 }
 
-/* Their launches are held back; so all that is issued between order_begin() and order_end() has the ticket of one. */
+/* Launches of small calls are held back; so all that is issued between order_begin() and order_end() has the ticket of
+ * one. */
 static tutti_result_t issue_small(struct gpu *gpu, const struct executor_call *one, CUstream stream)
 {
     uint32_t number = team_next_seq(gpu->base.team);

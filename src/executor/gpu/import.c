@@ -45,7 +45,7 @@ static void close_one(struct gpu *gpu, struct import *import)
     imported_unmap(gpu->base.device, gpu->rank, import);
 }
 
-/* Those that kernels may still store to stay. Returns whether there are any. */
+/* Imports that kernels may still store to stay. Returns whether there are any. */
 static bool close_all_old(struct gpu *gpu)
 {
     struct list busy;

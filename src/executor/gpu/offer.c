@@ -147,7 +147,7 @@ static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
     return true;
 }
 
-/* Its place; -1: there is none. */
+/* Returns the offer's place; -1: no offer was made. */
 static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     struct cuda_handle handle = {0};
@@ -216,7 +216,7 @@ void offer_let_go(struct gpu *gpu, int peer, int offer)
 
 /* ---- What kernels are invited to ---- */
 
-/* It stays offered until its memory is freed. */
+/* The buffer stays offered until its memory is freed. */
 static uint64_t gpu_offer_invite(struct gpu *gpu, int peer, const struct cuda_range *range, uint64_t offset)
 {
     int offer = look_up(gpu, peer, range);

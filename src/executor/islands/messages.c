@@ -20,7 +20,7 @@ static bool is_near(const struct islands *islands, int rank)
     return hosts_of(islands)->group[rank] == islands->here;
 }
 
-/* Those of the island first, with the numbers that ranks have there. Returns how many they are. */
+/* Messages within the island first, with the numbers that ranks have there. Returns how many they are. */
 static int sort_near(const struct islands *islands, const struct p2p_item *items, int count, struct p2p_item *out)
 {
     int near = 0, far = 0, first = hosts_of(islands)->first[islands->here];

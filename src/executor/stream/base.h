@@ -23,10 +23,10 @@ struct stream_ops {
     void (*begins)(struct stream_base *base);
     void (*ends)(struct stream_base *base, bool issued);
     tutti_result_t (*refuses)(struct stream_base *base, bool collective);
-    /* It has its ticket. `kernel`: one comes last. `whole`: its call went well. */
+    /* The call that was issued has its ticket. `kernel`: one comes last. `whole`: the call went well. */
     void (*issued)(struct stream_base *base, bool kernel, bool whole);
     void (*captured)(struct stream_base *base); /* the first one in a graph */
-    /* It was refused, and fails behind what came before: not at once. */
+    /* A call was refused: does it fail behind what came before, and not at once? */
     bool (*fails_later)(struct stream_base *base);
     void (*failed)(struct stream_base *base); /* the team has, as half of an operation may be issued */
 };

@@ -32,7 +32,7 @@ struct region_pair {
 /* The mapper says that it has the region mapped: it can read there. */
 void region_note_mapped(uint32_t id, const struct region_pair *who);
 bool region_is_mapped(uint32_t id, const struct region_pair *who);
-/* It has gone, and maps nothing any more. */
+/* The mapper has gone, and maps nothing any more. */
 void region_forget_mapper(const struct region_pair *who);
 
 /* Changes whenever a region is freed. */

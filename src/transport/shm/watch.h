@@ -7,7 +7,7 @@
 
 bool shm_watch_add(struct shm_lane *lane);
 void shm_watch_remove(struct shm_lane *lane);
-/* Its place among those of the transport is `index`. */
+/* The watch's place among those of the transport is `index`. */
 void shm_watch_place(struct shm_transport *shm, unsigned index, struct shm_watch watch);
 bool shm_watch_has_news(const struct shm_watch *watch);
 bool shm_watch_news(const struct shm_transport *shm);

@@ -144,7 +144,7 @@ static void tcp_send_take_out(struct tcp_lane *lane, unsigned position)
         lane->queue[(lane->first + i) % TCP_QUEUE] = lane->queue[(lane->first + i + 1) % TCP_QUEUE];
 }
 
-/* Its source is needed no longer. A frame that has begun goes to its end, with nothing in it. */
+/* The put's source is needed no longer. A frame that has begun goes to its end, with nothing in it. */
 static void end_early(struct tcp_lane *lane, unsigned position, bool may_have_begun)
 {
     struct tcp_out *out = &lane->queue[(lane->first + position) % TCP_QUEUE];

@@ -5,7 +5,7 @@
 
 #include "transport/tcp/tcp.h"
 
-/* It has traffic: polls ask it directly. */
+/* The lane has traffic: polls ask it directly. */
 void tcp_lane_touch(struct tcp_lane *lane);
 void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 /* No more events, polls or deadlines for this lane. */

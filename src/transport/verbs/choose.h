@@ -20,7 +20,7 @@ int choose_gid_class(const struct ibv_gid_entry *entry);
 bool choose_ip(const struct ibv_gid_entry *entry, struct net_address *out);
 /* Mbit/s of a port, by the codes of its width and of the speed of each of its lanes; 0: not known. */
 uint32_t choose_rate(unsigned width, unsigned speed);
-/* It reaches only this host. */
+/* Does the address reach only this host? */
 bool choose_is_loopback(const union ibv_gid *gid);
 
 #endif

@@ -10,8 +10,8 @@ tutti_result_t verbs_open_devices(struct verbs_transport *verbs);
 void verbs_close_devices(struct verbs_transport *verbs);
 /* The device is of no use any more: its lanes fail, and it is closed, and opened anew when it is there again. */
 void verbs_lose_device(struct verbs_device *device, const char *what);
-/* That of a lane of this index, if its port is up: with room for its completions, and its address as it is now. No
- * other one takes its place, for the lane would stay there when the port is back. */
+/* The device of a lane of this index, if its port is up: with room for its completions, and its address as it is now.
+ * No other one takes its place, for the lane would stay there when the port is back. */
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
 
 /* From poll: the device is open again if what was lost has been opened anew. */

@@ -38,7 +38,7 @@ struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uin
     return lane && lane->serial == number >> 32 ? lane : NULL;
 }
 
-/* It would go on reading and writing what is the owner's again. */
+/* A queue pair that is not stopped would go on reading and writing what is the owner's again. */
 static void stop_pair(struct verbs_lane *lane)
 {
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};

@@ -65,7 +65,7 @@ static unsigned char *verbs_send_begin(struct verbs_lane *lane, const struct ver
     return chunk + sizeof *out;
 }
 
-/* Its payload is there. */
+/* The payload of the chunk is there. */
 static void verbs_send_end(struct verbs_lane *lane, struct burst *burst, size_t payload)
 {
     const unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);

@@ -248,7 +248,7 @@ DEVICE bool invite_is_ready(const struct stream &s)
                                      : reached(load_acquire(&mine->plain_arrived[s.stripe][s.peer]), s.number + 1);
 }
 
-/* It is ready. Straight: the stripe is done. */
+/* Finds the way of the stripe. Straight: the stripe is done. */
 DEVICE enum invite_way invite_alone(const struct kernel_exchange &what, const struct stream &s)
 {
     unsigned char *to = NULL;

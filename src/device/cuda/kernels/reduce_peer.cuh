@@ -134,7 +134,7 @@ template <class E> DEVICE void peer_prepare(const peer_run<E> &r, int p, uint64_
     prepare<E, 2>(a, unit);
 }
 
-/* Those of ranks first + from and on, of the ones at hand. */
+/* Vectors of ranks first + from and on, of the ones at hand. */
 template <class E, int U>
 DEVICE void peer_fold(const peer_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first, int from)
 {
