@@ -21,7 +21,7 @@ struct net_flow {
     int cut_every; /* messages after which a lane is cut; 0: none is */
     int posted, over;
     bool cuts; /* as soon as there is a lane */
-    int cut;   /* so many were */
+    int cut;   /* lanes cut so far */
     struct flow_slot slot[NET_REQUESTS];
 };
 

@@ -84,7 +84,7 @@ static void what_the_kernel_does_otherwise_is_left_to_it(void **state)
     assert_int_equal(hop_to("fd07::1", "fd07::9", device.ifindex), -ENOENT);
     assert_int_equal(hop_to("10.7.0.1", "10.8.9.1", device.ifindex), -ENOENT);  /* a black hole */
     assert_int_equal(hop_to("10.7.0.1", "10.7.0.1", device.ifindex), -ENOENT);  /* this host */
-    assert_int_equal(hop_to("10.7.0.1", "10.7.0.2", 12345), -ENOENT);           /* no such interface */
+    assert_int_equal(hop_to("10.7.0.1", "10.7.0.2", 12345), -ENOENT);           /* an unknown interface */
     assert_int_equal(hop_to("10.66.0.1", "10.7.0.2", device.ifindex), -ENOENT); /* not our address */
 }
 

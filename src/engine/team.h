@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A team: one rank's view of a group of ranks, with its queue of operations. What a communicator is to users, a team is
- * to the engine. One thread at a time enqueues; whoever holds the lock runs.
+ * A team: one rank's view of a group of ranks, with its queue of operations. A team is to the engine what a
+ * communicator is to users. One thread at a time enqueues; the thread that holds the lock runs operations.
  */
 #ifndef TUTTI_ENGINE_TEAM_H
 #define TUTTI_ENGINE_TEAM_H
@@ -28,7 +28,7 @@ struct team;
 typedef void memo_fn(void *context, int from, const struct wire_memo *memo);
 
 struct team {
-    struct executor host; /* host.c: its calls on host memory */
+    struct executor host; /* host.c: the team's calls on host memory */
     struct engine *engine;
     struct list node; /* in engine->teams */
     int rank, nranks;
@@ -36,26 +36,26 @@ struct team {
     uint64_t id;
     uint64_t timeout_ms;                 /* silence of a peer after which operations fail */
     struct watch watch;                  /* under the lock */
-    struct calls calls;                  /* likewise */
-    _Atomic bool ending;                 /* this rank makes no more calls: it waits for those that it has made */
-    bool one_process;                    /* all ranks live in it */
-    bool untold;                         /* the log has its failure from another team */
+    struct calls calls;                  /* under the lock */
+    _Atomic bool ending;                 /* this rank makes no more calls: it waits for the end of those made */
+    bool one_process;                    /* all ranks live in this process */
+    bool untold;                         /* another team has written this one's failure to the log */
     _Atomic bool crowded;                /* more ranks than processors here: yield, do not spin */
     const struct wire_process **process; /* by rank: interned, so that teams of the same members share them */
-    const struct rank_fact **fact;       /* likewise */
+    const struct rank_fact **fact;       /* by rank: interned, too */
     struct link **link;                  /* by rank, NULL until used */
     _Atomic uint8_t *gone;               /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
-    struct levels *levels; /* who is near whom */
+    struct levels *levels; /* which ranks are near one another */
     struct trace_comm *trace;
     struct shared *shared;              /* NULL: ranks do not all share memory */
     int shares_taken;                   /* descriptors that came for this rank: comm/share.c */
-    const struct rounds_memory *memory; /* that its calls over links work on: rounds_memory.h */
+    const struct rounds_memory *memory; /* the memory that calls over links work on: rounds_memory.h */
     struct rounds *rounds_idle;         /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
     uint32_t *sent, *received;         /* p2p sequence by peer, at issue */
-    uint32_t *signalled;               /* likewise of signals */
+    uint32_t *signalled;               /* the same of signals */
     _Atomic(struct windows *) windows; /* windows.h; NULL: there was no call of that kind yet */
 
     /* the last route, for calls that repeat */
@@ -66,13 +66,14 @@ struct team {
     size_t work; /* bytes copied and reduced in this turn */
     _Atomic bool attended;
     _Atomic int visitors; /* threads that wait for a stream, by stream_visit(), or run what nobody waits for */
-    _Atomic int awaited;  /* rank that the running operation waits for: a hint for who looks without the lock */
-    /* If set, nothing is to be done before this word has this value: looked at without the lock. Now and then all is
-     * looked at. */
+    _Atomic int awaited;  /* rank that the running operation waits for: a hint for threads that look without the lock */
+    /* If set, the team has nothing to do before this word has this value, which is looked at without the lock. Now and
+     * then the whole team is looked at. */
     _Atomic(const _Atomic uint64_t *) awaited_word;
     _Atomic uint64_t awaited_value;
     _Atomic uint64_t issued, completed; /* queue positions */
-    _Atomic uint32_t seq;               /* collectives: all ranks count alike. Of who issues; others may look */
+    _Atomic uint32_t seq;               /* collectives: all ranks count alike. The thread that issues counts; others
+                                           may look */
     uint32_t p2p_seq;                   /* sends and receives: this rank's own number */
     struct op_queue queue;
 
@@ -95,10 +96,10 @@ struct team {
     void (*news)(void *context);
     bool (*excuses)(void *context, const struct wire_abort *news);
     void *news_context;
-    _Atomic bool excused; /* nothing of the host's begins any more, because of this: */
+    _Atomic bool excused; /* nothing of the host's begins any more, for the following cause: */
     int excused_culprit;
     char excused_sentence[TEAM_SENTENCE];
-    uint32_t quiet; /* runs no collective above this one any more; under the engine's lock */
+    uint32_t quiet; /* this rank runs no collective above this one any more; under the engine's lock */
 
     const bool *stays_away; /* by rank: those without whom this one meets the others; NULL: it meets nobody. Same
                                lock */
@@ -109,9 +110,9 @@ struct team {
     void *hear_context;
 
     /* part.h */
-    struct team *whole;                 /* that this one is a part of, and fails with; NULL: it is none */
+    struct team *whole;                 /* that this one is a part of, and fails with; NULL: it is no part */
     int *in_whole;                      /* by rank: its rank there */
-    _Atomic(struct trace_op *) carried; /* a call of this one that parts carry out: its record; NULL: there is none */
+    _Atomic(struct trace_op *) carried; /* the record of a call that parts carry out; NULL: there is none */
     pthread_mutex_t parts_lock;         /* of */
     struct list parts;                  /* those of this one, */
     struct list part;                   /* where a part is */
@@ -123,7 +124,7 @@ static inline void team_leave(struct team *team)
     atomic_fetch_sub(&team->visitors, 1);
 }
 
-/* Nothing is queued, and nothing stands in the way of what comes now. For who puts in. */
+/* Nothing is queued, and nothing stands in the way of what comes now. For the thread that puts in. */
 static inline bool team_idle(const struct team *team)
 {
     return atomic_load_explicit(&team->completed, memory_order_acquire) ==
@@ -132,14 +133,14 @@ static inline bool team_idle(const struct team *team)
            !atomic_load_explicit(&team->excused, memory_order_acquire);
 }
 
-/* Something was issued and is over, which had no place in the queue: to wait for what is issued is not to wait again
- * for the same. */
+/* An operation was issued and is over, without a place in the queue. A wait for what is issued does not wait again for
+ * that one. */
 static inline void team_forget_told(struct team *team)
 {
     atomic_store_explicit(&team->told, 0, memory_order_relaxed);
 }
 
-/* The number of the next collective. For who issues. */
+/* The number of the next collective. For the thread that issues. */
 static inline uint32_t team_next_seq(struct team *team)
 {
     uint32_t seq = atomic_load_explicit(&team->seq, memory_order_relaxed) + 1;
@@ -147,7 +148,8 @@ static inline uint32_t team_next_seq(struct team *team)
     return seq;
 }
 #define TEAM_NO_SEQ UINT32_MAX
-/* The collective of the whole that an operation of a part belongs to: the one that is under way. For who issues. */
+/* The collective of the whole that an operation of a part belongs to: the one that is under way. For the thread that
+ * issues. */
 static inline uint32_t team_whole_seq(const struct team *team)
 {
     if (!team->whole)
@@ -184,7 +186,7 @@ static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, 
     atomic_store_explicit(&team->awaited_word, word, memory_order_relaxed);
 }
 
-/* As people know it: a rank of a part by its number in the whole. */
+/* A rank's number as people know it: of a part, the number in the whole. */
 static inline int team_told_rank(const struct team *team, int rank)
 {
     return team->whole && rank >= 0 ? team->in_whole[rank] : rank;

@@ -97,7 +97,8 @@ void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now)
         }
 }
 
-/* The latest one: of a segment that was read and has not landed the token may have been given out again. */
+/* The latest segment with the token: the token of a segment that was read and has not landed may have been given out
+ * again. */
 void flight_give_up(struct link_lane *lane, uint64_t token)
 {
     for (uint64_t i = lane->flight.next; i > lane->flight.first; i--)
@@ -120,8 +121,8 @@ static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
         land(lane, i, when);
 }
 
-/* A report that says when a segment arrived before it was put is of an earlier one in the same slot, known to have
- * landed by other ways. */
+/* A report by which a segment arrived before it was put is of an earlier segment in the same slot. That one is known to
+ * have landed by other ways. */
 static void land_up_to(struct link_lane *lane, uint32_t imm, uint64_t when)
 {
     uint64_t found = lane->flight.first;
@@ -192,15 +193,15 @@ void flight_hear(struct link *link, const void *reports, size_t length)
 
 /* ---- What we say to the peer ---- */
 
-/* No later report is about its lane, which is what it was: a sender may wait for this one alone. */
+/* No later report is about this report's lane, which is still the same one: a sender may wait for this report alone. */
 static bool is_latest(const struct link *link, const struct wire_landed *report)
 {
     const struct link_lane *lane = &link->lane[report->lane];
     return report->number == lane->flight.latest && report->epoch == lane->epoch;
 }
 
-/* The place of the next report, which has the oldest one. The latest report about a lane stays: it moves on, and the
- * oldest other one goes. There is one, for there are fewer lanes than reports. */
+/* The place of the next report, where the oldest one is. The latest report about a lane stays: it moves on, and the
+ * oldest other report goes. There is another one, for there are fewer lanes than reports. */
 static struct wire_landed *flight_next_word(struct link *link)
 {
     uint64_t first = link->reports.next, behind = 0;
@@ -232,7 +233,7 @@ static bool says_its_own(const struct link_lane *lane)
            lane->ops->caps & TRANSPORT_MESSAGES;
 }
 
-/* Returns how many could not be said. */
+/* Returns how many of the lane's own reports could not be said. */
 static uint32_t say_own(struct link_lane *lane)
 {
     const struct link *link = lane->link;
@@ -251,7 +252,7 @@ static uint32_t say_own(struct link_lane *lane)
     return 0;
 }
 
-/* Is any of the unsaid about a lane over which it cannot go? */
+/* Is any report that is not said about a lane over which it cannot go? */
 static bool others_unsaid(const struct link *link)
 {
     uint32_t count = link->reports.unsaid < LINK_LANDED ? link->reports.unsaid : LINK_LANDED;
@@ -271,7 +272,7 @@ static size_t flight_gather(const struct link *link, struct wire_landed *reports
     return count * sizeof *reports;
 }
 
-/* The lane that has the least of ours to carry before. */
+/* The lane with the fewest bytes of ours to carry first. */
 static struct link_lane *quickest(struct link *link)
 {
     struct link_lane *best = NULL;
@@ -284,8 +285,8 @@ static struct link_lane *quickest(struct link *link)
     return best;
 }
 
-/* Reports that do not go over their own lanes. Returns how many could not be said. Without a lane for messages there is
- * nobody to tell: DONE will. */
+/* Says the reports that do not go over their own lanes. Returns how many of them could not be said. Without a lane for
+ * messages there is nobody to tell: DONE will. */
 static uint32_t say_others(struct link *link, uint32_t unsaid)
 {
     struct wire_landed reports[LINK_LANDED];

@@ -204,7 +204,7 @@ static void test_other_processes_of_the_host(void **state)
         carry(script, 1, 0);
     assert_int_equal(told.elsewhere, 12345);
     assert_int_equal(atomic_load(&mine->outstanding), 0);
-    assert_int_equal(atomic_load(&mine->prompt), 0); /* these were all patient */
+    assert_int_equal(atomic_load(&mine->prompt), 0); /* all payloads were patient */
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     usleep(110000); /* whether a process lives is asked again */

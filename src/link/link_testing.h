@@ -60,10 +60,10 @@ struct script {
     bool down_inside;       /* msg() on a broken lane calls down() from inside */
     bool room_inside;       /* msg() calls writable() from inside */
     uint64_t session;       /* of the links that script_join() makes */
-    int fail_opens;         /* so many lane_open() fail */
+    int fail_opens;         /* calls of lane_open() that fail */
     int opened;             /* lanes */
     int registrations;      /* in force */
-    int fail_registrations; /* so many registrations fail */
+    int fail_registrations; /* registrations that fail */
     int refused;            /* puts with keys that had ended */
     unsigned depth;         /* upcalls under way */
     unsigned char *current; /* the message that is being delivered */

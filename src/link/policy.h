@@ -79,7 +79,7 @@ struct path_payload {
 struct path_source {
     const struct wire_process *peer;
     unsigned device; /* our interface, */
-    unsigned nics;   /* of so many */
+    unsigned nics;   /* of this number of interfaces */
     unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
     bool messages;   /* it carries a link's messages alone, and is none of those */
 };

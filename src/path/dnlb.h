@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define DNLB_FIRST 0xC000u /* of the source ports that RoCE uses */
-#define DNLB_PORTS 0x4000u /* so many */
+#define DNLB_PORTS 0x4000u /* ports in all */
 
 /* The share of `uplink` of `uplinks` (1 to DNLB_PORTS), both ends included. */
 void dnlb_share(unsigned uplink, unsigned uplinks, uint16_t *first, uint16_t *last);

@@ -131,7 +131,7 @@ struct put {
     struct place source; /* valid until sent(), unreadable(), down() or close() */
     size_t length;       /* >= 1 */
     uint32_t imm;        /* handed to the peer's target() and arrived() */
-    uint64_t offset;     /* likewise */
+    uint64_t offset;     /* the same */
     uint64_t whole;      /* bytes of all that the put is a part of; 0: of it alone */
     uint64_t
         token; /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */

@@ -186,7 +186,7 @@ struct wire_memo {
 enum wire_window_what {
     WIRE_WINDOW_PUT = 1, /* `length` bytes come, as a payload or behind this; `signal` is raised when all that was asked
                             before has been done, too */
-    WIRE_WINDOW_SIGNAL,  /* likewise without bytes */
+    WIRE_WINDOW_SIGNAL,  /* the same, without bytes */
     WIRE_WINDOW_GET,     /* send `length` bytes when all that was asked before has been done; 0 bytes: a flush, of no
                             window */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several. Each has an
- * engine and a team of its own, which peers reach by sockets of their own. The first has the communicator's team and
- * waits for the user's stream; then it gives the job to the others. They fail together: by way of the communicator's
- * team.
+ * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several. Each channel
+ * has an engine and a team of its own, which peers reach by sockets of their own. The first channel has the
+ * communicator's team and waits for the user's stream; then it gives the job to the others. Channels fail together, by
+ * way of the communicator's team.
  */
 #include "executor/staged/channel.h"
 
@@ -54,7 +54,7 @@ static tutti_result_t take_scalar(struct channel *channel, struct call *call)
     return result;
 }
 
-/* Of a job that fails before the user's stream has come to it: what came before still ends as it can. */
+/* For a job that fails before the user's stream has come to it: the jobs before it still end as they can. */
 static void await_turn(struct staged *staged, const struct job *job)
 {
     pthread_mutex_lock(&staged->lock);
@@ -78,7 +78,7 @@ static void run_replayed(struct channel *first)
     job_left(staged, job, failed);
 }
 
-/* Graphs' kernels may come before that of the job. */
+/* Kernels of graphs may come before the kernel of the job. */
 static tutti_result_t meet_kernel(struct channel *first, const struct job *job)
 {
     tutti_result_t result;
@@ -115,7 +115,7 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
     return result;
 }
 
-/* A step of a call of all ranks, of which each channel's team has a number. */
+/* A step of a call of all ranks: each channel's team has a number for that call. */
 static tutti_result_t run_on_rail(struct channel *channel, const struct job *job)
 {
     team_carry(channel->team, &job->step_of);
@@ -131,7 +131,7 @@ static tutti_result_t run_job(struct channel *channel, const struct job *job)
     return job->items ? pieces_run(channel, job) : slice_run(channel, job);
 }
 
-/* Returns whether the channel's part failed; all that it had under way has ended then. */
+/* Returns whether the channel's part failed; all that the channel had under way has ended then. */
 static bool run_part(struct channel *channel, struct job *job)
 {
     channel->job = job->sequence;

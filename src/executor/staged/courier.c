@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by a kernel of the user's stream that takes orders. Channels touch memory alone: a call of theirs would wait
- * in the driver behind one of the user that waits there for all work of the GPU, and so for the channels. And where
- * streams share few hardware queues, channels' copies would come behind what the user's stream has in that queue, which
- * waits for these very copies. A kernel has begun, and so holds up nothing.
+ * Copies by a kernel of the user's stream that takes orders. Channels only touch memory, and call no driver, for two
+ * reasons. A user's call may wait in the driver for all work of the GPU, and so for the channels: a channel's call
+ * would wait behind that one. And streams may share few hardware queues: a channel's copies would come behind what the
+ * user's stream has in the queue, which waits for these very copies. A kernel has begun, and so holds up nothing.
  */
 #include "executor/staged/courier.h"
 
@@ -27,7 +27,7 @@
 
 /* ---- Does the GPU still work? ---- */
 
-/* A thread that does nothing else: it may be held up in the driver until the user's call ends. */
+/* A thread that does nothing but ask: the driver may hold it up until the user's call ends. */
 static void *staged_courier_ask(void *argument)
 {
     struct staged *staged = argument;
@@ -52,7 +52,7 @@ static void *staged_courier_ask(void *argument)
     return NULL;
 }
 
-/* The answer comes at any time, or never: then a call of the user's waits for this communicator. */
+/* The answer comes at any time. It never comes while a call of the user's waits for this communicator. */
 static void doubt(struct staged *staged)
 {
     pthread_mutex_lock(&staged->doubt.lock);
@@ -213,7 +213,7 @@ static bool is_pinned(const struct staged *staged, const char *host)
     return host >= from && host < from + (size_t)staged->channels * SLICES * staged->slice_bytes;
 }
 
-/* By way of memory that the GPU reaches. */
+/* Copies by way of memory that the GPU reaches. */
 static tutti_result_t bounce(struct channel *channel, char *gpu, char *host, size_t bytes, bool to_gpu)
 {
     const struct staged *staged = channel->staged;

@@ -7,16 +7,17 @@
 
 tutti_result_t courier_open(struct staged *staged);
 void courier_close(struct staged *staged);
-/* What waits for the job in the user's stream. */
+/* Puts the kernel that waits for the job into the user's stream. */
 tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream);
-/* What asks for a job like this one whenever the graph that is being captured on the stream is launched. */
+/* Puts the kernel into the graph that is being captured on the stream. At each launch the kernel asks for a job like
+ * this one. */
 tutti_result_t courier_capture(struct staged *staged, const struct job *recipe, CUstream stream);
 /* Waits until the user's stream has come to the job, or the communicator has failed and the job may not begin.
  * TUTTI_IN_PROGRESS: a graph's kernel has come before, and asks. */
 tutti_result_t courier_meet(struct channel *channel, const struct job *job);
 /* A kernel of a graph waits for its job. */
 bool courier_is_asked(const struct staged *staged);
-/* As slice_copy(); it is over when this returns. */
+/* As slice_copy(); the copy is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 
 #endif

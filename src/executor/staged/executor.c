@@ -33,8 +33,8 @@ static struct staged *staged_of(struct executor *executor)
 
 /* ---- A failed communicator ---- */
 
-/* No call comes any more, and peers hear so when those before it have ended. They would wait for this rank in what
- * another one had finished, while this rank may wait for them elsewhere. */
+/* No call comes any more. Peers hear so when the calls before have ended: they would wait for this rank in what another
+ * one had finished, while this rank may wait for them elsewhere. */
 static void say_no_call_comes(struct staged *staged)
 {
     pthread_mutex_lock(&staged->lock);
@@ -85,7 +85,7 @@ static bool staged_give_up(struct executor *executor)
 
 /* ---- Calls ---- */
 
-/* A ticket that the host tells of, where a stream that writes it would hold up others; or 0. */
+/* A ticket whose end the host tells, where a stream that writes it would hold up others; else 0. */
 static uint32_t staged_ticket(struct staged *staged)
 {
     staged->base.tickets.told = staged->copies ? ticket_next(&staged->base) : 0;
@@ -192,8 +192,8 @@ static bool free_pinned(struct later *later)
     return true;
 }
 
-/* Freeing it waits for all work of the GPU, which may wait for this very thread. Without memory for the record the
- * process keeps it to its end. */
+/* Freeing pinned memory waits for all work of the GPU, which may wait for this very thread. Without memory for the
+ * record the process keeps the pinned memory to its end. */
 static void leave_pinned(struct staged *staged)
 {
     struct staged_left *left = malloc(sizeof *left);
@@ -268,7 +268,7 @@ static tutti_result_t make_staged(struct staged *staged)
     return result;
 }
 
-/* Without memory of its own that ranks share. */
+/* The executor makes no memory that ranks share. */
 static tutti_result_t staged_open(const struct executor_members *members, const struct executor_config *config,
                                   int shared, struct executor **out)
 {
@@ -313,7 +313,7 @@ bool staged_captures(struct executor *executor)
     return staged_of(executor)->copies != NULL;
 }
 
-/* Any team. */
+/* This executor takes any team. */
 static bool staged_takes(const struct team *team, bool shared)
 {
     (void)team;

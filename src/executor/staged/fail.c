@@ -6,7 +6,7 @@
 #include "engine/failure.h"
 #include "engine/wait.h"
 
-/* Which operations of one team still end says nothing of those of the other: its own peers tell it that. */
+/* Which operations of one team still end says nothing of another team's: peers tell each team that. */
 static void hear_cause(struct team *team, const struct team *failed)
 {
     struct wire_abort news = team_news(failed);

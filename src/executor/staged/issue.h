@@ -6,8 +6,8 @@
 #include "executor/staged/staged.h"
 
 /* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a
- * graph. `ticket`: of the operation, to be told of by the host when it is over, as a stream that writes it would hold
- * up others; 0: a stream tells. */
+ * graph. ticket: the operation's. The host stores the ticket when the operation is over, as a stream that writes it
+ * would hold up others. 0: a stream stores it. */
 tutti_result_t issue_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
 /* As a step of a call of all ranks, on the ranks of this one's rail. */
 tutti_result_t issue_on_rail(struct staged *staged, const struct call *call, const struct call *of, uint32_t ticket,

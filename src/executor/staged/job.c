@@ -22,7 +22,8 @@ static tutti_result_t job_write_word(struct staged *staged, const struct job *jo
                : result;
 }
 
-/* No stream waits for ever, also when a part failed, but none goes on while something is still copied to its memory. */
+/* No stream waits for ever, also when a part of the job failed. But no stream goes on while something is still copied
+ * to its memory. */
 static void job_release(struct staged *staged, const struct job *job)
 {
     if (job->replayed) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: what a user's stream comes to is carried out by the threads of some channels. */
+/* Jobs: the threads of some channels carry out what a user's stream comes to. */
 #ifndef TUTTI_EXECUTOR_STAGED_JOB_H
 #define TUTTI_EXECUTOR_STAGED_JOB_H
 
 #include "executor/staged/staged.h"
 
-/* Under the lock: one channel is through with it. Those that are complete end, in order. */
+/* Under the lock: one channel is through with the job. Jobs that are complete end, in order. */
 void job_left(struct staged *staged, struct job *job, bool failed);
 
 #endif

@@ -32,7 +32,7 @@ struct pieces_place {
 struct direction {
     bool sends, pageable;
     int peer;
-    int item, last;             /* that the next piece is of, and the last one; -1: none is left */
+    int item, last;             /* the item that the next piece is of, and the last one; -1: none is left */
     size_t next;                /* that piece */
     size_t left;                /* pieces that have had no place yet */
     size_t room;                /* of a place: the largest piece */
@@ -72,7 +72,7 @@ static size_t item_pieces(const struct staged *staged, const struct p2p_item *it
     return bytes ? (bytes + piece - 1) / piece : 1;
 }
 
-/* The channel of its first piece. The others follow round by round. */
+/* The channel of a message's first piece. The others follow round by round. */
 static size_t first_channel(const struct staged *staged, const struct p2p_item *item)
 {
     size_t me = (size_t)staged->base.team->rank, peer = (size_t)item->peer;
@@ -153,8 +153,8 @@ static void sort_items(struct pieces_work *work, int *number)
     }
 }
 
-/* Every direction has a place; those that found pinned memory share the rest of that. Returns the bytes that did not
- * fit. */
+/* Every direction has a place. Directions that found pinned memory share the rest of that memory. Returns the bytes
+ * that did not fit. */
 static size_t count_places(struct pieces_work *work)
 {
     const struct staged *staged = work->channel->staged;
@@ -304,7 +304,7 @@ static tutti_result_t begin_pieces(struct pieces_work *work, struct direction *d
     return result;
 }
 
-/* All that can be done now. Receives first: peers find them posted. */
+/* All that can be done now. Receives come first, so that peers find them posted. */
 static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
 {
     tutti_result_t result = TUTTI_SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of GPUs that share no memory, on several hosts for one: through pinned host memory and the team. Each
- * file has a header for what it does; this one has what it does it to. */
+ * file has a header for its functions; this one has their data. */
 #ifndef TUTTI_EXECUTOR_STAGED_STAGED_H
 #define TUTTI_EXECUTOR_STAGED_STAGED_H
 
@@ -18,7 +18,7 @@
 
 struct job;
 
-/* Of a collective. Messages lie in the memory of all three as they need it. */
+/* A slice of a collective. Messages lie in the memory of all three slices as they need it. */
 struct slice {
     char *memory, *out; /* pinned; where its output lies in it */
     CUevent copied_in, copied_out;
@@ -32,9 +32,9 @@ struct channel {
     int index;
     struct engine *engine; /* NULL: channel 0 has the communicator's team */
     struct team *team;
-    struct team *rail; /* a part of that, for jobs on rails; NULL: there is none */
+    struct team *rail; /* a part of `team`, for jobs on rails; NULL: there is none */
     CUstream in, out;  /* these, and all events, are NULL where there is a courier */
-    CUevent finished;  /* behind its last copy for a job */
+    CUevent finished;  /* behind the channel's last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
     struct list jobs;      /* by job->turn[index] */
@@ -66,7 +66,7 @@ struct staged {
     struct kernel_post *post; /* pinned, behind the copies: where graphs' kernels ask for their jobs */
     CUdeviceptr launches;     /* device memory: their launches */
     struct doubt doubt;
-    bool crowded; /* their threads may have to share processors */
+    bool crowded; /* the ranks' threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
     struct list jobs;    /* all that are not complete, in the order of issue */
@@ -93,10 +93,10 @@ struct job {
     uint32_t sequence; /* of what a graph holds: the recipe's number */
     bool replayed;     /* a graph's */
     uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
-    int left;          /* of them that are not through */
+    int left;          /* channels that are not through */
     bool failed;
-    uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
-    CUevent ready;   /* the user's stream has come to it; NULL: there is a courier */
+    uint32_t ticket; /* of the communicator's operation, which the host is to store; 0: a stream stores it */
+    CUevent ready;   /* the user's stream has come to the job; NULL: there is a courier */
 };
 
 /* Whose call a job is. */

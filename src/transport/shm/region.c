@@ -22,7 +22,7 @@ struct region {
     char *base;
     size_t size;
     uint64_t known;             /* as known memory */
-    struct region_pair *mapped; /* who has it mapped */
+    struct region_pair *mapped; /* processes that have it mapped */
     size_t mappers;
 };
 

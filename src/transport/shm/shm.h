@@ -87,7 +87,7 @@ struct shm_lane {
     struct list active;
     unsigned watch; /* index; NO_WATCH: none */
     uint16_t index;
-    uint8_t uuid[WIRE_UUID_BYTES]; /* who should answer */
+    uint8_t uuid[WIRE_UUID_BYTES]; /* the peer that should answer */
     struct transport_timer deadline;
     struct shm_ring_shape shape;
     void *memory;
