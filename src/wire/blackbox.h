@@ -264,7 +264,7 @@ struct wire_box_lane {
     uint16_t reserved[2];
     uint32_t window; /* segments that may be under way; 0: as many as fit */
     uint32_t reserved_too;
-    uint64_t window_bytes; /* the same */
+    uint64_t window_bytes; /* the same, in bytes */
 };
 
 enum wire_segment_status {

@@ -146,7 +146,7 @@ static const struct {
 static void are_refused(const char *which)
 {
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        for (int how = 0; how < (operations[i].issue == broadcast_first ? 1 : HOWS); how++) /* the refusal takes 10 s */
+        for (int how = 0; how < (operations[i].issue == broadcast_first ? 1 : HOWS); how++) /* which takes 10 s */
             if (nranks >= operations[i].least && (!which || strcmp(which, operations[i].name) == 0))
                 is_refused(operations[i].name, operations[i].issue, (enum how)how);
 }

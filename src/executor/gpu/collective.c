@@ -29,8 +29,8 @@
 
 /* ---- Long broadcasts ---- */
 
-/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not
- * n - 1 times. */
+/* A broadcast in pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the
+ * vector once, not n - 1 times. */
 static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                       const struct flow *flow, CUstream stream)
 {
@@ -59,7 +59,7 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
     return result == TUTTI_SUCCESS ? launch_kernel(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
 }
 
-/* From rank to rank in lines. */
+/* A broadcast from rank to rank in lines. */
 static tutti_result_t broadcast_ring(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                      const struct flow *flow, CUstream stream)
 {
@@ -135,7 +135,7 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
     return exchange_issue(gpu, &what, all ? EXCHANGE_ALL : EXCHANGE_COLLECTIVE, stream, gpu->base.tickets.capturing);
 }
 
-/* Short ones are one vector of several in a launch, like small reductions. */
+/* Short exchanges are one vector of several in a launch, like small reductions. */
 static tutti_result_t gather(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                              CUstream stream)
 {

@@ -22,7 +22,7 @@ static tutti_result_t begin(struct gpu *gpu, struct copies *copies, struct gpu_t
     return transfer_begin(gpu, place, &copies->words, stream);
 }
 
-/* With what is copied for it, from where the stream is now. */
+/* Begins the message with what is copied for it, from where the stream is now. */
 static tutti_result_t begin_now(struct gpu *gpu, struct gpu_transfer *list, int *count, struct gpu_transfer transfer,
                                 CUstream stream)
 {
@@ -38,9 +38,9 @@ static tutti_result_t begin_now(struct gpu *gpu, struct gpu_transfer *list, int 
 }
 
 /*
- * Pieces of all messages, one a peer and way at most, in turn: none of them waits for the end of another. What is sent
- * comes first, and then what is received: where streams share a hardware queue, in which a waiting one holds up the
- * others, ranks would otherwise wait for one another.
+ * Pieces of all messages, one a peer and way at most, in turn: no message waits for the end of another. Where streams
+ * share a hardware queue, a stream that waits holds up the others, and ranks could wait for one another. So what is
+ * sent comes first, and then what is received.
  */
 static tutti_result_t pass_pieces(struct gpu *gpu, const struct gpu_transfer *list, int count, CUstream stream)
 {
@@ -69,7 +69,7 @@ static tutti_result_t end_all(struct gpu *gpu, const struct gpu_transfer *list, 
     return so_far == TUTTI_SUCCESS ? result : so_far;
 }
 
-/* The last one is left to the kernel: nothing of it is under way. */
+/* The last message is left to the kernel: nothing of it is under way. */
 static bool leave_last(struct copies *copies, uint32_t *way)
 {
     const struct gpu_transfer *last = &copies->list[copies->count - 1];
@@ -104,8 +104,9 @@ static uint64_t all_bytes(const struct gpu *gpu, const uint64_t *bytes, uint32_t
 }
 
 /*
- * `after`: the last one sent; NULL: no matter. In turn, copies are pushed: a rank whose host is late would have to pull
- * what it gets besides, from ranks that push to others meanwhile. What it is too late for is the kernel's.
+ * after: the last message sent; NULL: no matter. In turn, copies are pushed: a rank whose host is late would have to
+ * pull what it gets besides, from ranks that push to others meanwhile. The kernel carries what this rank is too late
+ * for.
  */
 static tutti_result_t begin_send(struct gpu *gpu, const struct kernel_exchange *what, uint32_t *way, uint64_t sent,
                                  int to, const struct gpu_transfer **after, struct copies *copies, CUstream stream)
@@ -136,9 +137,9 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
 }
 
 /*
- * In step k everybody sends to the k-th rank behind it; of a collective one after another. Otherwise two GPUs may come
- * to push to the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must
- * not wait for one another: their peers may order them in any way.
+ * In step k every rank sends to the k-th rank behind it; in a collective one step comes after another. Otherwise two
+ * GPUs may come to push to the same one at a time, and stay so, which halves the speed of both. Sends and receives of a
+ * group must not wait for one another: their peers may order them in any way.
  */
 tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, uint32_t ways[2], enum exchange kind,
                           CUstream stream, struct copies *copies)
@@ -160,7 +161,7 @@ tutti_result_t copy_begin(struct gpu *gpu, const struct kernel_exchange *what, u
     return result == TUTTI_SUCCESS && copies->count ? beside_mark(&gpu->base, stream) : result;
 }
 
-/* Pauses between copies are what turns cost. Where none ends before all have come, all are waited for first. */
+/* Turns cost pauses between copies. Where no rank ends before all have come, all are waited for first. */
 static tutti_result_t gpu_copy_copy_all(struct gpu *gpu, const struct copies *copies)
 {
     const struct gpu_transfer *pushes[KERNEL_RANKS];

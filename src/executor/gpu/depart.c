@@ -127,7 +127,7 @@ void depart_settle(struct gpu *gpu)
 
 /* ---- What waits in vain ---- */
 
-/* Not every rank has a link to every other: one that has tells those that have not. */
+/* Not every rank has a link to every other: a rank that has one tells those that have not. */
 static void spread_losses(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
@@ -135,7 +135,7 @@ static void spread_losses(struct gpu *gpu)
             gone_note(gpu, rank);
 }
 
-/* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */
+/* A rank that is gone, and that has not finished what the step needs of it; -1: no rank. */
 static int find_missing(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
@@ -144,8 +144,8 @@ static int find_missing(const struct gpu *gpu, const struct mailbox_step *step, 
     return -1;
 }
 
-/* A step that is over, of which a message is undone: a rank that departed let go this one's stream, too, as both wait
- * for one word. */
+/* A step that is over, but of which a message is undone: a rank that departed let this rank's stream go, too, as both
+ * wait for one word. */
 static bool is_hollow(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
 {
     bool hollow = false;
@@ -173,8 +173,8 @@ void depart_notice(struct gpu *gpu)
     }
 }
 
-/* Whom a kernel waits for, of a step or of a graph; asked anew. gone: one of these is, which needs no step to be known.
- */
+/* The ranks that a kernel waits for, of a step or of a graph; asked anew. gone: one of these ranks is gone, which is
+ * known without a step. */
 static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
 {
     struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
@@ -186,8 +186,8 @@ static bool kernel_waits(struct gpu *gpu, bool *gone, struct departure *who)
     return waits != 0;
 }
 
-/* step: the first that is not over, NULL: graphs alone may be under way. A kernel may not have begun: only looks that
- * find it waiting count. Nobody can ask copy engines. */
+/* step: the first step that is not over; NULL: only graphs may be under way. A kernel may not have begun: only looks
+ * that find it waiting count. Nobody can ask copy engines. */
 static void depart_look_at_waiting(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
 {
     struct departure missing, awaited;

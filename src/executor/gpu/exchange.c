@@ -16,7 +16,7 @@ static uint64_t larger(uint64_t x, uint64_t y)
     return x > y ? x : y;
 }
 
-/* `what`: what is left for a kernel. */
+/* what: the messages that are left for a kernel. */
 static uint64_t longest_other(const struct gpu *gpu, const struct kernel_exchange *what)
 {
     uint64_t longest = 0;
@@ -60,7 +60,8 @@ static void leave_out(uint64_t *bytes, uint32_t set)
         bytes[__builtin_ctz(set)] = 0;
 }
 
-/* A call's buffer lives until all that it invites to has been stored. A graph's may be gone: senders find that out. */
+/* The buffer of a call lives until all that it invites to has been stored. The buffer of a graph may be gone: senders
+ * find that out. */
 static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
 {
     for (int peer = 0; peer < gpu->nranks; peer++)
@@ -108,8 +109,9 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
 }
 
 /*
- * What copy engines carry comes behind what is in the stream before the kernel, and is waited for behind that: the
- * kernel may wait for a peer that waits for one of the copies, as one that calls its messages one after another does.
+ * The kernel may wait for a peer that waits for one of the copies, as a peer does that calls its messages one after
+ * another. So what copy engines carry comes behind what is in the stream before the kernel, and is waited for behind
+ * the kernel.
  */
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,
                               bool capturing)

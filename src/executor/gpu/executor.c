@@ -75,7 +75,7 @@ static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, t
     return order_follow(stream_base_of(executor), (CUstream)stream, (CUstream)before);
 }
 
-/* Not what is captured, or the caller's own stream. */
+/* Not for calls that are captured, nor on the caller's own stream. */
 static bool any_thread(struct executor *executor, tutti_stream_t stream)
 {
     const struct stream_base *base = stream_base_of(executor);

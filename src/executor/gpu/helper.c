@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread of the process that sleeps until there is news for one of its executors: a peer's process was lost, the team
- * has failed, a descriptor is to go to a peer. Kernels and streams that wait for a peer know nothing of its death: they
- * are told here. It never calls the driver, in which it could be held up behind a call that waits for those very
+ * has failed, a descriptor is to go to a peer. Kernels and streams that wait for a peer know nothing of its death: the
+ * helper tells them. The helper never calls the driver, which could hold it up behind a call that waits for those very
  * kernels.
  */
 #include "executor/gpu/helper.h"
@@ -67,7 +67,7 @@ static uint64_t helper_look(void *context)
     return soon && soon < nap ? soon : nap;
 }
 
-/* Called by whoever learns of it, under any lock. */
+/* Called by any thread that learns of the news, under any lock. */
 static void ring(void *argument)
 {
     struct gpu *gpu = argument;

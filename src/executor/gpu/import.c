@@ -138,7 +138,7 @@ static tutti_result_t gpu_import_map(struct gpu *gpu, int peer, int offer, uint3
     return result;
 }
 
-/* Of memory that its owner has freed: `handle` is of what is there now. */
+/* An import of memory that its owner has freed: `handle` is of what is there now. */
 static bool is_stale(const struct import *import, const struct cuda_handle *handle)
 {
     const struct cuda_handle *old = &import->handle;
@@ -147,8 +147,8 @@ static bool is_stale(const struct import *import, const struct cuda_handle *hand
 }
 
 /*
- * No message uses a buffer that its owner has freed: work that did is over. It is old here, too. Returns whether
- * something is open that is to be closed.
+ * No message uses a buffer that its owner has freed: work that did is over. So the import is old here, too. Returns
+ * whether something is open that is to be closed.
  */
 static bool retire_stale(struct gpu *gpu, const void *handle)
 {

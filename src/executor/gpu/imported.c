@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of peers is mapped here, and what of it is to be closed. */
+/* Which buffers of peers are mapped here, and which of these are to be closed. */
 #include "executor/gpu/imported.h"
 
 #include "base/log.h"
@@ -25,7 +25,7 @@ struct import *imported_next_old(struct gpu *gpu)
     return node ? list_entry(node, struct import, node) : NULL;
 }
 
-/* Under the executor's lock: from here on it is to be closed, and in no message. */
+/* Under the executor's lock: from here on the import is to be closed, and no message uses it. */
 void imported_make_old(struct gpu *gpu, struct import *import)
 {
     list_push(&gpu->offers.old, &import->node);

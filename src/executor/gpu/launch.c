@@ -82,7 +82,7 @@ tutti_result_t launch_release(struct gpu *gpu, tutti_result_t issued)
     return issued;
 }
 
-/* The first of a list. The operation ends with the list's launch, unless something comes behind. */
+/* The first call of a list. The operation ends with the list's launch, unless something comes behind. */
 static void hold_first(struct gpu *gpu, enum kernel_id kernel, CUstream stream)
 {
     gpu->held.kernel = kernel;
@@ -123,7 +123,7 @@ static uint32_t turn_of_vector(struct gpu *gpu, uint32_t stripes)
 
 /* ---- Reductions ---- */
 
-/* Has this one all in common with the list that a list must have? */
+/* Has this call in common with the list all that calls of a list must? */
 static bool fits_list(const struct launch_held *held, const struct kernel_launch *how, tutti_type_t type,
                       const struct kernel_reduce *what)
 {

@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-/* Peers' memory, to be unmapped when nothing is under way, and then its own, to be freed when all peers have unmapped
- * that. */
+/* Peers' memory, to be unmapped when nothing is under way. Then the executor's own memory, to be freed when all peers
+ * have unmapped it. */
 struct leave_left {
     struct later later;
     struct list imports;
@@ -96,8 +96,8 @@ void leave_give_back_windows(struct gpu *gpu)
     }
 }
 
-/* Peers may write to this rank's memory until they close. One that is gone does not write any more. One that lives may,
- * until it closes, also when all have failed. */
+/* Peers may write to this rank's memory until they close. A peer that is gone does not write any more. A peer that
+ * lives may, until it closes, also when all have failed. */
 static void leave_say_closed(struct gpu *gpu)
 {
     uint32_t open = 0;

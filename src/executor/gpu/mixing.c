@@ -39,7 +39,7 @@ static uint32_t last_of(const struct mailbox_pair *pair, int end)
     return (int32_t)(second - first) > 0 ? second : first;
 }
 
-/* Is it not done? Then the stream waits for the other end's, or for a copy. */
+/* Is the message not done? Then the stream waits for the other end's, or for a copy. */
 static bool mixing_is_undone(const struct mailbox_pair *pair, int end)
 {
     uint32_t number = last_of(pair, end);
@@ -51,7 +51,7 @@ static bool is_staged(const struct mailbox_pair *pair, int end)
     return is_behind(&pair->arrived, atomic_load_explicit(&pair->at_pieces[end], memory_order_acquire));
 }
 
-/* Has this rank called its end of it, in no operation behind the launch that its GPU is at? */
+/* Has this rank called its end of the message, in no operation behind the launch that its GPU is at? */
 static bool mixing_has_come(const struct gpu *gpu, const struct mailbox_pair *pair, int rank, int end, uint32_t at)
 {
     uint32_t number = last_of(pair, !end);
@@ -68,7 +68,7 @@ static bool stream_waits(const struct gpu *gpu, int rank, int other)
 }
 
 /* Does a rank's stream wait for this rank's, which is at a launch in front of what is waited for? Where no call's
- * launch has begun, it is at a graph's. */
+ * launch has begun, this rank's stream is at a graph's. */
 static bool is_held(const struct gpu *gpu, int rank, uint32_t at, bool graph)
 {
     const struct mailbox_pair *in = &gpu->messages.pair[rank][gpu->rank], *out = &gpu->messages.pair[gpu->rank][rank];
@@ -91,7 +91,7 @@ static uint32_t all_behind(const struct gpu *gpu, uint32_t ranks)
     return ranks;
 }
 
-/* Is the launch that it is at a reduction that reads, of a call? Its kernel alone knows whom it waits for. */
+/* Is the launch that the stream is at a call's reduction that reads? Only its kernel knows for which ranks it waits. */
 static bool kernel_reads(const struct mailbox_rank *theirs)
 {
     uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);
@@ -137,7 +137,7 @@ static void find_suspects(const struct gpu *gpu, uint32_t suspects[2])
     }
 }
 
-/* Are these where they were at the last look? */
+/* Are these ranks where they were at the last look? */
 static bool stand_still(const struct gpu *gpu, const struct mixing_watch *watch, uint32_t ranks)
 {
     bool still = true;
@@ -146,7 +146,8 @@ static bool stand_still(const struct gpu *gpu, const struct mixing_watch *watch,
     return still;
 }
 
-/* What this look counts for: have both been waiting since the last one? waits: for whom this rank's kernel does. */
+/* What this look counts for: have both been waiting since the last look? waits: the ranks that this rank's kernel waits
+ * for. */
 static unsigned look_at(const struct gpu *gpu, const struct mixing_watch *watch, int rank, uint32_t waits,
                         const uint32_t suspects[2])
 {
@@ -170,7 +171,7 @@ static void mixing_refuse(struct gpu *gpu, int replays, int calls)
     team_fail(gpu->base.team, TUTTI_INVALID_USAGE, gpu->rank, sentence);
 }
 
-/* For the next look. */
+/* Keeps what the next look compares with. */
 static void mixing_ask(struct gpu *gpu, struct mixing_watch *watch, const uint32_t suspects[2])
 {
     watch->suspects = suspects[0] | suspects[1];
@@ -204,8 +205,8 @@ uint64_t mixing_look(struct gpu *gpu, struct mixing_watch *watch)
 
 /* ---- Calls that wait for the other end's ---- */
 
-/* This GPU has ended it, and all that this rank has called behind it. Of these slots hold but a few, so a peer has
- * taken part in it. */
+/* This GPU has ended the message, and all that this rank has called behind it. Slots hold but a few of these, so a peer
+ * has taken part in the message. */
 static bool is_carried(const struct gpu *gpu, int peer, int end, uint32_t number)
 {
     _Static_assert(KERNEL_PLAIN_DEPTH + 1 < MAILBOX_POSTS && KERNEL_LINES_DEPTH + 1 < MAILBOX_POSTS, "but a few");

@@ -114,7 +114,8 @@ bool offer_withdraw_freed(struct gpu *gpu)
     return any;
 }
 
-/* Does what is in place i make room, rather than what is in place `other`? What kernels are invited to makes none. */
+/* Does the offer in place i make room, rather than the one in place `other`? An offer that kernels are invited to does
+ * not. */
 static bool is_older(const struct gpu *gpu, int peer, int i, int other)
 {
     const struct offered *offered = gpu->offers.offered[peer];
@@ -169,7 +170,7 @@ static int make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
     return offer;
 }
 
-/* The place where it is offered already; -1: nowhere. */
+/* The place where the buffer is offered already; -1: nowhere. */
 static int look_up(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     uint32_t used = offer_places_used(gpu, peer);
@@ -288,7 +289,7 @@ static void drop(struct passed_fd *passed_fd)
     free(passed_fd);
 }
 
-/* One at a time: under the engine's lock a callback may want this executor's. */
+/* One descriptor at a time: under the engine's lock a callback may want this executor's lock. */
 static struct passed_fd *next_passed_fd(struct gpu *gpu)
 {
     pthread_mutex_lock(&gpu->offers.lock);

@@ -112,7 +112,8 @@ static tutti_result_t check_distinct(const struct gpu *gpu, const struct peer_in
 
 enum { P2P_LOC, P2P_NVL, P2P_LEVELS = 6 };
 
-/* By word or by number. Distances on PCI Express are not looked at: a GPU that can be reached may be used. */
+/* The user's limit, by word or by number. Distances on PCI Express are not looked at: a GPU that can be reached may be
+ * used. */
 static int p2p_level(void)
 {
     return (int)param_int(PARAM_P2P_LEVEL) % P2P_LEVELS;
@@ -149,7 +150,7 @@ static void find_reachable(struct gpu *gpu, const struct peer_info *all, struct 
             mine->reaches |= 1u << rank;
 }
 
-/* What follows from what all have told so far. */
+/* What follows from what all ranks have told so far. */
 static void open_facts(struct gpu *gpu, const struct opening *opening)
 {
     struct facts_peer peers[KERNEL_RANKS];
@@ -235,7 +236,8 @@ static bool all_map_descriptors(const struct peer_info *all, int nranks)
     return can;
 }
 
-/* By IPC handles, which every driver has; by descriptors, which go over the links; in host memory. */
+/* Tries windows in turn: by IPC handles, which every driver has; by descriptors, which go over the links; in host
+ * memory. */
 static tutti_result_t use_windows(struct gpu *gpu, struct opening *opening)
 {
     if (gpu->plan.facts.in_host)

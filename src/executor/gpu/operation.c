@@ -22,7 +22,8 @@ static void operation_tidy(struct stream_base *base)
         import_close_old(gpu);
 }
 
-/* Before it looks at who has departed: so either it sees one that has, or that one sees this. */
+/* This word comes before the look at ranks that have departed. So either this rank sees one that has, or that one sees
+ * this word. */
 static void say_issuing(struct gpu *gpu, uint32_t it_is)
 {
     atomic_store(&gpu->ranks[gpu->rank].issuing, it_is);

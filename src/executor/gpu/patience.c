@@ -47,7 +47,7 @@ static bool has_answered(const struct gpu *gpu, int rank, uint32_t number)
     return (int32_t)(atomic_load(&gpu->ranks[rank].answered) - number) >= 0;
 }
 
-/* Has the GPU come to the step, as far as can be seen? Of what copy engines carry it cannot. */
+/* Has the GPU come to the step, as far as can be seen? Of what copy engines carry nothing can be seen. */
 static bool patience_has_come(const struct gpu *gpu, const struct mailbox_step *step)
 {
     const struct mailbox_rank *mine = &gpu->ranks[gpu->rank];
@@ -73,7 +73,7 @@ static uint32_t find_awaited(const struct gpu *gpu, struct patience_watch *watch
     return ranks;
 }
 
-/* Whether kernels of graphs wait for the rank only they know: they answer until the next look. */
+/* Only kernels of graphs know whether they wait for the rank: they answer until the next look. */
 static bool kernels_wait(struct gpu *gpu, struct patience_watch *watch, int rank)
 {
     struct mailbox_rank *mine = &gpu->ranks[gpu->rank];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions that kernels carry out where users' memory lies: symmetric memory (symmetric.c), or in one process whose
- * GPUs address one another's. What cudaMalloc made these all reach; memory of pools, mapped pieces, managed and host
- * memory perhaps not: scratch then stands in for it on the rank that has it, and no other needs to know.
+ * GPUs address one another's. All of these GPUs reach what cudaMalloc made, but perhaps not memory of pools, mapped
+ * pieces, managed and host memory. Scratch then stands in for that memory on the rank that has it, and no other needs
+ * to know.
  */
 #include "executor/gpu/peer_reduce.h"
 
@@ -28,7 +29,7 @@ tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call, str
     return out->in_beside || out->out_beside ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
 }
 
-/* Of symmetric memory. What a reduce-scatter leaves may lie anywhere: no peer touches that. */
+/* A reduction of symmetric memory. What a reduce-scatter leaves may lie anywhere: no peer touches that. */
 static tutti_result_t reduce_symmetric(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                        struct kernel_peer *what, CUstream stream)
 {

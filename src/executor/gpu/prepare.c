@@ -11,7 +11,7 @@
 #include "executor/gpu/scratch.h"
 #include "executor/gpu/symmetric.h"
 
-/* Calls repeat: those of the last one are kept. */
+/* Calls repeat: the plans of the last one are kept. */
 static const struct plan *prepare_plans(struct gpu *gpu, const struct call *call, bool symmetric)
 {
     struct planned *last = &gpu->plan.planned[call->coll];

@@ -146,7 +146,7 @@ static bool unfinished(struct record *record)
     return atomic_load_explicit(&record->head, memory_order_relaxed) != atomic_load(&record->tail);
 }
 
-/* How often in a row it has looked in vain, this time included. */
+/* How often in a row the thread has looked in vain, this time included. */
 static unsigned watch(const struct gpu *gpu, unsigned in_vain)
 {
     struct record *record = gpu->record;

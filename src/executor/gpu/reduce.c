@@ -27,8 +27,8 @@ static bool invites(const struct gpu *gpu, const struct plan *plan)
     return gpu->nranks > 2 && plan->launch.kernel == KERNEL_REDUCE_BULK && from && plan->bytes >= from;
 }
 
-/* Results of a long vector go straight to `out` of three ranks or more whose peers have mapped it. A call's is alive
- * until it is over; a graph's may be gone, and who stores there finds that out. */
+/* Results of a long vector go straight to `out` of three ranks or more whose peers have mapped it. The buffer of a call
+ * is alive until the call is over. That of a graph may be gone, and a rank that stores there finds that out. */
 static void gpu_reduce_invite(struct gpu *gpu, const struct call *call, const struct plan *plan,
                               struct kernel_reduce *what)
 {
@@ -43,7 +43,8 @@ static void gpu_reduce_invite(struct gpu *gpu, const struct call *call, const st
                            call->out, plan->bytes);
 }
 
-/* Shows `in` to the owners of its parts. A call's is alive until it is over, and they have read it. */
+/* Shows `in` to the owners of its parts. The buffer of a call is alive until the call is over, and owners have read it.
+ */
 static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const struct plan *plan,
                             struct kernel_reduce *what)
 {
@@ -93,7 +94,7 @@ static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call
     return result;
 }
 
-/* Each rank's part of `out`, which it owns, to who gets its results. */
+/* Each rank sends its own part of `out` to the ranks that get its results. */
 static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                    const struct flow *flow, CUstream stream)
 {

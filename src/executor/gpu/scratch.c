@@ -58,8 +58,8 @@ static uint64_t scratch_key_of(const struct gpu *gpu, int from, int to, enum scr
                  (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS + (uint64_t)to);
 }
 
-/* While the executor is made nobody else delivers them. A peer that has died takes none: the ranks' next meeting finds
- * that out, and nothing before it does. */
+/* While the executor is made nobody else delivers descriptors. A peer that has died takes none: the ranks' next meeting
+ * finds that out, and nothing before it does. */
 static void deliver_now(struct gpu *gpu)
 {
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
@@ -214,8 +214,8 @@ void scratch_answer(struct gpu *gpu)
         post_for(gpu);
 }
 
-/* That rank's, if it lives in this process. And ranks may use two communicators in opposite orders: a rank that waits
- * for a peer's bulk in one call may be waited for by that peer in a call of the other communicator. */
+/* Makes that rank's bulk, if it lives in this process. Ranks may use two communicators in opposite orders: a rank that
+ * waits for a peer's bulk in one call may be waited for by that peer in a call of the other communicator. */
 static void post_for_others(void)
 {
     struct gpu *other;
@@ -225,7 +225,7 @@ static void post_for_others(void)
     }
 }
 
-/* A process that lives posts it soon, wherever its program is: scratch_answer(), and here for all its ranks. */
+/* A process that lives posts its bulk soon, wherever its program is: scratch_answer(), and here for all its ranks. */
 static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
 {
     _Atomic uint32_t *has = &gpu->ranks[rank].has_bulk;

@@ -2,8 +2,8 @@
 /*
  * A failed communicator's user takes buffers back that peers were let store to. What a peer's GPU has begun nobody can
  * stop from here: its mapping stays, and its copy engines and kernels need no host. But whether it has ended its part
- * the mailbox tells, whose words that GPU writes. So who gives up waits for that, for a bounded time, and then says
- * which memory may still be written.
+ * the mailbox tells, whose words that GPU writes. So a rank that gives up waits for that, for a bounded time, and then
+ * says which memory may still be written.
  */
 #include "executor/gpu/settle.h"
 
@@ -19,7 +19,7 @@
 #define SETTLE_MS 5000 /* from when this rank gave up */
 #define LOOK_US   500
 
-/* Before this rank's kernels and streams are let go: which tell of what is over then no more. */
+/* Notes what is over before this rank's kernels and streams are let go: from then on they do not tell. */
 void settle_reached(struct gpu *gpu)
 {
     if (!atomic_load(&gpu->departs.given_up)) {

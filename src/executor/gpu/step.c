@@ -2,7 +2,7 @@
 /*
  * Each operation outside of graphs is a step on the mailbox: how many collectives its rank had called then, and how
  * many messages it had exchanged with whom. Ranks call collectives in one order, and both ends count messages alike, so
- * a rank that waits can tell what one that is gone has done.
+ * a rank that waits can tell what a rank that is gone has done.
  */
 #include "executor/gpu/step.h"
 

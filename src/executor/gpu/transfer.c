@@ -65,8 +65,8 @@ static tutti_result_t wait_turn(struct gpu *owner, struct side_words *words, CUs
 }
 
 /*
- * Asked behind saying that there will be a copy: a rank that gives up says so and then looks for copies; if it sees
- * none, its user's buffers are free. So one of the two sees the other.
+ * Asked after this rank has said that there will be a copy. A rank that gives up says so and then looks for copies; if
+ * it sees none, its user's buffers are free. So one of the two sees the other.
  */
 static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 {
@@ -106,7 +106,8 @@ static tutti_result_t tell_coming(const struct gpu *owner, struct side_words *wo
     return mixing ? side_add_write(owner, words, stream, word, number) : TUTTI_SUCCESS;
 }
 
-/* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
+/* Copies by `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked.
+ */
 static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
                                        const struct gpu_transfer *transfer, const struct mailbox_post *post,
                                        const struct mailbox_turn *turn)
@@ -138,8 +139,8 @@ static tutti_result_t transfer_copy_by(struct gpu *gpu, struct gpu *owner, CUstr
     return side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, transfer->number);
 }
 
-/* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share
- * a queue. */
+/* Pushing is faster than pulling. But a push comes behind what the peer's stream waits for, if they share a queue, and
+ * that may be this very copy. */
 static tutti_result_t push_for_peer(struct gpu *gpu, const struct gpu_transfer *transfer,
                                     const struct mailbox_post *post)
 {
@@ -363,7 +364,7 @@ static tutti_result_t check_lengths(const struct gpu *gpu, const struct gpu_tran
                      team_told_rank(gpu->base.team, to), transfer->sends ? there : here);
 }
 
-/* Both ends count alike: by what the first one has decided. */
+/* Both ends count alike, by what the first end has decided. */
 static void number_pieces(struct gpu *gpu, struct gpu_transfer *transfer)
 {
     _Atomic uint32_t *count =

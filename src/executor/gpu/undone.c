@@ -6,7 +6,7 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/side.h"
 
-/* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
+/* copying: the last copy that lies in a stream. That copy needs nothing more than it is given here. */
 static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go,
                         uint32_t value, bool at_once)
 {
