@@ -16,7 +16,7 @@
 #define RESULTS       1
 #define ROUND         2 /* slots of these are in reduce_ring.cuh */
 
-/* Of another rank, or of the own one. */
+/* What a block knows of another rank, or of the own one. */
 struct bulk_end {
     const unsigned char *in;                               /* what is contributed to its part, in this block's stripe */
     unsigned char *out;                                    /* where results of its part go */
@@ -126,7 +126,7 @@ template <class E> DEVICE bool bulk_has_read(const bulk_run<E> &r, int family, i
     return true;
 }
 
-/* An acquiring load empties a cache that others of this block use: there is one for each news. */
+/* An acquiring load empties a cache that others of this block use: there is one load for each news. */
 template <class E> DEVICE bool bulk_has_come(const bulk_run<E> &r, int family, int p, uint32_t chunks)
 {
     const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[family][r.s.stripe][p];

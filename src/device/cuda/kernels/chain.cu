@@ -37,7 +37,8 @@ struct chain_numbers {
     uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], seen[KERNEL_RANKS];
 };
 
-/* On a GPU thread p of the warp that has this office; on the CPU the only thread of a block is everything in turn. */
+/* On a GPU the clerk for rank p is thread p of the warp that has the office. On the CPU the only thread of a block does
+ * all work in turn. */
 enum chain_office { LOOKS, TELLS, OFFICES };
 #define EACH_CLERK(office, p, n)                                                                                       \
     for (int p = ALONE ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS); p >= 0 && p < (n);  \

@@ -231,7 +231,7 @@ template <class E, int UNITS> DEVICE void parts_narrow(uint64_t *unit, const par
     }
 }
 
-/* The same, for whom instructions are dearer than registers. */
+/* The same, where instructions are dearer than registers. */
 template <class E, int UNITS> DEVICE void parts_narrow_by_pairs(uint64_t *unit, const parts<E, UNITS> &x)
 {
     if constexpr (E::PAIRED) {

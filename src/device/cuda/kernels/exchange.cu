@@ -10,8 +10,8 @@
 #include <invite.cuh>
 #include <over.cuh>
 
-/* What one half of a block has to do: of the message to or from `peer` what is on the pair's stripes `stripe`, `stripe`
- * + step and so on up to `end`. In the same order on both sides, whatever the steps are. */
+/* What one half of a block has to do: the part of the message to or from `peer` on the pair's stripes `stripe`,
+ * `stripe` + step and so on up to `end`. The order is the same on both sides, whatever the steps are. */
 struct exchange_share {
     int peer;
     uint64_t bytes;
@@ -20,7 +20,7 @@ struct exchange_share {
     bool invites;
 };
 
-/* The message's stripe; none if it has no more than as many. */
+/* The message's stripe; none if the message has fewer stripes. */
 DEVICE uint32_t exchange_stripe(const struct exchange_share &s)
 {
     return (s.stripe - s.turn) & (s.most - 1);
@@ -176,7 +176,7 @@ DEVICE bool exchange_alone(const struct kernel_exchange &what)
 
 /* ---- */
 
-/* Block `index` of `blocks` that do nothing else. They take turns where a message has fewer stripes. */
+/* Block `index` of `blocks` blocks that do nothing else. Blocks take turns where a message has fewer stripes. */
 DEVICE void exchange_with_self(const struct kernel_exchange &what, uint32_t index, uint32_t blocks)
 {
     const int me = what.team.rank;

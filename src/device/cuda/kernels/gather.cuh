@@ -11,7 +11,8 @@
 
 typedef element<TUTTI_UINT8> gather_byte;
 
-/* The same range of every block: of the one that all get, or of each. False: given up. */
+/* Gathers the same range of every block: of the one block that all get, or of the block for each rank. False: given up.
+ */
 template <int N>
 DEVICE bool gather_round(const ll_run<gather_byte> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
                          const struct cut &in, const struct cut &out)

@@ -15,7 +15,7 @@
 #define INVITE_ANSWER   100000     /* ns in which a sender that has seen an invitation says so, and a token comes */
 #define INVITE_STORE_NS 1000000000 /* in which one that has said so has stored a stripe */
 
-/* No two that are under way have the same. */
+/* No two invitations that are under way have the same token. */
 DEVICE uint64_t invite_token_of(uint32_t number, uint32_t stripe, int from, int to)
 {
     const uint64_t x =
@@ -28,7 +28,8 @@ DEVICE uint64_t *invite_token_at(unsigned char *user)
     return (uint64_t *)(((uintptr_t)user + 7) & ~(uintptr_t)7);
 }
 
-/* Where rank p's memory begins that it invites to, as this rank addresses it; NULL: it does not reach that. */
+/* Where rank p's memory begins that it invites to, as this rank addresses it; NULL: this rank does not reach that
+ * memory. */
 DEVICE unsigned char *invite_reach(uint64_t invitation, const struct kernel_mappings *mappings, int p)
 {
     if (invitation & KERNEL_INVITE_ADDRESS)

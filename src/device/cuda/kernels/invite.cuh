@@ -26,13 +26,14 @@
 
 enum invite_way { INVITE_OPEN, INVITE_SLOTS, INVITE_STRAIGHT, INVITE_GIVEN_UP };
 
-/* In shared memory, of each half. */
+/* In shared memory, one for each half of a block. */
 struct invite_state {
     enum invite_way way[2];
     unsigned char *to; /* the sending half's */
 };
 
-/* The only packet on its way of a pair and stripe. Number 0 and 1 have the same flag: they lie in different places. */
+/* The only packet of a pair and stripe that is on its way. Numbers 0 and 1 have the same flag: they lie in different
+ * places. */
 DEVICE struct packet *invite_place(const struct stream &s)
 {
     const bool out = s.direction == STREAM_OUT;
@@ -62,7 +63,7 @@ DEVICE void invite_send(const struct kernel_exchange &what, const struct stream 
     ll_put(invite_place(s), s.number + 1, invitation);
 }
 
-/* Is there one? */
+/* Is there an invitation? */
 DEVICE bool invite_look(const struct stream &s, uint64_t *invitation)
 {
     struct packet x;
@@ -90,7 +91,7 @@ DEVICE void invite_tell(const struct stream &s, bool straight)
                straight ? invite_straight_word(s) : 0);
 }
 
-/* What was read in the token's place a while ago is right, or becomes so. */
+/* The word that was read in the token's place a while ago is right, or becomes so. */
 DEVICE bool invite_confirm(const struct stream &s, unsigned char *to, uint64_t seen)
 {
     const uint64_t until = clock_of_gpu() + INVITE_ANSWER;
@@ -99,13 +100,13 @@ DEVICE bool invite_confirm(const struct stream &s, unsigned char *to, uint64_t s
     return seen == invite_token(s);
 }
 
-/* Whole, but for its head. */
+/* Stores the whole stripe, but for its head. */
 DEVICE void invite_store(const struct stream &s, unsigned char *to)
 {
     copy_by<STREAM_VECTORS>(to + INVITE_HEAD, s.user + INVITE_HEAD, s.bytes - INVITE_HEAD, s.thread_group);
 }
 
-/* Behind the rest. False: the token is not there, so what was stored is nobody's. */
+/* Stores the head behind the rest. False: the token is not there, so what was stored is nobody's. */
 DEVICE bool invite_store_head(const struct stream &s, unsigned char *to, uint64_t seen)
 {
     const struct thread_group alone = {0, 1};
@@ -117,7 +118,7 @@ DEVICE bool invite_store_head(const struct stream &s, unsigned char *to, uint64_
     return true;
 }
 
-/* The sender has one: tells the receiver what comes of it. */
+/* The sender has an invitation: tells the receiver what comes of it. */
 DEVICE enum invite_way invite_accept(const struct kernel_exchange &what, const struct stream &s, uint64_t invitation,
                                      unsigned char **to)
 {
@@ -156,7 +157,7 @@ DEVICE void invite_revoke(const struct kernel_exchange &what, const struct strea
         pause_spin(turn++);
 }
 
-/* Behind all that the half has stored: as if all chunks had gone through slots. */
+/* Ends the stripe behind all that the half has stored, as if all chunks had gone through slots. */
 DEVICE void invite_close(const struct stream &s)
 {
     struct window *to = window_of(*s.team, s.peer);
@@ -169,7 +170,7 @@ DEVICE void invite_close(const struct stream &s)
     *stream_number(s) = s.number + s.steps;
 }
 
-/* When it is done: waiting for the old count would hold up the stripe. */
+/* Counts when the stripe is done: waiting for the old count would hold up the stripe. */
 DEVICE void invite_count(const struct kernel_exchange &what, const struct stream &s, enum invite_way way)
 {
     if (s.direction == STREAM_OUT && what.mappings)
@@ -210,7 +211,7 @@ DEVICE bool invite_straight(const struct stream &s, const struct invite_state *i
     return !half_barrier_or(s.direction, !good);
 }
 
-/* A whole stripe. False, in all threads of the half: given up. */
+/* Stores a whole stripe. False, in all threads of the half: given up. */
 DEVICE bool invite_run(const struct kernel_exchange &what, struct stream *s, struct stages_state *state,
                        struct invite_state *invite)
 {

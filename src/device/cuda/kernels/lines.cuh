@@ -181,8 +181,8 @@ DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, uns
 
 /* ---- slots ---- */
 
-/* In step a warp stores whole lines, also those behind the chunk's end, so that nobody but who touches user's memory
- * looks where that is. */
+/* In step a warp stores whole lines, also those behind the chunk's end. So only the code that touches user's memory
+ * looks where the end is. */
 template <uint32_t DEPTH = KERNEL_LINES_DEPTH>
 DEVICE void tile_send(const struct packet *x, const struct lines_tile &t, uint32_t number)
 {
@@ -205,7 +205,7 @@ DEVICE bool tile_look(struct packet *x, const struct lines_tile &t, uint32_t num
     return !warp_any(!there);
 }
 
-/* The same, too. Rank p sends it. False: given up. */
+/* The same answer, too, for a tile that rank p sends. False: given up. */
 template <uint32_t DEPTH = KERNEL_LINES_DEPTH>
 DEVICE bool tile_wait(struct packet *x, const struct lines_tile &t, uint32_t number, const uint32_t *abort, int p)
 {

@@ -62,8 +62,9 @@ DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abo
 }
 
 /*
- * Is there room for message `number` when the last one known to be read is `read`? At most it is the one before. A word
- * that was not written for 2^31 messages, because readers have only implied what they read, does not count.
+ * Is there room for message `number` when the last one known to be read is `read`? `read` is the message before at
+ * most. A word that was not written for 2^31 messages, because readers have only implied what they read, does not
+ * count.
  */
 DEVICE bool ll_has_room(uint32_t read, uint32_t number)
 {
@@ -78,14 +79,14 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
 
 /*
  * A thread that has nothing to send may come late. By then the others may have sent this message and the next, which is
- * the last before they wait for it, and the reader may have read both.
+ * the last before they wait for the late thread. The reader may have read both.
  */
 DEVICE bool ll_may_send(uint32_t acked, uint32_t number)
 {
     return acked - (number - LL_SLOTS) <= LL_SLOTS + 1;
 }
 
-/* Waits for that, of rank p. False: given up. */
+/* Waits until there is room at rank p. False: given up. */
 DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort, int p)
 {
     struct waiting w = {abort, 0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launch begins, and is over: its first block tells when, its last one that, and when, so that the host need not ask
- * the driver. A kernel that gives up says so, too. What graphs launch has no ticket and costs nothing here.
+ * Times of a launch. Its first block tells when it begins. Its last block tells that it is over, and when, so that the
+ * host need not ask the driver. A kernel that gives up says so, too. What graphs launch has no ticket and costs nothing
+ * here.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_OVER_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_OVER_CUH

@@ -71,7 +71,7 @@ DEVICE void store_flag(uint32_t *at, uint32_t x)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
 }
 
-/* Room that its user has finished reading: what was read is in registers, so there is nothing to wait for. */
+/* Gives back room that has been read: what was read is in registers, so there is nothing to wait for. */
 DEVICE void store_ack(uint32_t *at, uint32_t x)
 {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
@@ -82,7 +82,7 @@ DEVICE uint32_t load_ack(const uint32_t *at)
     return load_relaxed(at);
 }
 
-/* Seen some time, and behind nothing. */
+/* Words that others see at some time, and that order nothing. */
 DEVICE void store_word(uint64_t *at, uint64_t x)
 {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(at), "l"(x) : "memory");
@@ -95,7 +95,7 @@ DEVICE uint64_t load_word(const uint64_t *at)
     return x;
 }
 
-/* ns, of all its processors alike. */
+/* The GPU's clock, in ns: the same for all its processors. */
 DEVICE uint64_t clock_of_gpu()
 {
     uint64_t x;
@@ -108,14 +108,14 @@ DEVICE void fence_all()
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
-/* For whoever works on this GPU. */
+/* A fence for threads of this GPU. */
 DEVICE void fence_gpu()
 {
     asm volatile("fence.acq_rel.gpu;" : : : "memory");
 }
 
-/* Counts those of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the others
- * had done. */
+/* Counts the threads of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the
+ * others had done. */
 DEVICE bool is_last_of(uint32_t *at, uint32_t n)
 {
     uint32_t before;
@@ -123,8 +123,8 @@ DEVICE bool is_last_of(uint32_t *at, uint32_t n)
     return before == n - 1;
 }
 
-/* A launch may come to its GPU before what is in front of it in its stream is over: it waits for that here, and sees
- * what was stored. */
+/* A launch may come to its GPU before the work in front of it in its stream is over. Here it waits for that work, and
+ * sees what was stored. */
 DEVICE void wait_for_stream()
 {
     asm volatile(WAIT_FOR_STREAM : : : "memory");

@@ -2,8 +2,8 @@
 /*
  * Large reductions. Ranks own parts of the vector; each block has a stripe of every part, cut into chunks. Three stages
  * work on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners;
- * the owner reduces them, stores results and pushes them to who wants them; results are copied from where others have
- * pushed them.
+ * the owner reduces them, stores results and pushes them to the ranks that want them; results are copied from where
+ * others have pushed them.
  *
  * A channel (one stage of one rank to the next stage of another, one stripe) has KERNEL_BULK_DEPTH slots. A chunk is
  * announced by a flag behind a fence, and its slot may be filled again when it has been acknowledged. A stage waits
@@ -83,7 +83,7 @@ template <class E> DEVICE void bulk_show(const bulk_run<E> &r, int p)
         store_word(invite_token_at(r.s.end[p].out), bulk_token_from(r, p));
 }
 
-/* What it invites to, as this rank reaches it; NULL: nothing. False: given up. */
+/* The place that rank p invites to, as this rank reaches it; NULL: none. False: given up. */
 template <class E> DEVICE bool bulk_hear_invitation(const bulk_run<E> &r, int p, unsigned char **to, bool *sure)
 {
     const uint32_t first = bulk_first_to(r, p);
@@ -97,8 +97,8 @@ template <class E> DEVICE bool bulk_hear_invitation(const bulk_run<E> &r, int p,
     return good;
 }
 
-/* Before the first chunk is reduced: where results go. Its contribution has come when this returns, and it hears what
- * comes of its invitation before it gets results. False: given up. */
+/* Finds where results for rank p go, before the first chunk is reduced. When this returns, rank p's contribution has
+ * come. Rank p hears what comes of its invitation before it gets results. False: given up. */
 template <class E> DEVICE bool bulk_accept(const bulk_run<E> &r, int p)
 {
     unsigned char *to;
@@ -123,7 +123,7 @@ template <class E> DEVICE bool bulk_says_straight(const bulk_run<E> &r, int p)
     return bulk_straight_of(r, p) == bulk_straight_word(bulk_first_from(r, p));
 }
 
-/* Waits until its first result is there, or it has said that they all go straight. False: given up. */
+/* Waits until rank p's first result is there, or rank p has said that all go straight. False: given up. */
 template <class E> DEVICE bool bulk_hear(const bulk_run<E> &r, int p)
 {
     const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[RESULTS][r.s.stripe][p];
@@ -144,8 +144,8 @@ template <class E> DEVICE bool bulk_hear(const bulk_run<E> &r, int p)
     return true;
 }
 
-/* The reduction has been given up, and users' memory may be others' soon. This rank stores no more; who has not begun
- * to store in its own memory shall not, and who has is waited for. */
+/* The reduction has been given up, and users' memory may be others' soon. This rank stores no more. A rank that has not
+ * begun to store in this one's memory shall not, and one that has is waited for. */
 template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
 {
     struct bulk_end &end = r.s.end[p];
@@ -172,7 +172,7 @@ template <class E> DEVICE void bulk_revoke(const bulk_run<E> &r, int p)
 
 /* ---- what stages wait for, and tell ---- */
 
-/* Chunk t of its results. */
+/* Waits for chunk t of rank p's results. */
 template <class E> DEVICE bool bulk_takes(const bulk_run<E> &r, uint32_t t, int p)
 {
     const bool hears = t == 0 && r.what.invites;
@@ -183,7 +183,7 @@ template <class E> DEVICE bool bulk_takes(const bulk_run<E> &r, uint32_t t, int 
     return t + 1 < r.s.steps || bulk_has_come(r, RESULTS, p, r.s.steps);
 }
 
-/* Room for chunk t of results to it. Workers are done with chunk t - 2, and look where chunk t - 1 goes. */
+/* Finds room for chunk t of results to rank p. Workers are done with chunk t - 2, and look where chunk t - 1 goes. */
 template <class E> DEVICE bool bulk_gives(const bulk_run<E> &r, uint32_t t, int p)
 {
     struct bulk_end &end = r.s.end[p];
@@ -228,7 +228,7 @@ template <class E> DEVICE void bulk_announce(const bulk_run<E> &r, int stage, ui
     store_flag(&to->bulk_arrived[family][r.s.stripe][me], r.s.end[p].sent[family] + t + 1);
 }
 
-/* As far as there is room: messages have fewer stripes. */
+/* Counts which way results go, as far as there is room: messages have fewer stripes. */
 template <class E> DEVICE void bulk_count(const bulk_run<E> &r, int p)
 {
     struct kernel_mappings *to = r.what.mappings;

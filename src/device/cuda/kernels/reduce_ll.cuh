@@ -26,7 +26,7 @@ enum { LL_STEP = BLOCK_OF(KERNEL_LL_HALF), LL_PASSES = LL_PACKETS / LL_STEP };
  */
 #define EACH_OF(p, ranks) UNROLL for (int p = 0; p < N; p++) if (has(ranks, p))
 
-/* Of those that work on a stripe. */
+/* The thread's number among those that work on a stripe. */
 DEVICE uint32_t ll_thread()
 {
     return threadIdx.x % LL_STEP;
@@ -342,7 +342,7 @@ DEVICE bool two_send(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *
     return true;
 }
 
-/* Second shot: owners reduce and send the results to who wants them. False: given up. */
+/* Second shot: owners reduce and send the results to the ranks that want them. False: given up. */
 template <class E, int N>
 DEVICE bool two_reduce(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
                        const struct cut &c, uint64_t *unit)

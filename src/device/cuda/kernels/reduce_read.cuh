@@ -123,7 +123,7 @@ template <class E> DEVICE void read_sums(const peer_run<E> &r, uint64_t at)
     }
 }
 
-/* Whole tiles of what nearly everybody wants; the rest as where memory is symmetric. */
+/* Whole tiles of the reductions that nearly everybody wants; the rest as where memory is symmetric. */
 template <class E> DEVICE void read_all(const peer_run<E> &r, struct span s)
 {
     const uint64_t tile = (uint64_t)blockDim.x * VECTOR_BYTES * READ_VECTORS;

@@ -24,7 +24,7 @@ DEVICE bool wait_pause(struct waiting *w)
     return ++w->turns % TURNS_TO_LOOK == 0 && w->abort;
 }
 
-/* `ranks` are waited for, which a host that asks is told. False: it is time to give up. */
+/* Tells a host that asks that `ranks` are waited for. False: it is time to give up. */
 DEVICE bool wait_hear(const struct waiting *w, uint32_t ranks)
 {
     const uint32_t wanted = load_relaxed(w->abort);
@@ -33,7 +33,7 @@ DEVICE bool wait_hear(const struct waiting *w, uint32_t ranks)
     return !(wanted & KERNEL_GIVE_UP);
 }
 
-/* Both, for rank p: without a loop, for which registers would be short. */
+/* Both of these, for rank p: without a loop, for which registers would be short. */
 DEVICE bool wait_on(struct waiting *w, int p)
 {
     if (!wait_pause(w))

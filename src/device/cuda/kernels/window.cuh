@@ -95,7 +95,7 @@ DEVICE uint32_t list_stripe(const struct kernel_list &list, uint32_t index)
     return list.width && stripe >= list.width ? stripe - list.width : stripe;
 }
 
-/* Which stripe of the vector that is; none if it has no more than as many. */
+/* Which stripe of the vector that is; none if the vector has fewer stripes. */
 DEVICE uint32_t item_stripe(const struct kernel_list &list, const struct kernel_item &item, uint32_t stripe)
 {
     return stripe >= item.turn ? stripe - item.turn : stripe + list.width - item.turn;
