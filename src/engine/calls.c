@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks in different calls may wait for messages that the other never sends, by means that do not see each other.
- * So who has waited for long tells the one it waits for in which call. That one knows which calls it has made: it finds
- * out whether they differ, or whether each of the two wants the other's next call first.
+ * Ranks in different calls may wait for messages that the other never sends, by means that do not see each other. So a
+ * rank that has waited for long tells the rank it waits for in which call it waits. That rank knows which calls it has
+ * made: it finds out whether they differ, or whether each of the two wants the other's next call first.
  */
 #include "engine/calls.h"
 
@@ -68,7 +68,7 @@ static void compare(struct team *team, const struct wire_message *said)
         team_refuse(team, *mine, (int)said->tag.from, said->call, seq);
 }
 
-/* What this rank does that ends no sooner than the peer comes, or never; NULL: it may still make calls. */
+/* What this rank does that ends only when the peer comes, or never; NULL: this rank may still make calls. */
 static const char *does_instead(const struct team *team, uint32_t peer)
 {
     if (atomic_load(&team->ending))
@@ -121,8 +121,8 @@ void calls_wait(struct team *team, uint64_t now)
     circle_wait(team);
 }
 
-/* What was said counts only when this rank has tried to go on since, and could not: twice, as it may have come between
- * trying and looking. */
+/* What was said counts only when this rank has tried to go on since, and could not. It tries twice, as the word may
+ * have come between trying and looking. */
 void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;

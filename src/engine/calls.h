@@ -38,8 +38,8 @@ static inline void calls_message(struct calls *calls, int peer, bool sends)
 {
     (sends ? calls->sent : calls->received)[peer]++;
 }
-/* A wait begins; it lasts, under both locks: tells the peer of it, and finds out whether that one is in another call.
- */
+/* A wait begins. A wait lasts, under both locks: tells the peer of the wait, and finds out whether the peer is in
+ * another call. */
 void calls_wait(struct team *team, uint64_t now);
 void calls_look(struct team *team, const struct op *op, uint64_t now);
 /* A peer has said what it waits in, or answered: the body of WIRE_CALL or WIRE_BLOCKED. Under the engine's lock. */
@@ -48,9 +48,9 @@ void calls_hear(struct team *team, const struct wire_message *said, const void *
  * collective. */
 bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started);
 struct wire_begun calls_begun_with(const struct team *team, int peer);
-/* Has this rank begun it? */
+/* Has this rank begun the call of `waits`? */
 bool calls_begun(const struct team *team, const struct wire_message *waits);
-/* To another rank, here or over its link. */
+/* Says something to another rank, here or over its link. */
 void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length);
 #define CALLS_TEXT (WIRE_CALL_TEXT + 60)
 const char *calls_text(const struct wire_message *said, char *out, size_t size);

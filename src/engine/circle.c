@@ -70,7 +70,8 @@ void circle_answer(struct team *team, const struct wire_message *asked, const st
     circle->answered = true;
 }
 
-/* For who waits in `asked` for this rank, which waits in `mine`: a wait in another call, best one of the other kind. */
+/* For a rank that waits in `asked` for this rank, which waits in `mine`: a wait in another call, best one of the other
+ * kind. */
 static const struct wire_message *other_than(const struct wire_message *asked, const struct wire_message *mine,
                                              const struct wire_message *next)
 {

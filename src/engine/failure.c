@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause. It
- * travels with the news over links and through shared memory, and whoever hears of it reports it unchanged.
+ * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause.
+ * The cause travels with the news over links and through shared memory, and every rank that hears of it reports it
+ * unchanged.
  */
 #include "engine/failure.h"
 
@@ -21,7 +22,7 @@
 
 /* ---- The cause ---- */
 
-/* With the rank that noticed and the time: other ranks repeat it, at other times. */
+/* Writes the sentence of the cause, with the rank that noticed and the time: other ranks repeat it, at other times. */
 static void __attribute__((format(printf, 3, 4)))
 write_text(const struct team *team, struct wire_abort *cause, const char *format, ...)
 {
@@ -143,7 +144,7 @@ static void failure_tell(struct team *team, bool first)
 
 static void parts_fail(struct team *whole);
 
-/* `tells`: not where a rank of this process has told the peers. */
+/* tells: false where a rank of this process has told the peers. */
 static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool tells)
 {
     if (atomic_exchange(&team->failing, true)) {
@@ -270,8 +271,8 @@ static tutti_result_t heard(const struct wire_abort *news)
     return of_a_call ? TUTTI_REMOTE_ERROR : failure_here((tutti_result_t)news->result);
 }
 
-/* From a part's peer: the whole's cause, but with what the part has finished. How far the whole goes on its own news
- * say. */
+/* News from a part's peer: the whole's cause, but with what the part has finished. The whole's own news say how far it
+ * goes on. */
 static tutti_result_t part_hears(struct team *part, const struct wire_abort *news)
 {
     struct wire_abort cause = *news;

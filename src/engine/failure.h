@@ -40,8 +40,8 @@ void failure_heard_early(struct team *team);
 void failure_flood(struct engine *engine);
 
 /*
- * A part fails with its whole, whoever notices, and has no news of its own: from its joining on what fails the one
- * fails the other. Its cause is that of the whole, by whose numbers of ranks.
+ * A part fails with its whole, whichever notices, and has no news of its own. From its joining on, what fails the one
+ * fails the other. Its cause is that of the whole, with the whole's numbers of ranks.
  */
 void failure_join_whole(struct team *part);
 void failure_leave_whole(struct team *part);
@@ -52,7 +52,7 @@ struct wire_abort team_blame(const struct team *team, int peer, const char *why)
 /* The result that a rank reports for what another one says has failed there. */
 tutti_result_t failure_here(tutti_result_t there);
 
-/* Fails it for two ranks whose collectives of number `seq` differ. */
+/* Fails the team for two ranks whose collectives of number `seq` differ. */
 tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq);
 
 #endif

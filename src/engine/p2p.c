@@ -19,7 +19,7 @@
 
 #define KEPT_ITEMS 4 /* items; an operation of that size is kept for the next one */
 
-/* Of one that a thread posts messages to, under the engine's lock. */
+/* What an operation has that a thread posts messages to; under the engine's lock. */
 struct p2p_flow {
     bool open;          /* from p2p_open() to p2p_close() */
     bool started, over; /* the operation */
@@ -68,8 +68,8 @@ static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p
     count_item(team, item);
 }
 
-/* One thread takes what is kept, where it is; who ends an operation puts it there, where there is none. So stores do.
- */
+/* One thread takes the operation that is kept, if there is one. A thread that ends an operation puts it there, if there
+ * is none. So plain stores do. */
 static struct p2p *p2p_new(struct team *team, int count)
 {
     struct p2p *kept = count <= KEPT_ITEMS ? atomic_load_explicit(&team->p2p_idle, memory_order_acquire) : NULL;
@@ -122,7 +122,7 @@ static inline void record(struct team *team, const struct p2p_item *item, size_t
         fail_passed(team, item, result, why);
 }
 
-/* What the queue knows of them. */
+/* Fills in what the queue knows of an operation. */
 static void engine_p2p_describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, int count, size_t bytes)
 {
     op->kind = &op_p2p;
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) bool send_at_once(struct team *team
     return true;
 }
 
-/* Looks whether it has come; if it has not, it is posted, and queued as it stands. */
+/* Looks whether the message has come. If not, the receive is posted, and queued as it stands. */
 static bool receive_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
@@ -191,7 +191,7 @@ static inline __attribute__((always_inline)) bool pass_one(struct team *team, co
 }
 
 /* Nothing is queued before it, and the link knows the peer: then a message that can go, or has come, needs no place in
- * the queue. A failure is told by whoever waits, as that of any operation. */
+ * the queue. The thread that waits tells of a failure, as with any operation. */
 static inline bool pass_at_once(struct team *team, const struct p2p_item *item)
 {
     if (!team_idle(team) || !lock_try(&team->engine->lock))
@@ -253,7 +253,7 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
     return TUTTI_SUCCESS;
 }
 
-/* What is not a lone message that is over at once. */
+/* Issues what is not a lone message that is over at once. */
 static __attribute__((noinline)) tutti_result_t issue(struct team *team, const struct p2p_item *items, int count,
                                                       struct tutti_stream *stream)
 {

@@ -24,7 +24,8 @@ tutti_result_t team_part(struct team *whole, const int *members, int count, cons
                          struct team **out);
 /*
  * A call of the whole that its parts carry out has a number and a record among the whole's own calls, between these
- * two. Operations of parts belong to it meanwhile. For who issues, while nothing of the whole's own is under way.
+ * two. Operations of parts belong to that call meanwhile. For the thread that issues, while nothing of the whole's own
+ * is under way.
  */
 void team_carry(struct team *whole, const struct call *call);
 void team_carried(struct team *whole, tutti_result_t result);

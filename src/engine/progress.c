@@ -72,7 +72,7 @@ static void note_end(struct team *team, const struct op *op, tutti_result_t resu
     }
 }
 
-/* Nothing comes into memory of the user's any more when he is told. */
+/* When the user is told, nothing comes into the user's memory any more. */
 static void withdraw_windows(struct team *team, const struct op *op)
 {
     if (op->kind->needs_links)
@@ -202,7 +202,7 @@ enum team_moved team_progress(struct team *team)
     return any;
 }
 
-/* A part's operation waits in a call of the whole, for a rank of that. */
+/* A part's operation waits in a call of the whole, for a rank of the whole. */
 static void note_wait(const struct team *team, const struct op *op)
 {
     const struct team *whole = team->whole;

@@ -5,14 +5,14 @@
 
 #include "engine/team.h"
 
-/* Enqueues one that has a number and is in the black box; nobody runs it before. */
+/* Enqueues an operation that has a number and is in the black box; nobody runs it before. */
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream);
-/* Numbers, enqueues and begins it, without waiting; and sees that it goes on if nobody waits. */
+/* Numbers, enqueues and begins an operation, without waiting; and sees that it goes on if nobody waits. */
 void team_begin(struct team *team, struct op *op, struct tutti_stream *stream);
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
-/* Runs what can be run now, for about a millisecond at most: then it has paused, and who called sees to other things
- * before going on. Not under the engine's lock, which it takes for links alone: what takes time is done without. */
+/* Runs what can be run now, for about a millisecond at most. After that it pauses, and the caller sees to other things
+ * before going on. Not under the engine's lock, which it takes only for links: what takes time is done without. */
 enum team_moved { TEAM_STILL, TEAM_MOVED, TEAM_PAUSED };
 enum team_moved team_progress(struct team *team);
 

@@ -58,7 +58,7 @@ static enum wire_collective puts_kind(const struct window_item *items, int count
     return kinds[items[0].call];
 }
 
-/* What the queue knows of them. */
+/* Fills in what the queue knows of an operation. */
 static void engine_puts_describe(struct op *op, struct puts *puts, const struct window_item *items, int count)
 {
     size_t bytes = 0;
@@ -170,7 +170,7 @@ static tutti_result_t ask_get(struct team *team, struct puts *puts, int index, s
     return ask(team, link, item, what, 0);
 }
 
-/* A wait needs the link, by which the end of the peer is heard. */
+/* A wait needs the link, by which this rank hears of the peer's end. */
 static tutti_result_t ask_one(struct team *team, struct puts *puts, int index)
 {
     const struct window_item *item = &puts->item[index];

@@ -79,7 +79,7 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
         usleep(200); /* behind a stream: another team is being waited for */
 }
 
-/* Is the rank that is waited for running just now? Then its news come sooner than another switch to it. */
+/* Is the rank that is waited for running just now? Then its news comes sooner than another switch to it would. */
 static bool awaited_runs(const struct team *team)
 {
     int peer = atomic_load_explicit(&team->awaited, memory_order_relaxed);
@@ -193,8 +193,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
 
 /* ---- A place in the queue ---- */
 
-/* Waits for room while operations end. Where none does they may wait for calls that this very thread is to make, for
- * another rank or on another stream: the queue may grow. Where it is long already, so slowly that a peer which is
+/* Waits for room while operations end. If none ends, they may wait for calls that this very thread is to make, for
+ * another rank or on another stream: then the queue may grow. A queue that is long already grows slowly: a peer that is
  * stopped for half an hour costs no more memory than a program can spare. */
 static void wait_for_room(struct team *team, uint64_t position)
 {

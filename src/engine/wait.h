@@ -5,8 +5,8 @@
 
 #include "engine/team.h"
 
-/* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then
- * team_issue. In a team that has failed there may be one for collectives alone (team_takes_collective). */
+/* A place at the end of the queue. A caller that is far ahead of what runs is held back while operations go on. Fill
+ * it, then team_issue. In a team that has failed there may be one for collectives alone (team_takes_collective). */
 tutti_result_t team_place(struct team *team, bool collective, struct op **out);
 
 /* Waits, progressing, until `position` operations have completed. Returns the failure of the team if one of them
@@ -16,8 +16,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position);
 /* The same, but ends well as soon as `enough`, too. */
 tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough);
 
-/* The failure, for the team's user, who may end the process when he has it: peers know before, those that do not answer
- * soon apart. Not under the engine's lock. */
+/* The failure, for the team's user, who may then end the process: peers know of it before, but for those that do not
+ * answer soon. Not under the engine's lock. */
 tutti_result_t team_report(struct team *team);
 
 #endif

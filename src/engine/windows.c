@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Something that a rank has asked. */
+/* A request of a rank. */
 struct window_request {
     struct list node; /* in windows->asked[from], then in windows->answers */
     struct team *team;
@@ -222,7 +222,7 @@ static void answer(struct windows *windows, struct window_request *request)
     link_send(request->link, &request->send);
 }
 
-/* What has come to its turn. */
+/* Does what has come to its turn. */
 static void retire(struct windows *windows, int from)
 {
     struct list *asked = &windows->asked[from];
@@ -288,7 +288,7 @@ static void windows_refuse(struct team *team, int from, const struct wire_window
     team_fail(team, TUTTI_INVALID_USAGE, from, sentence);
 }
 
-/* NULL: it may be done, and *window is where. */
+/* What is wrong with a request. NULL: it may be done, and *window is where. */
 static const char *check(const struct windows *windows, const struct wire_window *what, size_t bytes,
                          struct tutti_window **window)
 {
@@ -307,7 +307,7 @@ static const char *check(const struct windows *windows, const struct wire_window
     return NULL;
 }
 
-/* In order behind what the rank has asked before. */
+/* Takes a request, in order behind what the rank has asked before. */
 static void queue_up(struct windows *windows, struct team *team, int from, const struct wire_window *what)
 {
     struct window_request *request = request_new(team, from, what);
