@@ -3,9 +3,8 @@
  * Words go along a tree of the members. A member that comes says so to its neighbours. A member that has all below it
  * says that upwards. When all are there, the first member draws the new communicator's number and sends it down. Every
  * memo names the visits of both ends. So what is said of an attempt that failed touches no later one, whichever members
- * are late or come again. A member that leaves tells its neighbours why, and ends their visits that it met. To
- * neighbours that had not come yet it owes that end: their next visit, which is of the attempt that failed, ends when
- * they say that they have come.
+ * are late or come again. A member that leaves tells its neighbours why, and ends their visits that it met. It owes
+ * that end to neighbours that had not come yet: their next visit, of the failed attempt, ends when it begins.
  */
 #include "comm/meet.h"
 

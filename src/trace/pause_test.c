@@ -24,7 +24,7 @@ static void call(struct trace_comm *comm, uint64_t seq, uint64_t count)
                     TUTTI_SUCCESS);
 }
 
-/* The newest call began so long ago. */
+/* Moves the beginning of the newest call back by `times` pauses. */
 static void away(struct trace *trace, unsigned times)
 {
     trace->newest->begin -= ticks_of(trace, times);
@@ -58,7 +58,7 @@ static void test_histogram(void **state)
     trace_close(trace, false);
 }
 
-/* Who waits in a call is not outside of it. */
+/* A caller that waits in a call is not outside of it. */
 static void test_in_a_call(void **state)
 {
     struct trace *trace = trace_open();

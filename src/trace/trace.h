@@ -76,7 +76,7 @@ struct trace_about {
 
 void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about);
 
-/* From now the program is outside of calls on purpose, for `what`, for `ns` at most; 0: that is over. */
+/* From now the program is outside of calls on purpose, for `what`, for `ns` at most; 0: the purpose is over. */
 void trace_expect_pause(struct trace *trace, const char *what, uint64_t ns);
 
 /* ---- Communicators ---- */
@@ -193,7 +193,7 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
  * collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
-/* It began long after `before` did: the pause between the two is remembered. */
+/* The call of `after` began long after `before` did: the pause between the two is remembered. */
 void trace_paused(struct trace *trace, const struct wire_box_op *before, const struct wire_box_op *after)
     __attribute__((cold));
 
@@ -251,7 +251,8 @@ static inline struct wire_box_op *trace_op_claim(struct trace_comm *comm, uint64
     return NULL;
 }
 
-/* It is the newest call; was the process away for long before? Records stay where they are as long as the box. */
+/* The operation is the newest call; was the process away for long before? Records stay where they are until the box
+ * ends. */
 static inline void trace_op_newest(struct trace *trace, struct wire_box_op *record, uint64_t now)
 {
     struct wire_box_op *before = __atomic_load_n(&trace->newest, __ATOMIC_RELAXED);
