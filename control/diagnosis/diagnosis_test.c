@@ -344,6 +344,16 @@ static void test_first_cause(void **state)
            "rank 3 (process 1003, dead) ended without a word: communicator world failed: lost rank 3: killed");
 }
 
+static void test_ends_of_a_message_differ(void **state)
+{
+    struct made_job job = ring(2);
+    struct blackbox_comm *world = job.boxes[0]->comms;
+    break_down(world, 1, "message 0 differs");
+    world->result = world->ops[0].result = TUTTI_INVALID_USAGE;
+    world->ops[0].collective = WIRE_RECV;
+    expect(&job, FINDING_FAILED, 1, "and its peer differ about a message, and either may be wrong");
+}
+
 /* Ranks that heard of it call nothing any more, also where nothing failed: no news. */
 static void test_failure_elsewhere(void **state)
 {
@@ -571,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_skipped_of_two),
         cmocka_unit_test(test_skipped_call),
         cmocka_unit_test(test_first_cause),
+        cmocka_unit_test(test_ends_of_a_message_differ),
         cmocka_unit_test(test_failure_elsewhere),
         cmocka_unit_test(test_recovered),
         cmocka_unit_test(test_slow_rank),

@@ -74,6 +74,16 @@ static const char *what_it_is(enum finding_kind kind)
     }
 }
 
+/* The two ends of one message differ. The end that noticed names the other one, and either may be wrong. */
+static bool ends_differ(const struct blackbox_comm *comm)
+{
+    const struct blackbox_op *failed = NULL;
+    for (size_t i = 0; i < comm->op_count; i++)
+        failed = comm->ops[i].result == TUTTI_INVALID_USAGE ? &comm->ops[i] : failed;
+    return comm->result == TUTTI_INVALID_USAGE && failed &&
+           (failed->collective == WIRE_SEND || failed->collective == WIRE_RECV);
+}
+
 /* One cause in several communicators is one finding. */
 static struct finding *same_cause(struct findings *findings, const struct member *culprit)
 {
@@ -118,8 +128,9 @@ static void describe(struct finding *finding, const struct member *culprit, stru
         say(finding, "rank %d (no black box here)", comm->culprit);
     else
         say(finding, "no single rank");
-    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), phrase_name(comm),
-        *comm->sentence ? comm->sentence : "no sentence");
+    say(finding, "%s: communicator %s failed: %s",
+        ends_differ(comm) ? " and its peer differ about a message, and either may be wrong" : what_it_is(finding->kind),
+        phrase_name(comm), *comm->sentence ? comm->sentence : "no sentence");
     prove(finding, "rank%s%s report%s this (%s)%s", reports->ranks.count == 1 ? "" : "s", list_text(&reports->ranks),
           reports->ranks.count == 1 ? "s" : "", error_name((tutti_result_t)comm->result),
           reports->agree == reports->failed ? "" : "; others name others");
@@ -141,7 +152,8 @@ static void report(struct scene *scene, struct findings *findings, struct member
         prove(finding, "communicator %s failed, too", phrase_name(comm));
         return;
     }
-    finding = culprit ? finding_add(findings, kind, kind == FINDING_FAILED ? LIKELY : CERTAIN, culprit)
+    enum confidence confidence = ends_differ(comm) ? POSSIBLE : kind == FINDING_FAILED ? LIKELY : CERTAIN;
+    finding = culprit ? finding_add(findings, kind, confidence, culprit)
                       : finding_add_rank(findings, kind, comm, comm->culprit);
     finding->victims = reports.failed;
     describe(finding, culprit, &reports);
