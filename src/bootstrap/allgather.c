@@ -246,6 +246,11 @@ static tutti_result_t report(const struct bootstrap *b)
                      strerror(errno));
 }
 
+int bootstrap_lost(const struct bootstrap *b)
+{
+    return b && b->broken != TUTTI_SUCCESS && b->failure.reason == BOOT_DIED ? (int)b->failure.rank : -1;
+}
+
 static bool one_step(struct bootstrap *b, int step, size_t size, char *all, struct boot_failed *why)
 {
     int have = 1 << step, n = b->nranks;

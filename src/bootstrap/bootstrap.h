@@ -77,6 +77,9 @@ tutti_result_t bootstrap_allgather(struct bootstrap *bootstrap, const void *mine
 /* Returns on no rank before every rank has called it. */
 tutti_result_t bootstrap_barrier(struct bootstrap *bootstrap);
 
+/* The rank that died or hung up, and so broke the bootstrap; -1: none is known. NULL is allowed. */
+int bootstrap_lost(const struct bootstrap *bootstrap);
+
 void bootstrap_counters(const struct bootstrap *bootstrap, struct bootstrap_counters *out);
 /* NULL is fine. Peers that are in an operation, or start one, fail with a remote error. */
 void bootstrap_close(struct bootstrap *bootstrap);

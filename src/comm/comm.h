@@ -59,6 +59,7 @@ struct tutti_comm {
     _Atomic int grouped; /* calls on it that open groups keep */
     _Atomic bool abort;  /* watched while joining */
     _Atomic int failed;  /* the result of making it */
+    int lost;            /* the rank that died while others met; -1: none is known */
     char sentence[1024];
     struct thread maker; /* of a non-blocking init, or of a child that is made without blocking; under `joining`: any
                             thread may abort */

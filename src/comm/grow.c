@@ -72,7 +72,7 @@ static void grow_refuse(const struct tutti_comm *comm, const struct wire_abort *
                                     .nranks = comm->settings.nranks,
                                     .members = team->nranks};
     if (other)
-        refusal.how = why->cause == WIRE_CAUSE_ERROR ? BOOTSTRAP_SILENT : BOOTSTRAP_DIED;
+        refusal.how = why->cause == WIRE_CAUSE_ERROR && why->culprit != comm->lost ? BOOTSTRAP_SILENT : BOOTSTRAP_DIED;
     if (comm->settings.has_id)
         roots_refuse(&comm->settings.id, &refusal);
 }
@@ -82,7 +82,7 @@ static struct wire_abort grow_cause(const struct tutti_comm *comm, tutti_result_
     const struct team *old = comm->settings.grows->team;
     if (comm->team && atomic_load(&comm->team->failed))
         return comm->team->cause;
-    return team_cause(old, result, old->rank, error_last());
+    return team_cause(old, result, comm->lost >= 0 ? comm->lost : old->rank, error_last());
 }
 
 /* What came first counts: a member that left, or what this rank has met. */

@@ -164,6 +164,7 @@ static tutti_result_t join(struct tutti_comm *comm)
         bootstrap_counters(bootstrap, &counters);
         result = comm_join_meet(comm, bootstrap);
     }
+    comm->lost = bootstrap_lost(bootstrap);
     bootstrap_close(bootstrap);
     double met = ms_since(&since);
     if (result == TUTTI_SUCCESS)
@@ -191,6 +192,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
 {
     uint64_t begin = clock_ns();
     note_join(comm, WIRE_EVENT_JOIN);
+    comm->lost = -1;
     tutti_result_t result = comm->settings.grows ? grow_join(comm, join) : join(comm);
     note_join(comm, WIRE_EVENT_JOIN_END);
     snprintf(comm->sentence, sizeof comm->sentence, "%s", result == TUTTI_SUCCESS ? "" : error_last());

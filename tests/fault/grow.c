@@ -136,7 +136,8 @@ static void grows_well(struct family *family, int rank, tutti_comm_t comm)
     tutti_result_t result = is_newcomer(rank) ? come(rank, 0, GROWN, &grown) : grow(comm, rank, 0, GROWN, &grown, NULL);
     family_end(family, rank, NULL, result);
     right = right && result == TUTTI_SUCCESS && works(family, rank, grown, GROWN);
-    if (rank == 2 && count_lost_sockets(before, sockets)) { /* which never had a meeting point */
+    /* Rank 2 never had a meeting point. Lanes of RDMA may give up the second of two connections at any time. */
+    if (rank == 2 && strcmp(getenv("TUTTI_TRANSPORT"), "verbs") != 0 && count_lost_sockets(before, sockets)) {
         fprintf(stderr, "  rank 2 lost %d of %d sockets\n", count_lost_sockets(before, sockets), sockets);
         right = false;
     }
