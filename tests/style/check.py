@@ -503,6 +503,8 @@ def self_test():
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        return print(__doc__)
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")

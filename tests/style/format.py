@@ -5,8 +5,9 @@
     format.py CLANG_FORMAT [PATH...]           names the places where it has; exit status 1 if there are any
     format.py --fix CLANG_FORMAT [PATH...]     lets it change them
 
-The paths are below the tree's root; without any it is the whole tree. Another version of clang-format than the one
-that .clang-format was written for lays out some statements differently: only that one is asked.
+Each PATH is a file or a folder, below the tree's root; without any it is the whole tree. Another version of
+clang-format than the one that .clang-format was written for lays out some statements differently: only that one is
+asked.
 """
 import argparse
 import concurrent.futures
@@ -43,7 +44,12 @@ def main():
     if found != VERSION:
         print(f"SKIPPED: this is clang-format {found}, and the tree's layout is that of {VERSION}")
         return 77
-    paths = options.paths or check.files(ROOT, check.LICENSED, ENDINGS)
+    chosen = [os.path.normpath(path) for path in options.paths] or ["."]
+    files = list(check.files(ROOT, check.LICENSED, ENDINGS))
+    unknown = [at for at in chosen if at != "." and not any(path == at or path.startswith(at + "/") for path in files)]
+    if unknown:
+        parser.error(f"{unknown[0]}: no file of C, C++ or CUDA below the root of the tree has this name or folder")
+    paths = [path for path in files if any(at == "." or path == at or path.startswith(at + "/") for at in chosen)]
     how = ["-i"] if options.fix else ["--dry-run", "--Werror", "--ferror-limit=1"]
     batches = [paths[i:i + AT_ONCE] for i in range(0, len(paths), AT_ONCE)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

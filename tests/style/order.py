@@ -266,6 +266,8 @@ def show(root, folder):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        return print(__doc__)
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     if sys.argv[1:2] == ["--calls"]:
         return show(root, sys.argv[2])

@@ -389,6 +389,8 @@ def self_test(root):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        return print(__doc__)
     here = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
     if sys.argv[1:] == ["--self-test"]:
         found = self_test(here)

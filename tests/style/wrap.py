@@ -52,6 +52,8 @@ def self_test():
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        return print(__doc__)
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     for path in sys.argv[1:]:
