@@ -125,6 +125,45 @@ static void test_works(void **state)
     }
 }
 
+/* 256 calls of four ranks, 20 ms apart. Before every `each`-th, rank 2 is `away`, in milliseconds. */
+static struct made_job job_that_stalls(int each, uint64_t away)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *comm = made_comm(job.boxes[rank], 1, "world", rank, 4);
+        uint64_t ago = (256 * 20 + 256 / (uint64_t)each * away + 100) * NS_PER_MS;
+        for (int call = 1; call <= 256; call++) {
+            uint64_t stall = call % each ? 0 : away * NS_PER_MS;
+            ago -= 20 * NS_PER_MS;
+            made_call(comm, (uint64_t)call, ago - (rank == 2 ? stall : 0), ago - stall - NS_PER_MS);
+            ago -= stall;
+        }
+    }
+    return job;
+}
+
+static void expect_slow(int each, uint64_t away, bool slow)
+{
+    struct made_job job = job_that_stalls(each, away);
+    struct findings found = find_in(&job);
+    if (found.count != slow)
+        fail_msg("every %d calls %d ms: %s", each, (int)away, found.count ? found.items[0].sentence : "nothing");
+    if (slow)
+        assert_true(found.items[0].kind == FINDING_SLOW && found.items[0].culprit.rank == 2);
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* A loader that runs dry takes most of the time. Checkpoints do, too, and are meant. */
+static void test_stalls_now_and_then(void **state)
+{
+    expect_slow(10, 1000, true);
+    expect_slow(40, 1500, true);
+    expect_slow(10, 100, false);  /* a third of the time */
+    expect_slow(60, 2000, false); /* four times */
+    expect_slow(40, 8000, false); /* as checkpoints */
+}
+
 /* A note wants no second look, and comes behind what is wrong. */
 static void test_notes(void **state)
 {
@@ -138,8 +177,11 @@ static void test_notes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_before), cmocka_unit_test(test_once),
-                                       cmocka_unit_test(test_said), cmocka_unit_test(test_works),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_before),
+                                       cmocka_unit_test(test_once),
+                                       cmocka_unit_test(test_said),
+                                       cmocka_unit_test(test_works),
+                                       cmocka_unit_test(test_stalls_now_and_then),
                                        cmocka_unit_test(test_notes)};
     return cmocka_run_group_tests_name("diagnosis: away", tests, NULL, NULL);
 }

@@ -34,6 +34,18 @@ struct meetings {
     bool by_time; /* the ranks' clocks compare; else durations of calls count */
 };
 
+/* How many of the newest calls are compared, and when a rank that holds them up is slow. */
+struct slow_rule {
+    uint64_t last;
+    uint64_t longest; /* a longer wait does not count */
+    size_t held;
+    double part;
+};
+
+static const struct slow_rule always = {SLOW_LAST, UINT64_MAX, SLOW_CALLS, SLOW_PART};
+/* As a loader that runs dry now and then. */
+static const struct slow_rule now_and_then = {WIRE_BOX_OPS, SLOW_STALL_NS, SLOW_STALLS, SLOW_STALLED};
+
 struct slow_tally {
     size_t held;     /* calls that this rank held up */
     uint64_t waited; /* average of the other ranks' waits in these calls, without the longest */
@@ -41,7 +53,7 @@ struct slow_tally {
 };
 
 /* Finds the numbers that every rank has called. False: they are too few, or some rank makes none. */
-static bool common_calls(const struct member_group *group, struct meetings *meetings)
+static bool common_calls(const struct member_group *group, uint64_t last, struct meetings *meetings)
 {
     uint64_t from = 0, to = UINT64_MAX;
     meetings->base = UINT64_MAX;
@@ -63,7 +75,7 @@ static bool common_calls(const struct member_group *group, struct meetings *meet
     }
     if (to < from || to - from + 1 < SLOW_CALLS)
         return false;
-    meetings->first = to - from < SLOW_LAST ? from : to - SLOW_LAST + 1;
+    meetings->first = to - from < last ? from : to - last + 1;
     meetings->count = (size_t)(to - meetings->first + 1);
     return true;
 }
@@ -292,9 +304,24 @@ static void add_wait(struct slow_tally *tally, uint64_t waited)
     tally->held++;
 }
 
+/* The time between the first call and the last one that are compared, by the clock of one rank. */
+static uint64_t meetings_span(const struct member_group *group, const struct meetings *meetings)
+{
+    const struct blackbox_comm *comm = group->members->comm;
+    uint64_t from = UINT64_MAX, to = 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        const struct blackbox_op *op = &comm->ops[i];
+        if (op->collective >= WIRE_SEND || op->seq < meetings->first || op->seq - meetings->first >= meetings->count)
+            continue;
+        from = op->begin < from ? op->begin : from;
+        to = op->begin > to ? op->begin : to;
+    }
+    return to > from ? to - from : 0;
+}
+
 /* Sums all waits, those for each member, and the time that all of it took. */
 static struct slow_tally count_waits(const struct member_group *group, const struct meetings *meetings,
-                                     struct slow_tally *tallies, uint64_t *took)
+                                     uint64_t longest, struct slow_tally *tallies, uint64_t *took)
 {
     struct slow_tally all = {0};
     int64_t first = INT64_MAX, last = INT64_MIN;
@@ -305,25 +332,26 @@ static struct slow_tally count_waits(const struct member_group *group, const str
         first = meeting->last < first ? meeting->last : first;
         last = meeting->last > last ? meeting->last : last;
         uint64_t waited = others_wait(meeting, group->count);
-        if (waited < SLOW_WAIT_NS)
+        if (waited < SLOW_WAIT_NS || waited > longest)
             continue;
         add_wait(&all, waited);
         add_wait(&tallies[meeting->who], waited);
     }
-    *took = last > first && meetings->by_time ? (uint64_t)(last - first) : 0;
+    *took = !meetings->by_time ? meetings_span(group, meetings) : last > first ? (uint64_t)(last - first) : 0;
     return all;
 }
 
 static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
-                  const struct meetings *meetings)
+                  const struct meetings *meetings, const struct slow_rule *rule)
 {
     uint64_t took;
     struct slow_tally *tallies = calloc(group->count, sizeof *tallies);
-    struct slow_tally all = tallies ? count_waits(group, meetings, tallies, &took) : (struct slow_tally){0};
+    struct slow_tally all =
+        tallies ? count_waits(group, meetings, rule->longest, tallies, &took) : (struct slow_tally){0};
     for (size_t i = 0; all.held && i < group->count; i++) {
         const struct slow_tally *mine = &tallies[i];
-        if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited &&
-            (double)mine->waited >= SLOW_PART * (double)took && !came_from_calls(scene, group, i, meetings))
+        if (mine->held >= rule->held && (double)mine->waited >= SLOW_SHARE * (double)all.waited && took &&
+            (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings))
             report(scene, findings, group, i, mine, &all);
     }
     free(tallies);
@@ -340,10 +368,11 @@ static bool stands_still(const struct scene *scene, const struct member_group *g
 }
 
 /* False: there are too few calls to compare, or no memory. */
-static bool open_meetings(struct scene *scene, const struct member_group *group, struct meetings *meetings)
+static bool open_meetings(struct scene *scene, const struct member_group *group, uint64_t last,
+                          struct meetings *meetings)
 {
     *meetings = (struct meetings){0};
-    if (group->count < 2 || stands_still(scene, group) || !common_calls(group, meetings))
+    if (group->count < 2 || stands_still(scene, group) || !common_calls(group, last, meetings))
         return false;
     meetings->calls = calloc(meetings->count, sizeof *meetings->calls);
     for (size_t i = 0; meetings->calls && i < group->count; i++)
@@ -351,12 +380,13 @@ static bool open_meetings(struct scene *scene, const struct member_group *group,
     return meetings->calls != NULL;
 }
 
-static void find_slow(struct scene *scene, struct findings *findings, const struct member_group *group)
+static void find_slow(struct scene *scene, struct findings *findings, const struct member_group *group,
+                      const struct slow_rule *rule)
 {
     struct meetings meetings;
-    if (!open_meetings(scene, group, &meetings))
+    if (!open_meetings(scene, group, rule->last, &meetings))
         return;
-    judge(scene, findings, group, &meetings);
+    judge(scene, findings, group, &meetings, rule);
     free(meetings.calls);
 }
 
@@ -364,11 +394,11 @@ void slow_shares(struct scene *scene, const struct member_group *group, double *
 {
     struct meetings meetings;
     uint64_t took = 0;
-    if (!open_meetings(scene, group, &meetings))
+    if (!open_meetings(scene, group, always.last, &meetings))
         return;
     struct slow_tally *tallies = calloc(group->count, sizeof *tallies);
     if (tallies)
-        count_waits(group, &meetings, tallies, &took);
+        count_waits(group, &meetings, always.longest, tallies, &took);
     for (size_t i = 0; tallies && took && i < group->count; i++)
         if (tallies[i].held && !came_from_calls(scene, group, i, &meetings))
             shares[i] = (double)tallies[i].waited / (double)took;
@@ -457,6 +487,8 @@ void rule_slow(struct scene *scene, struct findings *findings)
     if (from)
         return;
     for (size_t i = 0; i < scene->group_count; i++)
-        find_slow(scene, findings, &scene->groups[i]);
+        find_slow(scene, findings, &scene->groups[i], &always);
+    for (size_t i = 0; i < scene->group_count && findings->count == from; i++)
+        find_slow(scene, findings, &scene->groups[i], &now_and_then);
     drop_effects(scene, findings, from);
 }

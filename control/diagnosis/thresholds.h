@@ -19,6 +19,9 @@
 #define SLOW_CALLS     20               /* calls that one rank must have held up, of those that count */
 #define SLOW_SHARE     0.8              /* part of all waiting that the rank must have caused */
 #define SLOW_PART      0.2              /* part of the time from the first call to the last that was spent waiting */
+#define SLOW_STALLS    5                /* or stalls of one rank among the newest WIRE_BOX_OPS collectives, */
+#define SLOW_STALL_NS  (3 * NS_PER_S)   /* each of this time at most: a longer one is a checkpoint or an evaluation; */
+#define SLOW_STALLED   0.5              /* part of the time that the others waited in them */
 #define SLOW_WINDOW_NS (600 * NS_PER_S) /* older collectives do not count */
 #define STARVED_PART                                                                                                   \
     0.75 /* part of the time: a starved thread is ready for longer than this, and than all threads ran */
