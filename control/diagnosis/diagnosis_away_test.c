@@ -125,6 +125,37 @@ static void test_works(void **state)
     }
 }
 
+/* Three ranks whose last call was over `away` ago, in seconds; rank 1 has paused for `before`. */
+static void expect_idle(uint64_t away, uint64_t before, bool works, bool idle)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++)
+        made_call(made_comm(job.boxes[rank], 1, "world", rank, 3), 7, away * NS_PER_S + NS_PER_MS, away * NS_PER_S);
+    if (before)
+        add_pause(job.boxes[1], 2, before * NS_PER_S, 100);
+    if (works)
+        made_call(made_comm(job.boxes[2], 2, "part", 0, 1), 1, 2 * NS_PER_S, NS_PER_S);
+    struct findings found = find_in(&job);
+    assert_int_equal(found.count, idle);
+    if (idle) {
+        assert_int_equal(found.items[0].kind, FINDING_IDLE);
+        assert_non_null(strstr(found.items[0].sentence, "all 3 ranks of communicator world are outside of calls for"));
+        assert_non_null(strstr(found.items[0].sentence, before ? "before was" : "no pause before"));
+    }
+    assert_int_equal(findings_faults(&found), 0);
+    findings_free(&found);
+    made_free(&job);
+}
+
+static void test_all_are_outside(void **state)
+{
+    expect_idle(40, 0, false, true);
+    expect_idle(40, 12, false, true);
+    expect_idle(40, 20, false, false); /* not unusual */
+    expect_idle(20, 0, false, false);
+    expect_idle(40, 0, true, false);
+}
+
 /* 256 calls of four ranks, 20 ms apart. Before every `each`-th, rank 2 is `away`, in milliseconds. */
 static struct made_job job_that_stalls(int each, uint64_t away)
 {
@@ -181,6 +212,7 @@ int main(void)
                                        cmocka_unit_test(test_once),
                                        cmocka_unit_test(test_said),
                                        cmocka_unit_test(test_works),
+                                       cmocka_unit_test(test_all_are_outside),
                                        cmocka_unit_test(test_stalls_now_and_then),
                                        cmocka_unit_test(test_notes)};
     return cmocka_run_group_tests_name("diagnosis: away", tests, NULL, NULL);

@@ -99,6 +99,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_slow(&scene, &findings);
     rule_starved(snapshot, &findings);
     rule_delays(&scene, &findings);
+    rule_idle(&scene, &findings);
     findings.steps += scene.steps;
     scene_close(&scene);
     for (size_t i = 0; i < findings.count; i++)

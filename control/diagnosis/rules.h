@@ -10,6 +10,7 @@ void rule_failures(struct scene *scene, struct findings *findings);
 void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
+void rule_idle(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
 /* Lanes that went down though their processes live. */
 void rule_losses(struct scene *scene, struct findings *findings);

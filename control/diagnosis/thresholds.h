@@ -9,10 +9,12 @@
 #define PAUSE_TIMES    2.0      /* times its longest pause so far: a rank that is waited for less may come yet */
 #define PAUSE_OFTEN    3        /* pauses of this length make one usual, whatever call was before them */
 #define PAUSE_BUSY_NS                                                                                                  \
-    (60 * NS_PER_S)              /* a rank outside of calls that computes, or moves files, may stay for this time */
-#define MOVES_BYTES    (1 << 20) /* between the looks: a process with more moves files */
-#define MOVING_TIMES   5.0       /* times `stuck`: a rank that moves elsewhere, and is waited for longer, is to blame */
-#define LATE_PART      0.1       /* part of `stuck`: a message took longer, so the next one may be late, too */
+    (60 * NS_PER_S) /* a rank outside of calls that computes, or moves files, may stay for this time */
+#define IDLE_NS        (30 * NS_PER_S) /* all ranks are outside of calls for this time, which is told, */
+#define IDLE_TIMES     3               /* if no pause before took a third of it */
+#define MOVES_BYTES    (1 << 20)       /* between the looks: a process with more moves files */
+#define MOVING_TIMES   5.0 /* times `stuck`: a rank that moves elsewhere, and is waited for longer, is to blame */
+#define LATE_PART      0.1 /* part of `stuck`: a message took longer, so the next one may be late, too */
 #define JOIN_NS        (10 * NS_PER_S)  /* joining takes longer: a rank is missing */
 #define SLOW_LAST      60               /* newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS   (2 * NS_PER_MS)  /* a collective counts if the others wait this long in it on average */
