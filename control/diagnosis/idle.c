@@ -9,6 +9,8 @@
 #include "diagnosis/phrase.h"
 #include "diagnosis/thresholds.h"
 
+#include <stdlib.h>
+
 struct idle_time {
     uint64_t now;     /* the shortest time outside of calls of any process */
     uint64_t longest; /* the longest pause of any process before */
@@ -29,23 +31,36 @@ static uint64_t process_is_idle(const struct blackbox *box)
     return last && box->now > last ? box->now - last : 0;
 }
 
+/* For each process. NULL: no memory. */
+static uint64_t *idle_times(struct scene *scene)
+{
+    const struct look *look = &scene->snapshot->now;
+    uint64_t *idle = calloc(look->count + 1, sizeof *idle);
+    for (size_t i = 0; idle && i < look->count; i++) {
+        idle[i] = process_is_idle(look->boxes[i]);
+        for (size_t j = 0; j < look->boxes[i]->comm_count; j++)
+            scene->steps += look->boxes[i]->comms[j].op_count;
+    }
+    return idle;
+}
+
 /* False: a rank is in a call, has said that it pauses, or has left. */
-static bool group_is_idle(struct scene *scene, const struct member_group *group, struct idle_time *time)
+static bool group_is_idle(const struct member_group *group, const uint64_t *idle, struct idle_time *time)
 {
     *time = (struct idle_time){.now = UINT64_MAX};
     if (group->count < 2 || group->count < (size_t)group->members->comm->nranks)
         return false;
     for (size_t i = 0; i < group->count; i++) {
         const struct blackbox *box = group->members[i].box;
-        uint64_t idle = process_is_idle(box);
-        scene->steps += group->members[i].comm->op_count;
-        if (!idle || !box->alive || group->members[i].comm->state != WIRE_COMM_OPEN || box->expected_until > box->now)
+        uint64_t away = idle[group->members[i].process];
+        if (away < IDLE_NS || !box->alive || group->members[i].comm->state != WIRE_COMM_OPEN ||
+            box->expected_until > box->now)
             return false;
-        time->now = idle < time->now ? idle : time->now;
+        time->now = away < time->now ? away : time->now;
         for (size_t j = 0; j < box->pause_count; j++)
             time->longest = box->pauses[j].longest > time->longest ? box->pauses[j].longest : time->longest;
     }
-    return time->now >= IDLE_NS && time->now / IDLE_TIMES >= time->longest;
+    return time->now / IDLE_TIMES >= time->longest;
 }
 
 /* Of the largest communicator: others of the same processes are as idle. */
@@ -53,11 +68,13 @@ void rule_idle(struct scene *scene, struct findings *findings)
 {
     const struct member_group *largest = NULL;
     struct idle_time time, found = {0};
-    for (size_t i = 0; i < scene->group_count && !findings->count; i++)
-        if ((!largest || scene->groups[i].count > largest->count) && group_is_idle(scene, &scene->groups[i], &time)) {
+    uint64_t *idle = findings->count ? NULL : idle_times(scene);
+    for (size_t i = 0; idle && i < scene->group_count; i++)
+        if ((!largest || scene->groups[i].count > largest->count) && group_is_idle(&scene->groups[i], idle, &time)) {
             largest = &scene->groups[i];
             found = time;
         }
+    free(idle);
     if (!largest)
         return;
     struct finding *finding = finding_add_rank(findings, FINDING_IDLE, largest->members->comm, -1);

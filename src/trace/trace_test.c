@@ -295,11 +295,13 @@ static void test_abort(void **state)
 /* Waits for rank 1 in its second operation, until it is killed. */
 static void wait_in_vain(int ready)
 {
-    struct trace_comm *comm = trace_comm_open(trace_open(), 5, "world", 0, 2, 2);
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 5, "world", 0, 2, 2);
     trace_op_end(comm, begin(comm, 16), TUTTI_SUCCESS);
     struct trace_op *op = begin(comm, 17);
     trace_op_start(op, &ring, 4, 1);
     trace_op_wait(op, 2, 0, 1);
+    trace_expect_pause(trace, "nothing", 1000 * NS_PER_S);
     if (write(ready, "x", 1) == 1)
         pause();
     _exit(1);
@@ -345,6 +347,8 @@ static void test_other_clocks(void **state)
         const struct blackbox_op *last = &box->comms[0].ops[1];
         assert_true(box->alive);
         assert_true(last->wait_since <= box->now && box->now - last->wait_since < 100 * NS_PER_S);
+        assert_true(box->expected_since <= box->now && box->now - box->expected_since < 100 * NS_PER_S);
+        assert_true(box->expected_until == box->expected_since + 1000 * NS_PER_S);
         kill((pid_t)box->header.pid, SIGKILL);
         blackbox_free(box);
         boxfile_free(paths, count);

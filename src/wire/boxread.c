@@ -269,7 +269,8 @@ static void decode_pause(struct blackbox_pause *out, const struct wire_box_pause
 }
 
 /* A row that is being written may be of two pauses: of about one length all the same. */
-static void read_pauses(struct blackbox *box, const struct box_source *source, const struct box_rate *rate)
+static void read_pauses(struct blackbox *box, const struct box_source *source, const struct box_rate *rate,
+                        const struct boxfile_shift *shift)
 {
     struct wire_box_pauses in, again;
     if (!box_source_read(source, WIRE_BOX_PAUSE_AT, &in, sizeof in))
@@ -281,8 +282,8 @@ static void read_pauses(struct blackbox *box, const struct box_source *source, c
     if (!box_source_read(source, WIRE_BOX_PAUSE_AT, &again, sizeof again) || in.expected.stamp % 2 ||
         memcmp(&in.expected, &again.expected, sizeof in.expected) != 0 || in.expected.since > in.expected.until)
         return;
-    box->expected_since = in.expected.since;
-    box->expected_until = in.expected.until;
+    box->expected_since = in.expected.since - (uint64_t)shift->monotonic_ns;
+    box->expected_until = in.expected.until ? in.expected.until - (uint64_t)shift->monotonic_ns : 0;
     box_copy_text(box->expected, sizeof box->expected, in.expected.what, sizeof in.expected.what);
 }
 
@@ -292,15 +293,21 @@ static void read_pauses(struct blackbox *box, const struct box_source *source, c
 static bool has_started_then(const struct wire_box_header *header, const struct boxfile_shift *shift)
 {
     int64_t tick_ns = (int64_t)NS_PER_S / sysconf(_SC_CLK_TCK);
-    int64_t start = (int64_t)boxfile_start_time(header->pid) + shift->boottime_ns / tick_ns;
-    return llabs(start - (int64_t)header->start_time) <= (shift->boottime_ns != 0);
+    uint64_t start = boxfile_start_time(header->pid) + (uint64_t)(shift->boottime_ns / tick_ns);
+    uint64_t early = start - header->start_time, late = header->start_time - start; /* one of the two wraps */
+    return early == 0 || (shift->boottime_ns && (early == 1 || late == 1));
 }
 
-static bool is_alive(const struct wire_box_header *header, int fd, const struct boxfile_shift *shift)
+/* *shift: of its clocks, where they can be asked; else 0. */
+static bool is_alive(const struct wire_box_header *header, int fd, struct boxfile_shift *shift)
 {
+    *shift = (struct boxfile_shift){0, 0};
     if (fd < 0 || header->state != WIRE_BOX_OPEN || !same_boot(header) || (header->marked && !boxfile_marked(fd)))
         return false;
-    return header->pid_namespace != boxfile_pid_namespace() || has_started_then(header, shift);
+    if (header->pid_namespace != boxfile_pid_namespace())
+        return true;
+    *shift = boxfile_time_shift(header->pid);
+    return has_started_then(header, shift);
 }
 
 /* The times of a living process become this process's. */
@@ -315,14 +322,15 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     tutti_result_t result = read_header(box, source, path);
     if (result)
         return result;
-    struct boxfile_shift shift = boxfile_time_shift(box->header.pid);
+    struct boxfile_shift shift;
     box->alive = is_alive(&box->header, source->fd, &shift);
-    if (box->alive && box->header.pid_namespace == boxfile_pid_namespace())
-        box_shift_clocks(box, &shift);
+    if (!box->alive)
+        shift = (struct boxfile_shift){0, 0};
+    box_shift_clocks(box, &shift);
     struct box_rate rate = find_rate(&box->header, same_boot(&box->header));
     find_offset(box);
     read_counters(box, source);
-    read_pauses(box, source, &rate);
+    read_pauses(box, source, &rate, &shift);
     bool fine = (box->path = strdup(path)) && (box->comms = calloc(box->header.comms.count + 1, sizeof *box->comms)) &&
                 (box->outline || read_events(box, source, &rate));
     for (unsigned i = 0; fine && i < box->header.comms.count; i++)
