@@ -72,7 +72,12 @@ tutti_result_t group_keep_window(tutti_comm_t comm, const struct window_item *it
 tutti_result_t group_note(tutti_result_t result);
 
 /* operator.c: resolves an operator value into call->op, premul and scalar. */
-tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call);
+tutti_result_t operator_resolve_made(tutti_comm_t comm, tutti_op_t op, struct call *call) __attribute__((cold));
+static inline tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call)
+{
+    call->op = (int16_t)op;
+    return (unsigned)op < TUTTI_OP_COUNT ? TUTTI_SUCCESS : operator_resolve_made(comm, op, call);
+}
 
 /* What is wrong. */
 tutti_result_t refuse_type(tutti_type_t type) __attribute__((cold));

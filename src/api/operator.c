@@ -6,11 +6,8 @@
 
 #include <string.h>
 
-tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call)
+tutti_result_t operator_resolve_made(tutti_comm_t comm, tutti_op_t op, struct call *call)
 {
-    call->op = (int16_t)op;
-    if ((unsigned)op < TUTTI_OP_COUNT)
-        return TUTTI_SUCCESS;
     unsigned index = (unsigned)op - TUTTI_OP_COUNT;
     if (index >= COMM_PREMULS || !comm->premul[index].used)
         return error_set(TUTTI_INVALID_ARGUMENT,

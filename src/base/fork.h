@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Changes in each child: what was made under another number belongs to an ancestor. */
-extern uint32_t fork_generation;
+extern uint32_t fork_generation __attribute__((visibility("hidden"))); /* no table of addresses on the way */
 
 /* `reset` is called in each child, in which nothing else of ours runs: it makes locks anew and forgets what they
  * guarded. It must do nothing that is not allowed in a signal handler. Call this before the first thread, from a

@@ -72,8 +72,8 @@ struct param_value {
     const char *source;
 };
 
-extern struct param_value param_values[PARAM_COUNT];
-extern _Atomic bool param_loaded;
+extern struct param_value param_values[PARAM_COUNT] __attribute__((visibility("hidden")));
+extern _Atomic bool param_loaded __attribute__((visibility("hidden")));
 
 /* Reads the environment, at the first call. */
 void param_load(void);

@@ -15,7 +15,7 @@ static const struct wire_name ring = {"ring"};
 /* Ticks, as the writer counts them. */
 static uint64_t ticks_of(const struct trace *trace, unsigned times)
 {
-    return (uint64_t)times << trace->pause_bits;
+    return (uint64_t)times * trace->pause_ticks;
 }
 
 static void call(struct trace_comm *comm, uint64_t seq, uint64_t count)

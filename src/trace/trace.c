@@ -26,6 +26,7 @@ struct lane_place {
 
 struct trace_box {
     struct trace public;
+    struct wire_box_op none; /* what `newest` is before the first call */
     struct trace_file file;
     pthread_mutex_t lock; /* over the tables and the events ring */
     struct trace_place places[WIRE_BOX_COMMS];
@@ -103,10 +104,10 @@ static uint64_t tick_rate(void)
 }
 #endif
 
-/* The number of bits of a quarter of a second in ticks. */
-static unsigned pause_bits(void)
+/* About a quarter of a second. */
+static uint64_t pause_ticks(void)
 {
-    return 62 - (unsigned)__builtin_clzll(tick_rate() | 4);
+    return (uint64_t)1 << (62 - (unsigned)__builtin_clzll(tick_rate() | 4));
 }
 
 /* One process in this number sweeps, by chance: if all ranks of a large job looked at the boxes of all, that would be
@@ -131,7 +132,8 @@ struct trace *trace_open(void)
     pthread_mutex_init(&box->lock, NULL);
     box->generation = fork_generation;
     box->public.counters = (uint64_t *)(void *)(box->file.base + WIRE_BOX_COUNTER_AT);
-    box->public.pause_bits = pause_bits();
+    box->public.pause_ticks = pause_ticks();
+    box->public.newest = &box->none;
     fill_header(box);
     return &box->public;
 }
@@ -207,10 +209,10 @@ static uint64_t call_of(const struct wire_box_op *op)
 }
 
 /* Two rows for each power of 2. */
-static unsigned pause_row(uint64_t ticks, unsigned least)
+static unsigned pause_row(uint64_t ticks, uint64_t least)
 {
     unsigned bits = 63 - (unsigned)__builtin_clzll(ticks);
-    unsigned row = 2 * (bits - least) + (ticks >> (bits - 1) & 1);
+    unsigned row = 2 * (bits - (unsigned)__builtin_ctzll(least)) + (ticks >> (bits - 1) & 1);
     return row < WIRE_BOX_PAUSES ? row : WIRE_BOX_PAUSES - 1;
 }
 
@@ -219,10 +221,10 @@ void trace_paused(struct trace *trace, const struct wire_box_op *before, const s
 {
     uint64_t stamp = __atomic_load_n(&before->stamp, __ATOMIC_ACQUIRE), now = trace_now();
     uint64_t over = trace_load(stamp & WIRE_OP_HAS_END ? &before->end : &before->begin);
-    if ((stamp & WIRE_OP_STATE) != WIRE_OP_DONE || over >= now || (now - over) >> trace->pause_bits == 0)
+    if ((stamp & WIRE_OP_STATE) != WIRE_OP_DONE || over >= now || now - over < trace->pause_ticks)
         return;
     uint64_t away = now - over;
-    struct wire_box_pause *row = &pauses_of((struct trace_box *)trace)->rows[pause_row(away, trace->pause_bits)];
+    struct wire_box_pause *row = &pauses_of((struct trace_box *)trace)->rows[pause_row(away, trace->pause_ticks)];
     if (away > trace_load(&row->longest))
         trace_store(&row->longest, away);
     trace_store(&row->latest, now);

@@ -35,8 +35,8 @@ struct trace_op; /* one record of the ring: struct wire_box_op */
 /* What the inline functions need; the rest is private to trace.c. */
 struct trace {
     uint64_t *counters;         /* WIRE_BOX_COUNTERS of them, never NULL */
-    struct wire_box_op *newest; /* the call that began last, in whatever communicator; NULL: none so far */
-    unsigned pause_bits;        /* a pause of as many bits in ticks is worth remembering */
+    struct wire_box_op *newest; /* the call that began last, in whatever communicator; none so far: one of no state */
+    uint64_t pause_ticks;       /* a shorter pause is not remembered; a power of 2 */
 };
 
 struct trace_comm {
@@ -136,7 +136,7 @@ struct trace_payload {
 /* ---- Operations ---- */
 
 #if defined(__x86_64__) || defined(__aarch64__)
-extern bool trace_has_ticks; /* never changes after the program's start */
+extern bool trace_has_ticks __attribute__((visibility("hidden"))); /* never changes after the program's start */
 #else
 #define trace_has_ticks false
 #endif
@@ -257,7 +257,7 @@ static inline void trace_op_newest(struct trace *trace, struct wire_box_op *reco
 {
     struct wire_box_op *before = __atomic_load_n(&trace->newest, __ATOMIC_RELAXED);
     __atomic_store_n(&trace->newest, record, __ATOMIC_RELAXED);
-    if (before && __builtin_expect((now - trace_load(&before->begin)) >> trace->pause_bits != 0, 0))
+    if (__builtin_expect(trace_load(&before->begin) + trace->pause_ticks <= now, 0))
         trace_paused(trace, before, record);
 }
 
