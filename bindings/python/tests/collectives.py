@@ -244,6 +244,15 @@ def told():
     return page[at + 24:at + 88].rstrip(b"\0").decode() if page[at + 16:at + 24] != bytes(8) else None
 
 
+def forked_pause():
+    """A forked worker that saves has no communicator of its own: the library would warn of its parent's."""
+    child = os.fork()
+    if child == 0:
+        with tutti.expect_pause("of a child", 5):
+            os._exit(len(tutti.comm.living()))
+    assert os.waitpid(child, 0)[1] == 0, "a pause of a forked child"
+
+
 def pauses(comm):
     assert told() is None
     with tutti.expect_pause("evaluation", 60):
@@ -261,6 +270,7 @@ def pauses(comm):
         assert "want 0 to 604800" in str(error)
     else:
         sys.exit("a pause of -1 s was taken")
+    forked_pause()
     comm.barrier()
 
 

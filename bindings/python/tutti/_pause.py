@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import threading
 import time
 from typing import Any
@@ -14,6 +15,16 @@ from .comm import living
 
 _lock = threading.Lock()
 _open: list[expect_pause] = []  # the latest last
+
+
+def _forget() -> None:
+    """In a forked child: pauses are the parent's, and one of its threads may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _tell(what: str, seconds: int) -> None:
@@ -49,7 +60,8 @@ class expect_pause:
     def __exit__(self, kind: object, value: object, trace: object) -> None:
         """The one around it goes on."""
         with _lock:
-            _open.remove(self)
+            if self in _open:  # else this is a forked child
+                _open.remove(self)
             outer = _open[-1] if _open else None
         left = outer.ends - time.monotonic() if outer else 0
         _tell(outer.what if outer else "", max(0, math.ceil(left)))

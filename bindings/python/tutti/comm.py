@@ -538,6 +538,7 @@ class Communicator:
 
 
 _living: weakref.WeakSet[Communicator] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_living.clear)  # they are the parent's
 
 
 def living() -> list[Communicator]:
