@@ -166,26 +166,42 @@ void arena_unmap(struct arena *arena)
     arena->memory = NULL;
 }
 
+#define ARENA_HOPS 4 /* ranks that wait for each other, looked at before this one looks at its own news */
+
 static void arena_say(_Atomic int32_t *hint, int32_t value)
 {
     if (atomic_load_explicit(hint, memory_order_relaxed) != value) /* lines that many read are not written in vain */
         atomic_store_explicit(hint, value, memory_order_relaxed);
 }
 
-void arena_say_running(struct arena *arena, int me)
+void arena_say_running(struct arena *arena, int me, int awaited)
 {
     int place = sched_getcpu() % ARENA_PROCESSORS;
     if (place < 0)
         return;
     arena_say(&arena->ranks[me].processor, place + 1);
+    arena_say(&arena->ranks[me].awaited, awaited + 1);
     arena_say(&arena->head->running[place], me + 1);
 }
 
-bool arena_is_running(const struct arena *arena, int peer)
+static bool runs(const struct arena *arena, int peer)
 {
     int32_t place = atomic_load_explicit(&arena->ranks[peer].processor, memory_order_relaxed);
     return place > 0 && place <= ARENA_PROCESSORS &&
            atomic_load_explicit(&arena->head->running[place - 1], memory_order_relaxed) == peer + 1;
+}
+
+bool arena_is_running(const struct arena *arena, int me, int peer)
+{
+    for (int hop = 0; hop < ARENA_HOPS; hop++) {
+        if (!runs(arena, peer))
+            return false;
+        int next = atomic_load_explicit(&arena->ranks[peer].awaited, memory_order_relaxed) - 1;
+        if (next < 0 || next >= arena->nranks || next == me)
+            return true;
+        peer = next;
+    }
+    return false;
 }
 
 /* Waking everybody for each store would wake n ranks n times; most would find that they wait for another. */

@@ -44,6 +44,7 @@ _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the he
 struct arena_rank {
     _Atomic int32_t reads;     /* can it attach to all others? 0: not known, 1: yes, 2: no */
     _Atomic int32_t processor; /* where it last ran, as a place in arena_head.running, + 1; 0: not known */
+    _Atomic int32_t awaited;   /* rank + 1 that it waits for, or last waited for; 0: nobody yet */
     _Atomic bool introduced;   /* what follows is set: the process, for those who try to attach to it */
     uint32_t pid;
     uint64_t pid_namespace;
@@ -94,10 +95,11 @@ static inline struct slot *arena_slot(const struct arena *arena, int rank, uint6
     return (struct slot *)(void *)(arena->slots + index * arena->slot_size);
 }
 
-/* Says that this rank runs, and where. */
-void arena_say_running(struct arena *arena, int me);
-/* Is `peer` likely to be running now, on a processor of its own? */
-bool arena_is_running(const struct arena *arena, int peer);
+/* Says that this rank runs, where, and for which rank it waits (-1: for nobody in particular). */
+void arena_say_running(struct arena *arena, int me, int awaited);
+/* Does `peer` likely run now, on a processor of its own, and can it answer? A peer that waits for a rank that does not
+ * run cannot. */
+bool arena_is_running(const struct arena *arena, int me, int peer);
 
 /* Wakes those who sleep for rank `me`; -1: everybody. Call after a store that they may wait for. */
 void arena_wake(struct arena *arena, int me);

@@ -3,8 +3,10 @@
 #include "engine/shared_peer.h"
 
 #include "base/memory.h"
+#include "engine/arena.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,6 +31,39 @@ static struct region_pair pair_of(int rank)
     memcpy(who.owner, process[rank].uuid, sizeof who.owner);
     memcpy(who.mapper, process[RANKS].uuid, sizeof who.mapper);
     return who;
+}
+
+/* A rank that waits looks on at a peer that runs, unless the peer waits for a rank that does not run. */
+static void a_peer_that_waits_cannot_answer(void **state)
+{
+    struct arena arena;
+    cpu_set_t here;
+    int fd, place = sched_getcpu();
+    (void)state;
+    CPU_ZERO(&here);
+    CPU_SET(place, &here);
+    assert_int_equal(sched_setaffinity(0, sizeof here, &here), 0);
+    assert_int_equal(arena_create(4, &fd), TUTTI_SUCCESS);
+    assert_int_equal(arena_map(&arena, fd, 4), TUTTI_SUCCESS);
+    close(fd);
+    assert_false(arena_is_running(&arena, 0, 1)); /* nobody has said so */
+    arena_say_running(&arena, 1, -1);
+    assert_true(arena_is_running(&arena, 0, 1));
+    arena_say_running(&arena, 1, 0);
+    assert_true(arena_is_running(&arena, 0, 1));
+    arena_say_running(&arena, 1, 2);
+    assert_false(arena_is_running(&arena, 0, 1));
+    int other = (place + 1) % ARENA_PROCESSORS;
+    arena.ranks[2].processor = other + 1;
+    arena.head->running[other] = 3;
+    assert_true(arena_is_running(&arena, 0, 1)); /* 2 works there */
+    arena.ranks[2].awaited = 3 + 1;
+    assert_false(arena_is_running(&arena, 0, 1));
+    arena.ranks[2].awaited = 1 + 1; /* 1 and 2 wait for each other: not for ever */
+    assert_false(arena_is_running(&arena, 0, 1));
+    arena_say_running(&arena, 3, -1); /* runs where 1 was */
+    assert_false(arena_is_running(&arena, 0, 1));
+    arena_unmap(&arena);
 }
 
 /* Each rank has one region, and 5 is its id: ids are the owner's own. */
@@ -122,6 +157,7 @@ static void attaches_to_the_process_that_is_meant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pointers_to_all_peers_stay),
+                                       cmocka_unit_test(a_peer_that_waits_cannot_answer),
                                        cmocka_unit_test(attaches_to_the_process_that_is_meant)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
 static bool awaited_runs(const struct team *team)
 {
     int peer = atomic_load_explicit(&team->awaited, memory_order_relaxed);
-    return team->shared && peer >= 0 && peer < team->nranks && arena_is_running(&team->shared->arena, peer);
+    return team->shared && peer >= 0 && peer < team->nranks && arena_is_running(&team->shared->arena, team->rank, peer);
 }
 
 /*
@@ -94,7 +94,7 @@ static bool awaited_runs(const struct team *team)
 static void spin(const struct team *team, unsigned spins)
 {
     if (team->crowded && team->shared)
-        arena_say_running(&team->shared->arena, team->rank);
+        arena_say_running(&team->shared->arena, team->rank, atomic_load_explicit(&team->awaited, memory_order_relaxed));
     bool look_on = team->crowded ? spins < (awaited_runs(team) ? LOOKS_AT_A_RUNNING_PEER : !team_yields_first(team))
                                  : spins <= LOOKS_ALONE || spins % LOOKS_BEFORE_YIELD != LOOKS_BEFORE_YIELD - 1;
     if (look_on)
