@@ -170,8 +170,7 @@ static enum team_moved step_head(struct team *team)
     if (linked && !lock_try(&engine->lock))
         return TEAM_STILL;
     bool began = op->started;
-    if (linked && began)
-        engine_poll(engine);
+    int news = linked && began ? engine_poll(engine) : 0;
     tutti_result_t result = attempt(team, op);
     if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS)
         team_stop(team);
@@ -184,8 +183,10 @@ static enum team_moved step_head(struct team *team)
     bool worked = result == TUTTI_IN_PROGRESS && op->started && op->kind->work && op->kind->work(team, op);
     if (team_should_pause(team))
         return TEAM_PAUSED;
-    bool goes_on = began != op->started && !(linked && team_yields_first(team));
-    return worked || result != TUTTI_IN_PROGRESS || goes_on ? TEAM_MOVED : TEAM_STILL;
+    bool yields = linked && team_yields_first(team), goes_on = began != op->started && !yields;
+    if (worked || result != TUTTI_IN_PROGRESS || goes_on)
+        return TEAM_MOVED;
+    return news && !yields ? TEAM_HEARD : TEAM_STILL;
 }
 
 enum team_moved team_progress(struct team *team)
