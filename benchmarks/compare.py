@@ -26,6 +26,7 @@ COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "alltoall", "pingpong
 SIZES = (8, 64, 512, 4096, 32768, 262144, 2097152, 16777216, 67108864)
 QUICK_SIZES = (8, 4096, 262144, 4194304)
 CORES = len(os.sched_getaffinity(0))
+METRICS = {"auto": "median (mean where ranks share processors)"}
 UCX_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 
 
@@ -106,6 +107,12 @@ def run_once(name, command, env, options):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")], code
 
 
+def metric(options, ranks):
+    """Of ranks that share processors, an iteration is short where the message had come before, and long where another
+    rank had to run first: a median shows one kind alone."""
+    return options.metric if options.metric != "auto" else "mean" if ranks > CORES else "median"
+
+
 def measure(options):
     """{(transport, ranks, collective, bytes): {library: [seconds of each round]}} and the failures."""
     found, results, failures = libraries(options), {}, []
@@ -124,7 +131,7 @@ def measure(options):
                                  if code else [])
                     for point in points:
                         key = (transport, ranks, point["collective"], point["bytes"])
-                        results.setdefault(key, {}).setdefault(name, []).append(point[options.metric + "_us"])
+                        results.setdefault(key, {}).setdefault(name, []).append(point[metric(options, ranks) + "_us"])
                 done += 1
     return list(found), results, failures
 
@@ -233,7 +240,8 @@ def write(options, names, results, failures):
     lines, summary = tables(names, results)
     head = ["# tutti and its peers", "",
             f"`benchmarks/compare.py {' '.join(sys.argv[1:])}` on {CORES} processors, {options.rounds} rounds, "
-            f"{options.metric} of the iterations, the greatest over the ranks, out of place, float, sum. Peers: "
+            f"{METRICS.get(options.metric, options.metric)} of the iterations, the greatest over the ranks, "
+            "out of place, float, sum. Peers: "
             + "; ".join(versions()) + ".", "Sizes are those of the whole vector. A ratio is peer's "
             "time / tutti's time: above 1 tutti is faster. `best` is the fastest peer of each size.", "",
             "## Best peer / tutti, geometric means over the sizes", ""]
@@ -270,7 +278,9 @@ def parse():
                         "installed)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, help="seconds of a point in a round (default 0.15)")
-    parser.add_argument("--metric", choices=["median", "mean", "min"], default="median")
+    parser.add_argument("--metric", choices=["auto", "median", "mean", "min"], default="auto",
+                        help="of the iterations of a round (default auto: the mean where ranks share processors, else "
+                        "the median)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds of one sweep of one library")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="folder of tutti and tutti-bench")
     parser.add_argument("--work", default=os.path.join(ROOT, "build/compare"), help="folder for the peers' programs")
