@@ -79,6 +79,7 @@ typedef enum tutti_op {
 typedef struct tutti_comm *tutti_comm_t;
 typedef struct tutti_stream *tutti_stream_t;
 typedef struct tutti_window *tutti_window_t;
+typedef struct tutti_events *tutti_events_t;
 
 #define TUTTI_UNIQUE_ID_BYTES 128
 typedef struct tutti_unique_id {
@@ -239,6 +240,39 @@ TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
  * diagnosis changes: peers take a process for dead as before. TUTTI_INVALID_ARGUMENT: another number of seconds. Any
  * thread may call it, also inside an open group. */
 TUTTI_API tutti_result_t tutti_expect_pause(tutti_comm_t comm, const char *what, int seconds);
+
+/* ---- Events ---- */
+
+/* What a program can hear besides the errors of its calls, of all communicators of the process. */
+typedef enum tutti_event_kind {
+    TUTTI_EVENT_LOST = 1,      /* a rank's process is gone without a word; the communicator may work on until a call
+                                  needs that rank */
+    TUTTI_EVENT_FAILED = 2,    /* a communicator failed; rank: the one that was lost, or that is to blame */
+    TUTTI_EVENT_LANE_DOWN = 3, /* a connection to a process is down; its data go on by others, if there are any */
+    TUTTI_EVENT_LANE_BACK = 4, /* it works again */
+    TUTTI_EVENT_WAITING = 5,   /* an operation on host memory, or between hosts, has waited for TUTTI_EVENT_WAIT, and
+                                  again for twice that time, for a rank that lives */
+    TUTTI_EVENT_KIND_COUNT = 6
+} tutti_event_kind_t;
+
+typedef struct tutti_event {
+    size_t size;      /* set by the caller: sizeof(tutti_event_t) */
+    int kind;         /* tutti_event_kind_t; one that a program does not know it leaves alone */
+    int rank;         /* of the communicator; -1: unknown, or it is of no communicator */
+    int lane;         /* number of the lane to that process; -1: not of a lane */
+    uint32_t process; /* the peer's process id on its host; 0: unknown */
+    uint32_t missed;  /* events before this one that the queue had no room for: it keeps the latest 256 */
+    uint64_t time_ns; /* CLOCK_REALTIME */
+    char text[512];   /* one sentence for people */
+} tutti_event_t;
+
+/* *events: hears what happens from now on. *descriptor: readable (poll, epoll, select) while events wait to be taken;
+ * it is not to be read or closed, and ends with *events. Several may be open. A forked child has none. */
+TUTTI_API tutti_result_t tutti_events_open(tutti_events_t *events, int *descriptor);
+/* Takes the oldest event; never waits. TUTTI_IN_PROGRESS: there is none. Any thread. */
+TUTTI_API tutti_result_t tutti_events_next(tutti_events_t events, tutti_event_t *event);
+/* NULL is allowed. */
+TUTTI_API tutti_result_t tutti_events_close(tutti_events_t events);
 
 /* ---- Host streams ---- */
 

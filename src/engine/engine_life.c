@@ -54,7 +54,7 @@ static void peer_lost(void *context, struct link *link)
             if (!wire_same_process(theirs->uuid, peer->uuid) ||
                 wire_session(team->process[team->rank], theirs) != link_session(link))
                 continue;
-            atomic_store(&team->gone[rank], how);
+            team_is_gone(team, rank, how);
             if (team->shared)
                 shared_gone(team, rank, how);
             team_tell_news(team);

@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/events.h"
 #include "engine/links.h"
 #include "engine/news.h"
 #include "engine/shared.h"
@@ -142,7 +143,21 @@ static void failure_tell(struct team *team, bool first)
     poller_wake(team->engine->poller);
 }
 
+void team_is_gone(struct team *team, int rank, enum wire_cause how)
+{
+    uint32_t pid = team->process[rank]->pid;
+    if (atomic_exchange(&team->gone[rank], how) == WIRE_CAUSE_LOST || how != WIRE_CAUSE_LOST || team->untold)
+        return;
+    events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_LOST, .rank = rank, .lane = -1, .process = pid},
+                "rank %d (process %u) of a communicator of %d ranks is gone", rank, pid, team->nranks);
+}
+
 static void parts_fail(struct team *whole);
+
+static uint32_t failure_process(const struct team *team, int rank)
+{
+    return rank >= 0 && rank < team->nranks ? team->process[rank]->pid : 0;
+}
 
 /* tells: false where a rank of this process has told the peers. */
 static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool tells)
@@ -155,6 +170,12 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
     }
     team->cause = *cause;
     trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
+    if (!team->untold)
+        events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_FAILED,
+                                     .rank = cause->culprit,
+                                     .lane = -1,
+                                     .process = failure_process(team, cause->culprit)},
+                    "%s", cause->text);
     if (tells) /* before anybody here can know */
         failure_tell(team, true);
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);

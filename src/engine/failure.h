@@ -15,6 +15,8 @@
  */
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence);
 tutti_result_t team_lose(struct team *team, int peer, const char *why);
+/* The rank's process has left, or is lost. The application hears of a lost one, once for each communicator. */
+void team_is_gone(struct team *team, int rank, enum wire_cause how);
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news);
 tutti_result_t team_failure(const struct team *team);
 /* Of a team that has failed: may this operation still go on? */

@@ -28,7 +28,7 @@ tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_f
     uint8_t how = atomic_load_explicit(&rank->gone, memory_order_acquire);
     tutti_result_t result;
     if (how && !atomic_load(&c->team->gone[peer]))
-        atomic_store(&c->team->gone[peer], how);
+        team_is_gone(c->team, peer, how);
     bool gone = atomic_load_explicit(&c->team->gone[peer], memory_order_acquire);
     if (shared_broken(c, &result))
         return result;

@@ -7,7 +7,9 @@
 #include "engine/watch.h"
 
 #include "base/clock.h"
+#include "base/events.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "engine/calls.h"
 #include "engine/failure.h"
 #include "engine/links.h"
@@ -64,6 +66,23 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
              blackbox_collective_name(op->wire_kind), op->seq);
 }
 
+/* The application may know better than the library whether the peer will come. */
+static void tell_of_wait(struct team *team, const struct op *op, uint64_t now)
+{
+    struct watch *watch = &team->watch;
+    if (now < watch->tell)
+        return;
+    watch->tell = now + (now - watch->since);
+    events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_WAITING,
+                                 .rank = team_told_rank(team, op->waiting),
+                                 .lane = -1,
+                                 .process = team->process[op->waiting]->pid},
+                "rank %d has waited %.1f s for rank %d (process %u, alive) in %s, operation %u",
+                team_told_rank(team, team->rank), (double)(now - watch->since) / NS_PER_S,
+                team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
+                blackbox_collective_name(op->wire_kind), op->seq);
+}
+
 /* How long the peer has not answered. Under the engine's lock. */
 static uint64_t silence(struct team *team, int rank, uint64_t now)
 {
@@ -94,8 +113,10 @@ static void engine_watch_look(struct team *team, const struct op *op, uint64_t n
     calls_look(team, op, now);
     if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
         engine_watch_give_up(team, op, waited);
-    else
+    else {
         warn(team, op, now);
+        tell_of_wait(team, op, now);
+    }
 }
 
 void team_watch(struct team *team, const struct op *op, uint64_t now)
@@ -103,8 +124,9 @@ void team_watch(struct team *team, const struct op *op, uint64_t now)
     struct watch *watch = &team->watch;
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     if (!engine_watch_same_wait(watch, op)) {
-        *watch = (struct watch){op->position, op->waiting,      op->waiting_round, op->waiting_slice,
-                                now,          now + LOOK_EVERY, now + patience};
+        *watch = (struct watch){
+            op->position, op->waiting,      op->waiting_round, op->waiting_slice,
+            now,          now + LOOK_EVERY, now + patience,    now + (uint64_t)param_int(PARAM_EVENT_WAIT) * NS_PER_MS};
         calls_wait(team, now);
         return;
     }

@@ -13,7 +13,7 @@ struct watch {
     uint64_t position;
     int peer;
     uint32_t round, slice;
-    uint64_t since, next, warn; /* when it began, when to look again, when to warn */
+    uint64_t since, next, warn, tell; /* when it began, when to look again, to warn, to tell the application */
 };
 
 /* `op` waits for op->waiting. Under the team's lock. */

@@ -2,6 +2,7 @@
 /* What any file may do with a lane: note what it says, close this end of it. */
 #include "link/lane.h"
 
+#include "base/events.h"
 #include "base/param.h"
 #include "link/domain.h"
 
@@ -15,6 +16,15 @@ void lane_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_
                                 .value1 = value1,
                                 .value2 = value2};
     trace_event(lane->link->domain->trace, kind, &about);
+}
+
+void lane_tell(const struct link_lane *lane, tutti_event_kind_t kind, const char *what, const char *why)
+{
+    uint32_t pid = lane->link->peer.pid;
+    const char *nic = lane->view.nic ? lane->view.nic->about.name : "";
+    events_tell(&(tutti_event_t){.kind = kind, .rank = -1, .lane = lane->index, .process = pid},
+                "lane %d to process %u%s%s %s%s%s", lane->index, pid, *nic ? " by " : "", nic, what, *why ? ": " : "",
+                why);
 }
 
 void lane_heard(struct link_lane *lane)

@@ -74,6 +74,8 @@ static inline uint64_t since(uint64_t then, uint64_t now)
 
 /* Into the black box. */
 void lane_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2);
+/* Tells the application: "lane 1 to process 77 by eth0 WHAT: WHY". */
+void lane_tell(const struct link_lane *lane, tutti_event_kind_t kind, const char *what, const char *why);
 /* A sign of life came on it. */
 void lane_heard(struct link_lane *lane);
 /* Closes this end of it, and nothing else: see lane_down() in lanes.h. */

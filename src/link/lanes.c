@@ -171,6 +171,8 @@ void lane_up(struct link_lane *lane)
     if (link->control < 0 && !lane->life.was_up && control_carries(lane))
         lane_event(lane, WIRE_EVENT_LINK_UP, (uint64_t)link->lanes, 0);
     lane_event(lane, lane->life.was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
+    if (lane->life.was_up)
+        lane_tell(lane, TUTTI_EVENT_LANE_BACK, "works again", "");
     trace_count(link->domain->trace, lane->life.was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
     lane->life.was_up = true;
     trial_passed(lane);
@@ -256,6 +258,8 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     if (was_up) {
         lane_grow_calm(lane);
         lane_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
+        if (!link->life.bye)
+            lane_tell(lane, TUTTI_EVENT_LANE_DOWN, "is down", error_last());
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         lane_end_use(lane);
     }

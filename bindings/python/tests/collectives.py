@@ -4,6 +4,7 @@ import array
 import os
 import sys
 import threading
+import time
 
 import numpy
 
@@ -274,9 +275,32 @@ def pauses(comm):
     comm.barrier()
 
 
+def hears(comm):
+    """Rank 0 of this job waits for the others: longer than TUTTI_EVENT_WAIT."""
+    with tutti.Events() as events:
+        assert list(events) == [] and events.next(0.01) is None
+        mine = numpy.zeros(1, "uint8")
+        if comm.rank == 0:
+            comm.recv(mine, 1)
+            event = events.next(10)
+            assert (event.kind, event.rank, event.lane, event.missed) == ("waiting", 1, -1, 0), event
+            assert "for rank 1" in event.text and abs(event.time - time.time()) < 60, event
+        elif comm.rank == 1:
+            time.sleep(0.4)
+            comm.send(mine, 0)
+    try:
+        events.next()
+    except tutti.InvalidUsage:
+        pass
+    else:
+        sys.exit("closed events were read")
+    comm.barrier()
+
+
 def main():
+    os.environ["TUTTI_EVENT_WAIT"] = "100ms"
     with tutti.init(name="python") as comm:
-        for part in (reductions, movements, messages, asynchronous, owners, windows, children, pauses):
+        for part in (reductions, movements, messages, asynchronous, owners, windows, children, pauses, hears):
             part(comm)
         comm.barrier()
         if comm.rank == 0:

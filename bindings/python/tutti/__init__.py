@@ -14,6 +14,7 @@ makes "tutti" a backend of torch.distributed.
 """
 from ._buffers import TYPES
 from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteError, Result, SystemFailure, Timeout
+from ._events import Event, Events
 from ._group import group
 from ._native import HOST, library as _library
 from ._pause import expect_pause
@@ -24,10 +25,10 @@ from .comm import OPS, Communicator, Op, OpName, alloc, init, init_all, init_new
 _number = _library.tutti_get_version()
 __version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"
 
-for _thing in (Communicator, DeviceError, Error, InvalidArgument, InvalidUsage, Op, RemoteError, Result, SystemFailure,
-               Timeout, Window, Work, expect_pause):
+for _thing in (Communicator, DeviceError, Error, Event, Events, InvalidArgument, InvalidUsage, Op, RemoteError, Result,
+               SystemFailure, Timeout, Window, Work, expect_pause):
     _thing.__module__ = __name__  # what traces, help() and pickles name is what programs import
 
-__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage", "Op",
-           "OpName", "RemoteError", "Result", "SystemFailure", "Timeout", "Window", "Work", "alloc", "expect_pause",
-           "group", "init", "init_all", "init_new", "init_rank", "unique_id"]
+__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "Event", "Events", "InvalidArgument",
+           "InvalidUsage", "Op", "OpName", "RemoteError", "Result", "SystemFailure", "Timeout", "Window", "Work",
+           "alloc", "expect_pause", "group", "init", "init_all", "init_new", "init_rank", "unique_id"]

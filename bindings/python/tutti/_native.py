@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 
 from ._errors import error_of
 
@@ -30,6 +30,13 @@ class SignalWait(ctypes.Structure):
     """tutti_signal_wait_t."""
 
     _fields_ = [("peer", c_int), ("signal", c_int), ("count", c_uint)]
+
+
+class EventStruct(ctypes.Structure):
+    """tutti_event_t."""
+
+    _fields_ = [("size", c_size_t), ("kind", c_int), ("rank", c_int), ("lane", c_int), ("process", c_uint32),
+                ("missed", c_uint32), ("time_ns", c_uint64), ("text", c_char * 512)]
 
 
 def _load() -> ctypes.CDLL:
@@ -69,6 +76,9 @@ _CALLS = {
     "comm_device": [_COMM, POINTER(c_int)],
     "comm_memory": [_COMM, _SIZES, _SIZES],
     "expect_pause": [_COMM, c_char_p, c_int],
+    "events_open": [POINTER(c_void_p), POINTER(c_int)],
+    "events_next": [c_void_p, POINTER(EventStruct)],
+    "events_close": [c_void_p],
     "comm_register": [_COMM, c_void_p, c_size_t, POINTER(c_void_p)],
     "comm_deregister": [_COMM, c_void_p],
     "stream_create": [POINTER(c_void_p)],
