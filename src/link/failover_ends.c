@@ -97,14 +97,16 @@ static void end_send(struct step *step, int payload, enum model_status status)
 
 static uint32_t usable(const struct step *step, int side)
 {
-    uint32_t up = 0, data = 0;
+    uint32_t up = 0, data = 0, suspect = 0;
     for (int i = 0; i < lanes_of(step->shape); i++) {
         const struct model_lane *lane = &step->state->side[side].lane[i];
         bool good = lane->state == MODEL_IS_UP && (!lane->unconfirmed || mutated(step, MODEL_UNCONFIRMED_USED));
         up |= (uint32_t)good << i;
         data |= (uint32_t)(good && !is_message_lane(step->shape, i)) << i;
+        suspect |= (uint32_t)lane->suspect << i;
     }
-    return data ? data : up;
+    uint32_t trusted = data & ~suspect ? data & ~suspect : up & ~suspect;
+    return trusted ? trusted : data ? data : up;
 }
 
 /* Segments go to the usable lanes in turn, or to the next that has room. -1: none has. */
@@ -300,13 +302,27 @@ void model_bulk_arrived(struct step *step, uint8_t put)
 
 /* ---- Lanes ---- */
 
+/* The first lane for messages that is up; of the trusted ones, or of all. */
+static uint8_t first_control(const struct step *step, int side, bool trusted)
+{
+    const struct model_side *mine = &step->state->side[side];
+    for (uint8_t i = 0; i < step->shape->lanes; i++)
+        if (mine->lane[i].state == MODEL_IS_UP && !(trusted && mine->lane[i].suspect))
+            return (uint8_t)(i + 1);
+    return 0;
+}
+
+/* The present one stays while it is trusted, or no other is. */
 static void choose_control(struct step *step, int side)
 {
     struct model_side *mine = &step->state->side[side];
-    mine->control = 0;
-    for (uint8_t i = 0; i < step->shape->lanes && !mine->control; i++)
-        if (mine->lane[i].state == MODEL_IS_UP)
-            mine->control = (uint8_t)(i + 1);
+    uint8_t before = mine->control, trusted = first_control(step, side, true);
+    bool stays = before && (!mine->lane[before - 1].suspect || !trusted);
+    if (stays)
+        return;
+    mine->control = trusted ? trusted : first_control(step, side, false);
+    if (before && mutated(step, MODEL_SUSPECT_SILENT))
+        return;
     if (mine->control && !mutated(step, MODEL_NO_RESEND))
         message_resend(step, side);
 }
@@ -315,8 +331,8 @@ void model_lane_is_up(struct step *step, int side, int lane)
 {
     struct model_side *mine = &step->state->side[side];
     mine->lane[lane].state = MODEL_IS_UP;
-    mine->lane[lane].puts = 0;
-    if (!mine->control)
+    mine->lane[lane].puts = mine->lane[lane].suspect = 0;
+    if (is_message_lane(step->shape, lane))
         choose_control(step, side);
     model_bulk_pump(step, side);
 }
@@ -338,6 +354,7 @@ void model_lane_down(struct step *step, int side, int lane)
     bool was_up = mine->lane[lane].state == MODEL_IS_UP;
     model_close_end(model_held(step->state, side, lane), side);
     mine->lane[lane].state = MODEL_LANE_DOWN;
+    mine->lane[lane].suspect = 0;
     if (was_up)
         bulk_lane_gone(step, side, lane);
     if (mine->control == lane + 1)
@@ -346,6 +363,27 @@ void model_lane_down(struct step *step, int side, int lane)
         say_down(step, side, lane);
     if (!mine->control)
         choose_control(step, side);
+}
+
+void model_lane_suspect(struct step *step, int side, int lane, bool suspect)
+{
+    step->state->side[side].lane[lane].suspect = suspect;
+    if (is_message_lane(step->shape, lane))
+        choose_control(step, side);
+    if (suspect && mutated(step, MODEL_SUSPECT_AGAIN)) {
+        bulk_lane_gone(step, side, lane);
+        bulk_put_again(step, side, lane);
+    }
+    model_bulk_pump(step, side);
+}
+
+void model_lane_retire(struct step *step, int side, int lane)
+{
+    struct model_connection *c = model_held(step->state, side, lane);
+    struct model_end before = c ? c->end[side] : (struct model_end){0};
+    model_lane_down(step, side, lane);
+    if (c && mutated(step, MODEL_RETIRE_OPEN))
+        c->end[side] = before;
 }
 
 static void model_lane_down_at_peer(struct step *step, int side, int lane, int epoch)
@@ -435,7 +473,7 @@ void model_lanes_lose(struct step *step, int side)
         mine->lane[i].state = MODEL_LANE_DOWN;
     }
     for (int i = 0; i < lanes_of(step->shape); i++)
-        mine->lane[i].puts = 0;
+        mine->lane[i].puts = mine->lane[i].suspect = 0;
     mine->lost = 1;
     mine->control = 0;
     for (int i = 0; i < step->shape->payloads; i++) {

@@ -56,6 +56,8 @@ void model_bulk_pump(struct step *step, int side);
 void model_finish_if_read(struct step *step, int payload);
 void model_lane_is_up(struct step *step, int side, int lane);
 void model_lane_down(struct step *step, int side, int lane);
+void model_lane_suspect(struct step *step, int side, int lane, bool suspect);
+void model_lane_retire(struct step *step, int side, int lane);
 void model_lanes_accepted(struct step *step, int side, struct model_connection *c);
 void model_lanes_lose(struct step *step, int side);
 

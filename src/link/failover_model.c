@@ -235,6 +235,13 @@ static void apply(struct step *step, struct model_action action)
     case MODEL_ALARM:
         model_lane_down(step, action.side, action.lane);
         break;
+    case MODEL_SUSPECT:
+    case MODEL_TRUST:
+        model_lane_suspect(step, action.side, action.lane, action.kind == MODEL_SUSPECT);
+        break;
+    case MODEL_RETIRE:
+        model_lane_retire(step, action.side, action.lane);
+        break;
     case MODEL_CANCEL:
         step->state->recv[action.payload] =
             (struct model_recv){.status = MODEL_FAILED, .cancelled = 1, .slot = step->state->recv[action.payload].slot};
@@ -286,10 +293,24 @@ static void offer_connection(struct menu *menu, const struct model_connection *c
     }
 }
 
+/* Is another lane to the peer up, which this side trusts? */
+static bool others_go_on(const struct menu *menu, const struct model_side *mine, int lane)
+{
+    for (int i = 0; i < lanes_of(menu->shape); i++)
+        if (i != lane && mine->lane[i].state == MODEL_IS_UP && !mine->lane[i].suspect)
+            return true;
+    return false;
+}
+
 static void offer_side(struct menu *menu, int side)
 {
     const struct model_side *mine = &menu->state->side[side];
     for (int i = 0; i < lanes_of(menu->shape); i++) {
+        bool up = mine->lane[i].state == MODEL_IS_UP, suspect = mine->lane[i].suspect;
+        bool ahead = others_go_on(menu, mine, i);
+        offer(menu, up && suspect, MODEL_TRUST, side, i, mine->lane[i].epoch, 0);
+        offer(menu, up && suspect && ahead, MODEL_RETIRE, side, i, mine->lane[i].epoch, 0);
+        offer(menu, up && !suspect && ahead, MODEL_SUSPECT, side, i, mine->lane[i].epoch, 0);
         bool tries = side == 0 || !mine->control; /* the other waits for side 0, unless no lane for messages is left */
         offer(menu, !mine->lost && mine->lane[i].state == MODEL_LANE_DOWN && tries, MODEL_RETRY, side, i, 0, 0);
         offer(menu, mine->lane[i].state == MODEL_IS_UP, MODEL_ALARM, side, i, mine->lane[i].epoch, 0);
@@ -349,8 +370,13 @@ bool model_over(const struct model_shape *shape, const struct model_state *state
 
 void model_print_action(struct model_action action, char *out, size_t size)
 {
-    static const char *const names[] = {"connect", "up",   "deliver", "sent",   "down",   "retry",  "post",
-                                        "lose",    "kill", "alarm",   "refuse", "cancel", "give up"};
+    static const char *const names[MODEL_KINDS] = {
+        [MODEL_CONNECT] = "connect", [MODEL_UP] = "up",         [MODEL_DELIVER] = "deliver",
+        [MODEL_SENT] = "sent",       [MODEL_DOWN] = "down",     [MODEL_RETRY] = "retry",
+        [MODEL_POST] = "post",       [MODEL_LOSE] = "lose",     [MODEL_TRUST] = "trust",
+        [MODEL_RETIRE] = "retire",   [MODEL_KILL] = "kill",     [MODEL_ALARM] = "alarm",
+        [MODEL_REFUSE] = "refuse",   [MODEL_CANCEL] = "cancel", [MODEL_SUSPECT] = "suspect",
+        [MODEL_GIVE_UP] = "give up"};
     snprintf(out, size, "%s side %u lane %u epoch %u payload %u", names[action.kind], action.side, action.lane,
              action.epoch, action.payload);
 }

@@ -35,6 +35,9 @@ enum model_mutation {
     MODEL_NO_SEQUENCE,      /* repetitions of messages are taken for new ones */
     MODEL_SAY_NOTHING,      /* no DOWN */
     MODEL_NO_REVOKE,        /* a receive is given up and its memory stays open to the peer's adapter */
+    MODEL_SUSPECT_AGAIN,    /* segments of a lane are put again elsewhere when it is suspected, and it stays open */
+    MODEL_SUSPECT_SILENT,   /* messages leave a suspected lane, and those that it had are not repeated */
+    MODEL_RETIRE_OPEN,      /* a suspected lane is retired, and this end of it stays open */
     MODEL_MUTATIONS,
 };
 
@@ -47,11 +50,14 @@ enum model_kind {
     MODEL_RETRY,               /* this side connects a lane again that is down */
     MODEL_POST,                /* the receive of a later payload begins */
     MODEL_LOSE,                /* no lane came up for TUTTI_TIMEOUT */
+    MODEL_TRUST,               /* a suspected lane goes on */
+    MODEL_RETIRE,              /* a suspected lane does not, and others to the peer do */
     MODEL_FAULTS,              /* the rest needs a fault of the budget */
     MODEL_KILL = MODEL_FAULTS, /* the connection breaks, with all that is under way on it; nobody knows yet */
     MODEL_ALARM,               /* this side gives a lane up that may well work: silence, a port event */
     MODEL_REFUSE,              /* an attempt fails */
     MODEL_CANCEL,              /* a receive is given up */
+    MODEL_SUSPECT,             /* this side takes nothing more to a lane that may well work: others are ahead of it */
     MODEL_GIVE_UP,             /* MODEL_LOSE, of the first side */
     MODEL_KINDS,
 };
@@ -99,7 +105,7 @@ struct model_connection {
 };
 
 struct model_lane {
-    uint8_t state, epoch, dead_epoch, known, attempts, unconfirmed, puts;
+    uint8_t state, epoch, dead_epoch, known, attempts, unconfirmed, puts, suspect;
 };
 
 struct model_side {

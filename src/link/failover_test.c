@@ -11,6 +11,7 @@
 #define BIT(kind)  (1u << (kind))
 #define BREAKS     (BIT(MODEL_KILL) | BIT(MODEL_ALARM) | BIT(MODEL_REFUSE))
 #define ALL_BREAKS (BREAKS | BIT(MODEL_GIVE_UP))
+#define SUSPICION  (BIT(MODEL_SUSPECT) | BIT(MODEL_KILL) | BIT(MODEL_ALARM))
 #define MOST       6000000u /* states */
 
 /* 2 segments one way; 1 and then 1 more into the same slot; 1 each way. */
@@ -47,6 +48,9 @@ static const struct model_shape shapes[] = {
     {"2 lanes for data, 2 payloads", 1, 2, TWO, REST(1, ALL_BREAKS | BIT(MODEL_CANCEL))},
     {"1 lane for data", 1, 1, ONE(0), REST(2, ALL_BREAKS)},
     {"1 lane for data, the other way", 1, 1, ONE(1), REST(2, ALL_BREAKS)},
+    {"2 lanes, suspicion, both ways", 2, 0, BOTH, REST(1, SUSPICION)},
+    {"1 lane for data, suspicion", 1, 1, ONE(0), REST(1, SUSPICION)},
+    {"2 lanes for data, suspicion", 1, 2, TWO, REST(1, SUSPICION)},
 };
 
 /* With TUTTI_TEST_FULL. */
@@ -55,6 +59,8 @@ static const struct model_shape long_shapes[] = {
     {"2 lanes, the other way", 2, 0, ONE(1), REST(2, ALL_BREAKS)},
     {"1 lane for data, 2 payloads", 1, 1, TWO, REST(2, BIT(MODEL_KILL) | BIT(MODEL_CANCEL))},
     {"1 lane for data, both ways", 1, 1, BOTH, REST(2, ALL_BREAKS)},
+    {"2 lanes, suspicion", 2, 0, ONE(0), REST(2, SUSPICION)},
+    {"1 lane for data, suspicion", 1, 1, ONE(0), REST(2, SUSPICION)},
 };
 
 static void print_way(const struct model_result *result)
@@ -106,6 +112,9 @@ static const struct {
     {MODEL_NO_SEQUENCE, {"", 2, 0, ONE(0), REST(1, BREAKS)}, "a second credit"},
     {MODEL_SAY_NOTHING, {"", 2, 0, ONE(0), REST(1, BREAKS)}, "no way to an end without another fault"},
     {MODEL_NO_REVOKE, {"", 1, 1, ONE(0), REST(1, BIT(MODEL_CANCEL))}, "a late write: the receive was given up"},
+    {MODEL_SUSPECT_AGAIN, {"", 1, 2, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a late write: the buffer was given back"},
+    {MODEL_SUSPECT_SILENT, {"", 2, 0, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a message overtakes another"},
+    {MODEL_RETIRE_OPEN, {"", 1, 2, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a send is over while a lane reads it"},
 };
 
 static void test_mutations_are_found(void **state)
