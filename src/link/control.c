@@ -17,20 +17,23 @@ bool control_carries(const struct link_lane *lane)
 /*
  * How good the lane is for messages; 0: not at all. Best is the lane for messages beside the data. When that lane has
  * died, best is one that carries data. Last comes a lane of the other transport, where the present one stays. What has
- * just come back may be gone again.
+ * just come back may be gone again. One that stands still is good only where all others do.
  */
 static int worth(const struct link *link, const struct link_lane *lane)
 {
+    bool present = link->control == lane->index;
     if (lane->state != LANE_UP || !lane->carrier || !control_carries(lane))
         return 0;
+    if (lane->pace.suspect)
+        return present ? 2 : 1;
     if (control_tells_of_peer(lane))
-        return link->control == lane->index ? 5 : lane->view.roles & PATH_CONTROL ? 4 : 3;
+        return present ? 7 : lane->view.roles & PATH_CONTROL ? 6 : 5;
     if (lane->life.settling)
-        return lane->index == LINK_MESSAGE_LANE ? 2 : 1;
+        return lane->index == LINK_MESSAGE_LANE ? 4 : 3;
     if (lane->index == LINK_MESSAGE_LANE)
-        return 8;
+        return 10;
     bool replaces = link->lane[LINK_MESSAGE_LANE].life.was_up && link->usable & 1u << lane->index;
-    return !replaces ? 1 : link->control == lane->index ? 7 : 6;
+    return !replaces ? 3 : present ? 9 : 8;
 }
 
 void control_choose(struct link *link)

@@ -38,19 +38,26 @@ void lane_heard(struct link_lane *lane)
 
 /* Lanes for data, else those kept for their failure, else what there is. One that has just come back may be gone again:
  * it waits while backups stand in. */
-void lanes_choose_usable(struct link *link)
+static uint32_t usable_of(const struct link *link, bool suspects)
 {
     uint32_t up = 0, data = 0, calm = 0, backup = 0;
     for (int i = 0; i < link->lanes; i++) {
         const struct link_lane *lane = &link->lane[i];
-        uint32_t bit = lane->state == LANE_UP && lane->carrier && !lane->life.unconfirmed ? 1u << i : 0;
+        bool good = lane->state == LANE_UP && lane->carrier && !lane->life.unconfirmed;
+        uint32_t bit = good && (suspects || !lane->pace.suspect) ? 1u << i : 0;
         up |= bit;
         data |= lane->view.roles & PATH_DATA ? bit : 0;
         calm |= lane->view.roles & PATH_DATA && !lane->life.settling ? bit : 0;
         backup |= lane->view.roles & PATH_BACKUP ? bit : 0;
     }
     uint32_t spare = backup ? backup : data ? data : up;
-    link->usable = backup && calm ? calm : spare;
+    return backup && calm ? calm : spare;
+}
+
+void lanes_choose_usable(struct link *link)
+{
+    uint32_t trusted = usable_of(link, false);
+    link->usable = trusted ? trusted : usable_of(link, true);
 }
 
 void lane_close(struct link_lane *lane)

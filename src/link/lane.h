@@ -37,6 +37,17 @@ struct lane_signs {
     uint64_t moved, moved_at; /* what the transport last said that had moved, and when that was news */
 };
 
+/* outpaced.c's. */
+struct lane_pace {
+    uint64_t taken;   /* since when the segment at hand is served, or when the latest one was */
+    uint64_t slowest; /* ns that one took, of late; 0: none has ended since the lane is up */
+    uint64_t looked;  /* when it was last looked at, */
+    uint64_t owed;    /* what the transport said then, */
+    uint64_t still;   /* and ns for which that has not changed while other lanes were heard */
+    uint64_t asked;   /* when it was asked for a sign because another stands still */
+    bool suspect;     /* nothing more goes there while others can take it */
+};
+
 /* lanes.c's: how it goes down and comes up again. */
 struct lane_life {
     bool unconfirmed; /* the peer has not yet said what arrived on the epoch that is down */
@@ -63,6 +74,7 @@ struct link_lane {
     struct trace_lane *trace; /* NULL: its segments are not recorded */
     struct lane_flights flight;
     struct lane_signs signs;
+    struct lane_pace pace;
     struct lane_life life;
 };
 

@@ -16,6 +16,7 @@
 #include "link/message.h"
 #include "link/nics.h"
 #include "link/outgoing.h"
+#include "link/outpaced.h"
 #include "link/silence.h"
 #include "link/strays.h"
 #include "link/trial.h"
@@ -163,6 +164,7 @@ void lane_up(struct link_lane *lane)
     lane_begin_use(lane);
     lane->life.backoff_ns = lane->life.retry_at = 0;
     lane->puts = 0;
+    lane->pace = (struct lane_pace){.looked = lane->life.up_since};
     *link->life.obstacle = 0;
     if (control_carries(lane))
         link->life.down_since = link->life.refusals = 0;
@@ -208,6 +210,7 @@ static void lanes_lose(struct link *link, const char *why)
         bool was_up = link->lane[i].state == LANE_UP;
         lane_close(&link->lane[i]);
         link->lane[i].state = LANE_DOWN;
+        link->lane[i].pace.suspect = false;
         if (was_up)
             lane_end_use(&link->lane[i]);
     }
@@ -254,6 +257,7 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     }
     lane->state = LANE_DOWN;
     lane->signs.probed = 0;
+    lane->pace.suspect = false;
     lane_schedule_retry(lane);
     if (was_up) {
         lane_grow_calm(lane);
@@ -305,6 +309,40 @@ void lane_down_confirmed(struct link *link, unsigned index, uint32_t epoch)
     outgoing_put_again(link, index);
 }
 
+void lane_suspect(struct link_lane *lane, bool suspect)
+{
+    struct link *link = lane->link;
+    if (lane->pace.suspect == suspect)
+        return;
+    lane->pace.suspect = suspect;
+    lanes_choose_usable(link);
+    if (control_carries(lane))
+        control_choose(link);
+    outgoing_pump(link);
+}
+
+/* Does it stand still while others go on? */
+static void lane_compare(struct link_lane *lane, uint64_t now)
+{
+    enum outpaced verdict = outpaced_look(lane, now);
+    if (lane->link->lost || lane->state != LANE_UP)
+        return;
+    if (verdict == OUTPACED_LOST)
+        lane_down(lane, TUTTI_SYSTEM_ERROR);
+    else
+        lane_suspect(lane, verdict == OUTPACED_SUSPECT);
+}
+
+/* Signs of life of a lane that is up. */
+static void lane_watch(struct link_lane *lane, uint64_t now)
+{
+    if (lane->ops->caps & TRANSPORT_LOSSLESS)
+        return;
+    lane_compare(lane, now);
+    if (lane->state == LANE_UP && lane->carrier && !silence_probe(lane, now))
+        lane_down(lane, TUTTI_SYSTEM_ERROR);
+}
+
 /* Does anything depend on the peer's answer? */
 static bool lanes_expect(struct link *link)
 {
@@ -319,7 +357,7 @@ static bool lanes_overdue(const struct link *link, uint64_t now)
 }
 
 /* A lane that was up is connected again by one side only, unless that is overdue; else whoever wants it tries. */
-static void lane_retry(struct link_lane *lane, uint64_t now)
+void lane_retry(struct link_lane *lane, uint64_t now)
 {
     if (!lane->life.retry_at || now < lane->life.retry_at)
         return;
@@ -379,8 +417,8 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         else if (lane->state == LANE_UP && !lane->carrier)
             lane_down(lane,
                       error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
-        else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS) && !silence_probe(lane, now))
-            lane_down(lane, TUTTI_SYSTEM_ERROR);
+        else if (lane->state == LANE_UP && busy)
+            lane_watch(lane, now);
         if (lane->state == LANE_UP && !link->lost)
             lane_settle(lane, now);
         bool rests = lane->life.retry_at && trial_rest(lane);

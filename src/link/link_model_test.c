@@ -20,7 +20,9 @@
 #include <cmocka.h>
 
 #define BIT(kind) (1u << (kind))
-#define FAULTS    (BIT(MODEL_KILL) | BIT(MODEL_ALARM) | BIT(MODEL_REFUSE) | BIT(MODEL_GIVE_UP) | BIT(MODEL_CANCEL))
+#define FAULTS                                                                                                         \
+    (BIT(MODEL_KILL) | BIT(MODEL_ALARM) | BIT(MODEL_REFUSE) | BIT(MODEL_GIVE_UP) | BIT(MODEL_CANCEL) |                 \
+     BIT(MODEL_SUSPECT))
 
 struct pair {
     const struct model_shape *shape;
@@ -121,6 +123,7 @@ static void compare_lanes(const struct pair *pair, int side)
         const struct model_lane *mine = &model->lane[i];
         const struct link_lane *lane = &link->lane[link_lane_of(pair->shape, i)];
         assert_int_equal(lane->state, mine->state);
+        assert_int_equal(lane->pace.suspect, mine->suspect);
         if (model->lost)
             continue;
         assert_int_equal(lane->life.attempts, mine->attempts);
@@ -300,19 +303,12 @@ static void compare(const struct pair *pair)
 
 /* ---- Steps ---- */
 
-/* Only this lane is due; for side 1, which waits for side 0 otherwise, the link has been down for long. */
+/* For side 1, which waits for side 0 otherwise, the link has been down for long. */
 static void retry(const struct pair *pair, int side, int lane)
 {
     struct link *link = link_at(pair, side);
-    uint64_t due[LINK_MAX_LANES];
-    for (int i = 0; i < LINK_MAX_LANES; i++) {
-        due[i] = link->lane[i].life.retry_at;
-        link->lane[i].life.retry_at = i == lane ? 1 : 0;
-    }
-    lanes_tick(link, clock_ns() + (side ? 2 * NS_PER_S : 0));
-    for (int i = 0; i < LINK_MAX_LANES; i++)
-        if (i != lane)
-            link->lane[i].life.retry_at = due[i];
+    link->lane[lane].life.retry_at = 1;
+    lane_retry(&link->lane[lane], clock_ns() + (side ? 2 * NS_PER_S : 0));
 }
 
 static void alarm_at(const struct pair *pair, int side, int lane)
@@ -339,7 +335,12 @@ static bool act(struct pair *pair, struct model_action action)
     case MODEL_GIVE_UP:
         link_lose(link_at(pair, action.side), "the test says so");
         return true;
+    case MODEL_SUSPECT:
+    case MODEL_TRUST:
+        lane_suspect(&link_at(pair, action.side)->lane[lane], action.kind == MODEL_SUSPECT);
+        return true;
     case MODEL_ALARM:
+    case MODEL_RETIRE:
         alarm_at(pair, action.side, lane);
         return true;
     case MODEL_CANCEL:

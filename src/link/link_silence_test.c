@@ -3,6 +3,7 @@
 #include "link/link_testing.h"
 
 #include "base/clock.h"
+#include "base/param.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,10 +78,175 @@ static void test_not_looking(void **state)
     script_free(script);
 }
 
+/* ---- One lane of several ---- */
+
+#define SILENCE 500 /* ms: TUTTI_LANE_SILENCE */
+
+/* Two lanes, over each of which side 0 has sent two segments of five; and lane 1 has broken, which nobody knows. */
+static struct script *start_breaking(struct script_shape shape, struct payload *pair[2])
+{
+    setenv("TUTTI_LANE_SILENCE", "500ms", 1);
+    param_reload();
+    struct script *script = script_start(shape);
+    payload_pair(script, 0, 7, 5 * SCRIPT_SEGMENT, pair);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* the credit */
+    assert_int_equal(script->side[0].link->lane[1].puts, 2);
+    assert_true(script_act(script, 0, 1, SCRIPT_KILL));
+    return script;
+}
+
+static void end_breaking(struct script *script, struct payload *pair[2])
+{
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+    script_setup(NULL);
+}
+
+/* Side 0 looks every 20 ms. heard: the other lane is heard meanwhile. */
+static void look_for(struct script *script, uint64_t ms, bool heard, uint64_t *now)
+{
+    for (uint64_t i = 0; i < ms; i += 20) {
+        *now += 20 * NS_PER_MS;
+        if (heard)
+            script->side[0].link->lane[0].signs.heard = *now;
+        link_tick(script->side[0].domain, *now);
+    }
+}
+
+/* The silent lane soon gets nothing more, is given up without a question, and its segments go over the other. */
+static void test_one_stands_still(void **state)
+{
+    struct payload *pair[2];
+    struct script *script = start_breaking((struct script_shape){.lanes = 2}, pair);
+    struct link *link = script->side[0].link;
+    uint64_t now = clock_ns();
+    look_for(script, 100, true, &now);
+    assert_int_equal(link->usable, 3);
+    look_for(script, SILENCE / 2, true, &now);
+    assert_int_equal(link->usable, 1);
+    assert_int_equal(link->lane[1].state, LANE_UP);
+    assert_int_equal(link->lane[1].signs.probed, 0);
+    look_for(script, SILENCE / 2, true, &now);
+    assert_int_not_equal(link->lane[1].state, LANE_UP);
+    assert_int_equal(link->lane[0].state, LANE_UP);
+    end_breaking(script, pair);
+}
+
+/* A process that stands still is heard on no lane: no time counts, and none that this process slept through. */
+static void test_all_stand_still(void **state)
+{
+    struct payload *pair[2];
+    struct script *script = start_breaking((struct script_shape){.lanes = 2}, pair);
+    struct link *link = script->side[0].link;
+    uint64_t now = clock_ns();
+    look_for(script, 3000 * 1000, false, &now);
+    assert_int_equal(link->usable, 3);
+    for (int i = 0; i < 2; i++) {
+        link->lane[0].signs.heard = now += NS_PER_S;
+        link_tick(script->side[0].domain, now);
+    }
+    assert_int_equal(link->usable, 3);
+    end_breaking(script, pair);
+}
+
+/* A lane that goes on is trusted again, with what is under way on it. */
+static void test_it_goes_on(void **state)
+{
+    struct payload *pair[2];
+    struct script *script = script_start((struct script_shape){.lanes = 2});
+    setenv("TUTTI_LANE_SILENCE", "500ms", 1);
+    param_reload();
+    struct link *link = script->side[0].link;
+    payload_pair(script, 0, 7, 5 * SCRIPT_SEGMENT, pair);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER));
+    uint64_t now = clock_ns();
+    for (int i = 0; i < 2; i++) {
+        look_for(script, SILENCE / 2 + 100, true, &now);
+        assert_int_equal(link->usable, 1);
+        assert_true(script_act(script, 0, 1, SCRIPT_DELIVER));
+        look_for(script, 20, true, &now);
+        assert_int_equal(link->usable, 3);
+    }
+    end_breaking(script, pair);
+}
+
+/* Messages leave the lane that stands still, too, and those that lie there are said again. */
+static void test_messages_go_on(void **state)
+{
+    struct payload *pair[2];
+    setenv("TUTTI_LANE_SILENCE", "500ms", 1);
+    param_reload();
+    struct script *script = script_start((struct script_shape){.lanes = 2});
+    struct link *link = script->side[0].link;
+    payload_pair(script, 1, 7, 5 * SCRIPT_SEGMENT, pair);
+    assert_int_equal(link->control, 0);
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL)); /* with the credit */
+    for (uint64_t now = clock_ns(), end = now + SILENCE * NS_PER_MS / 2; now < end; now += 20 * NS_PER_MS) {
+        link->lane[1].signs.heard = now;
+        link_tick(script->side[0].domain, now);
+    }
+    assert_int_equal(link->control, 1);
+    assert_int_equal(link->lane[0].state, LANE_UP);
+    assert_true(script_act_all(script, 0, SCRIPT_DELIVER) > 0);
+    assert_true(pair[0]->send.credited);
+    end_breaking(script, pair);
+}
+
+/* An adapter tells nothing of what goes on inside a segment. So a lane has four times the time of its slowest one of
+ * late, and any time for its first one. */
+static void test_segments_take_their_time(void **state)
+{
+    struct payload *pair[2];
+    struct script_shape shape = {.lanes = 2, .caps = TRANSPORT_REGISTERS};
+    struct script *script = start_breaking(shape, pair);
+    struct link_lane *lane = &script->side[0].link->lane[1];
+    uint64_t now = clock_ns();
+    look_for(script, 3000, true, &now);
+    assert_int_equal(lane->state, LANE_UP);
+    lane->pace.slowest = NS_PER_S;
+    look_for(script, 900, true, &now);
+    assert_int_equal(lane->state, LANE_UP);
+    look_for(script, 200, true, &now);
+    assert_int_not_equal(lane->state, LANE_UP);
+    end_breaking(script, pair);
+}
+
+/* No answer to a question: where the peer's system has it, and says so, the process stands still, and the lane lives.
+ * An adapter tells by itself that its lane has died. */
+static void test_no_answer(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct script *script = script_start((struct script_shape){.lanes = 1, .caps = i ? TRANSPORT_JUDGES : 0});
+        struct link *link = script->side[0].link;
+        struct payload *recv = payload_new(false, 1, 7, 10);
+        payload_start(recv, link);
+        script_tick(script, 3601 * 1000);
+        assert_true(link->lane[0].signs.probed);
+        if (!i)
+            assert_true(script_act(script, 0, 0, SCRIPT_DELIVER)); /* no more than to the peer's system */
+        link->lane[0].signs.probed += !i;
+        link_tick(script->side[0].domain, clock_deadline_ms(7200 * 1000));
+        assert_int_equal(link->lane[0].state, LANE_UP);
+        link_cancel_recv(link, &recv->recv);
+        payload_free(recv);
+        script_settle(script);
+        script_free(script);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(test_probe), CASE(test_not_looking)};
+    const struct CMUnitTest tests[] = {CASE(test_probe),
+                                       CASE(test_not_looking),
+                                       CASE(test_one_stands_still),
+                                       CASE(test_all_stand_still),
+                                       CASE(test_it_goes_on),
+                                       CASE(test_messages_go_on),
+                                       CASE(test_segments_take_their_time),
+                                       CASE(test_no_answer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

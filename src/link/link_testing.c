@@ -348,6 +348,12 @@ static uint64_t on_moved(struct lane *lane)
     return 0;
 }
 
+static uint64_t on_owes(struct lane *base)
+{
+    const struct script_lane *lane = of(base);
+    return lane->lost || !list_empty(&lane->flight) ? lane->confirmed + 1 : 0;
+}
+
 static struct transport_ops script_ops = {
     .name = "script",
     .sent = WIRE_COUNTER_SENT_TCP,
@@ -368,6 +374,7 @@ static struct transport_ops script_ops = {
     .announce = on_announce,
     .share = on_share,
     .moved = on_moved,
+    .owes = on_owes,
     .poll = on_poll,
     .arm = on_arm,
     .disarm = on_disarm,

@@ -72,18 +72,22 @@ static bool act_up(struct script_lane *lane)
     return true;
 }
 
+static void break_end(struct script_lane *lane)
+{
+    lane->broken = true;
+    lane->lost |= !list_empty(&lane->flight);
+    script_drop_flight(lane);
+}
+
 static bool act_kill(struct script_lane *lane)
 {
     if (lane->broken)
         return false;
-    lane->broken = true;
-    script_drop_flight(lane);
+    break_end(lane);
     if (lane->closed)
         lane->connecting = false;
-    if (lane->other) {
-        lane->other->broken = true;
-        script_drop_flight(lane->other);
-    }
+    if (lane->other)
+        break_end(lane->other);
     return true;
 }
 
@@ -134,6 +138,7 @@ static bool act_deliver(struct script_lane *lane)
     if (is_refused(lane, packet, to))
         return true;
     list_remove(&packet->node);
+    lane->confirmed++;
     ++*depth;
     if (owner->message && !packet->put) {
         to->lane.transport->script->current = packet->bytes;

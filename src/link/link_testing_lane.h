@@ -32,6 +32,8 @@ struct script_lane {
     uint32_t epoch, known;
     uint64_t session;
     bool connecting, accepted, up, broken, down, closed, full, wants_room;
+    bool lost;           /* something that it was given came to nothing, as it broke */
+    uint64_t confirmed;  /* packets that the peer has */
     struct list flight;  /* packets on their way to the other end */
     struct list sources; /* puts that have not been read */
 };

@@ -23,6 +23,7 @@ int script_setup(void **state)
     setenv("TUTTI_EAGER", "1024", 1);
     setenv("TUTTI_LANE_WINDOW", "2", 1);
     setenv("TUTTI_PROBE_AFTER", "3600s", 1);
+    setenv("TUTTI_LANE_SILENCE", "3600s", 1);
     setenv("TUTTI_TIMEOUT", "3600s", 1);
     param_reload();
     return 0;

@@ -12,6 +12,7 @@
 #include "link/memory.h"
 #include "link/message.h"
 #include "link/nics.h"
+#include "link/outpaced.h"
 #include "link/refuse.h"
 #include "link/segments.h"
 #include "link/slots.h"
@@ -208,6 +209,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
         link_lose(link, "no memory for what is under way");
         return false;
     }
+    outpaced_put(lane, now);
     send->lane_of[index] = segment_put(lane->index, true);
     send->in_flight++;
     lane->puts++;
@@ -257,8 +259,8 @@ void outgoing_sent(struct lane *carrier, uint64_t token)
     uint64_t now = clock_ns();
     if (lane->puts)
         lane->puts--;
+    outpaced_sent(lane, now);
     flight_sent(lane, token, now);
-    lane->signs.heard = now;
     if (send)
         outgoing_read(send, token_segment(token));
     if (send && send->finished && !send->in_flight)

@@ -21,7 +21,7 @@ static bool silence_moves(struct link_lane *lane, uint64_t now)
 
 /* ---- A lane ---- */
 
-static bool silence_question(struct link_lane *lane)
+bool silence_question(struct link_lane *lane)
 {
     uint64_t unsent = flight_unsent(lane);
     return message_say_on(lane, WIRE_PROBE, &unsent, sizeof unsent);
@@ -34,6 +34,13 @@ static bool silence_lane_is_slow(struct link_lane *lane, uint64_t patience, uint
     return since(lane->signs.moved_at, now) <= patience || silence_moves(lane, now);
 }
 
+/* Whether the peer's system has all is what decides: where it has, the process stands still, and no lane is to blame.
+ * Where the transport finds out by itself that a lane has died, that is waited for. */
+static bool silence_lane_is_dead(struct link_lane *lane)
+{
+    return !(lane->ops->caps & TRANSPORT_JUDGES) && lane->ops->owes(lane->carrier);
+}
+
 /* Questions that are answered soon are no news, and would drive others out of the black box: a lane that nobody uses is
  * asked again and again. */
 bool silence_probe(struct link_lane *lane, uint64_t now)
@@ -41,13 +48,14 @@ bool silence_probe(struct link_lane *lane, uint64_t now)
     uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
     uint64_t patience = (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS;
     if (lane->signs.probed && since(lane->signs.probed, now) > patience) {
-        if (silence_lane_is_slow(lane, patience, now))
+        if (silence_lane_is_slow(lane, patience, now) || !silence_lane_is_dead(lane))
             return true;
         lane_event(lane, WIRE_EVENT_PROBE, since(lane->signs.heard, now) / NS_PER_MS, 0);
         error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
         return false;
     }
-    if (!lane->signs.probed && since(lane->signs.heard, now) > after) {
+    uint64_t sign = lane->signs.heard > lane->pace.taken ? lane->signs.heard : lane->pace.taken;
+    if (!lane->signs.probed && since(sign, now) > after) {
         lane->signs.probed = now;
         trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
         silence_question(lane);

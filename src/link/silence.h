@@ -5,6 +5,9 @@
 
 #include "link/domain.h"
 
+/* Asks the peer for a sign on this lane. False: it takes no message now. */
+bool silence_question(struct link_lane *lane);
+
 /* Asks a lane that has been silent for long for an answer. False: none came, and nothing moves, so it is given up;
  * error_last() says so. */
 bool silence_probe(struct link_lane *lane, uint64_t now);

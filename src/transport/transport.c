@@ -109,6 +109,7 @@ const struct transport_ops transport_unsupported = {
     .announce = transport_no_announce,
     .share = transport_no_share,
     .moved = transport_no_moved,
+    .owes = transport_no_moved,
     .poll = no_poll,
     .arm = no_arm,
     .disarm = no_disarm,

@@ -43,6 +43,8 @@ enum transport_caps {
         32, /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
     TRANSPORT_DATA = 16, /* for data: the messages of a link go over lanes of another transport, at least while none of
                             these is up */
+    TRANSPORT_JUDGES = 128,  /* a lane whose peer's system confirms nothing goes down by itself, after a time that the
+                                user sets: nobody else needs to ask whether it lives */
     TRANSPORT_MESSAGES = 64, /* for data, and as good for messages: a link has a lane of it for these alone */
 };
 
@@ -205,6 +207,11 @@ struct transport_ops {
      * that grows, what was said last may not have come through yet. May enter the kernel: not for each message. Always
      * 0: not known. */
     uint64_t (*moved)(struct lane *lane);
+
+    /* 0: the peer's system has confirmed all that the lane was given, or the transport does not know. Else not, and the
+     * number changes whenever more is confirmed: what stays the same for long is stuck. A peer whose process stands
+     * still confirms what its system takes without it. May say a word to find out. */
+    uint64_t (*owes)(struct lane *lane);
 
     /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns
      * how much was done; 0: nothing. */

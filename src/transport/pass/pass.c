@@ -415,6 +415,12 @@ static uint64_t pass_moved(struct lane *base)
     return lane->below ? lane->below->ops->moved(lane->below) : 0;
 }
 
+static uint64_t pass_owes(struct lane *base)
+{
+    struct pass_lane *lane = (struct pass_lane *)base;
+    return lane->below ? lane->below->ops->owes(lane->below) : 0;
+}
+
 static int pass_poll(struct transport *transport)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
@@ -476,6 +482,7 @@ static void pass_fill(struct pass_table *table, const struct transport_ops *unde
     table->ops.announce = pass_announce;
     table->ops.share = pass_share;
     table->ops.moved = pass_moved;
+    table->ops.owes = pass_owes;
     table->ops.poll = pass_poll;
     table->ops.arm = pass_arm;
     table->ops.disarm = pass_disarm;

@@ -258,6 +258,7 @@ const struct transport_ops transport_shm = {
     .announce = shm_announce_region,
     .share = shm_share,
     .moved = transport_no_moved,
+    .owes = transport_no_moved,
     .poll = shm_poll,
     .arm = shm_arm,
     .disarm = shm_disarm,

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +16,7 @@
 
 #define PARTS      16 /* of one sendmsg */
 #define UNREADABLE (-2)
+#define UNANSWERED 2 /* questions for room: one may be under way */
 
 static const unsigned char nothing[16384]; /* instead of a source that is no longer there */
 
@@ -49,6 +52,22 @@ uint64_t tcp_moved(struct lane *base)
     if (lane->source.fd >= 0 && ioctl(lane->source.fd, SIOCOUTQ, &unconfirmed) == 0 && unconfirmed > 0)
         lane->confirmed = lane->given - (uint64_t)unconfirmed;
     return lane->taken + lane->confirmed;
+}
+
+/* The system of a process that stands still confirms what comes, until it has no room: then nothing is under way, and
+ * it answers when it is asked for room. */
+uint64_t tcp_owes(struct lane *base)
+{
+    struct tcp_lane *lane = tcp_lane_of(base);
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (lane->source.fd < 0 || getsockopt(lane->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    if (!info.tcpi_unacked && info.tcpi_probes < UNANSWERED)
+        return 0;
+    tcp_moved(base);
+    return lane->confirmed + 1;
 }
 
 static struct tcp_out *tcp_send_push(struct tcp_lane *lane)

@@ -171,6 +171,7 @@ const struct transport_ops transport_tcp = {
     .announce = transport_no_announce,
     .share = transport_no_share,
     .moved = tcp_moved,
+    .owes = tcp_owes,
     .poll = tcp_poll,
     .arm = tcp_arm,
     .disarm = tcp_disarm,

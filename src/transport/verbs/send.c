@@ -35,6 +35,13 @@ static bool may_send(const struct verbs_lane *lane)
     return lane->state == VERBS_OPEN && has_slot(lane) && lane->room > VERBS_RESERVE;
 }
 
+/* The end of the latest work request is told. */
+static void verbs_send_signal(struct verbs_lane *lane, struct ibv_send_wr *wr)
+{
+    wr->send_flags |= IBV_SEND_SIGNALED;
+    lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled = true;
+}
+
 /* The next work request of `length` bytes at `source`. */
 static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst *burst, const void *source,
                                           size_t length, uint32_t key)
@@ -46,8 +53,8 @@ static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst 
     lane->room--;
     *sge = (struct ibv_sge){(uintptr_t)source, (uint32_t)length, key};
     *wr = (struct ibv_send_wr){.wr_id = verbs_number(lane, slot), .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
-    if (slot % SIGNAL_EVERY == SIGNAL_EVERY - 1)
-        wr->send_flags |= IBV_SEND_SIGNALED;
+    if (slot % SIGNAL_EVERY == SIGNAL_EVERY - 1 || lane->room <= VERBS_RESERVE)
+        verbs_send_signal(lane, wr);
     if (burst->count)
         wr[-1].next = wr;
     burst->count++;
@@ -93,7 +100,7 @@ bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
     struct burst burst = {.count = 0};
     verbs_send_begin(lane, &head);
     verbs_send_end(lane, &burst, 0);
-    burst.wr[0].send_flags |= IBV_SEND_SIGNALED;
+    verbs_send_signal(lane, &burst.wr[0]);
     return verbs_send_post(lane, &burst);
 }
 
@@ -134,10 +141,10 @@ static void add_in_place(struct verbs_lane *lane, struct burst *burst, const str
     struct ibv_send_wr *wr = verbs_send_add(lane, burst, item->body, item->length, key);
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr->imm_data = htonl(item->imm);
-    wr->send_flags |= IBV_SEND_SIGNALED;
     wr->wr.rdma.remote_addr = item->remote->address + item->offset;
     wr->wr.rdma.rkey = item->remote->key[lane->theirs.device];
     lane->slots[slot] = (struct verbs_slot){.in_place = true, .length = (uint32_t)item->length, .token = item->token};
+    verbs_send_signal(lane, wr);
 }
 
 /* The next chunk of the first item. */
@@ -220,6 +227,18 @@ uint64_t verbs_moved(struct lane *base)
 {
     const struct verbs_lane *lane = verbs_lane_of(base);
     return lane->taken + lane->confirmed;
+}
+
+/* The adapter tells the ends of some requests alone. Where it will not tell that of the latest, a word is sent whose
+ * end it tells, and with it that of all before. */
+uint64_t verbs_owes(struct lane *base)
+{
+    struct verbs_lane *lane = verbs_lane_of(base);
+    if (carrier_dead(&lane->base) || lane->completed == lane->posted)
+        return 0;
+    if (!lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled && may_send(lane))
+        verbs_say(lane, VERBS_ROOM);
+    return carrier_dead(&lane->base) ? 0 : lane->completed + 1ull;
 }
 
 /* ---- Calls of the owner ---- */

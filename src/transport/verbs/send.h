@@ -16,5 +16,6 @@ void verbs_move(struct verbs_lane *lane);
 void verbs_sent(struct verbs_lane *lane, uint32_t slot);
 void verbs_forget_queue(struct verbs_lane *lane);
 uint64_t verbs_moved(struct lane *lane);
+uint64_t verbs_owes(struct lane *lane);
 
 #endif

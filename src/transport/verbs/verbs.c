@@ -172,7 +172,7 @@ static void verbs_disarm(struct transport *transport)
 
 const struct transport_ops transport_verbs = {
     .name = "verbs",
-    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_REGISTERS,
+    .caps = TRANSPORT_DATA | TRANSPORT_MESSAGES | TRANSPORT_REGISTERS | TRANSPORT_JUDGES,
     .max_msg = VERBS_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_VERBS,
     .received = WIRE_COUNTER_RECEIVED_VERBS,
@@ -192,6 +192,7 @@ const struct transport_ops transport_verbs = {
     .announce = transport_no_announce,
     .share = transport_no_share,
     .moved = verbs_moved,
+    .owes = verbs_owes,
     .poll = verbs_poll,
     .arm = verbs_arm,
     .disarm = verbs_disarm,

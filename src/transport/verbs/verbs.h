@@ -66,6 +66,7 @@ struct verbs_item {
 /* A work request that was posted. */
 struct verbs_slot {
     bool in_place;   /* it reads a put's source */
+    bool signaled;   /* its end is told */
     uint32_t length; /* in bytes */
     uint64_t token;
 };

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane that confirms nothing of what it was given while other lanes to the same peer are heard. The side that waits
+ * for a confirmation is the one that can tell: all that is lost was given by one of the two. A peer that stands still
+ * is heard on no lane, so that time does not count. Nor does time for which this process did not look.
+ */
+#include "link/outpaced.h"
+
+#include "base/param.h"
+#include "link/silence.h"
+
+#define QUIET   (60 * NS_PER_MS) /* a lane that has given signs within this time is not looked at */
+#define LOOK    (40 * NS_PER_MS) /* the most that one look counts for */
+#define SLOWER  4                /* times the slowest segment of late: so slow a lane may become at once */
+#define SUSPECT 4                /* after this part of the time that it has, nothing more is put there */
+
+/* An adapter tells the ends of segments, and nothing of what goes on inside one. */
+static bool outpaced_is_opaque(const struct link_lane *lane)
+{
+    return lane->puts && lane->ops->caps & TRANSPORT_REGISTERS;
+}
+
+static bool outpaced_is_quiet(const struct link_lane *lane, uint64_t now)
+{
+    uint64_t last = lane->pace.taken;
+    if (!outpaced_is_opaque(lane) && lane->signs.heard > last)
+        last = lane->signs.heard;
+    return since(last, now) >= QUIET;
+}
+
+/* How long the lane may stand still. A lane that has failed often, or has slow segments, has longer. Its first segment
+ * since it came up has any time, for nobody knows how long one takes there. */
+static uint64_t outpaced_patience(const struct link_lane *lane)
+{
+    uint64_t patience = (uint64_t)param_int(PARAM_LANE_SILENCE) * NS_PER_MS, slow = SLOWER * lane->pace.slowest;
+    if (outpaced_is_opaque(lane) && !slow)
+        return UINT64_MAX;
+    if (outpaced_is_opaque(lane) && slow > patience)
+        patience = slow;
+    return lane->life.calm_ns > patience ? lane->life.calm_ns : patience;
+}
+
+static bool outpaced_is_other(const struct link_lane *lane, const struct link_lane *than)
+{
+    return lane != than && lane->state == LANE_UP && lane->carrier;
+}
+
+/* Has any other lane been heard since the last look? Each is asked for a sign, but for those that owe us one. */
+static bool outpaced_others_go_on(struct link_lane *lane, uint64_t before, uint64_t now)
+{
+    struct link *link = lane->link;
+    bool any = false;
+    for (int i = 0; i < link->lanes; i++) {
+        struct link_lane *other = &link->lane[i];
+        if (!outpaced_is_other(other, lane))
+            continue;
+        any |= other->signs.heard > before;
+        if (!other->pace.asked || other->signs.heard > other->pace.asked) {
+            other->pace.asked = now;
+            silence_question(other);
+        }
+        if (link->lost)
+            return false;
+    }
+    return any;
+}
+
+enum outpaced outpaced_look(struct link_lane *lane, uint64_t now)
+{
+    struct lane_pace *pace = &lane->pace;
+    uint64_t before = pace->looked, owed = outpaced_is_quiet(lane, now) ? lane->ops->owes(lane->carrier) : 0;
+    bool moves = !owed || owed != pace->owed;
+    pace->looked = now;
+    pace->owed = owed;
+    if (moves) {
+        pace->still = 0;
+        return OUTPACED_NOT;
+    }
+    uint64_t looked = since(before, now), patience = outpaced_patience(lane);
+    if (outpaced_others_go_on(lane, before, now))
+        pace->still += looked < LOOK ? looked : LOOK;
+    if (pace->still < patience)
+        return pace->still < patience / SUSPECT ? OUTPACED_NOT : OUTPACED_SUSPECT;
+    lane_event(lane, WIRE_EVENT_OUTPACED, pace->still / NS_PER_MS, lane->puts);
+    error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u stands still while other lanes go on", lane->index,
+               lane->link->peer.pid);
+    return OUTPACED_LOST;
+}
