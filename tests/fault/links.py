@@ -61,6 +61,18 @@ class Other:
         """Takes our peer's end of a link up or down: this end loses its carrier with it."""
         ip("link", "set", name, state, inside=self.inside)
 
+    def swallow(self, number, both=True):
+        """From now on link `number` loses what goes into it here, or at both ends, and nobody is told: frames have an
+        address that is nobody's."""
+        for inside, end in (([], 2), (self.inside, 1))[:1 + both]:
+            ip("neighbour", "replace", f"10.83.{number}.{end}", "lladdr", "02:00:00:00:00:01", "nud", "permanent",
+               "dev", self.names[number], inside=inside)
+
+    def pass_on(self, number):
+        for inside, end in (([], 2), (self.inside, 1)):
+            subprocess.run([*inside, "ip", "neighbour", "del", f"10.83.{number}.{end}", "dev", self.names[number]],
+                           check=False, stderr=subprocess.DEVNULL)
+
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()

@@ -18,6 +18,7 @@ SOME = 1 << 20  # bytes: where processors are what is short, one link may get ne
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "ports",
             "TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp", "TUTTI_PROBE_AFTER": "60s",
+            "TUTTI_LANE_SILENCE": "60s",
             "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_DEBUG": "info"}
 
 

@@ -18,7 +18,8 @@ MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1",
             "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs",
-            "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K",
+            "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s", "TUTTI_LANE_SILENCE": "60s",
+            "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K",
             "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
             "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1", "SOFTVERBS_POLL": "sleep"}
 

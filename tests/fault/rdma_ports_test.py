@@ -7,6 +7,7 @@ and the source ports of packets. Usage: rdma_ports_test.py SOAK [SECONDS [SEED]]
 down, lose packets, are black holes and are taken out, drawn from the seed, for so long."""
 import random
 import re
+import signal
 import socket
 import sys
 import time
@@ -83,6 +84,44 @@ def a_backup_stands_in(other):
         judge(job)
 
 
+def one_link_loses_all(other):
+    """Nobody is told, and neither probes nor the adapter would say so within the time: the other link goes on, which
+    both ends are heard on. Over RDMA, whose messages go by the first port, and over TCP."""
+    at_once = {"TUTTI_IB_TIMEOUT": "20", "TUTTI_LANE_SILENCE": "500ms"}
+    for over in ({}, {"TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp"}):
+        with Job(other, {**at_once, **over}, {**at_once, **over}) as job:
+            job.carries(BOTH)
+            for link, both in ((1, True), (2, False)):
+                other.swallow(link, both)
+                job.carries([f"tp{2 - link}"], SOON)
+                other.pass_on(link)
+                job.carries(BOTH)
+            judge(job)
+
+
+def lanes(job, other):
+    """Queue pairs and connections that join the ranks."""
+    pairs = [re.findall(r"^qp (0x\w+) \w+ RTS", tell(side, "info"), re.M) for side in ([], other.inside)]
+    with open(f"/proc/{job.ranks[0].pid}/net/tcp", encoding="ascii") as rows:
+        return pairs, sorted(tuple(row.split()[1:3]) for row in rows if row.split()[3] == "01")
+
+
+def a_process_stands_still(other):
+    """For longer than a probe and its answer may take: no lane is given up, of either transport."""
+    soon = {"TUTTI_PROBE_AFTER": "300ms", "TUTTI_PROBE_TIMEOUT": "300ms", "TUTTI_LANE_SILENCE": "300ms",
+            "TUTTI_IB_TIMEOUT": "18"}
+    with Job(other, soon, soon) as job:
+        job.carries(BOTH)
+        before = lanes(job, other)
+        job.ranks[1].send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        job.ranks[1].send_signal(signal.SIGCONT)
+        job.carries(BOTH)
+        after = lanes(job, other)
+        judge(job)
+    assert before == after, f"{before}\n{after}"
+
+
 def heard(link, job, expected):
     """{address: source ports} of the packets of RoCE on the link, until all that are expected were there."""
     ports, end = {}, time.monotonic() + PATIENCE
@@ -115,7 +154,7 @@ def packets_have_the_planned_ports(other):
 
 def disturb(other, chance):
     """Draws a fault. Returns its name and what takes it back."""
-    kind, link = chance.choice(("down", "lossy", "black hole", "taken out")), chance.choice(BOTH)
+    kind, link = chance.choice(("down", "lossy", "swallowed", "black hole", "taken out")), chance.choice(BOTH)
     inside = chance.choice(([], other.inside))
     if kind == "down":
         other.set(link, "down")
@@ -123,6 +162,10 @@ def disturb(other, chance):
     if kind == "lossy":
         tell(inside, "fault", "drop=0.02,dup=0.02,reorder=0.02")
         return kind, lambda: tell(inside, "clear")
+    if kind == "swallowed":
+        number = other.names.index(link)
+        other.swallow(number, chance.choice((False, True)))
+        return kind, lambda: other.pass_on(number)
     do, undo = {"black hole": ("freeze", "thaw"), "taken out": ("unplug", "plug")}[kind]
     if kind == "taken out":
         link = "tp1"  # not both: who has no device open hears no commands
@@ -133,7 +176,8 @@ def disturb(other, chance):
 def random_faults(other, seconds, seed):
     chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
     soak = ("--seconds", str(seconds + 1000), "--resets", "1000", "--seed", str(seed))
-    with Job(other, {}, soak=soak) as job:
+    at_once = {"TUTTI_LANE_SILENCE": "500ms"}
+    with Job(other, at_once, at_once, soak=soak) as job:
         job.carries(BOTH)
         while time.monotonic() < end:
             faults = [disturb(other, chance) for _ in range(chance.choice((1, 1, 2, 3)))]
@@ -156,8 +200,8 @@ def main():
             random_faults(other, seconds, int(sys.argv[3]) if len(sys.argv) > 3 else 1)
         return
     with Other(["tm0", "tp0", "tp1"]) as other:
-        for test in (links_go_and_come, events_end_lanes, a_peer_has_one_port, a_backup_stands_in,
-                     packets_have_the_planned_ports):
+        for test in (links_go_and_come, events_end_lanes, one_link_loses_all, a_process_stands_still,
+                     a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports):
             test(other)
             print(test.__name__, "passed", flush=True)
 
