@@ -272,14 +272,21 @@ static size_t flight_gather(const struct link *link, struct wire_landed *reports
     return count * sizeof *reports;
 }
 
-/* The lane with the fewest bytes of ours to carry first. */
+static bool flight_is_quicker(const struct link_lane *lane, const struct link_lane *than)
+{
+    if (lane->pace.suspect != than->pace.suspect)
+        return than->pace.suspect;
+    return lane->view.outstanding < than->view.outstanding;
+}
+
+/* The lane with the fewest bytes of ours to carry first; one that stands still only where all do. */
 static struct link_lane *quickest(struct link *link)
 {
     struct link_lane *best = NULL;
     for (int i = 0; i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];
         bool right = lane->ops == link->messages || lane->index == link->control;
-        if (lane->state == LANE_UP && right && (!best || lane->view.outstanding < best->view.outstanding))
+        if (lane->state == LANE_UP && right && (!best || flight_is_quicker(lane, best)))
             best = lane;
     }
     return best;

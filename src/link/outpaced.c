@@ -28,41 +28,48 @@ static bool outpaced_is_quiet(const struct link_lane *lane, uint64_t now)
     return since(last, now) >= QUIET;
 }
 
-/* How long the lane may stand still. A lane that has failed often, or has slow segments, has longer. Its first segment
- * since it came up has any time, for nobody knows how long one takes there. */
+/* How long segments may take by the lane's interface, where its own packets may lie behind them; 0: not known.
+ * UINT64_MAX: any time, for the first one on some lane is under way. */
+static uint64_t outpaced_slow(const struct link_lane *lane)
+{
+    const struct link *link = lane->link;
+    uint64_t most = 0;
+    for (int i = 0; i < link->lanes; i++) {
+        const struct link_lane *beside = &link->lane[i];
+        if (beside->state != LANE_UP || beside->view.nic != lane->view.nic ||
+            !(beside->ops->caps & TRANSPORT_REGISTERS))
+            continue;
+        uint64_t here = beside->puts && !beside->pace.slowest ? UINT64_MAX : SLOWER * beside->pace.slowest;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+/* How long the lane may stand still. A lane that has failed often, or has slow segments, has longer. */
 static uint64_t outpaced_patience(const struct link_lane *lane)
 {
-    uint64_t patience = (uint64_t)param_int(PARAM_LANE_SILENCE) * NS_PER_MS, slow = SLOWER * lane->pace.slowest;
-    if (outpaced_is_opaque(lane) && !slow)
-        return UINT64_MAX;
-    if (outpaced_is_opaque(lane) && slow > patience)
-        patience = slow;
+    uint64_t patience = (uint64_t)param_int(PARAM_LANE_SILENCE) * NS_PER_MS, slow = outpaced_slow(lane);
+    patience = slow > patience ? slow : patience;
     return lane->life.calm_ns > patience ? lane->life.calm_ns : patience;
 }
 
-static bool outpaced_is_other(const struct link_lane *lane, const struct link_lane *than)
-{
-    return lane != than && lane->state == LANE_UP && lane->carrier;
-}
-
-/* Has any other lane been heard since the last look? Each is asked for a sign, but for those that owe us one. */
+/* Has any other lane been heard since the last look? All are asked for a sign, but for those that owe one: what has
+ * died with this lane is found out, too. */
 static bool outpaced_others_go_on(struct link_lane *lane, uint64_t before, uint64_t now)
 {
     struct link *link = lane->link;
     bool any = false;
-    for (int i = 0; i < link->lanes; i++) {
+    for (int i = 0; i < link->lanes && !link->lost; i++) {
         struct link_lane *other = &link->lane[i];
-        if (!outpaced_is_other(other, lane))
+        if (other == lane || other->state != LANE_UP || !other->carrier)
             continue;
         any |= other->signs.heard > before;
-        if (!other->pace.asked || other->signs.heard > other->pace.asked) {
-            other->pace.asked = now;
-            silence_question(other);
-        }
-        if (link->lost)
-            return false;
+        if (other->pace.asked && other->signs.heard <= other->pace.asked)
+            continue;
+        other->pace.asked = now;
+        silence_question(other);
     }
-    return any;
+    return any && !link->lost;
 }
 
 enum outpaced outpaced_look(struct link_lane *lane, uint64_t now)
@@ -77,9 +84,9 @@ enum outpaced outpaced_look(struct link_lane *lane, uint64_t now)
         return OUTPACED_NOT;
     }
     uint64_t looked = since(before, now), patience = outpaced_patience(lane);
-    if (outpaced_others_go_on(lane, before, now))
+    if (patience != UINT64_MAX && outpaced_others_go_on(lane, before, now))
         pace->still += looked < LOOK ? looked : LOOK;
-    if (pace->still < patience)
+    if (pace->still < patience || !silence_matters(lane))
         return pace->still < patience / SUSPECT ? OUTPACED_NOT : OUTPACED_SUSPECT;
     lane_event(lane, WIRE_EVENT_OUTPACED, pace->still / NS_PER_MS, lane->puts);
     error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u stands still while other lanes go on", lane->index,

@@ -34,11 +34,17 @@ static bool silence_lane_is_slow(struct link_lane *lane, uint64_t patience, uint
     return since(lane->signs.moved_at, now) <= patience || silence_moves(lane, now);
 }
 
+bool silence_matters(const struct link_lane *lane)
+{
+    bool says = lane->link->control == lane->index || lane->index == LINK_MESSAGE_LANE;
+    return says || lane->puts || lane->view.segments;
+}
+
 /* Whether the peer's system has all is what decides: where it has, the process stands still, and no lane is to blame.
  * Where the transport finds out by itself that a lane has died, that is waited for. */
 static bool silence_lane_is_dead(struct link_lane *lane)
 {
-    return !(lane->ops->caps & TRANSPORT_JUDGES) && lane->ops->owes(lane->carrier);
+    return !(lane->ops->caps & TRANSPORT_JUDGES) && silence_matters(lane) && lane->ops->owes(lane->carrier);
 }
 
 /* Questions that are answered soon are no news, and would drive others out of the black box: a lane that nobody uses is
