@@ -79,6 +79,22 @@ static void tells_what_has_moved(void **state)
     pair_close(&pair);
 }
 
+/* What the peer's system has is owed no longer, also where nothing more is sent. */
+static void owes_what_is_not_confirmed(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    struct lane *from = pair.at->lane;
+    for (size_t i = 1; i <= 11; i++) {
+        while (send_pattern(pair.at, i, 100, 1) == TUTTI_IN_PROGRESS)
+            pair_step(&pair);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == i);
+        pair_until(&pair, !from->ops->owes(from));
+    }
+    pair_close(&pair);
+}
+
 static void sends_messages_of_all_sizes(void **state)
 {
     struct pair pair;
@@ -215,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(does_not_pace_what_stays_here),
     cmocka_unit_test(reaches_only_what_it_can),
     cmocka_unit_test(tells_what_has_moved),
+    cmocka_unit_test(owes_what_is_not_confirmed),
     cmocka_unit_test(sends_messages_of_all_sizes),
     cmocka_unit_test(refuses_bad_messages_and_puts),
     cmocka_unit_test(puts_of_all_sizes),

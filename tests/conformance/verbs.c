@@ -137,6 +137,38 @@ static void what_is_acknowledged_has_moved(void **state)
     pair_close(&pair);
 }
 
+/* An adapter that is silent for a while confirms nothing meanwhile, and then all. */
+static void what_is_not_acknowledged_is_owed(void **state)
+{
+    struct pair pair;
+    char name[32], text[48];
+    (void)state;
+    if (!soft_here())
+        skip();
+    soft_ports(name);
+    soft_set("TUTTI_IB_TIMEOUT", "17"); /* 0.5 s, eight times */
+    pair_open(&pair);
+    soft_set("TUTTI_IB_TIMEOUT", NULL);
+    struct lane *from = pair.at->lane;
+    pair_until(&pair, !from->ops->owes(from));
+    snprintf(text, sizeof text, "freeze %s", name);
+    soft_command(text);
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS);
+    uint64_t owed = from->ops->owes(from);
+    assert_true(owed);
+    for (int i = 0; i < 20; i++) {
+        pair_step(&pair);
+        assert_int_equal(from->ops->owes(from), owed);
+    }
+    snprintf(text, sizeof text, "thaw %s", name);
+    soft_command(text);
+    pair_until(&pair, !from->ops->owes(from));
+    assert_int_equal(pair.at->counts[NOTE_DOWN], 0);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 3);
+    pair_close(&pair);
+}
+
 static void a_broken_queue_pair_ends_its_lane_alone(void **state)
 {
     struct pair pair;
@@ -545,6 +577,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(finds_its_address_again),
     cmocka_unit_test(silence_ends_a_lane),
     cmocka_unit_test(what_is_acknowledged_has_moved),
+    cmocka_unit_test(what_is_not_acknowledged_is_owed),
     cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone),
     cmocka_unit_test(room_for_completions_grows),
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),

@@ -4,11 +4,14 @@
 over the port that is left, over TCP where none is, and over those that are back; events of ports, which say so at once.
 Then a peer with one port;
 and the source ports of packets. Usage: rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS instead: ports that go
-down, lose packets, are black holes and are taken out, drawn from the seed, for so long."""
+down, lose packets, are black holes and are taken out, drawn from the seed, for so long. With TUTTI_TEST_BUSY=SECONDS
+instead: no lane is given up beside twenty busy loops."""
+import os
 import random
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -16,6 +19,7 @@ from links import Other, ip, run_alone
 from rdma_job import AT_ONCE, BOTH, PATIENCE, SOON, Job, judge, tell
 
 ROCE = (4791).to_bytes(2, "big")
+BUSY = int(os.environ.get("TUTTI_TEST_BUSY", "0"))
 
 
 def links_go_and_come(other):
@@ -99,9 +103,10 @@ def one_link_loses_all(other):
             judge(job)
 
 
-def lanes(job, other):
+def lanes(job, other, rdma=True):
     """Queue pairs and connections that join the ranks."""
-    pairs = [re.findall(r"^qp (0x\w+) \w+ RTS", tell(side, "info"), re.M) for side in ([], other.inside)]
+    sides = ([], other.inside) if rdma else ()
+    pairs = [re.findall(r"^qp (0x\w+) \w+ RTS", tell(side, "info"), re.M) for side in sides]
     with open(f"/proc/{job.ranks[0].pid}/net/tcp", encoding="ascii") as rows:
         return pairs, sorted(tuple(row.split()[1:3]) for row in rows if row.split()[3] == "01")
 
@@ -120,6 +125,30 @@ def a_process_stands_still(other):
         after = lanes(job, other)
         judge(job)
     assert before == after, f"{before}\n{after}"
+
+
+def a_busy_machine_raises_no_alarm(other, seconds):
+    """Twenty loops that do nothing leave the ranks little time: all lanes stay what they were."""
+    usual = {"TUTTI_PROBE_AFTER": "1s", "TUTTI_LANE_SILENCE": "500ms", "TUTTI_IB_TIMEOUT": "18"}
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(20)]
+    try:
+        for over in ({}, {"TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp"}):
+            soak = ("--seconds", str(seconds + 1000), "--resets", "0")
+            with Job(other, {**usual, **over}, {**usual, **over}, soak=soak) as job:
+                job.carries(BOTH, 10 * PATIENCE)
+                before, end = lanes(job, other, not over), time.monotonic() + seconds / 2
+                while time.monotonic() < end:
+                    time.sleep(1)
+                    assert all(one.poll() is None for one in job.ranks), "a rank gave up"
+                after = lanes(job, other, not over)
+                job.ranks[1].send_signal(signal.SIGTERM)
+                assert [one.wait(10 * PATIENCE) for one in job.ranks] == [0, 0], "a rank has failed"
+                print("\n".join(line for line in job.text().splitlines() if "total" in line), flush=True)
+            assert before == after, f"{before}\n{after}"
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
 
 
 def heard(link, job, expected):
@@ -198,6 +227,10 @@ def main():
         seconds = int(sys.argv[2])
         with Other(["tm0", "tp0", "tp1"], seconds + 300) as other:
             random_faults(other, seconds, int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+        return
+    if BUSY:
+        with Other(["tm0", "tp0", "tp1"], BUSY + 3000) as other:
+            a_busy_machine_raises_no_alarm(other, BUSY)
         return
     with Other(["tm0", "tp0", "tp1"]) as other:
         for test in (links_go_and_come, events_end_lanes, one_link_loses_all, a_process_stands_still,
