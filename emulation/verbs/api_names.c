@@ -14,6 +14,8 @@
 #define EXPORT       __attribute__((visibility("default")))
 #define COUNT_OF(a)  (sizeof(a) / sizeof((a)[0]))
 #define SYSFS_BUFFER 512
+#define CM_ABI_FILE  "class/misc/rdma_cm/abi_version"
+#define CM_ABI       "4" /* RDMA_USER_CM_ABI_VERSION */
 
 static const char *name_of(const char *const *names, size_t n, unsigned value, const char *other)
 {
@@ -208,6 +210,8 @@ int ibv_read_sysfs_file(const char *folder, const char *file, char *out, size_t 
 EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *out, size_t size)
 {
     char text[SYSFS_BUFFER];
+    if (!strcmp(file, CM_ABI_FILE)) /* librdmacm asks for it */
+        return copy_line(CM_ABI, (int)strlen(CM_ABI), out, size);
     engine_lock();
     const struct rdma_device *device = device_of_path(folder);
     int n = device ? device_sysfs(device, file, text, sizeof(text)) : -1;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded by `softverbs run`: shows /sys/class/infiniband/... and /dev/infiniband/uverbsN to programs that read them
- * (UCX, perftest), with what the emulator's libibverbs says. Every other path goes to the C library. */
+ * (UCX, perftest), and /dev/infiniband/rdma_cm to librdmacm, with what the emulator's libibverbs says. Every other path
+ * goes to the C library. */
+#include "rdmacm/node.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,12 +41,24 @@ static int make(const char *path, char *out, size_t size)
     return n;
 }
 
+static bool is_node(const char *path)
+{
+    return begins(path, DEVICES) || (path && !strcmp(path, RDMACM_NODE));
+}
+
+static bool is_ours(const char *path)
+{
+    return begins(path, SYSFS) || is_node(path);
+}
+
 /* -2: not a path of ours. */
-static int open_ours(const char *path)
+static int open_ours(const char *path, int flags)
 {
     char text[4096];
     if (begins(path, DEVICES))
         return open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (path && !strcmp(path, RDMACM_NODE))
+        return node_open(flags);
     if (!begins(path, SYSFS))
         return -2;
     int n = make(path, text, sizeof(text));
@@ -66,7 +81,7 @@ static int open_ours(const char *path)
         va_start(args, flags);                                                                                         \
         mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                      \
         va_end(args);                                                                                                  \
-        int fd = begins(path, SYSFS) || begins(path, DEVICES) ? open_ours(path) : -2;                                  \
+        int fd = is_ours(path) ? open_ours(path, flags) : -2;                                                          \
         return fd == -2 ? NEXT(name)(path, flags, mode) : fd;                                                          \
     }
 OPEN(open)
@@ -75,7 +90,7 @@ OPEN(open64)
 #define FOPEN(name)                                                                                                    \
     EXPORT FILE *name(const char *path, const char *mode)                                                              \
     {                                                                                                                  \
-        int fd = open_ours(path);                                                                                      \
+        int fd = open_ours(path, O_RDONLY);                                                                            \
         return fd == -2 ? NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                                    \
     }
 FOPEN(fopen)
@@ -84,7 +99,7 @@ FOPEN(fopen64)
 EXPORT int access(const char *path, int mode)
 {
     char text[4096];
-    if (begins(path, DEVICES))
+    if (is_node(path))
         return 0;
     if (!begins(path, SYSFS))
         return NEXT(access)(path, mode);
@@ -154,7 +169,7 @@ LINK(readlink)
 #define STAT(name, type)                                                                                               \
     EXPORT int name(const char *path, struct type *out)                                                                \
     {                                                                                                                  \
-        return NEXT(name)(begins(path, DEVICES) ? "/dev/null" : path, out);                                            \
+        return NEXT(name)(is_node(path) ? "/dev/null" : path, out);                                                    \
     }
 STAT(stat, stat)
 STAT(stat64, stat64)

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdmacm/channel.h"
+
+#include "verbs/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct list channels = {&channels, &channels};
+static void (*on_close)(struct cm_channel *channel);
+
+void channel_on_close(void (*ended)(struct cm_channel *channel))
+{
+    on_close = ended;
+}
+
+/* Not by fstat(), which the preloaded library answers for. */
+static ino_t inode_of(int fd)
+{
+    struct stat status;
+    return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : status.st_ino;
+}
+
+struct cm_channel *channel_of(int fd)
+{
+    ino_t inode = inode_of(fd);
+    list_each(node, &channels)
+    {
+        struct cm_channel *channel = list_entry(node, struct cm_channel, node);
+        if (channel->near == fd && channel->inode == inode)
+            return channel;
+    }
+    return NULL;
+}
+
+static void drain(int fd)
+{
+    char bytes[64];
+    while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void far_ready(void *arg, uint32_t events)
+{
+    struct cm_channel *channel = arg;
+    struct cm_event *event;
+    if (!(events & (EPOLLHUP | EPOLLERR))) {
+        drain(channel->far);
+        return;
+    }
+    on_close(channel);
+    while ((event = channel_take(channel)))
+        free(event);
+    watch_remove(channel->entry);
+    close(channel->far);
+    list_remove(&channel->node);
+    free(channel);
+}
+
+/* A child of fork gives its hold on the parent's channels up, under the same numbers: writing to them is refused. */
+static void disinherit(void)
+{
+    watch_forget();
+    list_each(node, &channels)
+    {
+        struct cm_channel *channel = list_entry(node, struct cm_channel, node);
+        int dead = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (dead >= 0 && channel_of(channel->near) == channel && !channel->inherited)
+            dup3(dead, channel->near, O_CLOEXEC);
+        if (dead >= 0)
+            close(dead);
+        channel->inode = inode_of(channel->near);
+        channel->inherited = true;
+        list_init(&channel->events);
+        list_init(&channel->ids);
+    }
+    cm_unlock();
+}
+
+static void follow_forks(void)
+{
+    engine_lock(); /* forks take the locks in the reverse order of this: ours before the engine's, as place_find does */
+    engine_unlock();
+    pthread_atfork(cm_lock, cm_unlock, disinherit);
+}
+
+static int open_pair(struct cm_channel *channel, int flags)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        return errno;
+    channel->near = pair[0];
+    channel->far = pair[1];
+    if (flags & O_NONBLOCK)
+        fcntl(channel->near, F_SETFL, O_RDWR | O_NONBLOCK);
+    channel->inode = inode_of(channel->near);
+    channel->entry = watch_add(channel->far, EPOLLIN, far_ready, channel);
+    if (channel->entry >= 0)
+        return 0;
+    int err = errno;
+    close(pair[0]);
+    close(pair[1]);
+    return err;
+}
+
+int channel_open(int flags)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct cm_channel *channel = calloc(1, sizeof(*channel));
+    if (!channel)
+        return -1;
+    pthread_once(&once, follow_forks);
+    list_init(&channel->events);
+    list_init(&channel->ids);
+    int err = watch_start();
+    if (!err)
+        err = open_pair(channel, flags);
+    if (err) {
+        free(channel);
+        errno = err;
+        return -1;
+    }
+    list_push(&channels, &channel->node);
+    return channel->near;
+}
+
+/* A byte for each event, while there is room, so that those who wait for edges see each: at least one while any waits.
+ */
+int channel_post(struct cm_channel *channel, const struct cm_event *event)
+{
+    struct cm_event *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return ENOMEM;
+    *copy = *event;
+    list_push(&channel->events, &copy->node);
+    if (send(channel->far, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return 0; /* full of bytes, or closed */
+    return 0;
+}
+
+/* The number of an end that the program has closed may be another file's. */
+static void settle(struct cm_channel *channel)
+{
+    if (list_empty(&channel->events) && channel_of(channel->near) == channel)
+        drain(channel->near);
+}
+
+struct cm_event *channel_take(struct cm_channel *channel)
+{
+    struct list *node = list_pop(&channel->events);
+    settle(channel);
+    return node ? list_entry(node, struct cm_event, node) : NULL;
+}
+
+void channel_drop(struct cm_channel *channel, const void *of, void (*dropped)(struct cm_id *child))
+{
+    list_each_safe(node, &channel->events)
+    {
+        struct cm_event *event = list_entry(node, struct cm_event, node);
+        if (event->of != of)
+            continue;
+        list_remove(node);
+        if (event->child && dropped)
+            dropped(event->child);
+        free(event);
+    }
+    settle(channel);
+}
+
+void channel_move(struct cm_channel *from, struct cm_channel *to, const struct cm_id *id,
+                  void (*moved)(struct cm_event *event, struct cm_channel *to))
+{
+    list_each_safe(node, &from->events)
+    {
+        struct cm_event *event = list_entry(node, struct cm_event, node);
+        if (event->id != id)
+            continue;
+        list_remove(node);
+        moved(event, to);
+        channel_post(to, event);
+        free(event);
+    }
+    settle(from);
+}

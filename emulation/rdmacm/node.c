@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* write() and fstat() of descriptors of /dev/infiniband/rdma_cm go to the emulator's libibverbs, all others to the C
+ * library. What is closed, in whatever way, is found out by the emulator. */
+#include "rdmacm/node.h"
+#include "rdmacm/command.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define FDS    65536
+
+static _Atomic bool ours[FDS];
+static ssize_t (*_Atomic command)(int fd, const void *data, size_t size);
+static ssize_t (*_Atomic next_write)(int fd, const void *data, size_t size);
+
+int node_open(int flags)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+    int (*cm_open)(int) = library ? (int (*)(int))dlsym(library, "softverbs_cm_open") : NULL;
+    command = library ? (ssize_t(*)(int, const void *, size_t))dlsym(library, "softverbs_cm_write") : NULL;
+    if (!cm_open || !command) {
+        errno = ENOENT;
+        return -1;
+    }
+    int fd = cm_open(flags);
+    if (fd >= FDS) {
+        close(fd);
+        errno = EMFILE;
+        return -1;
+    }
+    if (fd >= 0)
+        ours[fd] = true;
+    return fd;
+}
+
+__attribute__((constructor)) static void find_write(void)
+{
+    next_write = (ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+}
+
+EXPORT ssize_t write(int fd, const void *data, size_t size)
+{
+    if (fd >= 0 && fd < FDS && ours[fd]) {
+        ssize_t n = command(fd, data, size);
+        if (n != NOT_OF_CM)
+            return n;
+        ours[fd] = false;
+    }
+    if (!next_write)
+        find_write();
+    return next_write(fd, data, size);
+}
+
+/* Looks like the kernel's node, where there is one, and like /dev/null elsewhere. */
+#define FSTAT(name, by_path, type)                                                                                     \
+    EXPORT int name(int fd, struct type *out)                                                                          \
+    {                                                                                                                  \
+        int (*next)(int, struct type *) = (__typeof__(next))dlsym(RTLD_NEXT, #name);                                   \
+        int err = next(fd, out);                                                                                       \
+        if (err || fd < 0 || fd >= FDS || !ours[fd] || !S_ISSOCK(out->st_mode))                                        \
+            return err;                                                                                                \
+        return by_path(RDMACM_NODE, out) && by_path("/dev/null", out) ? -1 : 0;                                        \
+    }
+FSTAT(fstat, stat, stat)
+FSTAT(fstat64, stat64, stat64)
