@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -46,21 +47,40 @@ static void drain(int fd)
         ;
 }
 
-static void far_ready(void *arg, uint32_t events)
+static void end_channel(struct cm_channel *channel)
 {
-    struct cm_channel *channel = arg;
-    struct cm_event *event;
-    if (!(events & (EPOLLHUP | EPOLLERR))) {
-        drain(channel->far);
-        return;
-    }
+    struct list *node;
     on_close(channel);
-    while ((event = channel_take(channel)))
-        free(event);
+    while ((node = list_pop(&channel->events)))
+        free(list_entry(node, struct cm_event, node));
     watch_remove(channel->entry);
     close(channel->far);
     list_remove(&channel->node);
     free(channel);
+}
+
+static void far_ready(void *arg, uint32_t events)
+{
+    struct cm_channel *channel = arg;
+    if (events & (EPOLLHUP | EPOLLERR))
+        end_channel(channel);
+    else
+        drain(channel->far);
+}
+
+bool channel_reap(void)
+{
+    bool any = false;
+    list_each_safe(node, &channels)
+    {
+        struct cm_channel *channel = list_entry(node, struct cm_channel, node);
+        struct pollfd far = {channel->far, 0, 0};
+        if (channel->inherited || poll(&far, 1, 0) != 1 || !(far.revents & POLLHUP))
+            continue;
+        end_channel(channel);
+        any = true;
+    }
+    return any;
 }
 
 /* A child of fork gives its hold on the parent's channels up, under the same numbers: writing to them is refused. */

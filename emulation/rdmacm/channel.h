@@ -38,6 +38,9 @@ struct cm_channel *channel_of(int fd);
 /* Is called when the program has closed its end, before the channel goes. */
 void channel_on_close(void (*ended)(struct cm_channel *channel));
 
+/* Ends channels that the program has closed and the thread has not seen yet. Were there any? */
+bool channel_reap(void);
+
 /* 0 or ENOMEM. */
 int channel_post(struct cm_channel *channel, const struct cm_event *event);
 /* NULL: none waits. The caller frees it. */

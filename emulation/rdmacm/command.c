@@ -111,13 +111,16 @@ static int bind_to(struct cm_id *id, const void *bytes, size_t size)
     union cm_address address;
     struct cm_place place = {0};
     int err = id->state == CM_IDLE ? copy_address(&address, bytes, size) : EINVAL;
-    if (!err && !address_is_any(&address))
+    if (!err && !address_is_any(&address) &&
+        !address_is_loopback(&address)) /* loopback is of no device, as in the kernel */
         err = place_find(&address, &place);
     if (err)
         return err;
     id->from = address;
     id->place = place;
     err = door_reserve(id, peer_arrive);
+    if (err == EADDRINUSE && channel_reap())
+        err = door_reserve(id, peer_arrive);
     if (err)
         id->place.guid = 0;
     else

@@ -26,6 +26,12 @@ bool address_is_any(const union cm_address *address)
                                               : !address->v4.sin_addr.s_addr;
 }
 
+bool address_is_loopback(const union cm_address *address)
+{
+    return address->any.sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr)
+                                              : ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 bool address_is_multicast(const union cm_address *address)
 {
     return address->any.sa_family == AF_INET6 ? IN6_IS_ADDR_MULTICAST(&address->v6.sin6_addr)

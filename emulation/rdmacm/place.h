@@ -26,6 +26,7 @@ socklen_t address_size(const union cm_address *address);
 /* IPv4 or IPv6? */
 bool address_known(const union cm_address *address);
 bool address_is_any(const union cm_address *address);
+bool address_is_loopback(const union cm_address *address);
 bool address_is_multicast(const union cm_address *address);
 /* In host order. */
 uint16_t address_port(const union cm_address *address);

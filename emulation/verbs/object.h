@@ -17,6 +17,7 @@
 #define MAX_QP_WR     16384
 #define MAX_SGE       32
 #define MAX_INLINE    1024
+#define LEAST_INLINE  60 /* adapters have room in each request, and rdma_xclient counts on that */
 #define MAX_CQE       (1 << 22)
 #define MAX_RD_ATOMIC 128
 #define MAX_MSG_SIZE  0x80000000u

@@ -47,7 +47,7 @@ static bool allocate(struct qp *qp, const struct ibv_qp_cap *cap, bool shared_re
     struct requester *req = &qp->req;
     req->capacity = round_up(cap->max_send_wr);
     req->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
-    req->max_inline = cap->max_inline_data;
+    req->max_inline = cap->max_inline_data > LEAST_INLINE ? cap->max_inline_data : LEAST_INLINE;
     req->wqes = calloc(req->capacity, sizeof(*req->wqes));
     req->sges = calloc((size_t)req->capacity * req->max_sge, sizeof(*req->sges));
     req->inline_bytes = malloc((size_t)req->capacity * req->max_inline + 1);
@@ -113,6 +113,7 @@ struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr
     qp->init.cap.max_recv_wr = init->srq ? 0 : qp->recv.capacity;
     qp->init.cap.max_send_sge = qp->req.max_sge;
     qp->init.cap.max_recv_sge = qp->recv.max_sge;
+    qp->init.cap.max_inline_data = qp->req.max_inline;
     use(qp, 1);
     return qp;
 }

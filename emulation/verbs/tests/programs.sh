@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian's own RDMA programs, unmodified, on the emulator, in a network namespace of their own; everything they send is
 # captured and must pass tshark without a malformed frame. Group lossy runs the reliable ones with faults.
-# Usage: programs.sh SOFTVERBS GROUP  (pingpong, perftest, lossy or ucx)
+# Usage: programs.sh SOFTVERBS GROUP  (pingpong, perftest, lossy, ucx or rdmacm)
 set -u
 bin=$(dirname "$(realpath "$1")")
 group=$2
@@ -19,6 +19,7 @@ pingpong) needs="ibv_devices ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_
 perftest | lossy) needs="ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw
     ibv_rc_pingpong" ;;
 ucx) needs="ucx_perftest" ;;
+rdmacm) needs="rping ucmatose udaddy rdma_server rdma_client riostream ib_write_bw fi_pingpong fio" ;;
 *) echo "programs: unknown group $group"; exit 2 ;;
 esac
 for need in ip ethtool tshark tcpdump $needs; do command -v $need >/dev/null || skip "no $need"; done
@@ -31,11 +32,14 @@ clean() {
 }
 trap clean EXIT
 ip -n $ns link set lo up
-# a capture shows packets as they are on a wire only when the kernel cuts super-packets before it
-ip netns exec $ns ethtool -K lo tx-udp-segmentation off >/dev/null 2>&1
-ip netns exec $ns tcpdump -i lo -B 65536 -s 128 -w $work/cap --immediate-mode udp port 4791 2>$work/tcpdump &
-pids+=($!)
-for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
+capture() {
+    # a capture shows packets as they are on a wire only when the kernel cuts super-packets before it
+    ip netns exec $ns ethtool -K lo tx-udp-segmentation off >/dev/null 2>&1
+    ip netns exec $ns tcpdump -i lo -B 65536 -s 128 -w $work/cap --immediate-mode udp port 4791 2>$work/tcpdump &
+    pids+=($!)
+    for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
+}
+[ $group = rdmacm ] || capture # whose packets are those of the other groups
 
 export SOFTVERBS_POLL=sleep # the machine that tests has other work
 run() { ip netns exec $ns timeout ${limit:-60} "$bin/softverbs" run -- "$@"; }
@@ -124,6 +128,45 @@ elif [ $group = lossy ]; then # everything reliable, over a network that is not:
     perf ib_atomic_bw -n 200
     perf ib_atomic_bw -n 200 -A CMP_AND_SWAP
     for t in ib_write_lat ib_read_lat ib_send_lat; do perf $t -n 200; done
+elif [ $group = rdmacm ]; then # connections that librdmacm makes
+    # Server and client are given whole: many take the address by an option. The client asks again while it is refused.
+    pair() {
+        local server status=1
+        run $1 >$work/server 2>&1 & server=$!
+        for _ in $(seq 20); do # most servers have a port before they are asked
+            ip netns exec $ns grep -q softverbs-cm/ /proc/net/unix && break
+            sleep 0.05
+        done
+        for _ in $(seq 40); do
+            run $2 >$work/client 2>&1; status=$?
+            grep -qE "REJECTED|UNREACHABLE|CM event|rdma_connect|[Cc]onnection refused|rpoll|rconnect" \
+                $work/client || break
+            sleep 0.05
+        done
+        [ $status = 0 ] && wait $server || status=1
+        check "$2${SOFTVERBS_FAULT:+ with $SOFTVERBS_FAULT}" $status
+    }
+    at=10.84.0.1 # libfabric leaves the loopback device out
+    ip -n $ns link add v0 type veth peer name w0
+    ip -n $ns address add $at/24 dev v0
+    ip -n $ns link set v0 up
+    ip -n $ns link set w0 up
+    printf '[global]\nioengine=rdma\nport=7500\nbs=64k\nsize=1m\n[job]\n' >$work/job
+    (cat $work/job; echo rw=read) >$work/fio_server
+    (cat $work/job; echo rw=write; echo hostname=$at; echo verb=write; echo iodepth=4) >$work/fio_client
+    pair "rping -s -v -C 10" "rping -c -v -C 10 -a 127.0.0.1"
+    pair "rping -s -v -C 5 -a ::1" "rping -c -v -C 5 -a ::1"
+    pair "udaddy -c 2" "udaddy -c 2 -s $at"
+    pair "fi_pingpong -p verbs;ofi_rxm -e rdm -I 10 -S 4096" "fi_pingpong -p verbs;ofi_rxm -e rdm -I 10 -S 4096 $at"
+    pair "fio $work/fio_server" "fio $work/fio_client"
+    pair "ib_write_bw -R -F -n 100" "ib_write_bw -R -F -n 100 $at"
+    export SOFTVERBS_FAULT=drop=0.01,seed=9
+    pair "rping -s -v -C 10" "rping -c -v -C 10 -a $at"
+    pair "ucmatose -c 3" "ucmatose -c 3 -s $at"
+    pair "rdma_server" "rdma_client -s $at"
+    pair "riostream -S 1000 -C 50 -I 1" "riostream -s $at -S 1000 -C 50 -I 1"
+    [ $failed = 0 ]
+    exit
 else
     export UCX_NET_DEVICES=soft_lo:1
     for tls in rc_verbs,ud_verbs ud_verbs; do

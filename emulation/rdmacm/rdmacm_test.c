@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection manager by its commands: each state of a connection, and each way in which one ends, also by the death
+ * of a process. */
+#include "rdmacm/rdmacm_testing.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#define PORT   7471
+#define SERVER 0x5e /* identifiers of the program's: */
+#define CLIENT 0xc1
+#define CHILD  0xcd
+
+static int open_channel(void)
+{
+    int fd = softverbs_cm_open(O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* A listener and one that asks it, on channels of their own. */
+struct two {
+    int server, client;
+    uint32_t listener, asker, child;
+};
+
+static struct two ask(uint16_t space, uint32_t backlog)
+{
+    struct two two = {open_channel(), open_channel()};
+    two.listener = cm_listener(two.server, SERVER, space, PORT, backlog);
+    two.asker = cm_asker(two.client, CLIENT, space, PORT, "hello");
+    struct rdma_ucm_event_resp event = cm_expect(two.server, SERVER, CM_CONNECT_REQUEST, 0);
+    two.child = event.id;
+    if (space == RDMA_PS_TCP) {
+        assert_int_equal(event.param.conn.private_data_len, ROOM_REQ);
+        assert_memory_equal(event.param.conn.private_data, "hello\0", 6);
+        assert_int_equal(event.param.conn.qp_num, 0x1234);
+        assert_int_equal(event.param.conn.responder_resources, 5); /* what the other side begins is what we answer */
+        assert_int_equal(event.param.conn.initiator_depth, 3);
+    }
+    return two;
+}
+
+static void end(struct two *two)
+{
+    close(two->server);
+    close(two->client);
+}
+
+static struct two connect_both(void)
+{
+    struct two two = ask(RDMA_PS_TCP, 1);
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, "welcome"), 0);
+    struct rdma_ucm_event_resp event = cm_expect(two.client, CLIENT, CM_CONNECT_RESPONSE, 0);
+    assert_int_equal(event.param.conn.private_data_len, ROOM_REP);
+    assert_memory_equal(event.param.conn.private_data, "welcome\0", 8);
+    assert_int_equal(cm_thank_err(two.client, two.asker), 0);
+    cm_expect(two.server, CHILD, CM_ESTABLISHED, 0);
+    return two;
+}
+
+static void connections_come_and_go(void **state)
+{
+    struct two two = connect_both();
+    struct ib_uverbs_qp_attr attr;
+    struct rdma_ucm_init_qp_attr cmd = {(uintptr_t)&attr, two.asker, IBV_QPS_RTR};
+    assert_int_equal(cm_err(two.client, RDMA_USER_CM_CMD_INIT_QP_ATTR, &cmd, sizeof(cmd), sizeof(attr)), 0);
+    assert_int_equal(attr.dest_qp_num, 0x1234);
+    assert_int_equal(attr.ah_attr.grh.dgid[12], 127);
+    assert_int_equal(cm_disconnect_err(two.client, two.asker), 0);
+    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
+    assert_true(cm_quiet(two.client)); /* until the other side has said goodbye, too */
+    assert_int_equal(cm_disconnect_err(two.server, two.child), 0);
+    cm_expect(two.client, CLIENT, CM_DISCONNECTED, 0);
+    cm_expect(two.client, CLIENT, CM_TIMEWAIT_EXIT, 0);
+    assert_int_equal(cm_destroy(two.client, two.asker), 5);
+    cm_expect(two.server, CHILD, CM_TIMEWAIT_EXIT, 0);
+    assert_int_equal(cm_destroy(two.server, two.child), 3);
+    assert_int_equal(cm_destroy(two.server, two.listener), 1);
+    end(&two);
+}
+
+static void destroying_an_end_disconnects_the_other(void **state)
+{
+    struct two two = connect_both();
+    cm_destroy(two.server, two.child);
+    cm_expect(two.client, CLIENT, CM_DISCONNECTED, 0);
+    end(&two);
+    two = connect_both();
+    close(two.client);
+    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
+    close(two.server);
+}
+
+static void nobody_listens(void **state)
+{
+    int client = open_channel(), server = open_channel();
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, ""); /* no process of the host has a listener */
+    cm_expect(client, CLIENT, CM_REJECTED, 8);
+    cm_asker(client, CLIENT, RDMA_PS_UDP, PORT, "");
+    cm_expect(client, CLIENT, CM_UNREACHABLE, 1);
+    cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 1); /* one has, for other ports and port spaces */
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT + 1, "");
+    cm_expect(client, CLIENT, CM_REJECTED, 8);
+    cm_asker(client, CLIENT, RDMA_PS_UDP, PORT, "");
+    cm_expect(client, CLIENT, CM_UNREACHABLE, 1);
+    close(server);
+    close(client);
+}
+
+static void programs_reject(void **state)
+{
+    struct two two = ask(RDMA_PS_TCP, 1);
+    assert_int_equal(cm_reject_err(two.server, two.child, "go away"), 0);
+    cm_destroy(two.server, two.child);
+    struct rdma_ucm_event_resp event = cm_expect(two.client, CLIENT, CM_REJECTED, 28);
+    assert_int_equal(event.param.conn.private_data_len, ROOM_REJ);
+    assert_memory_equal(event.param.conn.private_data, "go away\0", 8);
+    end(&two);
+    two = ask(RDMA_PS_TCP, 1); /* and the one that asked the answer */
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, ""), 0);
+    cm_expect(two.client, CLIENT, CM_CONNECT_RESPONSE, 0);
+    assert_int_equal(cm_reject_err(two.client, two.asker, "no"), 0);
+    cm_expect(two.server, CHILD, CM_REJECTED, 28);
+    end(&two);
+}
+
+/* Two requests may wait; what the program takes makes room. */
+static void a_full_backlog_rejects(void **state)
+{
+    int server = open_channel(), client = open_channel();
+    cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 2);
+    for (int i = 0; i < 3; i++)
+        cm_asker(client, CLIENT + (unsigned)i, RDMA_PS_TCP, PORT, "");
+    assert_int_equal(cm_event(client).event, CM_REJECTED);
+    cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
+    cm_asker(client, CLIENT + 9, RDMA_PS_TCP, PORT, "");
+    cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
+    cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
+    assert_true(cm_quiet(client));
+    close(server);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cm_event(client).status, 28);
+    close(client);
+}
+
+static void a_listener_ends(void **state)
+{
+    struct two two = ask(RDMA_PS_TCP, 2);
+    cm_asker(two.client, CLIENT + 1, RDMA_PS_TCP, PORT, "unseen");
+    struct pollfd wait = {two.server, POLLIN, 0};
+    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+    assert_int_equal(cm_destroy(two.server, two.listener), 1);
+    assert_true(cm_quiet(two.server)); /* nobody is told of what nobody can take */
+    cm_expect(two.client, CLIENT + 1, CM_REJECTED, 28);
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, ""), 0); /* what the program has seen lives on */
+    cm_expect(two.client, CLIENT, CM_CONNECT_RESPONSE, 0);
+    end(&two);
+}
+
+static void one_who_asked_ends(void **state)
+{
+    struct two two = ask(RDMA_PS_TCP, 1);
+    cm_destroy(two.client, two.asker);
+    while (!cm_accept_err(two.server, two.child, CHILD, "")) { /* the news may be on its way */
+        cm_expect(two.server, CHILD, CM_REJECTED, 28);
+        break;
+    }
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, ""), EINVAL);
+    end(&two);
+}
+
+static void datagrams_have_one_question(void **state)
+{
+    struct two two = ask(RDMA_PS_UDP, 1);
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, "yes"), 0);
+    struct rdma_ucm_event_resp event = cm_expect(two.client, CLIENT, CM_ESTABLISHED, 0);
+    assert_int_equal(event.param.ud.qp_num, 0x1234);
+    assert_int_equal(event.param.ud.qkey, UD_QKEY);
+    assert_int_equal(event.param.ud.private_data_len, ROOM_SIDR_REP);
+    assert_memory_equal(event.param.ud.private_data, "yes\0", 4);
+    end(&two);
+    two = ask(RDMA_PS_UDP, 1);
+    assert_int_equal(cm_reject_err(two.server, two.child, ""), 0);
+    cm_expect(two.client, CLIENT, CM_UNREACHABLE, 2);
+    end(&two);
+}
+
+static void ports_have_one_owner(void **state)
+{
+    int one = open_channel(), other = open_channel();
+    uint32_t first = cm_create(one, SERVER, RDMA_PS_TCP), second = cm_create(other, SERVER, RDMA_PS_TCP);
+    assert_int_equal(cm_bind_err(one, first, "0.0.0.0", PORT), 0);
+    assert_int_equal(cm_bind_err(other, second, "0.0.0.0", PORT), EADDRINUSE);
+    assert_int_equal(cm_bind_err(other, second, "127.0.0.1", PORT), EADDRINUSE);
+    assert_int_equal(cm_bind_err(other, cm_create(other, SERVER, RDMA_PS_UDP), "0.0.0.0", PORT), 0);
+    assert_int_equal(cm_bind_err(other, second, "10.1.2.3", PORT), ENODEV);
+    cm_destroy(one, first);
+    assert_int_equal(cm_bind_err(other, second, "127.0.0.1", PORT), 0);
+    assert_int_equal(cm_listen_err(other, first + 1000, 1), ENOENT);
+    close(one);
+    close(other);
+}
+
+/* The child of the request moves with its listener's events. */
+static void identifiers_move(void **state)
+{
+    int from = open_channel(), to = open_channel(), client = open_channel();
+    uint32_t listener = cm_listener(from, SERVER, RDMA_PS_TCP, PORT, 2);
+    struct rdma_ucm_migrate_resp answer;
+    struct rdma_ucm_migrate_id cmd = {(uintptr_t)&answer, listener, (uint32_t)from};
+    struct pollfd wait = {from, POLLIN, 0};
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
+    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+    assert_int_equal(cm_err(to, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), sizeof(answer)), 0);
+    assert_int_equal(answer.events_reported, 0);
+    assert_true(cm_quiet(from));
+    close(from);
+    uint32_t child = cm_expect(to, SERVER, CM_CONNECT_REQUEST, 0).id;
+    assert_int_equal(cm_accept_err(to, child, CHILD, ""), 0);
+    cm_expect(client, CLIENT, CM_CONNECT_RESPONSE, 0);
+    close(to);
+    close(client);
+}
+
+static void sends(int fd, const void *bytes, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(STREAM_PORT)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
+}
+
+/* Garbage and messages that are out of place end their connection, and no other. */
+static void strangers_do_no_harm(void **state)
+{
+    struct two two = connect_both();
+    for (int type = 0; type <= CM_TYPES; type++) {
+        uint8_t bytes[MESSAGE_MAX], byte;
+        struct cm_message message = {.type = (enum cm_message_type)type, .space = RDMA_PS_TCP, .port = PORT + 1};
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        sends(fd, bytes, message_build(&message, bytes));
+        while (recv(fd, &byte, 1, 0) > 0) /* until the other side ends it */
+            ;
+        close(fd);
+    }
+    assert_int_equal(cm_disconnect_err(two.client, two.asker), 0);
+    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
+    cm_destroy(two.server, two.listener); /* now, not soon: the next test is another process's */
+    end(&two);
+}
+
+/* The states in which another process is killed. */
+enum dying { DIES_ASKING, DIES_ASKED, DIES_ANSWERED, DIES_CONNECTED, DIES_LISTENING, STAGES };
+
+/* In the other process: comes to the state, says so, and sleeps until it is killed. */
+static int die(bool client, enum dying stage)
+{
+    int fd = open_channel();
+    if (client) {
+        uint32_t id = cm_asker(fd, CLIENT, RDMA_PS_TCP, PORT, "");
+        if (stage >= DIES_ANSWERED)
+            cm_expect(fd, CLIENT, CM_CONNECT_RESPONSE, 0);
+        if (stage >= DIES_CONNECTED)
+            assert_int_equal(cm_thank_err(fd, id), 0);
+    } else {
+        cm_listener(fd, SERVER, RDMA_PS_TCP, PORT, 5);
+        assert_int_equal(write(STDOUT_FILENO, "l", 1), 1);
+        uint32_t id = stage == DIES_LISTENING ? 0 : cm_expect(fd, SERVER, CM_CONNECT_REQUEST, 0).id;
+        if (stage >= DIES_ANSWERED && id)
+            assert_int_equal(cm_accept_err(fd, id, CHILD, ""), 0);
+        if (stage == DIES_CONNECTED)
+            cm_expect(fd, CHILD, CM_ESTABLISHED, 0);
+    }
+    assert_int_equal(write(STDOUT_FILENO, "!", 1), 1);
+    return pause();
+}
+
+struct other {
+    pid_t pid;
+    int said;
+};
+
+static void hear(const struct other *other, char word)
+{
+    char byte = 0;
+    assert_int_equal(read(other->said, &byte, 1), 1);
+    assert_int_equal(byte, word);
+}
+
+static struct other start(bool client, enum dying stage)
+{
+    int ends[2];
+    char text[8];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    snprintf(text, sizeof(text), "%d", stage);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "rdmacm_test", client ? "client" : "server", text, NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    struct other other = {pid, ends[0]};
+    if (!client)
+        hear(&other, 'l');
+    return other;
+}
+
+static void kill_it(const struct other *other)
+{
+    hear(other, '!');
+    kill(other->pid, SIGKILL);
+    assert_int_equal(waitpid(other->pid, NULL, 0), other->pid);
+    close(other->said);
+}
+
+static void a_killed_server_is_heard_of(void **state)
+{
+    for (enum dying stage = DIES_ASKED; stage <= DIES_CONNECTED; stage++) {
+        struct other server = start(false, stage);
+        int fd = open_channel();
+        uint32_t id = cm_asker(fd, CLIENT, RDMA_PS_TCP, PORT, "");
+        if (stage >= DIES_ANSWERED)
+            cm_expect(fd, CLIENT, CM_CONNECT_RESPONSE, 0);
+        if (stage == DIES_CONNECTED)
+            assert_int_equal(cm_thank_err(fd, id), 0);
+        kill_it(&server);
+        cm_expect(fd, CLIENT, stage == DIES_CONNECTED ? CM_DISCONNECTED : CM_REJECTED,
+                  stage == DIES_CONNECTED ? 0 : 28);
+        close(fd);
+    }
+    struct other server = start(false, DIES_LISTENING);
+    int fd = open_channel();
+    kill_it(&server);
+    cm_asker(fd, CLIENT, RDMA_PS_TCP, PORT, "");
+    cm_expect(fd, CLIENT, CM_REJECTED, 8);
+    close(fd);
+}
+
+static void a_killed_client_is_heard_of(void **state)
+{
+    for (enum dying stage = DIES_ASKING; stage <= DIES_CONNECTED; stage++) {
+        int fd = open_channel();
+        cm_listener(fd, SERVER, RDMA_PS_TCP, PORT, 5);
+        struct other client = start(true, stage);
+        uint32_t child = cm_expect(fd, SERVER, CM_CONNECT_REQUEST, 0).id;
+        if (stage >= DIES_ANSWERED)
+            assert_int_equal(cm_accept_err(fd, child, CHILD, ""), 0);
+        if (stage == DIES_CONNECTED)
+            cm_expect(fd, CHILD, CM_ESTABLISHED, 0);
+        if (stage != DIES_ASKED) {
+            kill_it(&client);
+        } else { /* dead before its request is looked at */
+            hear(&client, '!');
+            kill(client.pid, SIGKILL);
+            assert_int_equal(waitpid(client.pid, NULL, 0), client.pid);
+            close(client.said);
+        }
+        if (stage == DIES_CONNECTED)
+            cm_expect(fd, CHILD, CM_DISCONNECTED, 0);
+        else if (stage == DIES_ANSWERED)
+            cm_expect(fd, CHILD, CM_REJECTED, 28);
+        else if (!cm_accept_err(fd, child, CHILD, ""))
+            cm_expect(fd, CHILD, CM_REJECTED, 28);
+        close(fd);
+    }
+}
+
+/* A child of fork is refused its parent's channel, and does not keep it open. */
+static void a_fork_takes_nothing_along(void **state)
+{
+    struct two two = connect_both();
+    int ends[2], status;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (!pid) {
+        struct rdma_ucm_disconnect cmd = {two.asker};
+        char byte;
+        close(ends[1]);
+        int err = cm_err(two.client, RDMA_USER_CM_CMD_DISCONNECT, &cmd, sizeof(cmd), 0);
+        _exit(err != EPERM || read(ends[0], &byte, 1)); /* until the parent has seen that all ends without us */
+    }
+    close(ends[0]);
+    close(two.client);
+    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
+    close(ends[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close(two.server);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_come_and_go),
+        cmocka_unit_test(destroying_an_end_disconnects_the_other),
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(programs_reject),
+        cmocka_unit_test(a_full_backlog_rejects),
+        cmocka_unit_test(a_listener_ends),
+        cmocka_unit_test(one_who_asked_ends),
+        cmocka_unit_test(datagrams_have_one_question),
+        cmocka_unit_test(ports_have_one_owner),
+        cmocka_unit_test(identifiers_move),
+        cmocka_unit_test(strangers_do_no_harm),
+        cmocka_unit_test(a_killed_server_is_heard_of),
+        cmocka_unit_test(a_killed_client_is_heard_of),
+        cmocka_unit_test(a_fork_takes_nothing_along),
+    };
+    if (argc == 3)
+        return die(!strcmp(argv[1], "client"), (enum dying)atoi(argv[2]));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
