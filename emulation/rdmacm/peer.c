@@ -19,7 +19,6 @@
 #define TIMEWAIT_MS 500
 #define PSN_BITS    0xffffffu
 
-static void peer_ready(void *arg, uint32_t events);
 static void peer_late(struct cm_timer *timer);
 
 void peer_end(struct cm_id *id)
@@ -184,7 +183,7 @@ static void ended(struct cm_id *id)
     }
 }
 
-static void peer_ready(void *arg, uint32_t events)
+void peer_ready(void *arg, uint32_t events)
 {
     struct cm_id *id = arg;
     struct cm_message message;

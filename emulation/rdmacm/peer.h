@@ -16,6 +16,8 @@ int peer_reject(struct cm_id *id, uint8_t reason, const uint8_t *data, uint8_t s
 int peer_disconnect(struct cm_id *id);
 /* The program has seen data of a connection whose thanks are still on their way. */
 int peer_established(struct cm_id *id);
+/* Something came on the identifier's stream: a watch_fn. */
+void peer_ready(void *arg, uint32_t events);
 /* Ends whatever there is. The other side hears of it. */
 void peer_end(struct cm_id *id);
 

@@ -252,6 +252,27 @@ static void strangers_do_no_harm(void **state)
     end(&two);
 }
 
+/* A process that takes the connection and dies before it hands the request on: another is asked. */
+static void a_request_is_made_again(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(STREAM_PORT)};
+    int dying = socket(AF_INET, SOCK_STREAM, 0), on = 1, server = open_channel(), client = open_channel();
+    assert_int_equal(setsockopt(dying, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+    assert_int_equal(setsockopt(dying, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(bind(dying, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(dying, 1), 0);
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
+    int taken = accept(dying, NULL, NULL);
+    assert_true(taken >= 0);
+    uint32_t listener = cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 1);
+    close(dying);
+    close(taken);
+    cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
+    cm_destroy(server, listener);
+    close(server);
+    close(client);
+}
+
 /* The states in which another process is killed. */
 enum dying { DIES_ASKING, DIES_ASKED, DIES_ANSWERED, DIES_CONNECTED, DIES_LISTENING, STAGES };
 
@@ -406,6 +427,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ports_have_one_owner),
         cmocka_unit_test(identifiers_move),
         cmocka_unit_test(strangers_do_no_harm),
+        cmocka_unit_test(a_request_is_made_again),
         cmocka_unit_test(a_killed_server_is_heard_of),
         cmocka_unit_test(a_killed_client_is_heard_of),
         cmocka_unit_test(a_fork_takes_nothing_along),

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for packet_fuzz: one frame of every operation, IPv4 and IPv6, plain and as a super-packet.
-Usage: fuzz_seeds.py FOLDER"""
+"""Writes seeds for packet_fuzz: one frame of every operation, IPv4 and IPv6, plain and as a super-packet. For
+rdmacm_fuzz: one message of every type for every state.
+Usage: fuzz_seeds.py FOLDER packet|rdmacm"""
 import os
 import struct
 import sys
@@ -19,11 +20,24 @@ def frame(opcode, size, six):
     return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0) + bytes(8) + udp
 
 
+def packets():
+    for base in (0x00, 0x20, 0x60):
+        for op in range(21):
+            for six in (False, True):
+                for segment in (b"\0\0", b"\0\x41"):
+                    yield f"{base + op:02x}-{six:d}-{segment[1]:d}", segment + frame(base + op, 64, six)
+
+
+def messages():
+    for kind in range(8):
+        for state in range(13):
+            for number in range(1, 10):
+                head = struct.pack(">4sBBBBHHH", b"SVCM", 1, number, 8, 0, 0x106, 7471, 40000)
+                message = head + bytes(2) + struct.pack(">IIII", 1, 2, 3, 4) + bytes(8) + b"private."
+                yield f"{kind}-{state}-{number}", bytes((kind, state)) + message
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
-for base in (0x00, 0x20, 0x60):
-    for op in range(21):
-        for six in (False, True):
-            for segment in (b"\0\0", b"\0\x41"):
-                name = f"{base + op:02x}-{six:d}-{segment[1]:d}"
-                with open(os.path.join(sys.argv[1], name), "wb") as out:
-                    out.write(segment + frame(base + op, 64, six))
+for name, seed in messages() if sys.argv[2] == "rdmacm" else packets():
+    with open(os.path.join(sys.argv[1], name), "wb") as out:
+        out.write(seed)
