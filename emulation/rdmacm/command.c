@@ -61,8 +61,6 @@ static void drop_child(struct cm_id *child)
 static uint32_t destroy_id(struct cm_id *id)
 {
     uint32_t reported = id->reported;
-    if (id->state == CM_LISTENING)
-        door_close();
     door_leave(id);
     peer_end(id);
     id_free(id, drop_child);
@@ -243,10 +241,8 @@ static int wait_for(const struct cm_call *call, struct cm_id *id)
     static const struct sockaddr_in6 all = {.sin6_family = AF_INET}; /* an IPv4 address of zeros, too */
     int backlog = (int)call->command->listen.backlog;
     int err = id->state == CM_IDLE ? bind_to(id, &all, sizeof(all)) : 0;
-    if (!err)
-        err = id->state == CM_BOUND ? door_open() : EINVAL;
-    if (err)
-        return err;
+    if (err || id->state != CM_BOUND)
+        return err ? err : EINVAL;
     id->backlog = backlog <= 0 || backlog > BACKLOG_MAX ? BACKLOG_MAX : backlog;
     id->state = CM_LISTENING;
     return 0;

@@ -99,20 +99,20 @@ static bool in_use(uint16_t space, uint16_t port, const char *address)
     return hand_to(&name, size, NULL, 0, -1) != ECONNREFUSED;
 }
 
-static void answer(int fd, const struct cm_message *message)
+void door_answer(int fd, const struct cm_message *message)
 {
     uint8_t bytes[MESSAGE_MAX];
     size_t size = message_build(message, bytes);
     if (send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return; /* it has gone */
+        shutdown(fd, SHUT_RDWR); /* it has gone */
+    close(fd);
 }
 
 void door_refuse(int fd, const struct cm_message *request, uint32_t reason, uint32_t datagram_status)
 {
     bool datagram = request->type == CM_SIDR_REQ;
-    answer(fd, &(struct cm_message){.type = datagram ? CM_SIDR_REP : CM_REJ,
-                                    .status = datagram ? datagram_status : reason});
-    close(fd);
+    door_answer(fd, &(struct cm_message){.type = datagram ? CM_SIDR_REP : CM_REJ,
+                                         .status = datagram ? datagram_status : reason});
 }
 
 /* In the order in which the kernel looks for a listener: that of the address before that of all addresses. */
@@ -225,7 +225,8 @@ static void try_again(struct cm_timer *timer)
         cm_timer_set(&door.again, RETRY_MS);
 }
 
-int door_open(void)
+/* For one identifier more, or less. */
+static int open_door(void)
 {
     begin();
     if (door.users++)
@@ -236,7 +237,7 @@ int door_open(void)
     return err;
 }
 
-void door_close(void)
+static void close_door(void)
 {
     begin();
     if (!door.users || --door.users)
@@ -308,12 +309,18 @@ static int take_name(struct cm_id *id, uint16_t port)
     struct sockaddr_un name;
     bool only = id->only_family && id->from.any.sa_family == AF_INET6 && address_is_any(&id->from);
     socklen_t size = name_of(&name, id->space, port, only ? ONLY_V6 : text_of(&id->from, text));
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) ||
-        (id->door.entry = watch_add(fd, EPOLLIN, knock, id)) < 0) {
-        err = errno;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err = fd < 0 || bind(fd, (struct sockaddr *)&name, size) ? errno : open_door();
+    if (err) {
         if (fd >= 0)
             close(fd);
+        return err;
+    }
+    id->door.entry = watch_add(fd, EPOLLIN, knock, id);
+    if (id->door.entry < 0) {
+        err = errno;
+        close(fd);
+        close_door();
         return err;
     }
     id->door.fd = fd;
@@ -360,4 +367,5 @@ void door_leave(struct cm_id *id)
     watch_remove(id->door.entry);
     close(id->door.fd);
     id->door = (struct cm_door){-1, -1};
+    close_door();
 }

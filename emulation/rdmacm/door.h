@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports of a host. A port is an abstract Unix name: the kernel keeps one owner of each in a network namespace, and
- * takes it back when that ends. Processes that listen share one TCP port; whoever takes a connection reads its request
- * and hands both to the owner of the port. With the lock held. */
+ * takes it back when that ends. Processes that have ports share one of TCP; whoever takes a connection reads its
+ * request and hands both to the owner of the port. With the lock held. */
 #ifndef RDMACM_DOOR_H
 #define RDMACM_DOOR_H
 
@@ -15,13 +15,11 @@ int door_reserve(struct cm_id *id, door_fn arrive);
 /* A port for one who does not listen: nobody else is kept from it. */
 uint16_t door_any_port(void);
 
-/* The identifier listens, or no longer does. 0 or errno. */
-int door_open(void);
-void door_close(void);
 /* Gives the port back. */
 void door_leave(struct cm_id *id);
 
-/* Refuses a request and closes its connection. */
+/* Answers a request and closes its connection. */
+void door_answer(int fd, const struct cm_message *message);
 void door_refuse(int fd, const struct cm_message *request, uint32_t reason, uint32_t datagram_status);
 
 #define REFUSED_NO_LISTENER 8 /* reasons of InfiniBand: invalid service identifier, */

@@ -14,6 +14,8 @@
 #define ASK_MS      1000 /* for a sign that a listener has the request */
 #define ASK_AGAIN   50   /* after a connection that ended without a sign */
 #define ASK_TIMES   20
+#define SOON_AGAIN  20 /* where a program has bound and may be about to listen, which here takes longer than asking */
+#define SOON_TIMES  10
 #define ANSWER_MS   60000 /* for the program that listens to answer, and for the other to thank */
 #define GOODBYE_MS  10000 /* for the other side's goodbye */
 #define TIMEWAIT_MS 500
@@ -49,15 +51,21 @@ static uint32_t random_psn(void)
     return psn & PSN_BITS;
 }
 
+static void nobody_listens(struct cm_id *id)
+{
+    if (id_is_datagram(id))
+        over(id, CM_UNREACHABLE, SIDR_UNSUPPORTED, NULL);
+    else
+        over(id, CM_REJECTED, REFUSED_NO_LISTENER, &(struct cm_message){.type = CM_REJ});
+}
+
 static int ask(struct cm_id *id)
 {
     cm_timer_set(&id->timer, ASK_MS);
     id->tries++;
     int err = stream_connect(&id->stream, &id->from, &id->to, peer_ready, id);
     if (err == ECONNREFUSED) { /* at once, as a loopback device does */
-        cm_timer_stop(&id->timer);
-        over(id, id_is_datagram(id) ? CM_UNREACHABLE : CM_REJECTED,
-             id_is_datagram(id) ? SIDR_UNSUPPORTED : REFUSED_NO_LISTENER, &(struct cm_message){.type = CM_REJ});
+        nobody_listens(id);
         return 0;
     }
     return err;
@@ -101,8 +109,7 @@ static void connected(struct cm_id *id)
     if (!err)
         send_request(id);
     else if (err == ECONNREFUSED)
-        over(id, id_is_datagram(id) ? CM_UNREACHABLE : CM_REJECTED,
-             id_is_datagram(id) ? SIDR_UNSUPPORTED : REFUSED_NO_LISTENER, &(struct cm_message){.type = CM_REJ});
+        nobody_listens(id);
     else
         ask_again(id, err == ECONNRESET ? 0 : err);
 }
@@ -125,6 +132,11 @@ static void answered(struct cm_id *id, const struct cm_message *message)
         over(id, CM_REJECTED, (int)message->status, message);
     } else if (message->type == CM_SIDR_REP && datagram) {
         over(id, message->status ? CM_UNREACHABLE : CM_ESTABLISHED, (int)message->status, message);
+    } else if (message->type == CM_NOT_YET && id->tries < SOON_TIMES) {
+        stream_close(&id->stream);
+        cm_timer_set(&id->timer, SOON_AGAIN);
+    } else if (message->type == CM_NOT_YET) {
+        nobody_listens(id);
     }
 }
 
@@ -283,6 +295,10 @@ void peer_arrive(struct cm_id *listener, const struct cm_message *request, int f
 {
     if (gone(fd)) {
         close(fd);
+        return;
+    }
+    if (listener->state == CM_BOUND) {
+        door_answer(fd, &(struct cm_message){.type = CM_NOT_YET});
         return;
     }
     if (listener->state != CM_LISTENING || id_is_datagram(listener) != (request->type == CM_SIDR_REQ)) {
