@@ -99,20 +99,15 @@ static bool in_use(uint16_t space, uint16_t port, const char *address)
     return hand_to(&name, size, NULL, 0, -1) != ECONNREFUSED;
 }
 
-void door_answer(int fd, const struct cm_message *message)
+void door_refuse(int fd, const struct cm_message *request, uint32_t reason, uint32_t datagram_status)
 {
     uint8_t bytes[MESSAGE_MAX];
-    size_t size = message_build(message, bytes);
+    bool datagram = request->type == CM_SIDR_REQ;
+    struct cm_message answer = {.type = datagram ? CM_SIDR_REP : CM_REJ, .status = datagram ? datagram_status : reason};
+    size_t size = message_build(&answer, bytes);
     if (send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         shutdown(fd, SHUT_RDWR); /* it has gone */
     close(fd);
-}
-
-void door_refuse(int fd, const struct cm_message *request, uint32_t reason, uint32_t datagram_status)
-{
-    bool datagram = request->type == CM_SIDR_REQ;
-    door_answer(fd, &(struct cm_message){.type = datagram ? CM_SIDR_REP : CM_REJ,
-                                         .status = datagram ? datagram_status : reason});
 }
 
 /* In the order in which the kernel looks for a listener: that of the address before that of all addresses. */

@@ -18,8 +18,7 @@ uint16_t door_any_port(void);
 /* Gives the port back. */
 void door_leave(struct cm_id *id);
 
-/* Answers a request and closes its connection. */
-void door_answer(int fd, const struct cm_message *message);
+/* Refuses a request and closes its connection. */
 void door_refuse(int fd, const struct cm_message *request, uint32_t reason, uint32_t datagram_status);
 
 #define REFUSED_NO_LISTENER 8 /* reasons of InfiniBand: invalid service identifier, */

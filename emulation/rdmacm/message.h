@@ -21,7 +21,6 @@ enum cm_message_type {
     CM_DREP,
     CM_SIDR_REQ,
     CM_SIDR_REP,
-    CM_NOT_YET, /* the port has an owner, which does not listen */
     CM_TYPES
 };
 

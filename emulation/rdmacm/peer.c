@@ -14,7 +14,7 @@
 #define ASK_MS      1000 /* for a sign that a listener has the request */
 #define ASK_AGAIN   50   /* after a connection that ended without a sign */
 #define ASK_TIMES   20
-#define SOON_AGAIN  20 /* where a program has bound and may be about to listen, which here takes longer than asking */
+#define SOON_AGAIN  50 /* where nobody listens: a program may be about to, and here asking is quicker than that */
 #define SOON_TIMES  10
 #define ANSWER_MS   60000 /* for the program that listens to answer, and for the other to thank */
 #define GOODBYE_MS  10000 /* for the other side's goodbye */
@@ -53,7 +53,10 @@ static uint32_t random_psn(void)
 
 static void nobody_listens(struct cm_id *id)
 {
-    if (id_is_datagram(id))
+    stream_close(&id->stream);
+    if (id->tries <= SOON_TIMES)
+        cm_timer_set(&id->timer, SOON_AGAIN);
+    else if (id_is_datagram(id))
         over(id, CM_UNREACHABLE, SIDR_UNSUPPORTED, NULL);
     else
         over(id, CM_REJECTED, REFUSED_NO_LISTENER, &(struct cm_message){.type = CM_REJ});
@@ -128,15 +131,13 @@ static void answered(struct cm_id *id, const struct cm_message *message)
         id->state = CM_REP_HERE;
         cm_timer_stop(&id->timer);
         id_post(id, CM_CONNECT_RESPONSE, 0, message);
+    } else if ((message->type == CM_REJ && message->status == REFUSED_NO_LISTENER) ||
+               (message->type == CM_SIDR_REP && message->status == SIDR_UNSUPPORTED)) {
+        nobody_listens(id);
     } else if (message->type == CM_REJ && !datagram) {
         over(id, CM_REJECTED, (int)message->status, message);
     } else if (message->type == CM_SIDR_REP && datagram) {
         over(id, message->status ? CM_UNREACHABLE : CM_ESTABLISHED, (int)message->status, message);
-    } else if (message->type == CM_NOT_YET && id->tries < SOON_TIMES) {
-        stream_close(&id->stream);
-        cm_timer_set(&id->timer, SOON_AGAIN);
-    } else if (message->type == CM_NOT_YET) {
-        nobody_listens(id);
     }
 }
 
@@ -295,10 +296,6 @@ void peer_arrive(struct cm_id *listener, const struct cm_message *request, int f
 {
     if (gone(fd)) {
         close(fd);
-        return;
-    }
-    if (listener->state == CM_BOUND) {
-        door_answer(fd, &(struct cm_message){.type = CM_NOT_YET});
         return;
     }
     if (listener->state != CM_LISTENING || id_is_datagram(listener) != (request->type == CM_SIDR_REQ)) {

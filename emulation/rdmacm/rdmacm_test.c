@@ -110,16 +110,14 @@ static void nobody_listens(void **state)
     close(client);
 }
 
-/* A port that is bound only: one that listens soon is waited for, and one that does not is not. */
-static void a_port_is_bound_first(void **state)
+/* Programs tell their port before they listen, as those who ask take longer on adapters. */
+static void listeners_may_be_late(void **state)
 {
     int client = open_channel(), server = open_channel();
-    uint32_t id = cm_create(server, SERVER, RDMA_PS_TCP);
-    assert_int_equal(cm_bind_err(server, id, "0.0.0.0", PORT), 0);
+    struct pollfd wait = {client, POLLIN, 0};
     cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
-    cm_expect(client, CLIENT, CM_REJECTED, 8);
-    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
-    assert_int_equal(cm_listen_err(server, id, 1), 0);
+    assert_int_equal(poll(&wait, 1, 120), 0); /* refused more than once */
+    cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 1);
     cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
     close(client);
     close(server);
@@ -434,7 +432,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(connections_come_and_go),
         cmocka_unit_test(destroying_an_end_disconnects_the_other),
         cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(a_port_is_bound_first),
+        cmocka_unit_test(listeners_may_be_late),
         cmocka_unit_test(programs_reject),
         cmocka_unit_test(a_full_backlog_rejects),
         cmocka_unit_test(a_listener_ends),

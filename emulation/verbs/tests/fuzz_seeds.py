@@ -31,7 +31,7 @@ def packets():
 def messages():
     for kind in range(8):
         for state in range(13):
-            for number in range(1, 11):
+            for number in range(1, 10):
                 head = struct.pack(">4sBBBBHHH", b"SVCM", 1, number, 8, 0, 0x106, 7471, 40000)
                 message = head + bytes(2) + struct.pack(">IIII", 1, 2, 3, 4) + bytes(8) + b"private."
                 yield f"{kind}-{state}-{number}", bytes((kind, state)) + message
