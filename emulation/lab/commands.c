@@ -55,7 +55,7 @@ static tutti_result_t up_or_show(const struct command_line *line, const struct l
     struct text out = {0};
     if (line->dry_run)
         return print(&out, plan_show(topology, &out));
-    tutti_result_t result = fabric_up(topology, yaml);
+    tutti_result_t result = fabric_up(topology, yaml, line->replace);
     if (result == TUTTI_SUCCESS)
         text_add(&out, "lab %s is up: %d hosts x %d NICs, %d leaves, %d spines, %d links\n", topology->spec.name,
                  topology->spec.hosts, topology->spec.nics, topology->spec.leaves, topology->spec.spines,
@@ -93,7 +93,7 @@ static tutti_result_t down_all(void)
 {
     struct text names = {0};
     int count;
-    tutti_result_t result = state_list(&names, &count);
+    tutti_result_t result = state_list(true, &names, &count);
     char *rest = names.data;
     for (char *name = rest ? strtok_r(rest, "\n", &rest) : NULL; name && result == TUTTI_SUCCESS;
          name = strtok_r(NULL, "\n", &rest))
@@ -113,12 +113,31 @@ static int run_down(const struct command_line *line)
     return fail(result, EXIT_FAILURE);
 }
 
+static void list_lab(const char *name, struct text *out)
+{
+    struct lab_topology topology;
+    char user[64];
+    state_user_name(state_user_of(name), user, sizeof user);
+    if (state_load(name, &topology) != TUTTI_SUCCESS) {
+        text_add(out, "%-20s %-12s incomplete: tutti-lab down %s\n", name, user, name);
+        return;
+    }
+    text_add(out, "%-20s %-12s %5d %9d\n", name, user, topology.spec.hosts, fabric_processes(name));
+    topology_free(&topology);
+}
+
 static int run_list(const struct command_line *line)
 {
-    struct text names = {0};
+    struct text names = {0}, out = {0};
     int count;
-    tutti_result_t result = state_list(&names, &count);
-    return fail(print(&names, result), EXIT_FAILURE);
+    tutti_result_t result = state_list(false, &names, &count);
+    char *rest = names.data;
+    if (count)
+        text_add(&out, "%-20s %-12s %5s %9s\n", "LAB", "USER", "HOSTS", "PROCESSES");
+    for (char *name = rest ? strtok_r(rest, "\n", &rest) : NULL; name; name = strtok_r(NULL, "\n", &rest))
+        list_lab(name, &out);
+    text_free(&names);
+    return fail(print(&out, result == TUTTI_SUCCESS ? text_ok(&out) : result), EXIT_FAILURE);
 }
 
 static int run_hosts(const struct command_line *line)
@@ -293,10 +312,9 @@ static int run_draw(const struct command_line *line)
 }
 
 const struct command commands[] = {
-    {"up", "up FILE", "Make the lab that FILE describes; one of that name that exists is removed first", 1, 1, false,
-     "--name --dry-run", run_up},
+    {"up", "up FILE", "Make the lab that FILE describes", 1, 1, false, "--name --dry-run --replace", run_up},
     {"down", "down [NAME]", "End the lab's processes and remove all of it", 0, 1, false, "--name --all", run_down},
-    {"list", "list", "Names of the labs that are up", 0, 0, false, "", run_list},
+    {"list", "list", "Labs that are up: name, user, hosts, processes", 0, 0, false, "", run_list},
     {"hosts", "hosts", "Hosts, NICs, leaves and addresses", 0, 0, false, "--name --json", run_hosts},
     {"run", "run NODE [--] CMD...", "Run CMD in a host (or leaf, or spine); exits with its code", 1, 1, true, "--name",
      run_run},

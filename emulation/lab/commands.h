@@ -11,7 +11,7 @@ struct command_line {
     const char *name;   /* --name, NULL if absent */
     const char *output; /* --output */
     const char *at;     /* --at */
-    bool json, dry_run, all, zero, silent, help;
+    bool json, dry_run, all, zero, silent, replace, help;
     double seconds; /* --for, --interval; 0 if absent */
     int count;      /* --count; 0 if absent */
     int word_count;

@@ -101,6 +101,28 @@ static void test_rates(void **state)
     assert_string_equal(text, "1.5gbit");
 }
 
+/* In bytes: two MiB at least, a quarter of a second, or what the file says. */
+static void test_queues(void **state)
+{
+    static const struct {
+        const char *yaml;
+        uint64_t rate;
+        const char *limit;
+    } cases[] = {{"name: a\n", 8000000, " limit 2097152\n"},
+                 {"name: a\n", 200000000, " limit 6250000\n"},
+                 {"name: a\n", 1000000000000, " limit 268435456\n"},
+                 {"name: a\nqueue: 512K\n", 200000000, " limit 524288\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_topology t;
+        struct text out = {0};
+        parse_good(cases[i].yaml, &t);
+        plan_rate(&t, "u0", cases[i].rate, false, &out);
+        assert_non_null(strstr(out.data, cases[i].limit));
+        text_free(&out);
+        topology_free(&t);
+    }
+}
+
 static void test_names(void **state)
 {
     assert_true(config_name_ok("clos-2_b"));
@@ -214,7 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_addresses), cmocka_unit_test(test_wiring),
         cmocka_unit_test(test_split),    cmocka_unit_test(test_rates),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_files),     cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_queues),   cmocka_unit_test(test_mistakes),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "lab/state.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -69,16 +70,63 @@ static tutti_result_t refuse_foreign(const char *name)
     return result;
 }
 
+int fabric_processes(const char *name)
+{
+    char **names;
+    int count;
+    if (netns_list(name, &names, &count) != TUTTI_SUCCESS)
+        return -1;
+    int found = netns_processes(names, count);
+    netns_list_free(names, count);
+    return found;
+}
+
+/* `up` came to its end, and every namespace is there. */
+static bool lives(const char *name)
+{
+    char path[128];
+    struct lab_fabric fabric;
+    state_path(name, "ready", path, sizeof path);
+    if (access(path, F_OK) != 0 || fabric_open(name, &fabric) != TUTTI_SUCCESS)
+        return false;
+    fabric_close(&fabric);
+    return true;
+}
+
+static tutti_result_t refuse_living(const char *name, bool replace)
+{
+    char user[64];
+    if (!lives(name))
+        return TUTTI_SUCCESS;
+    int processes = fabric_processes(name);
+    state_user_name(state_user_of(name), user, sizeof user);
+    if (state_user_of(name) != state_user())
+        return error_note(TUTTI_INVALID_USAGE,
+                          "lab %s is up, and is user %s's (%d processes in it); make one of another name with --name",
+                          name, user, processes);
+    if (!replace)
+        return error_note(TUTTI_INVALID_USAGE,
+                          "lab %s is up (%d processes in it); make one of another name with --name, or end this one "
+                          "first: with --replace, or by \"tutti-lab down %s\"",
+                          name, processes, name);
+    fprintf(stderr, "tutti-lab: ending lab %s, which is up (%d processes in it)\n", name, processes);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t remember(const struct lab_topology *topology, const struct text *yaml)
 {
-    struct text hosts = {0};
+    struct text hosts = {0}, user = {0};
     tutti_result_t result = state_create(topology->spec.name);
     plan_hosts(topology, &hosts);
+    text_add(&user, "%u", (unsigned)state_user());
+    if (result == TUTTI_SUCCESS)
+        result = state_write(topology->spec.name, "user", &user);
     if (result == TUTTI_SUCCESS)
         result = state_write(topology->spec.name, "topology.yaml", yaml);
     if (result == TUTTI_SUCCESS)
         result = state_write(topology->spec.name, "hosts", &hosts);
     text_free(&hosts);
+    text_free(&user);
     return result;
 }
 
@@ -134,7 +182,9 @@ static tutti_result_t make(const struct lab_topology *topology, const struct tex
         result = furnish(&fabric);
         fabric_close(&fabric);
     }
-    return result == TUTTI_SUCCESS ? interrupted() : result;
+    if (result == TUTTI_SUCCESS)
+        result = interrupted();
+    return result == TUTTI_SUCCESS ? state_write(topology->spec.name, "ready", &(struct text){0}) : result;
 }
 
 /* Undoes a failed `up`, keeping the reason of the failure. */
@@ -153,7 +203,7 @@ static tutti_result_t undo(const char *name, tutti_result_t reason)
     return reason;
 }
 
-tutti_result_t fabric_up(const struct lab_topology *topology, const struct text *yaml)
+tutti_result_t fabric_up(const struct lab_topology *topology, const struct text *yaml, bool replace)
 {
     sigset_t before;
     int lock;
@@ -162,6 +212,8 @@ tutti_result_t fabric_up(const struct lab_topology *topology, const struct text 
         return result;
     hold_signals(&before);
     result = refuse_foreign(topology->spec.name);
+    if (result == TUTTI_SUCCESS)
+        result = refuse_living(topology->spec.name, replace);
     if (result == TUTTI_SUCCESS && (result = clear(topology->spec.name)) == TUTTI_SUCCESS) {
         result = make(topology, yaml);
         if (result != TUTTI_SUCCESS)

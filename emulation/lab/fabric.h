@@ -19,9 +19,12 @@ struct fabric_link {
     struct netlink_port lower, upper;
 };
 
-/* Makes the lab that `yaml` describes; what an earlier one of that name left is removed first. If it fails, nothing
- * stays. */
-tutti_result_t fabric_up(const struct lab_topology *topology, const struct text *yaml);
+/* Makes the lab that `yaml` describes; what a crash left of one of that name is removed first. One that lives is ended
+ * only if `replace`, which is said on stderr, and if it is the same user's; else TUTTI_INVALID_USAGE. If it fails,
+ * nothing stays. */
+tutti_result_t fabric_up(const struct lab_topology *topology, const struct text *yaml, bool replace);
+/* Of a lab that is up; -1 if they cannot be counted. */
+int fabric_processes(const char *name);
 /* Ends the lab's processes and removes everything. Not an error if parts are gone already. */
 tutti_result_t fabric_down(const char *name);
 

@@ -15,7 +15,8 @@ static const struct main_option_row {
 } options[] = {
     {"--name", "-n", "NAME", "Which lab; needed only when several are up. With up: instead of the file's name"},
     {"--dry-run", NULL, NULL, "up: show what would be done, change nothing (needs no root)"},
-    {"--all", NULL, NULL, "down: every lab"},
+    {"--replace", NULL, NULL, "up: end the lab of that name that is up, and the processes in it, first"},
+    {"--all", NULL, NULL, "down: every lab of yours"},
     {"--at", NULL, "END",
      "link down: which end is switched off: leaf (default; all notice and route around it), spine or host"},
     {"--silent", NULL, NULL, "link down: both ends stay up, and nothing gets through"},
@@ -81,11 +82,8 @@ static bool set_flag(struct command_line *line, const char *name)
     const struct {
         const char *name;
         bool *flag;
-    } flags[] = {{"--dry-run", &line->dry_run},
-                 {"--all", &line->all},
-                 {"--silent", &line->silent},
-                 {"--json", &line->json},
-                 {"--zero", &line->zero}};
+    } flags[] = {{"--dry-run", &line->dry_run}, {"--all", &line->all},   {"--silent", &line->silent},
+                 {"--replace", &line->replace}, {"--json", &line->json}, {"--zero", &line->zero}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (strcmp(name, flags[i].name) == 0)
             *flags[i].flag = true;

@@ -157,14 +157,31 @@ static bool is_foreign(const char *name, struct stat *info)
            (own.st_ino != info->st_ino || own.st_dev != info->st_dev);
 }
 
+/* The caller frees the list. NULL: out of memory. */
+static struct stat *find_spaces(char *const *names, int count, int *known)
+{
+    struct stat *spaces = calloc((size_t)count + 1, sizeof *spaces);
+    *known = 0;
+    for (int i = 0; spaces && i < count; i++)
+        *known += is_foreign(names[i], &spaces[*known]);
+    return spaces;
+}
+
+int netns_processes(char *const *names, int count)
+{
+    int known;
+    struct stat *spaces = find_spaces(names, count, &known);
+    int found = spaces ? signal_all(spaces, known, 0) : -1;
+    free(spaces);
+    return found;
+}
+
 tutti_result_t netns_end_processes(char *const *names, int count)
 {
-    int known = 0;
-    struct stat *spaces = calloc((size_t)count + 1, sizeof *spaces);
+    int known;
+    struct stat *spaces = find_spaces(names, count, &known);
     if (!spaces)
         return error_note(TUTTI_SYSTEM_ERROR, "out of memory for %d namespaces", count);
-    for (int i = 0; i < count; i++)
-        known += is_foreign(names[i], &spaces[known]);
     bool gone = known == 0 || signal_until_gone(spaces, known, SIGTERM, ASK_MS) ||
                 signal_until_gone(spaces, known, SIGKILL, FORCE_MS);
     free(spaces);

@@ -20,6 +20,8 @@ tutti_result_t netns_leave(int home);
 tutti_result_t netns_list(const char *lab, char ***names, int *count);
 void netns_list_free(char **names, int count);
 
+/* How many processes are in the namespaces of this list (the caller does not count); -1: out of memory. */
+int netns_processes(char *const *names, int count);
 /* Ends every process in the namespaces of this list (not the caller): asks first, forces after a second. */
 tutti_result_t netns_end_processes(char *const *names, int count);
 

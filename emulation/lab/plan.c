@@ -63,6 +63,18 @@ void plan_port(const struct lab_topology *topology, const struct lab_link *link,
     text_add(out, "neigh replace %s lladdr %s dev %s nud permanent\n", far->ip6, far->mac, own->port);
 }
 
+/* Switches of RDMA stop a sender before a queue is full; a queue of Linux drops. So a queue has room for what senders
+ * have under way, which are windows of a MiB each; and, where many meet, for a quarter of a second: half of the time
+ * after which a sender with the usual timeout (8 times 67 ms) gives up. */
+static uint64_t queue_of(const struct lab_spec *spec, uint64_t rate)
+{
+    const uint64_t least = 2 << 20, most = 256 << 20;
+    uint64_t quarter = rate / 8 / 4;
+    if (spec->queue)
+        return (uint64_t)spec->queue;
+    return quarter < least ? least : quarter > most ? most : quarter;
+}
+
 /* The bucket holds a largest segmentation-offload packet, so that these pass whole, and at least a millisecond. */
 void plan_rate(const struct lab_topology *topology, const char *port, uint64_t rate, bool shaped, struct text *out)
 {
@@ -70,8 +82,9 @@ void plan_rate(const struct lab_topology *topology, const char *port, uint64_t r
     if (rate / 8 / 1000 > burst)
         burst = rate / 8 / 1000;
     if (rate)
-        text_add(out, "qdisc replace dev %s root handle 1: tbf rate %llubit burst %llu limit %d\n", port,
-                 (unsigned long long)rate, (unsigned long long)burst, topology->spec.queue);
+        text_add(out, "qdisc replace dev %s root handle 1: tbf rate %llubit burst %llu limit %llu\n", port,
+                 (unsigned long long)rate, (unsigned long long)burst,
+                 (unsigned long long)queue_of(&topology->spec, rate));
     else if (shaped)
         text_add(out, "qdisc del dev %s root\n", port);
 }

@@ -2,18 +2,21 @@
 /* Files under /run/tutti-lab. */
 #include "lab/state.h"
 #include "base/error.h"
+#include "base/parse.h"
 #include "wiring/config.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const files[] = {"topology.yaml", "hosts", "zero", "new"};
+static const char *const files[] = {"ready", "topology.yaml", "hosts", "zero", "user", "new"};
 
 /* Another process may remove the folder between open and flock: then the lock is on a folder that nobody sees. */
 static bool is_current(int fd)
@@ -100,7 +103,48 @@ tutti_result_t state_write(const char *name, const char *file, const struct text
     return result;
 }
 
-tutti_result_t state_list(struct text *out, int *count)
+static bool parse_user(const char *text, uid_t *out)
+{
+    int64_t number;
+    bool good = text && parse_int(text, &number) && number >= 0 && number < UINT32_MAX;
+    if (good)
+        *out = (uid_t)number;
+    return good;
+}
+
+uid_t state_user(void)
+{
+    uid_t user = getuid();
+    if (user == 0)
+        parse_user(getenv("SUDO_UID"), &user);
+    return user;
+}
+
+uid_t state_user_of(const char *name)
+{
+    char path[128], number[24] = "";
+    uid_t user = 0;
+    state_path(name, "user", path, sizeof path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return user;
+    ssize_t length = read(fd, number, sizeof number - 1);
+    close(fd);
+    number[length > 0 ? length : 0] = 0;
+    parse_user(number, &user);
+    return user;
+}
+
+void state_user_name(uid_t user, char *out, size_t size)
+{
+    const struct passwd *entry = getpwuid(user);
+    if (entry)
+        snprintf(out, size, "%s", entry->pw_name);
+    else
+        snprintf(out, size, "%u", (unsigned)user);
+}
+
+tutti_result_t state_list(bool own, struct text *out, int *count)
 {
     *count = 0;
     DIR *folder = opendir(STATE_FOLDER);
@@ -108,7 +152,7 @@ tutti_result_t state_list(struct text *out, int *count)
         return errno == ENOENT ? TUTTI_SUCCESS
                                : error_note(TUTTI_SYSTEM_ERROR, "reading " STATE_FOLDER ": %s", strerror(errno));
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
-        if (config_name_ok(entry->d_name)) {
+        if (config_name_ok(entry->d_name) && (!own || state_user_of(entry->d_name) == state_user())) {
             text_add(out, "%s\n", entry->d_name);
             ++*count;
         }
@@ -116,26 +160,41 @@ tutti_result_t state_list(struct text *out, int *count)
     return text_ok(out);
 }
 
+/* Names with spaces between them. */
+static tutti_result_t list_names(bool own, struct text *names, int *count)
+{
+    tutti_result_t result = state_list(own, names, count);
+    for (size_t i = 0; i < names->length; i++)
+        if (names->data[i] == '\n')
+            names->data[i] = i + 1 < names->length ? ' ' : 0;
+    return result;
+}
+
 static tutti_result_t choose_only(char *out, size_t size)
 {
-    struct text names = {0};
-    int count;
-    tutti_result_t result = state_list(&names, &count);
-    for (size_t i = 0; i < names.length; i++)
-        if (names.data[i] == '\n')
-            names.data[i] = i + 1 < names.length ? ' ' : 0;
+    struct text own = {0}, all = {0};
+    int count = 0, others = 0;
+    tutti_result_t result = list_names(true, &own, &count);
     if (result == TUTTI_SUCCESS && count == 0)
+        result = list_names(false, &all, &others);
+    if (result == TUTTI_SUCCESS && others > 0)
+        result = error_note(TUTTI_INVALID_USAGE,
+                            "no lab of yours is up, but another user's (%s); choose it with --name", all.data);
+    else if (result == TUTTI_SUCCESS && count == 0)
         result = error_note(TUTTI_INVALID_USAGE, "no lab is up; begin with \"tutti-lab up FILE\"");
     else if (result == TUTTI_SUCCESS && count > 1)
-        result = error_note(TUTTI_INVALID_USAGE, "%d labs are up (%s); choose one with --name", count, names.data);
+        result = error_note(TUTTI_INVALID_USAGE, "%d labs are up (%s); choose one with --name", count, own.data);
     else if (result == TUTTI_SUCCESS)
-        snprintf(out, size, "%s", names.data);
-    text_free(&names);
+        snprintf(out, size, "%s", own.data);
+    text_free(&own);
+    text_free(&all);
     return result;
 }
 
 tutti_result_t state_choose(const char *given, char *out, size_t size)
 {
+    if (!given)
+        given = getenv("LAB_NAME");
     if (!given)
         return choose_only(out, size);
     if (!config_name_ok(given))

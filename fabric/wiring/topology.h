@@ -49,7 +49,8 @@ struct lab_spec {
     int hosts, nics, leaves, spines, uplinks; /* uplinks: from each leaf to each spine */
     enum lab_wiring wiring;
     uint64_t rate; /* bits per second, 0: not shaped */
-    int mtu, queue, ipv6, hash_seed;
+    int mtu, ipv6, hash_seed;
+    int queue; /* bytes, 0: by the rate */
     int policy_count, override_count;
     struct lab_policy *policies;
     struct lab_override *overrides;

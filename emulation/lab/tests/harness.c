@@ -126,7 +126,8 @@ int harness_up(const char *yaml)
         return -1;
     fputs(yaml, file);
     fclose(file);
-    return harness_run("$LAB up $DIR/lab.yaml --name $NAME >/dev/null");
+    return harness_run(
+        "$LAB up $DIR/lab.yaml --replace --name $NAME >/dev/null 2>$DIR/up || { cat $DIR/up >&2; exit 1; }");
 }
 
 bool harness_anything_left(void)

@@ -79,7 +79,8 @@ static void test_crash_then_up(void **state)
         must(harness_up(plain));
         must(harness_run("$LAB run h0 -n $NAME -- true"));
         stand_in("ip", calls[i], "kill -9 $PPID; exit 1");
-        assert_int_equal(harness_run("PATH=$DIR/bin:$PATH; exec $LAB up $DIR/lab.yaml --name $NAME 2>/dev/null"), 137);
+        assert_int_equal(harness_run("PATH=$DIR/bin:$PATH; exec $LAB up $DIR/lab.yaml --replace -n $NAME 2>/dev/null"),
+                         137);
         must(harness_run("$LAB down $NAME"));
         assert_false(harness_anything_left());
     }
@@ -127,6 +128,41 @@ static void test_two_labs_and_strangers(void **state)
     must(harness_run("ip netns del ${NAME}c-h0"));
     assert_int_equal(refused, 1);
     assert_non_null(strstr(out, "is not tutti-lab's"));
+}
+
+/* A lab that lives is ended by who says so, and by nobody else. */
+static void test_living(void **state)
+{
+    char out[4096];
+    must(harness_up(plain));
+    pid_t sleeper = harness_start("exec $LAB run h0 -n $NAME -- sleep 1000");
+    must(harness_run("until ip netns pids $NAME-h0 | grep -q .; do :; done"));
+    assert_int_equal(harness_read(out, sizeof out, "$LAB up $DIR/lab.yaml -n $NAME 2>&1"), 1);
+    assert_non_null(strstr(out, "is up (1 processes in it); make one of another name with --name"));
+    must(harness_run("$LAB list | grep -q \"^$NAME .* 4  *1$\""));
+    must(harness_read(out, sizeof out, "$LAB up $DIR/lab.yaml --replace -n $NAME 2>&1"));
+    assert_non_null(strstr(out, "which is up (1 processes in it)"));
+    assert_int_equal(harness_wait(sleeper), 128 + 15);
+    must(harness_run("umount /run/netns/$NAME-s1 && $LAB up $DIR/lab.yaml -n $NAME >/dev/null"));
+}
+
+/* Users by sudo: each has a lab, and commands that name none mean the user's own. */
+static void test_users(void **state)
+{
+    char out[4096];
+    must(harness_run("echo 'name: x\nipv6: false\nhosts: 2\nnics: 1\nleaves: 1\nspines: 0' > $DIR/lab.yaml"));
+    must(harness_run("export SUDO_UID=4000000001; $LAB up $DIR/lab.yaml -n $NAME >/dev/null"));
+    must(harness_run("export SUDO_UID=4000000002; $LAB up $DIR/lab.yaml -n ${NAME}b >/dev/null"));
+    assert_int_equal(harness_read(out, sizeof out, "SUDO_UID=4000000002 $LAB up $DIR/lab.yaml --replace -n $NAME 2>&1"),
+                     1);
+    assert_non_null(strstr(out, "is user 4000000001's"));
+    must(harness_run("[ $(SUDO_UID=4000000001 $LAB run h0 -- printenv LAB_NAME) = $NAME ]"));
+    must(harness_run("[ $(LAB_NAME=$NAME $LAB run h0 -- $LAB run h1 -- printenv LAB_NAME) = $NAME ]"));
+    must(harness_run("SUDO_UID=4000000002 $LAB down --all && $LAB run h0 -n $NAME -- true"));
+    assert_int_equal(harness_read(out, sizeof out, "SUDO_UID=4000000002 $LAB down 2>&1"), 1);
+    assert_non_null(strstr(out, "no lab of yours is up, but another user's ("));
+    must(harness_run("SUDO_UID=4000000001 $LAB down"));
+    assert_false(harness_anything_left());
 }
 
 static void test_run(void **state)
@@ -334,7 +370,7 @@ static void test_host_links(void **state)
  */
 static void test_rate(void **state)
 {
-    const uint64_t burst = 72 << 10, queue = 512 << 10, rate = 8000000;
+    const uint64_t burst = 72 << 10, queue = 2 << 20, rate = 8000000;
     must(harness_up(steered));
     must(harness_run("$LAB rate l0.u0 8mbit -n $NAME"));
     must(harness_run("$LAB counters -n $NAME | grep l0.u0 | grep -q 8mbit"));
@@ -351,6 +387,17 @@ static void test_rate(void **state)
     assert_int_equal(harness_run("$LAB counters -n $NAME | grep -q 8mbit"), 1);
     assert_int_equal(harness_deliver(49152, 49160, 100, 0), 900);
     assert_int_equal(harness_run("$LAB rate l0.u0 fast -n $NAME 2>/dev/null"), 2);
+}
+
+/* Two windows of softverbs at once wait at a slow uplink, and are not dropped there. */
+static void test_queue(void **state)
+{
+    must(harness_up(steered));
+    must(harness_run("$LAB rate l0.u0 100mbit -n $NAME"));
+    zero();
+    harness_deliver(0xC000, 0xC009, 200, 0);
+    assert_true(harness_sent("l0.u0") > 0);
+    assert_int_equal(harness_drops("l0.u0"), 0);
 }
 
 /* A program none of us wrote: iperf3, TCP through the spines. */
@@ -403,7 +450,7 @@ static void watch_until(const char *change, const char *said)
 static void test_watch_ends_with_the_lab(void **state)
 {
     watch_until("$LAB down $NAME", "was taken down\n");
-    watch_until("$LAB up $DIR/lab.yaml --name $NAME >/dev/null", "was taken down, and is up anew\n");
+    watch_until("$LAB up $DIR/lab.yaml --replace --name $NAME >/dev/null 2>&1", "was taken down, and is up anew\n");
     /* An `up` that is slow between its two halves, by the lock that commands take. */
     watch_until("cd /run/tutti-lab && flock . sh -c 'mv $NAME/topology.yaml $DIR/kept; sleep 0.5; "
                 "cp $DIR/kept $NAME/topology.yaml'",
@@ -472,6 +519,8 @@ int main(void)
         LAB_TEST(test_crash_leaves_nobody),
         LAB_TEST(test_failure_undoes),
         LAB_TEST(test_two_labs_and_strangers),
+        LAB_TEST(test_living),
+        LAB_TEST(test_users),
         LAB_TEST(test_run),
         LAB_TEST(test_exec_all),
         LAB_TEST(test_steering),
@@ -484,6 +533,7 @@ int main(void)
         LAB_TEST(test_many_cuts),
         LAB_TEST(test_host_links),
         LAB_TEST(test_rate),
+        LAB_TEST(test_queue),
         LAB_TEST(test_iperf3),
         LAB_TEST(test_reports),
         LAB_TEST(test_watch_ends_with_the_lab),
