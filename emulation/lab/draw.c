@@ -2,9 +2,11 @@
 /* Three rows (spines, leaves, hosts), links as pairs of arrows that meet, and columns that compare the uplinks of each
  * leaf. */
 #include "lab/draw.h"
+#include "lab/label.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MARGIN     30
 #define BOX_HEIGHT 34
@@ -12,7 +14,10 @@
 #define TOP        70
 #define CHART_TOP  (TOP + 2 * ROW_HEIGHT + BOX_HEIGHT + 60)
 #define CHART_HIGH 60
-#define LABELLED   48 /* more links than this are drawn without numbers */
+#define LABELLED   64 /* more links than this are drawn without numbers */
+
+#define LETTER      6.5 /* width of a digit */
+#define LEAST_BYTES 5000
 
 struct canvas {
     const struct counters *counters;
@@ -20,10 +25,6 @@ struct canvas {
     struct text *out;
     double width, height;
     uint64_t most; /* bytes of the busiest direction */
-};
-
-struct point {
-    double x, y;
 };
 
 struct box {
@@ -52,7 +53,7 @@ static double box_width(const struct lab_topology *topology, int node)
                 : topology->nodes[node].role == LAB_LEAF ? topology_uplinks(spec)
                                                          : 0;
     int below = ports_below(topology, node, topology->link_count);
-    return fmax(70, 20 + 26 * fmax(above, below));
+    return fmax(70, 20 + (topology->link_count > LABELLED ? 26 : 46) * fmax(above, below));
 }
 
 static struct box box_of(const struct canvas *canvas, int node)
@@ -74,7 +75,7 @@ static double canvas_width(const struct lab_topology *topology)
     return widest;
 }
 
-static struct point port_at(const struct canvas *canvas, int link, bool lower)
+static struct label_point port_at(const struct canvas *canvas, int link, bool lower)
 {
     const struct lab_topology *topology = canvas->topology;
     const struct lab_link *found = &topology->links[link];
@@ -84,8 +85,8 @@ static struct point port_at(const struct canvas *canvas, int link, bool lower)
                 : found->uplink ? topology_uplinks(&topology->spec)
                                 : topology->spec.nics;
     struct box box = box_of(canvas, node);
-    return (struct point){box.x - box.width / 2 + box.width * (index + 0.5) / count,
-                          box.y + (lower ? -BOX_HEIGHT / 2.0 : BOX_HEIGHT / 2.0)};
+    return (struct label_point){box.x - box.width / 2 + box.width * (index + 0.5) / count,
+                                box.y + (lower ? -BOX_HEIGHT / 2.0 : BOX_HEIGHT / 2.0)};
 }
 
 /* 0 .. 1 */
@@ -120,13 +121,20 @@ static void amount_of(const struct canvas *canvas, const struct counters_side *s
         snprintf(out, size, "%.2f MB", (double)side->bytes * 1e-6);
 }
 
+/* Where the arrows of a link meet, on the way up: below the middle, so that those of crossing links do not meet at one
+ * point. */
+static double meeting(const struct canvas *canvas, int link)
+{
+    return canvas->topology->links[link].uplink ? 0.42 : 0.5;
+}
+
 /* An arrow from one end to where both arrows of a link meet. */
-static void draw_half(const struct canvas *canvas, int link, const struct counters_side *side, struct point from,
-                      struct point to)
+static void draw_half(const struct canvas *canvas, int link, const struct counters_side *side, struct label_point from,
+                      struct label_point to)
 {
     double load = load_of(canvas, link, side), width = 2.5 + 5 * load, head = 5 + width;
     double length = hypot(to.x - from.x, to.y - from.y), x = (to.x - from.x) / length, y = (to.y - from.y) / length;
-    struct point neck = {to.x - x * head, to.y - y * head};
+    struct label_point neck = {to.x - x * head, to.y - y * head};
     char colour[16];
     colour_of(load, colour, sizeof colour);
     text_add(canvas->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", from.x, from.y,
@@ -136,15 +144,57 @@ static void draw_half(const struct canvas *canvas, int link, const struct counte
              colour);
 }
 
-static void draw_label(const struct canvas *canvas, const struct counters_side *side, struct point from,
-                       struct point to, double part)
+/* A number without its unit, which the legend has. Next to nothing, as that of IPv6 alone, has none. */
+static void draw_amount(const struct canvas *canvas, struct label_room *room, int link,
+                        const struct counters_side *side, double first, double last)
 {
     char amount[32];
-    if (canvas->topology->link_count > LABELLED || side->bytes == 0)
+    struct label_point at;
+    if (side->bytes < LEAST_BYTES || side->bytes < canvas->most / 200)
         return;
     amount_of(canvas, side, amount, sizeof amount);
-    text_add(canvas->out, "<text class=\"amount\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", from.x + (to.x - from.x) * part,
-             from.y + (to.y - from.y) * part, amount);
+    amount[strcspn(amount, " ")] = 0;
+    if (label_place(room, link, first, last, LETTER * (double)strlen(amount), LETTER * 1.5, &at))
+        text_add(canvas->out, "<text class=\"amount\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at.x, at.y + 3.5, amount);
+}
+
+/* Where there is no place beside the line, a word about a failure stands on it. */
+static void draw_broken(const struct canvas *canvas, struct label_room *room, int link)
+{
+    const struct label_line *line = &room->lines[link];
+    const char *state = counters_state_name(canvas->counters, link);
+    double part = meeting(canvas, link);
+    struct label_point at;
+    if (canvas->counters->links[link].state == COUNTERS_UP)
+        return;
+    if (!label_place(room, link, part, 0.9, LETTER * 1.3 * (double)strlen(state), LETTER * 2, &at) &&
+        !label_place(room, link, part, 0.1, LETTER * 1.3 * (double)strlen(state), LETTER * 2, &at))
+        at = (struct label_point){line->from.x + (line->to.x - line->from.x) * part,
+                                  line->from.y + (line->to.y - line->from.y) * part};
+    text_add(canvas->out, "<text class=\"broken\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at.x, at.y + 4, state);
+}
+
+static void draw_labels(const struct canvas *canvas)
+{
+    const struct lab_topology *topology = canvas->topology;
+    struct label_room room;
+    bool begun =
+        label_begin(&room, canvas->width, topology->link_count, topology->node_count + 3 * topology->link_count);
+    canvas->out->failed |= !begun;
+    for (int i = 0; begun && i < topology->link_count; i++)
+        room.lines[room.line_count++] = (struct label_line){port_at(canvas, i, true), port_at(canvas, i, false)};
+    for (int i = 0; begun && i < topology->node_count; i++) {
+        struct box box = box_of(canvas, i);
+        room.taken[room.taken_count++] = (struct label_box){box.x, box.y, box.width, BOX_HEIGHT};
+    }
+    for (int i = 0; begun && i < topology->link_count; i++)
+        draw_broken(canvas, &room, i);
+    for (int i = 0; begun && i < topology->link_count && topology->link_count <= LABELLED; i++) {
+        double meet = meeting(canvas, i);
+        draw_amount(canvas, &room, i, &canvas->counters->links[i].up, 0.05, meet - 0.07);
+        draw_amount(canvas, &room, i, &canvas->counters->links[i].down, 0.95, meet + 0.07);
+    }
+    label_free(&room);
 }
 
 static void draw_tooltip(const struct canvas *canvas, int link)
@@ -157,25 +207,17 @@ static void draw_tooltip(const struct canvas *canvas, int link)
              counters_state_name(canvas->counters, link));
 }
 
-/* Arrows meet below the middle, so that those of crossing links do not meet at one point. */
 static void draw_link(const struct canvas *canvas, int link)
 {
     const struct counters_link *found = &canvas->counters->links[link];
-    struct point low = port_at(canvas, link, true), high = port_at(canvas, link, false);
-    double part = canvas->topology->links[link].uplink ? 0.42 : 0.5;
-    struct point meet = {low.x + (high.x - low.x) * part, low.y + (high.y - low.y) * part};
+    struct label_point low = port_at(canvas, link, true), high = port_at(canvas, link, false);
+    double part = meeting(canvas, link);
+    struct label_point meet = {low.x + (high.x - low.x) * part, low.y + (high.y - low.y) * part};
     text_add(canvas->out, "<g%s>", found->state == COUNTERS_UP ? "" : " stroke-dasharray=\"3 5\" opacity=\"0.8\"");
     draw_tooltip(canvas, link);
     draw_half(canvas, link, &found->up, low, meet);
     draw_half(canvas, link, &found->down, high, meet);
     text_add(canvas->out, "</g>\n");
-    if (found->state != COUNTERS_UP)
-        text_add(canvas->out, "<text class=\"broken\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", meet.x, meet.y,
-                 counters_state_name(canvas->counters, link));
-    /* Alternate heights keep the numbers of neighbouring links apart. */
-    double shift = canvas->topology->links[link].number % 2 ? 0.14 : 0;
-    draw_label(canvas, &found->up, low, high, 0.13 + shift);
-    draw_label(canvas, &found->down, low, high, 0.87 - shift);
 }
 
 static void draw_node(const struct canvas *canvas, int node)
@@ -242,7 +284,7 @@ static void draw_legend(const struct canvas *canvas)
              "<text class=\"small\" x=\"%d\" y=\"44\">%d hosts x %d NICs, %d leaves, %d spines; %s that each end "
              "sent</text>\n",
              MARGIN, spec->hosts, spec->nics, spec->leaves, spec->spines,
-             canvas->counters->seconds > 0 ? "rates" : "bytes");
+             canvas->counters->seconds > 0 ? "Mb/s" : "MB");
     for (int i = 0; i < 40; i++) {
         char colour[16];
         colour_of(i / 39.0, colour, sizeof colour);
@@ -259,7 +301,7 @@ static void draw_frame(const struct canvas *canvas)
     text_add(canvas->out,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n"
              "<style>text{font-family:sans-serif;fill:#223}.node{font-size:14px;text-anchor:middle;font-weight:bold}"
-             ".amount{font-size:10px;text-anchor:middle;stroke:#fff;stroke-width:3px;paint-order:stroke}"
+             ".amount{font-size:10px;text-anchor:middle}"
              ".broken{font-size:12px;text-anchor:middle;font-weight:bold;fill:#a00;stroke:#fff;stroke-width:4px;"
              "paint-order:stroke}.small{font-size:11px}.head{font-size:15px;font-weight:bold}</style>\n"
              "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
@@ -283,6 +325,7 @@ tutti_result_t draw_svg(const struct counters *counters, struct text *out)
         draw_link(&canvas, i);
     for (int i = 0; i < canvas.topology->node_count; i++)
         draw_node(&canvas, i);
+    draw_labels(&canvas);
     draw_charts(&canvas);
     text_add(out, "</svg>\n");
     return text_ok(out);

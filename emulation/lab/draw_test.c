@@ -5,9 +5,11 @@
 #include "lab/report.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +106,73 @@ static void test_draw(void **state)
     draw_one("name: a\nhosts: 64\nnics: 8\nleaves: 16\nspines: 8\nuplinks: 2\n", 1, "l15 received");
 }
 
+struct segment {
+    double x, y, to_x, to_y;
+};
+
+/* The lines of a picture: paths with a stroke. */
+static int read_segments(const char *svg, struct segment *out, int room)
+{
+    int count = 0;
+    for (const char *at = strstr(svg, "<path d=\"M"); at; at = strstr(at + 1, "<path d=\"M")) {
+        struct segment *next = &out[count];
+        const char *end = strchr(at, '>');
+        if (sscanf(at, "<path d=\"M%lf %lfL%lf %lf\" ", &next->x, &next->y, &next->to_x, &next->to_y) == 4 &&
+            memmem(at, (size_t)(end - at), "stroke=", 7))
+            assert_true(++count < room);
+    }
+    return count;
+}
+
+/* Is any point of the line in the box around a word? */
+static bool is_under(const struct segment *line, double x, double y, double width, double height)
+{
+    for (int i = 0; i <= 400; i++) {
+        double at_x = line->x + (line->to_x - line->x) * i / 400, at_y = line->y + (line->to_y - line->y) * i / 400;
+        if (fabs(at_x - x) < width / 2 && fabs(at_y - y) < height / 2)
+            return true;
+    }
+    return false;
+}
+
+/* Every link is loaded both ways and one is broken: most have numbers, and none lies on a line. */
+static void check_labels(const char *yaml)
+{
+    static struct segment lines[200];
+    struct lab_topology topology;
+    struct counters counters;
+    struct text out = {0};
+    int words = 0;
+    load(yaml, &topology, &counters);
+    for (int i = 0; i < topology.link_count; i++)
+        counters.links[i].up = counters.links[i].down = (struct counters_side){10000000 + (uint64_t)i * 1000000, 1, 0};
+    counters.links[topology.link_count - 1].state = COUNTERS_LOWER_DOWN;
+    assert_int_equal(draw_svg(&counters, &out), TUTTI_SUCCESS);
+    int count = read_segments(out.data, lines, 200);
+    assert_int_equal(count, 2 * topology.link_count);
+    for (const char *at = strstr(out.data, "class=\"amount\""); at; at = strstr(at + 1, "class=\"amount\"")) {
+        double x, y;
+        char word[32];
+        assert_int_equal(sscanf(at, "class=\"amount\" x=\"%lf\" y=\"%lf\">%31[^<]", &x, &y, word), 3);
+        for (int i = 0; i < count; i++)
+            if (is_under(&lines[i], x, y - 3.5, 6 * (double)strlen(word), 10))
+                fail_msg("\"%s\" at %.1f %.1f lies on a line", word, x, y);
+        words++;
+    }
+    assert_true(words >= 2 * topology.link_count * 8 / 10);
+    text_free(&out);
+    counters_free(&counters);
+    topology_free(&topology);
+}
+
+static void test_labels(void **state)
+{
+    check_labels("name: clos\n");
+    check_labels("name: dual\nleaves: 4\nwiring: rail\n");
+    check_labels("name: over\nhosts: 8\nnics: 1\n");
+    check_labels("name: one\nhosts: 1\nnics: 1\nleaves: 1\nspines: 0\n");
+}
+
 static void test_subtract(void **state)
 {
     struct lab_topology topology;
@@ -148,8 +217,8 @@ static void test_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance),  cmocka_unit_test(test_one_way), cmocka_unit_test(test_draw),
-        cmocka_unit_test(test_subtract), cmocka_unit_test(test_report),
+        cmocka_unit_test(test_balance), cmocka_unit_test(test_one_way),  cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_labels),  cmocka_unit_test(test_subtract), cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

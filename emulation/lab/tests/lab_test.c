@@ -400,6 +400,20 @@ static void test_queue(void **state)
     assert_int_equal(harness_drops("l0.u0"), 0);
 }
 
+/* The papers' networks: every NIC of every host reaches those of all others. */
+static void test_examples(void **state)
+{
+    static const char *const examples[] = {"two-leaves", "dual-homed", "bonded", "rails", "oversubscribed"};
+    if (!getenv("LAB_SOURCES"))
+        skip();
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        must(harness_run("$LAB up $LAB_SOURCES/examples/%s.yaml --replace -n $NAME >/dev/null 2>&1", examples[i]));
+        must(harness_run("rm -rf $DIR/done && mkdir $DIR/done && $LAB hosts -n $NAME --json >$DIR/hosts && "
+                         "$LAB exec-all -n $NAME -- "
+                         "python3 $LAB_SOURCES/emulation/lab/tests/reach.py $DIR/hosts $DIR/done"));
+    }
+}
+
 /* A program none of us wrote: iperf3, TCP through the spines. */
 static void test_iperf3(void **state)
 {
@@ -534,6 +548,7 @@ int main(void)
         LAB_TEST(test_host_links),
         LAB_TEST(test_rate),
         LAB_TEST(test_queue),
+        LAB_TEST(test_examples),
         LAB_TEST(test_iperf3),
         LAB_TEST(test_reports),
         LAB_TEST(test_watch_ends_with_the_lab),
