@@ -190,14 +190,16 @@ static struct rdma_context *make_context(struct rdma_device *device)
     list_init(&context->events);
     ibv->device = &device->ibv;
     ibv->num_comp_vectors = 1;
-    ibv->async_fd = event_fd_open();
+    ibv->async_fd = event_fd_open(&context->async_writer);
     ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     pthread_mutex_init(&ibv->mutex, NULL);
     set_ops(context);
     if (ibv->async_fd >= 0 && ibv->cmd_fd >= 0)
         return context;
-    if (ibv->async_fd >= 0)
+    if (ibv->async_fd >= 0) {
         close(ibv->async_fd);
+        close(context->async_writer);
+    }
     if (ibv->cmd_fd >= 0)
         close(ibv->cmd_fd);
     free(context);
@@ -256,8 +258,9 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
     engine_each_qp(detach_qp, context);
     forget_events(context);
     close(ibv->async_fd);
+    close(context->async_writer);
     close(ibv->cmd_fd);
-    ibv->async_fd = ibv->cmd_fd = -1;
+    ibv->async_fd = ibv->cmd_fd = context->async_writer = -1;
     context->closed = true;
     engine_release();
     bool alone = !context->objects;

@@ -107,7 +107,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
         return NULL;
     }
     channel->ibv.context = context;
-    channel->ibv.fd = event_fd_open();
+    channel->ibv.fd = event_fd_open(&channel->writer);
     list_init(&channel->ready);
     if (channel->ibv.fd < 0) {
         free(channel);
@@ -130,6 +130,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     if (err)
         return err;
     close(ibv->fd);
+    close(channel->writer);
     free(channel);
     return 0;
 }

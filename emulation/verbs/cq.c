@@ -82,7 +82,7 @@ static void notify(struct cq *cq)
         return;
     if (!cq->pending++)
         list_push(&channel->ready, &cq->ready);
-    event_fd_post(channel->ibv.fd);
+    event_fd_post(channel->writer);
 }
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud)

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event lists. An eventfd in semaphore mode holds one count for each event, so that poll, blocking and non-blocking
- * reads behave. */
+/* Event lists. A pipe holds a byte for each event, so that poll, blocking and non-blocking reads behave. Its end is
+ * never ready for writing, as the kernel's descriptors are not: a program may wait for both. */
 #include "verbs/event.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-int event_fd_open(void)
+int event_fd_open(int *writer)
 {
-    return eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* the engine does not wait for a program that reads no events */
+    *writer = ends[1];
+    return ends[0];
 }
 
-void event_fd_post(int fd)
+void event_fd_post(int writer)
 {
-    uint64_t one = 1;
-    while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+    while (write(writer, "", 1) < 0 && errno == EINTR)
         ;
 }
 
 int event_fd_take(int fd, bool wait)
 {
-    uint64_t value;
+    char value;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     if (!wait && poll(&ready, 1, 0) <= 0)
         return -1;
@@ -38,7 +42,7 @@ static void add(struct rdma_context *context, const struct ibv_async_event *ibv)
         return;
     event->ibv = *ibv;
     list_push(&context->events, &event->node);
-    event_fd_post(context_ibv(context)->async_fd);
+    event_fd_post(context->async_writer);
 }
 
 void event_port(struct rdma_device *device, enum ibv_event_type type)

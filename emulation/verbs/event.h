@@ -6,8 +6,8 @@
 
 #include "verbs/object.h"
 
-int event_fd_open(void); /* -1 with errno */
-void event_fd_post(int fd);
+int event_fd_open(int *writer);       /* -1 with errno; the caller closes both */
+void event_fd_post(int writer);       /* beyond 65536 events that nobody has read the descriptor counts no more */
 int event_fd_take(int fd, bool wait); /* 0, or -1 with errno */
 
 /* A port event for a context, or one of a queue. Memory shortage loses the event. */

@@ -62,6 +62,7 @@ struct rdma_context {
     struct rdma_device *device;
     struct list node;   /* in device->contexts */
     struct list events; /* of struct event */
+    int async_writer;   /* of the public async_fd */
     int objects;        /* protection domains, completion queues and channels that are still alive */
     bool closed;        /* goes with the last object */
     _Atomic bool dead;  /* its device was taken out: it only can be closed, also when the device is there again */
@@ -89,6 +90,7 @@ struct mr {
 struct event_channel {
     struct ibv_comp_channel ibv;
     struct list ready; /* completion queues that have an event to report */
+    int writer;        /* of the public descriptor */
     int users;
 };
 
