@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""try_rdma_test.py SOURCES BUILD: the commands of docs/use/rdma.md, as they are written there, in one shell.
+"""try_rdma_test.py SOURCES BUILD: the commands of docs/use/rdma-laptop.md and docs/use/rdma.md, as they are written
+there, each page in one shell.
 
 Root, in namespaces of its own: no lab, black box or process of this machine is seen, and none is left. Programs are
 where `make build` puts them. Of what a command is shown to print every line must come, whatever numbers and causes;
@@ -19,6 +20,8 @@ import clean_root  # noqa: E402  (in the folder beside)
 
 SOURCES, BUILD = map(os.path.abspath, sys.argv[1:3])
 PAGE = "docs/use/rdma.md"
+FIRST = "docs/use/rdma-laptop.md"
+LISTENS = "until tutti-lab run h2 -- ss -Hltn | grep -q ':18515 '; do sleep 0.05; done"  # for readers time does that
 PATIENCE = 60
 CAUSE = "(network|sender late|receiver late|starved|other lanes|idle)"
 SPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -128,6 +131,25 @@ def follow(page, folder):
     assert said[:2] == ["0", "0"], said
 
 
+def follow_first(folder):
+    """A server in the background, and its client, twice; every command ends well."""
+    shell = Shell(folder)
+    _, page = clean_root.read_page(FIRST)
+    assert len(page) > 6, page
+    for command, expected in page:
+        command = command.replace(f"{NOT_RUN} && ", "")
+        print(f"$ {command}", flush=True)
+        code, said = shell.run(command)
+        assert code == 0, (command, code, said)
+        wanted = [pattern(line) for line in expected or []]
+        lost = [one.pattern for one in wanted if not any(one.match(line.replace("\t", "    ")) for line in said)]
+        assert not lost, "\n".join([f"{command}: no line like {lost[0]}", *said[-40:]])
+        if command.endswith("&"):
+            shell.run(LISTENS)
+    shell.process.stdin.close()
+    shell.process.wait(timeout=PATIENCE)
+
+
 def inside():
     for place in ("/run", "/dev/shm"):
         subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
@@ -136,6 +158,10 @@ def inside():
     assert len(page) > 15, page
     with tempfile.TemporaryDirectory() as folder:
         put_programs(folder)
+        if shutil.which("ib_write_bw"):
+            follow_first(folder)
+        else:
+            print(f"the commands of {FIRST} were not run: there is no ib_write_bw")
         follow(page, folder)
 
 
