@@ -23,7 +23,8 @@ def generate(*args, tutti=None, script=None, **more):
 
 
 def installed():
-    return glob.glob(f"{glob.escape(ROOT)}/docs/man/man[13]/*")
+    return [path for folder in ("man[13]", "emulation")
+            for path in glob.glob(f"{glob.escape(ROOT)}/docs/man/{folder}/*")]
 
 
 class Pages(unittest.TestCase):

@@ -23,7 +23,7 @@ make -s -C "$sources" deb DEB="$work/deb" DEB_FLAGS=-d TUTTI_BUILD="$build" DEB_
     MAINTAINER="$maintainer" HOMEPAGE=https://tutti.invalid DPKG_GENSYMBOLS_CHECK_LEVEL=4 \
     >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log"; echo "A new call of the library wants a line in debian/libtutti0.symbols"; exit 1; }
-[ "$(find "$work/deb" -name '*.deb' | wc -l)" = 6 ] || { echo "six packages were expected:"; ls "$work/deb"; exit 1; }
+[ "$(find "$work/deb" -name '*.deb' | wc -l)" = 7 ] || { echo "seven packages were expected:"; ls "$work/deb"; exit 1; }
 
 # As the packages' rules configure what nobody has built yet.
 meson setup -Dtests=disabled -Dcuda=disabled "$work/configured" "$work/deb/tutti" >"$work/log" 2>&1 ||
@@ -85,6 +85,25 @@ python3 -c 'import ctypes, sys
 for version in range(8, 12):
     ctypes.c_void_p.in_dll(ctypes.CDLL(sys.argv[1]), "ncclNetPlugin_v%d" % version)' "$lib/tutti/libnccl-net-tutti.so"
 
+# By itself: devices for a program, a network that is only shown, and the manual.
+alone=$work/alone
+dpkg-deb -x "$work"/deb/softverbs_*.deb "$alone"
+expect "what softverbs needs of ours" "$(dpkg-deb -f "$work"/deb/softverbs_*.deb Depends | grep -c tutti || true)" 0
+expect "what softverbs needs of others" \
+    "$(dpkg-deb -f "$work"/deb/softverbs_*.deb Depends | grep -o 'libc6\|libyaml-0-2\|iproute2' | sort -u |
+        tr '\n' ' ')" \
+    "iproute2 libc6 libyaml-0-2 "
+cc -Wall -Werror -o "$work/devices" "$sources/tests/install/devices.c" -libverbs
+expect "a device of softverbs" \
+    "$(LD_LIBRARY_PATH= "$alone/usr/bin/softverbs" run -- "$work/devices" | grep -x soft_lo)" soft_lo
+for example in "$alone"/usr/share/doc/softverbs/examples/*.yaml; do
+    "$alone/usr/bin/tutti-lab" up "$example" --dry-run >"$work/log" && grep -q '^netns add' "$work/log" ||
+        { echo "tutti-lab does not read $example"; exit 1; }
+done
+[ -f "$alone/usr/share/man/man1/softverbs.1.gz" ] && [ -f "$alone/usr/share/man/man1/tutti-lab.1.gz" ] &&
+    [ ! -f "$root/usr/share/man/man1/softverbs.1.gz" ] ||
+    { echo "softverbs' manual is not where it should be"; exit 1; }
+
 site="$root/usr/lib/python3/dist-packages"
 expect "Python" "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" PATH="$root/usr/bin:$PATH" /usr/bin/python3 \
     -m tutti.run -n 2 --no-tag -- /usr/bin/python3 -c 'import array, sys, tutti
@@ -119,9 +138,9 @@ zcat "$root/usr/share/man/man1/tutti-run.1.gz" | grep -q "SH DESCRIPTION"
 [ -f "$root/usr/share/bash-completion/completions/tutti" ]
 [ -f "$root/usr/share/zsh/site-functions/_tutti" ]
 [ -f "$root/usr/share/fish/vendor_completions.d/tutti.fish" ]
-expect "run paths" "$(find "$root/usr" -type f \( -name '*.so*' -o -path '*/bin/*' \) \
+expect "run paths" "$(find "$root/usr" "$alone/usr" -type f \( -name '*.so*' -o -path '*/bin/*' \) \
     -exec chrpath --list {} + 2>/dev/null | grep PATH=)" ""
-expect "files that name the folder of the build" "$(grep -rlF "$work/deb" "$root/usr" || true)" ""
+expect "files that name the folder of the build" "$(grep -rlF "$work/deb" "$root/usr" "$alone" || true)" ""
 
 if [ -n "${TUTTI_TEST_FULL:-}" ] && command -v lintian >/dev/null; then
     lintian --allow-root --fail-on error,warning --suppress-tags bad-distribution-in-changes-file "$work"/deb/*.changes

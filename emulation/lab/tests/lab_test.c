@@ -489,6 +489,11 @@ static void test_usage(void **state)
     must(harness_read(out, sizeof out, "$LAB --help && $LAB up --help"));
     assert_non_null(strstr(out, "exec-all [--] CMD"));
     must(harness_run("[ $($LAB up $DIR/lab.yaml --dry-run | grep -c '^netns add') = 8 ]"));
+    /* The manual has every option. */
+    if (getenv("LAB_SOURCES"))
+        must(harness_run(
+            "page=$(sed 's/\\\\-/-/g' $LAB_SOURCES/docs/man/emulation/tutti-lab.1); for option in "
+            "$($LAB --help | grep -o -- ' --[a-z-]*'); do case $page in *$option*) ;; *) exit 1 ;; esac; done"));
     static const char *const bad[] = {"",
                                       "fly",
                                       "up",
