@@ -193,8 +193,9 @@ static tutti_result_t choose_only(char *out, size_t size)
 
 tutti_result_t state_choose(const char *given, char *out, size_t size)
 {
-    if (!given)
-        given = getenv("LAB_NAME");
+    const char *around = getenv("LAB_NAME");
+    if (!given && around && *around)
+        given = around;
     if (!given)
         return choose_only(out, size);
     if (!config_name_ok(given))
