@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static const struct options options_of_diagnose = {
               "JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Of a folder, all of "
               "these in it are read, at any depth. Nothing has to be prepared before the job starts.",
     .after = "Exit status: 0 nothing wrong was found. 1: a file that was named cannot be read. 2: wrong options. 3: "
-             "what was named is not there. 4: nothing to look at. 5: a hang or a failure. 6: something is slow.",
+             "what was named is not there. 4: nothing to look at, or not all of it: the black boxes had no room, or "
+             "ranks left no dump. 5: a hang or a failure. 6: something is slow.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
 };
@@ -129,6 +131,57 @@ static size_t count_comms(const struct view_set *set)
     return found;
 }
 
+/* ---- What was not there to look at ---- */
+
+#define MISSED_SHOWN 8
+
+/* Ranks of this group that left no dump, as words; NULL: none, or the boxes are no dumps. Of living processes those of
+ * other hosts have no box here. */
+static const char *without_dump(const struct trace_member *members, size_t count, char *words, size_t size)
+{
+    int shown = 0, ranks = members->comm->nranks;
+    size_t at = 0, used = 0;
+    *words = 0;
+    for (int rank = 0; members->box->dumped && rank < ranks && shown <= MISSED_SHOWN; rank++) {
+        while (at < count && members[at].comm->rank < rank)
+            at++;
+        if (at < count && members[at].comm->rank == rank)
+            continue;
+        if (used < size)
+            used += (size_t)snprintf(words + used, size - used, shown++ < MISSED_SHOWN ? " %d" : " ...", rank);
+    }
+    return shown ? words : NULL;
+}
+
+/* Says what the boxes lack, and whether anything. */
+static bool say_gaps(FILE *out, const struct view_set *set)
+{
+    char words[128];
+    uint64_t lost = 0;
+    size_t count, processes = 0;
+    bool gaps = false;
+    struct trace_member *members = view_members(set, &count);
+    for (size_t at = 0, group; at < count && !gaps; at += group) {
+        group = view_group(members, count, at);
+        const char *ranks = without_dump(members + at, group, words, sizeof words);
+        gaps = ranks != NULL;
+        if (gaps && out)
+            fprintf(out, "not all was there to look at: of communicator %s these ranks have no dump:%s\n",
+                    *members[at].comm->name ? members[at].comm->name : "(no name)", ranks);
+    }
+    free(members);
+    for (size_t i = 0; i < set->count; i++) {
+        lost += set->boxes[i]->counters[WIRE_COUNTER_COMMS_UNRECORDED];
+        processes += set->boxes[i]->counters[WIRE_COUNTER_COMMS_UNRECORDED] != 0;
+    }
+    if (lost && out)
+        fprintf(out,
+                "not all was there to look at: %" PRIu64 " communicator%s of %zu process%s not in the black boxes, "
+                "whose folder or table was full: make room there, or set TUTTI_TRACE_DIR\n",
+                lost, lost == 1 ? "" : "s", processes, processes == 1 ? " is" : "es are");
+    return gaps || lost;
+}
+
 /* ---- Telling ---- */
 
 static void print_all(const struct view_set *set, const struct findings *findings, bool twice, uint64_t apart,
@@ -140,6 +193,7 @@ static void print_all(const struct view_set *set, const struct findings *finding
         printf("(%zu more)\n", findings->left_out);
     if (folders)
         view_say_files(stdout, set);
+    bool gaps = say_gaps(stdout, set);
     if (findings_faults(findings))
         return;
     size_t comms = count_comms(set);
@@ -148,8 +202,8 @@ static void print_all(const struct view_set *set, const struct findings *finding
                set->count == 1 ? "" : "es");
         return;
     }
-    printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es",
-           comms, comms == 1 ? "" : "s");
+    printf("nothing wrong was found%s: %zu process%s, %zu communicator%s, ", gaps ? " in what was there" : "",
+           set->count, set->count == 1 ? "" : "es", comms, comms == 1 ? "" : "s");
     if (twice)
         printf("looked at twice or more, %s apart\n", phrase_time(apart).text);
     else
@@ -177,7 +231,7 @@ static int status_of(const struct view_options *options, const struct view_set *
     if (set->missing || set->broken)
         return set->missing ? VIEW_MISSING : VIEW_FAILED;
     if (set->count)
-        return count_comms(set) ? VIEW_SHOWN : VIEW_NOTHING;
+        return count_comms(set) && !say_gaps(NULL, set) ? VIEW_SHOWN : VIEW_NOTHING;
     return options->pid || options->comm ? VIEW_MISSING : VIEW_NOTHING;
 }
 

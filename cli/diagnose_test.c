@@ -32,6 +32,13 @@ static void healthy(struct trace *trace, struct trace_comm *world, int rank)
     stage_calls(world, 10, 17);
 }
 
+static void many_communicators(struct trace *trace, struct trace_comm *world, int rank)
+{
+    for (uint64_t i = 1; i < 8; i++)
+        trace_comm_open(trace, STAGE_WORLD + i, "part", rank, 2, 2);
+    stage_calls(world, 10, 17);
+}
+
 static char state_of(pid_t pid)
 {
     char path[64], text[512] = "";
@@ -121,7 +128,7 @@ static void test_recorder(void **state)
     for (int pickle = 0; pickle < 2; pickle++) {
         snprintf(arguments, sizeof arguments, "%s--flight-recorder %s/rank_", pickle ? "--pickle " : "", stage_dir);
         assert_int_equal(stage_run(arguments), 0);
-        snprintf(arguments, sizeof arguments, "%s/rank_0 %s/rank_1 %s/rank_2 %s/rank_3", stage_dir, stage_dir,
+        snprintf(arguments, sizeof arguments, "--stuck 0 %s/rank_0 %s/rank_1 %s/rank_2 %s/rank_3", stage_dir, stage_dir,
                  stage_dir, stage_dir);
         assert_int_equal(diagnose(arguments), 5);
         assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 "
@@ -130,7 +137,7 @@ static void test_recorder(void **state)
     snprintf(arguments, sizeof arguments, "mkdir -p %s/all/node && mv %s/rank_? %s/all/node && echo a >%s/all/log",
              stage_dir, stage_dir, stage_dir, stage_dir);
     assert_int_equal(system(arguments), 0);
-    snprintf(arguments, sizeof arguments, "%s/all", stage_dir);
+    snprintf(arguments, sizeof arguments, "--stuck 0 %s/all", stage_dir);
     assert_int_equal(diagnose(arguments), 5);
     assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 ");
     assert_shows("\nread: 4 ranks by the Flight Recorder, 1 files that are neither a black box nor a dump\n");
@@ -146,6 +153,35 @@ static void test_no_communicator(void **state)
     snprintf(arguments, sizeof arguments, "%s/rank_0", stage_dir);
     assert_int_equal(diagnose(arguments), 4);
     assert_shows("nothing can be said: 1 process, and no communicator in what was read\n");
+}
+
+/* A rank that ended before it could dump. */
+static void test_one_dump_lacks(void **state)
+{
+    char arguments[320];
+    stage_play(3, healthy);
+    snprintf(arguments, sizeof arguments, "--flight-recorder %s/rank_", stage_dir);
+    assert_int_equal(stage_run(arguments), 0);
+    snprintf(arguments, sizeof arguments, "%s/rank_0 %s/rank_2", stage_dir, stage_dir);
+    assert_int_equal(diagnose(arguments), 4);
+    assert_shows("not all was there to look at: of communicator world these ranks have no dump: 1\n");
+    snprintf(arguments, sizeof arguments, "%s/rank_0 %s/rank_1 %s/rank_2", stage_dir, stage_dir, stage_dir);
+    assert_int_equal(diagnose(arguments), 0);
+}
+
+/* The folder of the black boxes has room for these and for one communicator each, as a container's /dev/shm. */
+static void test_no_room(void **state)
+{
+    if (mount("tmpfs", stage_dir, "tmpfs", 0, "size=512k") != 0)
+        skip();
+    stage_play(2, many_communicators);
+    int status = diagnose("--stuck 0 --apart 10ms");
+    for (int i = 0; i < 2; i++)
+        stage_kill(i);
+    assert_int_equal(umount(stage_dir), 0);
+    assert_int_equal(status, 4);
+    assert_shows("not in the black boxes, whose folder or table was full: make room ");
+    assert_shows("nothing wrong was found in what was there: 2 processes");
 }
 
 /* ---- A namespace of its own ---- */
@@ -277,9 +313,10 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_stopped),  CASE(test_traced),          CASE(test_behind),    CASE(test_dead_and_copied),
-        CASE(test_recorder), CASE(test_no_communicator), CASE(test_namespace), CASE(test_nothing_wrong),
-        CASE(test_network),  CASE(test_statuses),        CASE(test_json),
+        CASE(test_stopped),   CASE(test_traced),          CASE(test_behind),         CASE(test_dead_and_copied),
+        CASE(test_recorder),  CASE(test_no_communicator), CASE(test_one_dump_lacks), CASE(test_no_room),
+        CASE(test_namespace), CASE(test_nothing_wrong),   CASE(test_network),        CASE(test_statuses),
+        CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ double *diagnosis_holds_up(const struct snapshot *snapshot);
 struct finding_row {
     const char *name;
     enum finding_class class;
-    const char *remedy; /* PID stands for the culprit's process */
+    const char *remedy; /* PID, PROCESS: the culprit's, as kinds.tbl says */
 };
 const struct finding_row *finding_row(enum finding_kind kind);
 const char *finding_class_name(enum finding_class class);

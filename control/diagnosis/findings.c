@@ -33,19 +33,25 @@ static const char *remedy_of_gpu(const char *sentence)
     return NULL;
 }
 
-/* Adds the remedy of this kind, with the process number instead of PID. */
+/* Adds the remedy of this kind. PID becomes the process's number, if that is known, and PROCESS words for it. */
 static void advise(struct finding *finding)
 {
     const char *gpu = finding->kind == FINDING_FAILED ? remedy_of_gpu(finding->sentence) : NULL;
     const char *text = gpu ? gpu : finding_row(finding->kind)->remedy, *at;
-    char number[24] = "the process";
-    if (finding->culprit.pid)
+    char number[24] = "PID", words[32] = "the process";
+    if (finding->culprit.pid) {
         snprintf(number, sizeof number, "%u", finding->culprit.pid);
+        snprintf(words, sizeof words, "process %u", finding->culprit.pid);
+    }
     size_t used = 0;
-    while ((at = strstr(text, "PID")) && used < sizeof finding->remedy) {
-        used += (size_t)snprintf(finding->remedy + used, sizeof finding->remedy - used, "%.*s%s", (int)(at - text),
-                                 text, number);
-        text = at + 3;
+    while ((at = strstr(text, "P")) && used < sizeof finding->remedy) {
+        bool pid = strncmp(at, "PID", 3) == 0, process = strncmp(at, "PROCESS", 7) == 0;
+        used +=
+            (size_t)snprintf(finding->remedy + used, sizeof finding->remedy - used, "%.*s%s", (int)(at - text), text,
+                             pid       ? number
+                             : process ? words
+                                       : "P");
+        text = at + (pid ? 3 : process ? 7 : 1);
     }
     if (used < sizeof finding->remedy)
         snprintf(finding->remedy + used, sizeof finding->remedy - used, "%s", text);

@@ -359,8 +359,9 @@ static void describe(struct finding *finding, const struct chain *chain)
     const struct victim *witness = chain->witness;
     switch (witness->ending) {
     case FINDING_ABSENT:
-        say(finding, "rank %d (no black box here: on another host, not traced, or never started)",
-            witness->end->awaited);
+        say(finding, "rank %d %s", witness->end->awaited,
+            witness->end->box->dumped ? "(it left no dump)"
+                                      : "(no black box here: on another host, not traced, or never started)");
         say_waiters(finding, chain, " is waited for by");
         break;
     case FINDING_CIRCLE:

@@ -206,7 +206,8 @@ static bool stands_still(const struct member *member, uint64_t stuck, bool movin
     if (!member->op || member->dead || (member->moved && !moving))
         return false;
     uint64_t since = blackbox_since(member->op); /* 0: unknown */
-    return !member->box->alive || !since || member->box->now >= since + stuck;
+    bool timed = member->box->alive || (member->box->dumped && member->box->now);
+    return !timed || !since || member->box->now >= since + stuck;
 }
 
 static void find_facts(struct scene *scene, struct member_group *group, uint64_t stuck, bool moving)

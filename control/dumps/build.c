@@ -49,6 +49,7 @@ struct blackbox *dump_box(struct dump *dump, int rank)
     dump->boxes[dump->count++] = box;
     box->path = strdup(dump->path);
     box->header.state = WIRE_BOX_OPEN;
+    box->dumped = true;
     box->header.start_time = (uint64_t)rank + 1;
     memcpy(box->header.boot_id, &rank, sizeof rank);
     box->header.boot_id[15] = 1;

@@ -131,22 +131,23 @@ static void test_recorder_waits(void **state)
     written = 0;
 }
 
-/* PyTorch 2.15 of Gloo: one group, which is none, in pg_config; calls that stay scheduled. */
-static void record_gloo(struct pile *pile, int rank, const char *group, int calls, int completed)
+/* PyTorch 2.15 of Gloo: one group, which is none, in pg_config; calls that stay scheduled, and are retired when they
+ * are over or have failed. pg_status counts later. */
+static void record_gloo(struct pile *pile, int rank, const char *group, int calls, int retired)
 {
     char text[4096], path[64];
     int used = snprintf(text, sizeof text,
                         "{\"version\": \"2.10\", \"comm_lib_version\": \"\", \"pg_config\": {\"\": {\"name\": \"\", "
                         "\"desc\": \"\", \"ranks\": \"[%d]\"}}, \"pg_status\": {\"1\": "
                         "{\"last_completed_collective\": \"%d\"}}, \"entries\": [",
-                        rank, completed);
+                        rank, retired / 2);
     for (int i = 1; i <= calls; i++)
         used += snprintf(text + used, sizeof text - (size_t)used,
                          "%s{\"pg_id\": 1, \"process_group\": [\"1\", \"%s\"], \"collective_seq_id\": %d, "
                          "\"profiling_name\": \"gloo:all_reduce\", \"time_created_ns\": 1700000000000000000, "
                          "\"input_sizes\": [[10]], \"input_dtypes\": [\"Float\"], \"state\": \"scheduled\", "
                          "\"retired\": %s, \"timeout_ms\": 600000}",
-                         i > 1 ? ", " : "", group, i, i <= completed ? "true" : "false");
+                         i > 1 ? ", " : "", group, i, i <= retired ? "true" : "false");
     snprintf(text + used, sizeof text - (size_t)used, "]}");
     snprintf(path, sizeof path, "/tmp/trace_rank_%d", rank);
     add(pile, path, text, strlen(text));
@@ -165,6 +166,30 @@ static void test_recorder_gloo(void **state)
     record_gloo(&pile, 5, "tensor", 3, 2); /* a group of ranks 2 and 5: there they are 0 and 1 */
     record_gloo(&pile, 2, "tensor", 2, 2);
     expect(&pile, FINDING_BEHIND, 0, "rank 0 has not called allreduce #3 and is waited for by rank 1");
+}
+
+/* As a job of PyTorch 2.11 left them whose call had a timeout: Gloo had retired it on the ranks that waited. */
+static void test_recorder_gloo_failed(void **state)
+{
+    struct pile pile = {0};
+    static const uint64_t times[] = {0, CREATED + 5 * NS_PER_S};
+    for (size_t i = 0; i < 2; i++) {
+        written = times[i];
+        for (int rank = 0; rank < 4; rank++)
+            record_gloo(&pile, rank, "default_pg", rank == 1 ? 2 : 3, 3);
+        expect(&pile, FINDING_BEHIND, 1, "rank 1 has not called allreduce #3 and is waited for by ranks 0 2 3");
+    }
+    /* a job that runs: rank 1's dump was the first, and the others wait for a moment */
+    for (int retired = 2; retired < 4; retired++) {
+        written = CREATED + NS_PER_S;
+        for (int rank = 0; rank < 4; rank++)
+            record_gloo(&pile, rank, "default_pg", rank == 1 ? 2 : 3, retired);
+        struct findings found = find(&pile);
+        assert_int_equal(found.count, 0);
+        for (; pile.count; pile.count--)
+            blackbox_free(pile.boxes[pile.count - 1]);
+    }
+    written = 0;
 }
 
 static void test_recorder_without_rank(void **state)
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_recorder_size),
         cmocka_unit_test(test_recorder_waits),
         cmocka_unit_test(test_recorder_gloo),
+        cmocka_unit_test(test_recorder_gloo_failed),
         cmocka_unit_test(test_recorder_without_rank),
         cmocka_unit_test(test_ras_counts),
         cmocka_unit_test(test_ras_mismatch),

@@ -171,24 +171,17 @@ static int collective_of(const char *name, int *peer)
     return FIND(kinds, start, length, WIRE_GROUP);
 }
 
-/* A retired call that was counted as completed is over; Gloo's entries stay "scheduled". */
-static bool is_counted(const json_t *root, const json_t *entry)
+static bool is_of_gloo(const json_t *entry)
 {
-    char group[24];
-    snprintf(group, sizeof group, "%llu", (unsigned long long)dump_number(entry, "pg_id"));
-    const json_t *last =
-        json_object_get(json_object_get(json_object_get(root, "pg_status"), group), "last_completed_collective");
-    const char *text = json_string_value(last); /* a number in pickles, JSON elsewhere */
-    long long number = text ? strtoll(text, NULL, 10) : json_integer_value(last);
-    return json_is_true(json_object_get(entry, "retired")) && number > 0 &&
-           dump_number(entry, "collective_seq_id") <= (uint64_t)number;
+    return strncmp(dump_string(entry, "profiling_name"), "gloo:", 5) == 0;
 }
 
-static enum wire_op_state state_of(const json_t *root, const json_t *entry)
+/* Gloo's entries stay "scheduled", and are retired when they are over or have failed: join.c tells which. What
+ * pg_status counts comes later, and counts messages, too. */
+static enum wire_op_state state_of(const json_t *entry)
 {
     const char *state = dump_string(entry, "state");
-    if (strcmp(state, "completed") == 0 ||
-        (strncmp(dump_string(entry, "profiling_name"), "gloo:", 5) == 0 && is_counted(root, entry)))
+    if (strcmp(state, "completed") == 0 || (is_of_gloo(entry) && json_is_true(json_object_get(entry, "retired"))))
         return WIRE_OP_DONE;
     return strcmp(state, "started") == 0 ? WIRE_OP_RUNNING : WIRE_OP_ENQUEUED;
 }
@@ -198,7 +191,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static bool add_op(const json_t *root, struct blackbox_comm *comm, const json_t *entry)
+static bool add_op(struct blackbox_comm *comm, const json_t *entry)
 {
     struct blackbox_op *op = dump_op(comm);
     if (!op)
@@ -209,7 +202,7 @@ static bool add_op(const json_t *root, struct blackbox_comm *comm, const json_t 
     op->seq = dump_number(entry, message ? "p2p_seq_id" : "collective_seq_id");
     op->type = type_of(entry);
     op->count = count_of(entry, op->collective);
-    op->state = state_of(root, entry);
+    op->state = state_of(entry);
     op->device = true;
     op->begin = op->head_since = dump_number(entry, "time_created_ns");
     op->start = dump_number(entry, "time_discovered_started_ns");
@@ -231,7 +224,7 @@ static bool add_ops(const json_t *root, struct blackbox_comm *comm, const char *
     json_array_foreach(json_object_get(root, "entries"), at, entry)
     {
         const char *name = json_string_value(json_array_get(json_object_get(entry, "process_group"), 0));
-        if (name && strcmp(name, group) == 0 && !add_op(root, comm, entry))
+        if (name && strcmp(name, group) == 0 && !add_op(comm, entry))
             return false;
     }
     return true;
@@ -300,7 +293,7 @@ static void note_times(const struct dump *dump, struct blackbox *box)
     {
         uint64_t patience = dump_number(entry, "timeout_ms"), begin = dump_number(entry, "time_created_ns");
         uint64_t ends = begin + (patience < PATIENCE_MOST ? patience : PATIENCE_MOST) * NS_PER_MS + LATE_NS;
-        if (patience && begin && state_of(dump->root, entry) != WIRE_OP_DONE && (!limit || ends < limit))
+        if (patience && begin && state_of(entry) != WIRE_OP_DONE && (!limit || ends < limit))
             limit = ends;
     }
     dump_clock(dump, box, newest, limit);

@@ -97,6 +97,7 @@ struct blackbox {
     struct wire_box_header header; /* texts are terminated */
     bool outline;                  /* blackbox_outline(): without operations, events and lanes */
     bool alive;                    /* its process is there and still has the box open */
+    bool dumped;                   /* made of another library's dump, which was written at `now`; 0: nobody knows */
     uint64_t now;                  /* time of the snapshot: of the reading if alive, else of the last sign of life */
     int64_t realtime_offset;       /* add it to a time to have CLOCK_REALTIME */
     struct blackbox_comm *comms;
