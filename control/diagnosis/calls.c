@@ -95,7 +95,7 @@ static void vote(struct votes *votes, const struct member *member, const struct 
         return;
     if (i == votes->count)
         votes->kinds[votes->count++] = (struct kind_of_call){.op = op, .first = member};
-    list_rank(&votes->kinds[i].ranks, member->comm->rank);
+    list_member(&votes->kinds[i].ranks, member);
 }
 
 static struct votes count_votes(struct scene *scene, const struct member_group *group, uint64_t seq)
@@ -185,14 +185,15 @@ static void prove_why(struct finding *finding, const struct kind_of_call *many, 
                              *theirs = find_seq(many->first->comm, seq + 1);
     const struct blackbox_op *before = seq ? find_seq(odd->first->comm, seq - 1) : NULL;
     bool skipped = (theirs && same(theirs, odd->op)) || follows(many->first->comm, seq, many->op, odd->op);
+    struct rank_list who = list_of(odd->first);
+    const char *rank = list_text(&who);
     if (next && theirs && same(next, many->op) && same(theirs, odd->op))
-        prove(finding, "rank %d makes this call and the next one in the other order", odd->first->comm->rank);
+        prove(finding, "rank%s makes this call and the next one in the other order", rank);
     else if (skipped)
         prove(finding,
-              "what rank %d called comes next elsewhere: it has skipped a call, or made an earlier one once more",
-              odd->first->comm->rank);
+              "what rank%s called comes next elsewhere: it has skipped a call, or made an earlier one once more", rank);
     else if (before && same(before, odd->op))
-        prove(finding, "rank %d has made its last call once more, or skipped one", odd->first->comm->rank);
+        prove(finding, "rank%s has made its last call once more, or skipped one", rank);
 }
 
 /* ---- The finding ---- */

@@ -392,9 +392,97 @@ static void test_whole_machine_is_crowded(void **state)
     expect_starved((struct had){5, 900, 4, 800, false}, (struct had){6, 800, 4, 30, false}, true);
 }
 
+/* ---- A call left out, or made twice ---- */
+
+enum { LEFT_OUT, TWICE, NEW };
+
+#define HABIT_STEPS 12
+
+/*
+ * As a job of four ranks left it: two sums in pairs (tensor), one across the pairs (data), one of all. In its last step
+ * rank 1 leaves out that of data, makes it twice, or there were too few steps to tell.
+ */
+static struct made_job a_call_too_few_or_many(int how)
+{
+    struct made_job job = made_job(4);
+    int steps = how == NEW ? 1 : HABIT_STEPS;
+    for (int rank = 0; rank < 4; rank++) {
+        made_comm(job.boxes[rank], 1, "world", rank, 4);
+        made_comm(job.boxes[rank], 2 + (uint64_t)rank / 2, "tensor", rank % 2, 2);
+        made_comm(job.boxes[rank], 4 + (uint64_t)rank % 2, "data", rank / 2, 2);
+        struct blackbox_comm *world = job.boxes[rank]->comms, *tensor = world + 1, *data = world + 2;
+        bool waits_in_data = rank % 2 && (rank == 3) != (how == TWICE);
+        for (int step = 0; step <= steps; step++) {
+            bool last = step == steps;
+            uint64_t at = (20 - (uint64_t)step) * NS_PER_S, seq = (uint64_t)step;
+            made_call(tensor, 2 * seq, at, at - NS_PER_MS);
+            made_call(tensor, 2 * seq + 1, at - 2 * NS_PER_MS, at - 3 * NS_PER_MS)->count = 200;
+            if (!last || (rank != 1 && !waits_in_data) || how == TWICE)
+                made_call(data, seq, at - 4 * NS_PER_MS, at - 5 * NS_PER_MS)->count = 300;
+            if (!last)
+                made_call(world, seq, at - 6 * NS_PER_MS, at - 7 * NS_PER_MS)->count = 1000;
+        }
+        struct blackbox_op *op = waits_in_data ? made_wait(data, (uint64_t)steps + (how == TWICE), 1 - rank / 2, 0)
+                                               : made_wait(world, (uint64_t)steps, rank % 3 ? 3 : 1, 0);
+        op->count = waits_in_data ? 300 : 1000;
+        wait_since(op, 4 * NS_PER_S);
+    }
+    return job;
+}
+
+static void test_left_out_or_made_twice(void **state)
+{
+    static const char *const words[] = {
+        "rank 1 (process 1001) has left out a call: after allreduce of 200 elements in tensor came allreduce of 300 "
+        "elements in data each of 8 times, and now allreduce of 1000 elements in world; ranks wait for each other: ",
+        " has made a call twice: after allreduce of 300 elements in data came allreduce of 1000 elements in world each "
+        "of 8 times, and now allreduce of 300 elements in data;",
+        "ranks use communicators in different order, or one has left out or repeated a call, and wait for each other: "
+        "rank 1 (process 1001) in allreduce #1 of communicator world, rank 3 of world (process 1003; rank 1 of data)"};
+    for (int how = LEFT_OUT; how <= NEW; how++) {
+        struct made_job job = a_call_too_few_or_many(how);
+        struct findings found = find_by(NULL, &job);
+        assert_int_equal(found.count, 1);
+        if (found.items->kind != FINDING_ORDER || found.items->confidence != LIKELY ||
+            !strstr(found.items->sentence, words[how]))
+            fail_msg("%s", found.items->sentence);
+        assert_int_equal(found.items->culprit.world_rank, how == NEW ? -1 : 1);
+        findings_free(&found);
+        made_free(&job);
+    }
+}
+
+/* Rank 1 of data has no box here: the only rank of all that has none is meant. */
+static void test_absent_in_a_part(void **state)
+{
+    struct made_job job = a_call_too_few_or_many(NEW);
+    struct blackbox *boxes[] = {job.boxes[0], job.boxes[1], job.boxes[2]};
+    struct blackbox_comm *data = &boxes[1]->comms[2];
+    wait_since(made_wait(data, 1, 1, 0), 5 * NS_PER_S);
+    boxes[1]->comms[0].op_count--;
+    struct snapshot snapshot = {.now = {boxes, NULL, 3}, .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    assert_true(found.count >= 1);
+    if (found.items->kind != FINDING_ABSENT || found.items->culprit.world_rank != 3 || found.items->culprit.rank != 1 ||
+        !strstr(found.items->sentence, "rank 3 (rank 1 of data; no black box here: "))
+        fail_msg("%s", found.items->sentence);
+    findings_free(&found);
+    snapshot.now.count = 2;
+    found = diagnosis_find(&snapshot);
+    for (size_t i = 0; i < found.count; i++)
+        if (found.items[i].kind == FINDING_ABSENT && found.items[i].culprit.comm == data->id) {
+            assert_int_equal(found.items[i].culprit.world_rank, -1); /* two may be meant */
+            assert_non_null(strstr(found.items[i].sentence, "rank 1 of data (no black box here: "));
+        }
+    findings_free(&found);
+    made_free(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way),
+                                       cmocka_unit_test(test_left_out_or_made_twice),
+                                       cmocka_unit_test(test_absent_in_a_part),
                                        cmocka_unit_test(test_went_away),
                                        cmocka_unit_test(test_goes_on_elsewhere),
                                        cmocka_unit_test(test_does_not_arrive),

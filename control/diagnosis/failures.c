@@ -43,7 +43,7 @@ static struct failures_reports ask(struct scene *scene, const struct member_grou
     for (size_t i = 0; i < group->count; i++)
         if (has_failed(&group->members[i]) && group->members[i].comm->culprit == reports.first->comm->culprit) {
             reports.agree++;
-            list_rank(&reports.ranks, group->members[i].comm->rank);
+            list_member(&reports.ranks, &group->members[i]);
         }
     scene->steps += 2 * group->count;
     return reports;
@@ -125,7 +125,7 @@ static void describe(struct finding *finding, const struct member *culprit, stru
     if (culprit)
         say_who(finding, culprit);
     else if (comm->culprit >= 0)
-        say(finding, "rank %d (no black box here)", comm->culprit);
+        say_absent(finding, reports->first, comm->culprit, "no black box here");
     else
         say(finding, "no single rank");
     say(finding, "%s: communicator %s failed: %s",
@@ -156,6 +156,8 @@ static void report(struct scene *scene, struct findings *findings, struct member
     finding = culprit ? finding_add(findings, kind, confidence, culprit)
                       : finding_add_rank(findings, kind, comm, comm->culprit);
     finding->victims = reports.failed;
+    if (!culprit && comm->culprit >= 0)
+        finding->culprit.world_rank = world_rank_of(scene, reports.first, comm->culprit);
     describe(finding, culprit, &reports);
 }
 

@@ -95,22 +95,86 @@ void say_who(struct finding *finding, const struct member *member)
         say(finding, ")");
 }
 
+static void list_number(char *text, size_t size, int rank)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, " %d", rank);
+}
+
+void say_absent(struct finding *finding, const struct member *member, int rank, const char *why)
+{
+    if (is_world(member))
+        say(finding, "rank %d (%s)", rank, why);
+    else if (finding->culprit.world_rank < 0)
+        say(finding, "rank %d of %s (%s)", rank, phrase_name(member->comm), why);
+    else
+        say(finding, "rank %d (rank %d of %s; %s)", finding->culprit.world_rank, rank, phrase_name(member->comm), why);
+}
+
 void list_rank(struct rank_list *list, int rank)
 {
-    size_t used = strlen(list->text);
-    if (list->count++ < SHOWN_RANKS && used + 12 < sizeof list->text) {
-        snprintf(list->text + used, sizeof list->text - used, " %d", rank);
+    if (list->count++ < SHOWN_RANKS && strlen(list->text) + 12 < sizeof list->text / 2) {
+        list_number(list->text, sizeof list->text, rank);
         list->named++;
     }
 }
 
+void list_member(struct rank_list *list, const struct member *member)
+{
+    const struct blackbox_comm *world = world_of(member->box, member->comm);
+    size_t named = list->named;
+    list->comm = list->comm ? list->comm : member->comm;
+    list->world = list->world ? list->world : world;
+    list->mixed = list->mixed || list->world->id != world->id;
+    list_rank(list, world->rank);
+    if (list->named > named)
+        list_number(list->own, sizeof list->own, member->comm->rank);
+}
+
+struct rank_list list_of(const struct member *member)
+{
+    struct rank_list list = {0};
+    list_member(&list, member);
+    return list;
+}
+
 const char *list_text(struct rank_list *list)
 {
-    size_t used = strlen(list->text);
+    char *text = list->mixed ? list->own : list->text;
+    size_t used = strlen(text);
     if (list->count > list->named)
-        snprintf(list->text + used, sizeof list->text - used, " and %zu more", list->count - list->named);
+        used += (size_t)snprintf(text + used, sizeof list->text - used, " and %zu more", list->count - list->named);
+    if (list->comm && (list->mixed || list->world->id != list->comm->id))
+        snprintf(text + used, sizeof list->text - used, " of %s", phrase_name(list->mixed ? list->comm : list->world));
     list->named = list->count;
-    return list->text;
+    list->comm = NULL;
+    return text;
+}
+
+bool is_world(const struct member *member)
+{
+    return world_of(member->box, member->comm)->id == member->comm->id;
+}
+
+/* The only rank of the largest communicator whose box is not here. */
+static int only_without_box(const struct scene *scene, const struct blackbox_comm *world)
+{
+    struct member_group *group = scene_group(scene, world->id);
+    if (!group || group->count + 1 != (size_t)world->nranks)
+        return -1;
+    int rank = 0;
+    while ((size_t)rank < group->count && group->members[rank].comm->rank == rank)
+        rank++;
+    return rank;
+}
+
+int world_rank_of(const struct scene *scene, const struct member *member, int rank)
+{
+    const struct member *named = scene_find(member->group, rank);
+    if (named)
+        return world_of(named->box, named->comm)->rank;
+    const struct blackbox_comm *world = world_of(member->box, member->comm);
+    return world->id == member->comm->id ? rank : only_without_box(scene, world);
 }
 
 static struct finding *add(struct findings *findings, enum finding_kind kind, enum confidence confidence,

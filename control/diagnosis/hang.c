@@ -4,6 +4,7 @@
  * those who wait for it, in any communicator. (ICCL section 6: operation counts; NCCLX section 7.3: a collective that
  * waits for another is not the cause.)
  */
+#include "diagnosis/circle.h"
 #include "diagnosis/patience.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CIRCLE_SHOWN 6
 #define OTHERS_SHOWN 3
 
 static bool of_process(enum finding_kind ending)
@@ -103,7 +103,7 @@ static struct rank_list with_witness(const struct chain *chain)
         if (same_call(chain->victims[i].member, chain->witness->member) && !is_end(&chain->victims[i]) &&
             (chain->witness->ending != FINDING_STILL ||
              chain->victims[i].member->process != chain->witness->end->process))
-            list_rank(&list, chain->victims[i].member->comm->rank);
+            list_member(&list, chain->victims[i].member);
     return list;
 }
 
@@ -181,8 +181,9 @@ static void say_end(struct finding *finding, const struct victim *victim)
 static void say_message(struct finding *finding, const struct member *receiver)
 {
     const struct member *sender = receiver->next;
+    struct rank_list from = list_of(sender);
     say_who(finding, receiver);
-    say(finding, " does not get what rank %d sends: they wait for each other in %s", sender->comm->rank,
+    say(finding, " does not get what rank%s sends: they wait for each other in %s", list_text(&from),
         phrase_call(sender->op).text);
     say(finding, " and %s of communicator %s", phrase_call(receiver->op).text, phrase_name(receiver->comm));
     say_for(finding, receiver);
@@ -197,8 +198,9 @@ static void say_unread(struct finding *finding, const struct chain *chain)
         return;
     }
     const struct blackbox_op *theirs = end->next->op;
+    struct rank_list from = list_of(end->next);
     say_who(finding, end);
-    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, ", end->next->comm->rank,
+    say(finding, " does not get on, though rank%s, whom it waits for in round %u of %s, ", list_text(&from),
         end->op->wait_round + 1, phrase_call(end->op).text);
     if (!theirs)
         say(finding, "has ended that already; ");
@@ -215,34 +217,6 @@ static void say_circle(struct finding *finding, const struct chain *chain)
     struct rank_list list = with_witness(chain);
     say(finding, "%s%s wait for each other", list.count == 1 ? "rank" : "ranks", list_text(&list));
     say_where(finding, chain->witness->member);
-}
-
-static bool in_several(const struct member *named)
-{
-    const struct member *at = named->next;
-    while (at != named && at->group == named->group)
-        at = at->next;
-    return at != named;
-}
-
-static bool in_one_call(const struct member *named)
-{
-    const struct member *at = named->next;
-    while (at != named && same_call(at, named))
-        at = at->next;
-    return at == named;
-}
-
-static void say_each(struct finding *finding, const struct member *named)
-{
-    const struct member *at = named;
-    size_t said = 0;
-    do {
-        if (at->stuck && said++ < CIRCLE_SHOWN)
-            say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank,
-                at->box->header.pid, phrase_call(at->op).text, phrase_name(at->comm));
-        at = at->next;
-    } while (at != named);
 }
 
 /* ---- Evidence ---- */
@@ -290,7 +264,7 @@ static void prove_others(struct finding *finding, const struct chain *chain)
             new = new &&strcmp(shown[j]->name, other->comm->name) != 0;
         for (end = i; end < chain->count && same_call(victims[end].member, other); end++)
             if (!is_end(&victims[end]))
-                list_rank(&list, victims[end].member->comm->rank);
+                list_member(&list, victims[end].member);
         if (!new || !list.count)
             continue;
         prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s",
@@ -304,7 +278,13 @@ static void prove_wait(struct finding *finding, const struct member *waiter)
     const struct blackbox_op *op = waiter->op;
     if (op->device || !op->wait_since || op->wait_peer < 0)
         return;
-    prove(finding, "rank %d waits for rank %d in round %u%s%s of %s, %s", waiter->comm->rank, op->wait_peer,
+    const struct member *peer = scene_find(waiter->group, op->wait_peer);
+    struct rank_list who = list_of(waiter), whom = {0};
+    if (peer)
+        list_member(&whom, peer);
+    else
+        list_rank(&whom, op->wait_peer);
+    prove(finding, "rank%s waits for rank%s in round %u%s%s of %s, %s", list_text(&who), list_text(&whom),
           op->wait_round + 1, op->rounds ? " of " : "", op->rounds ? phrase_number(op->rounds).text : "",
           phrase_call(op).text,
           waiter->box->now > op->wait_since ? phrase_time(waiter->box->now - op->wait_since).text : "since now");
@@ -347,7 +327,7 @@ static enum confidence confidence_of(const struct victim *victim)
         return POSSIBLE;
     if (victim->ending == FINDING_DEAD && !victim->end->group->lives)
         return LIKELY; /* only times tell */
-    if (of_process(victim->ending) || victim->ending == FINDING_ORDER)
+    if (of_process(victim->ending))
         return CERTAIN;
     if (victim->ending == FINDING_STILL || victim->ending == FINDING_ABSENT || victim->ending == FINDING_CIRCLE)
         return POSSIBLE;
@@ -359,25 +339,26 @@ static void describe(struct finding *finding, const struct chain *chain)
     const struct victim *witness = chain->witness;
     switch (witness->ending) {
     case FINDING_ABSENT:
-        say(finding, "rank %d %s", witness->end->awaited,
-            witness->end->box->dumped ? "(it left no dump)"
-                                      : "(no black box here: on another host, not traced, or never started)");
+        say_absent(finding, witness->end, witness->end->awaited,
+                   witness->end->box->dumped ? "it left no dump"
+                                             : "no black box here: on another host, not traced, or never started");
         say_waiters(finding, chain, " is waited for by");
         break;
     case FINDING_CIRCLE:
-        if (in_several(witness->end)) {
+        if (circle_in_several(witness->end)) {
             say(finding, "ranks wait for each other, some for a message that may be lost:");
-            say_each(finding, witness->end);
-        } else if (!in_one_call(witness->end)) {
+            circle_say_each(finding, witness->end);
+        } else if (!circle_in_one_call(witness->end)) {
             say(finding, "ranks wait for each other in calls that do not fit:");
-            say_each(finding, witness->end);
+            circle_say_each(finding, witness->end);
         } else {
             say_circle(finding, chain);
         }
         break;
     case FINDING_ORDER:
-        say(finding, "ranks use communicators in different order and wait for each other:");
-        say_each(finding, witness->end);
+        say(finding, "ranks use communicators in different order, or one has left out or repeated a call, and wait for "
+                     "each other:");
+        circle_say_each(finding, witness->end);
         break;
     case FINDING_UNREAD:
         say_unread(finding, chain);
@@ -469,14 +450,23 @@ static void find_one(struct scene *scene, struct findings *findings, const struc
     const struct absence absence = absence_of(scene, witness);
     enum finding_kind kind = kind_of(witness);
     bool away = kind == FINDING_BEHIND && !starved && absence.why != ABSENCE_UNUSUAL;
-    kind = away ? FINDING_AWAY : kind;
-    struct finding *finding = witness->ending == FINDING_ABSENT
-                                  ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
-                                  : finding_add(findings, kind, confidence_of(witness), witness->end);
+    struct habit habit;
+    const struct member *odd =
+        kind == FINDING_CIRCLE || kind == FINDING_ORDER ? circle_odd(scene, witness->end, &habit) : NULL;
+    kind = away ? FINDING_AWAY : odd ? FINDING_ORDER : kind;
+    struct finding *finding =
+        witness->ending == FINDING_ABSENT
+            ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
+            : finding_add(findings, kind, odd ? LIKELY : confidence_of(witness), odd ? odd : witness->end);
     finding->victims = chain->count;
-    if (witness->ending == FINDING_CIRCLE || witness->ending == FINDING_ORDER)
+    if (witness->ending == FINDING_ABSENT)
+        finding->culprit.world_rank = world_rank_of(scene, witness->end, witness->end->awaited);
+    bool circle = witness->ending == FINDING_CIRCLE || witness->ending == FINDING_ORDER;
+    if (circle && !odd)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
-    if (away)
+    if (odd)
+        circle_say_odd(finding, odd, witness->end, &habit);
+    else if (away)
         say_away(finding, chain, &absence);
     else if (starved)
         say_starved(scene, finding, chain);

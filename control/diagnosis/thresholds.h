@@ -51,7 +51,12 @@
 #define LOST_LANES      2               /* ends of lanes that must have gone down; one lane has two */
 /* An agent reports every second: one that is silent for longer reports nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
-#define FINDINGS_MOST 64 /* more findings are only counted */
+#define HABIT_LOOKS   512 /* calls of a process that are looked at for what it does usually, */
+#define HABIT_CALLS   64  /* by at most these calls before each, */
+#define HABIT_LEAST   2   /* and at least these; */
+#define HABIT_TIMES   3   /* a habit was kept this often, */
+#define HABIT_BACK    4   /* and is broken by one of these last calls */
+#define FINDINGS_MOST 64  /* more findings are only counted */
 
 #define NETWORK_LITTLE 0.10 /* part of the ranks' time: less than this cannot make a job slow */
 #define NETWORK_MUCH   0.30 /* part of the ranks' time: more is worth making quicker, though nothing is wrong */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A circle of ranks that wait for each other: what each is in, and which one has called another call than it does
+ * usually. */
+#include "diagnosis/circle.h"
+
+#include "diagnosis/phrase.h"
+
+#define CIRCLE_SHOWN 6
+
+static bool is_same_call(const struct member *a, const struct member *b)
+{
+    return a->group == b->group && a->op && b->op && a->op->seq == b->op->seq && a->op->collective == b->op->collective;
+}
+
+bool circle_in_several(const struct member *named)
+{
+    const struct member *at = named->next;
+    while (at != named && at->group == named->group)
+        at = at->next;
+    return at != named;
+}
+
+bool circle_in_one_call(const struct member *named)
+{
+    const struct member *at = named->next;
+    while (at != named && is_same_call(at, named))
+        at = at->next;
+    return at == named;
+}
+
+void circle_say_each(struct finding *finding, const struct member *named)
+{
+    const struct member *at = named;
+    size_t said = 0;
+    do {
+        if (at->stuck && said++ < CIRCLE_SHOWN) {
+            say(finding, said == 1 ? " " : ", ");
+            say_who(finding, at);
+            say(finding, " in %s of communicator %s", phrase_call(at->op).text, phrase_name(at->comm));
+        }
+        at = at->next;
+    } while (at != named);
+}
+
+/* The only process in the circle that has broken a habit; NULL: none, or several. */
+const struct member *circle_odd(struct scene *scene, const struct member *named, struct habit *habit)
+{
+    const struct member *at = named, *odd = NULL;
+    size_t odds = 0;
+    if (circle_in_one_call(named))
+        return NULL;
+    do {
+        struct habit one;
+        if (!(odd && odd->process == at->process) && habit_broken(scene, at, &one)) {
+            odd = at;
+            *habit = one;
+            odds++;
+        }
+        at = at->next;
+    } while (at != named);
+    return odds == 1 ? odd : NULL;
+}
+
+static void say_habit_call(struct finding *finding, const struct habit_call *call)
+{
+    say(finding, "%s", blackbox_collective_name(call->op->collective));
+    if (call->op->collective != WIRE_BARRIER && call->op->count != BLACKBOX_UNTOLD)
+        say(finding, " of %s elements", phrase_number(call->op->count).text);
+    say(finding, " in %s", phrase_name(call->comm));
+}
+
+void circle_say_odd(struct finding *finding, const struct member *odd, const struct member *named,
+                    const struct habit *habit)
+{
+    static const char *const done[] = {" goes another way than before", " has left out a call",
+                                       " has made a call twice"};
+    say_who(finding, odd);
+    say(finding, "%s: after ", done[habit->how]);
+    say_habit_call(finding, &habit->before);
+    say(finding, " came ");
+    say_habit_call(finding, &habit->usual);
+    say(finding, " each of %s times, and now ", phrase_number(habit->times).text);
+    say_habit_call(finding, &habit->made);
+    say(finding, "; ranks wait for each other:");
+    circle_say_each(finding, named);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that wait for each other in a circle, of which `named` is one. Private to the rules. */
+#ifndef TUTTI_DIAGNOSIS_CIRCLE_H
+#define TUTTI_DIAGNOSIS_CIRCLE_H
+
+#include "diagnosis/finding.h"
+#include "diagnosis/habit.h"
+
+/* Are they in several communicators? */
+bool circle_in_several(const struct member *named);
+bool circle_in_one_call(const struct member *named);
+void circle_say_each(struct finding *finding, const struct member *named);
+/* The only process of the circle that has broken a habit; NULL: none, or several. */
+const struct member *circle_odd(struct scene *scene, const struct member *named, struct habit *habit);
+void circle_say_odd(struct finding *finding, const struct member *odd, const struct member *named,
+                    const struct habit *habit);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All calls of a process, in whatever communicators, in the order in which it made them. The calls before a call are
+ * looked for at earlier places. One and the same call may have followed at all of these. If another call follows now,
+ * the program has left out a call, has made one twice, or goes another way.
+ */
+#include "diagnosis/habit.h"
+#include "diagnosis/thresholds.h"
+
+#include <stdlib.h>
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct habit_call *a = left, *b = right;
+    if (a->op->begin != b->op->begin)
+        return a->op->begin < b->op->begin ? -1 : 1;
+    if (a->comm->id != b->comm->id)
+        return a->comm->id < b->comm->id ? -1 : 1;
+    return a->op->position < b->op->position ? -1 : a->op->position > b->op->position;
+}
+
+/* The latest calls. NULL: none, or no memory. */
+static struct habit_call *calls_of(struct scene *scene, const struct member *member, size_t *count)
+{
+    size_t most = 0, all = 0;
+    for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling)
+        most += at->comm->op_count;
+    struct habit_call *calls = most ? calloc(most, sizeof *calls) : NULL;
+    for (const struct member *at = scene->of_process[member->process]; calls && at; at = at->sibling)
+        for (size_t i = 0; i < at->comm->op_count; i++)
+            calls[all++] = (struct habit_call){at->comm, &at->comm->ops[i]};
+    if (calls)
+        qsort(calls, all, sizeof *calls, by_begin);
+    scene->steps += all;
+    *count = all;
+    return calls;
+}
+
+static bool same(const struct habit_call *a, const struct habit_call *b)
+{
+    const struct blackbox_op *one = a->op, *other = b->op;
+    return a->comm == b->comm && one->collective == other->collective && one->count == other->count &&
+           one->type == other->type && one->root == other->root;
+}
+
+/* How many calls before the one are the same as those before the other? */
+static size_t same_before(const struct habit_call *calls, size_t one, size_t other, size_t first)
+{
+    size_t length = 0;
+    while (length < HABIT_CALLS && length + first < one && same(&calls[one - length - 1], &calls[other - length - 1]))
+        length++;
+    return length;
+}
+
+/* Is the call at this place unlike those that followed the same calls before? */
+static bool is_broken(struct scene *scene, const struct habit_call *calls, size_t at, struct habit *habit)
+{
+    size_t first = at > HABIT_LOOKS ? at - HABIT_LOOKS : 0, longest = 0, usual = 0;
+    for (size_t i = first; i < at; i++) {
+        size_t length = same_before(calls, i, at, first);
+        longest = length > longest ? length : longest;
+    }
+    scene->steps += at - first;
+    if (longest < HABIT_LEAST)
+        return false;
+    *habit = (struct habit){.made = calls[at], .before = calls[at - 1]};
+    for (size_t i = first; i < at; i++) {
+        if (3 * same_before(calls, i, at, first) < longest)
+            continue;
+        if (same(&calls[i], &calls[at]) || (habit->times && !same(&calls[i], &habit->usual)))
+            return false;
+        habit->usual = calls[i];
+        habit->times++;
+        usual = i;
+    }
+    habit->how = same(&calls[at], &calls[at - 1])      ? HABIT_TWICE
+                 : same(&calls[usual + 1], &calls[at]) ? HABIT_LEFT_OUT
+                                                       : HABIT_OTHER;
+    return habit->times >= HABIT_TIMES;
+}
+
+/* A process may have gone on for some calls, which did not wait for others: the first that is odd counts. */
+bool habit_broken(struct scene *scene, const struct member *member, struct habit *habit)
+{
+    size_t count;
+    struct habit_call *calls = calls_of(scene, member, &count);
+    bool broken = false;
+    for (size_t back = count < HABIT_BACK ? count : HABIT_BACK; back > 0 && !broken; back--)
+        broken = is_broken(scene, calls, count - back, habit);
+    free(calls);
+    return broken;
+}
