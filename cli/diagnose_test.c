@@ -184,6 +184,57 @@ static void test_no_room(void **state)
     assert_shows("nothing wrong was found in what was there: 2 processes");
 }
 
+/* ---- Another program, and a wait in the kernel ---- */
+
+static void become_sleep(int signal)
+{
+    execl("/bin/sleep", "sleep", "600", NULL);
+}
+
+/* A process whose child has not come back from vfork is in state D. */
+static void wait_in_kernel(int signal)
+{
+    if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+}
+
+static void two_wait_for_two(struct trace *trace, struct trace_comm *world, int rank)
+{
+    signal(SIGUSR1, become_sleep);
+    signal(SIGUSR2, wait_in_kernel);
+    stage_calls(world, 10, 17);
+    if (rank < 2)
+        stage_wait(world, 17, rank + 2);
+}
+
+static void test_other_program(void **state)
+{
+    char path[64], name[32] = "", sentence[128];
+    stage_play(4, two_wait_for_two);
+    kill(stage_ranks[3], SIGUSR2);
+    wait_for_state(stage_ranks[3], 'D');
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 5);
+    assert_shows("/stat says D: it waits in the kernel, for a disk, a network file system or a device, in ");
+    snprintf(sentence, sizeof sentence,
+             "no debugger gets in, and it may not end before that is over: cat /proc/%d/stack", stage_ranks[3]);
+    assert_shows(sentence);
+    kill(stage_ranks[2], SIGUSR1);
+    for (snprintf(path, sizeof path, "/proc/%d/comm", stage_ranks[2]); strcmp(name, "sleep\n") != 0; usleep(1000))
+        boxfile_slurp(path, name, sizeof name);
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms --dead"), 5);
+    snprintf(sentence, sizeof sentence, "rank 2 (process %d) has become another program (sleep) and is waited for by ",
+             stage_ranks[2]);
+    assert_shows(sentence);
+    assert_shows("other hang: replaced (certain)");
+    kill(stage_ranks[2], SIGKILL); /* and now it has ended, though nobody has waited for it */
+    wait_for_state(stage_ranks[2], 'Z');
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms --dead"), 5);
+    assert_shows("other hang: dead (certain)");
+}
+
 /* ---- A namespace of its own ---- */
 
 static void stand_still(int ready)
@@ -316,7 +367,7 @@ int main(void)
         CASE(test_stopped),   CASE(test_traced),          CASE(test_behind),         CASE(test_dead_and_copied),
         CASE(test_recorder),  CASE(test_no_communicator), CASE(test_one_dump_lacks), CASE(test_no_room),
         CASE(test_namespace), CASE(test_nothing_wrong),   CASE(test_network),        CASE(test_statuses),
-        CASE(test_json),
+        CASE(test_json),      CASE(test_other_program),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

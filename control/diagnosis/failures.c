@@ -54,7 +54,7 @@ static enum finding_kind kind_of(const struct member *culprit)
     if (!culprit || culprit->comm->state == WIRE_COMM_FAILED || culprit->comm->state == WIRE_COMM_CLOSED)
         return FINDING_FAILED;
     if (!culprit->box->alive)
-        return FINDING_DEAD;
+        return member_is_replaced(culprit) ? FINDING_REPLACED : FINDING_DEAD;
     if (culprit->facts->state == PROCESS_STOPPED)
         return FINDING_STOPPED;
     return culprit->facts->state == PROCESS_TRACED ? FINDING_TRACED : FINDING_FAILED;
@@ -74,7 +74,9 @@ static const char *what_it_is(enum finding_kind kind)
     }
 }
 
-/* The two ends of one message differ. The end that noticed names the other one, and either may be wrong. */
+/* ---- A message whose ends differ ---- */
+
+/* The end that noticed names the other one, and either may be wrong. */
 static bool ends_differ(const struct blackbox_comm *comm)
 {
     const struct blackbox_op *failed = NULL;
@@ -83,6 +85,87 @@ static bool ends_differ(const struct blackbox_comm *comm)
     return comm->result == TUTTI_INVALID_USAGE && failed &&
            (failed->collective == WIRE_SEND || failed->collective == WIRE_RECV);
 }
+
+struct message_ends {
+    const struct member *sender, *receiver;
+    const struct blackbox_op *sent, *wanted;
+};
+
+static bool is_message_with(const struct blackbox_op *op, int peer)
+{
+    return (op->collective == WIRE_SEND || op->collective == WIRE_RECV) && op->root == peer;
+}
+
+static const struct blackbox_op *newest_message(const struct member *member, int collective, int peer)
+{
+    for (size_t i = member->comm->op_count; i-- > 0;)
+        if (member->comm->ops[i].collective == collective && is_message_with(&member->comm->ops[i], peer))
+            return &member->comm->ops[i];
+    return NULL;
+}
+
+static bool differ(const struct blackbox_op *sent, const struct blackbox_op *wanted)
+{
+    return sent && wanted && (sent->count != wanted->count || sent->type != wanted->type);
+}
+
+/* A member that failed in a message with the rank that all name. */
+static bool find_ends(struct member_group *group, const struct member *culprit, struct message_ends *ends)
+{
+    for (size_t i = 0; culprit && i < group->count; i++) {
+        const struct member *one = &group->members[i];
+        bool failed = one != culprit && one->comm->result == TUTTI_INVALID_USAGE;
+        for (size_t j = 0; failed && j < one->comm->op_count; j++) {
+            const struct blackbox_op *op = &one->comm->ops[j];
+            if (op->result != TUTTI_INVALID_USAGE || !is_message_with(op, culprit->comm->rank))
+                continue;
+            bool sends = op->collective == WIRE_SEND;
+            const struct blackbox_op *theirs = newest_message(culprit, sends ? WIRE_RECV : WIRE_SEND, one->comm->rank);
+            *ends = sends ? (struct message_ends){one, culprit, op, theirs}
+                          : (struct message_ends){culprit, one, theirs, op};
+            if (differ(ends->sent, ends->wanted))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Has this end had a message of this size and type before? */
+static bool had_before(const struct member *member, const struct blackbox_op *op)
+{
+    for (size_t i = 0; i < member->comm->op_count && &member->comm->ops[i] != op; i++) {
+        const struct blackbox_op *one = &member->comm->ops[i];
+        if (one->collective == op->collective && one->root == op->root && one->count == op->count &&
+            one->type == op->type && one->result == TUTTI_SUCCESS)
+            return true;
+    }
+    return false;
+}
+
+static void report_message(struct findings *findings, const struct message_ends *ends)
+{
+    bool sender = had_before(ends->sender, ends->sent), receiver = had_before(ends->receiver, ends->wanted);
+    const struct member *odd = sender == receiver ? NULL : sender ? ends->receiver : ends->sender;
+    struct finding *finding =
+        finding_add(findings, FINDING_MISMATCH, odd ? LIKELY : POSSIBLE, odd ? odd : ends->receiver);
+    finding->victims = 2;
+    say_who(finding, ends->sender);
+    say(finding, " sends %s %s, and ", phrase_number(ends->sent->count).text, blackbox_type_name(ends->sent->type));
+    say_who(finding, ends->receiver);
+    say(finding, " receives %s %s", phrase_number(ends->wanted->count).text, blackbox_type_name(ends->wanted->type));
+    if (odd) {
+        say(finding, "; the other messages between them had this size, that of ");
+        say_who(finding, odd);
+        say(finding, " is new");
+    } else {
+        finding->culprit.rank = finding->culprit.world_rank = -1;
+        finding->culprit.pid = 0, finding->culprit.process = 0;
+        say(finding, "; nothing tells which of them is wrong");
+    }
+    prove(finding, "communicator %s failed: %s", phrase_name(ends->sender->comm), ends->receiver->comm->sentence);
+}
+
+/* ---- Findings ---- */
 
 /* One cause in several communicators is one finding. */
 static struct finding *same_cause(struct findings *findings, const struct member *culprit)
@@ -128,9 +211,13 @@ static void describe(struct finding *finding, const struct member *culprit, stru
         say_absent(finding, reports->first, comm->culprit, "no black box here");
     else
         say(finding, "no single rank");
-    say(finding, "%s: communicator %s failed: %s",
-        ends_differ(comm) ? " and its peer differ about a message, and either may be wrong" : what_it_is(finding->kind),
-        phrase_name(comm), *comm->sentence ? comm->sentence : "no sentence");
+    if (finding->kind == FINDING_REPLACED)
+        say(finding, " has become another program (%s)", culprit->facts->detail);
+    else
+        say(finding, "%s",
+            ends_differ(comm) ? " and its peer differ about a message, and either may be wrong"
+                              : what_it_is(finding->kind));
+    say(finding, ": communicator %s failed: %s", phrase_name(comm), *comm->sentence ? comm->sentence : "no sentence");
     prove(finding, "rank%s%s report%s this (%s)%s", reports->ranks.count == 1 ? "" : "s", list_text(&reports->ranks),
           reports->ranks.count == 1 ? "s" : "", error_name((tutti_result_t)comm->result),
           reports->agree == reports->failed ? "" : "; others name others");
@@ -148,6 +235,11 @@ static void report(struct scene *scene, struct findings *findings, struct member
     group->told = true;
     if (culprit && is_effect(scene, culprit))
         return; /* the communicator in which that one was lost has the finding */
+    struct message_ends ends;
+    if (find_ends(group, culprit, &ends)) {
+        report_message(findings, &ends);
+        return;
+    }
     if (finding) {
         prove(finding, "communicator %s failed, too", phrase_name(comm));
         return;

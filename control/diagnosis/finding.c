@@ -87,7 +87,8 @@ void say_who(struct finding *finding, const struct member *member)
         say(finding, " of %s", phrase_name(world));
     if (member->box->header.pid)
         say(finding, " (process %u%s%s%s", member->box->header.pid, member->group->one_host ? "" : " on ",
-            member->group->one_host ? "" : member->box->header.host, member->box->alive ? "" : ", dead");
+            member->group->one_host ? "" : member->box->header.host,
+            member->box->alive || member_is_replaced(member) ? "" : ", dead");
     if (world->id != member->comm->id)
         say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank,
             phrase_name(member->comm));

@@ -36,6 +36,8 @@ static const char *remedy_of_gpu(const char *sentence)
 /* Adds the remedy of this kind. PID becomes the process's number, if that is known, and PROCESS words for it. */
 static void advise(struct finding *finding)
 {
+    if (*finding->remedy)
+        return; /* a rule knows better */
     const char *gpu = finding->kind == FINDING_FAILED ? remedy_of_gpu(finding->sentence) : NULL;
     const char *text = gpu ? gpu : finding_row(finding->kind)->remedy, *at;
     char number[24] = "PID", words[32] = "the process";

@@ -12,6 +12,7 @@
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@
 
 static bool of_process(enum finding_kind ending)
 {
-    return ending == FINDING_DEAD || ending == FINDING_STOPPED || ending == FINDING_TRACED;
+    return ending == FINDING_DEAD || ending == FINDING_REPLACED || ending == FINDING_STOPPED ||
+           ending == FINDING_TRACED;
 }
 
 static struct victim victim_of(const struct scene *scene, const struct member *member)
@@ -156,7 +158,9 @@ static void say_end(struct finding *finding, const struct victim *victim)
     const struct member *end = victim->end, *waiter = victim->member;
     bool collective = waiter->op->collective < WIRE_SEND;
     say_who(finding, end);
-    if (victim->ending == FINDING_STOPPED)
+    if (victim->ending == FINDING_REPLACED)
+        say(finding, " has become another program (%s) and", end->facts->detail);
+    else if (victim->ending == FINDING_STOPPED)
         say(finding, " is stopped and");
     else if (victim->ending == FINDING_TRACED && end->facts->tracer)
         say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer,
@@ -231,6 +235,18 @@ static void prove_silence(struct finding *finding, const struct member *end)
           end->box->header.host, phrase_time(end->facts->unheard).text);
 }
 
+/* State D: a debugger would wait for the process, too, and no signal ends it. */
+static void prove_blocked(struct finding *finding, const struct member *end)
+{
+    uint32_t pid = end->box->header.pid;
+    prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device%s%s",
+          pid, *end->facts->detail ? ", in " : "", end->facts->detail);
+    snprintf(finding->remedy, sizeof finding->remedy,
+             "no debugger gets in, and it may not end before that is over: cat /proc/%u/stack as root, dmesg, and "
+             "what it has open (ls -l /proc/%u/fd)",
+             pid, pid);
+}
+
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
 {
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
@@ -239,14 +255,15 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
         prove(finding, "/proc/%u/stat says %s", end->box->header.pid,
               now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
     else if (now->state == PROCESS_BLOCKED && before && before->state == PROCESS_BLOCKED)
-        prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device",
-              end->box->header.pid);
+        prove_blocked(finding, end);
     else if (share.time)
         prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid,
               phrase_time(share.ran).text, phrase_time(share.time).text,
-              share_is_starved(&share)                                  ? "is ready to run and gets none"
-              : (double)share.ran >= COMPUTES_PART * (double)share.time ? "computes"
-                                                                        : "sleeps, or waits for something");
+              share_is_starved(&share) ? "is ready to run and gets none"
+              : share_computes(&share) ? "computes"
+                                       : "sleeps, or waits for something");
+    if (share.throttled)
+        prove(finding, "the quota of its control group was used up for %s of that", phrase_time(share.throttled).text);
 }
 
 /* The other calls that wait for the same end: one for each name of communicators, so that the finding stays
@@ -366,7 +383,7 @@ static void describe(struct finding *finding, const struct chain *chain)
     default:
         say_end(finding, witness);
         say_waiters(finding, chain, " is waited for by");
-        if (witness->ending == FINDING_BEHIND || witness->ending == FINDING_DEAD)
+        if (witness->ending == FINDING_BEHIND || witness->ending == FINDING_DEAD || witness->ending == FINDING_REPLACED)
             say_last(finding, witness->end, witness->member->box->now);
     }
 }
@@ -490,7 +507,7 @@ static size_t add_victims(const struct scene *scene, const struct member *member
     const struct member *dead = dead_behind(member);
     victims[0] = victim_of(scene, member);
     if (dead)
-        victims[1] = (struct victim){member, dead, FINDING_DEAD, dead->process, 0};
+        victims[1] = (struct victim){member, dead, dead->ending, dead->process, 0};
     return dead ? 2 : 1;
 }
 

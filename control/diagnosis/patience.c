@@ -86,8 +86,7 @@ static bool is_busy(const struct scene *scene, const struct member *end, struct 
     const struct processor_share share = share_of(scene, end);
     if (before && before->moved && now->moved > before->moved)
         absence->moved = now->moved - before->moved;
-    return absence->away < PAUSE_BUSY_NS &&
-           (absence->moved >= MOVES_BYTES || (share.time && (double)share.ran >= COMPUTES_PART * (double)share.time));
+    return absence->away < PAUSE_BUSY_NS && (absence->moved >= MOVES_BYTES || share_computes(&share));
 }
 
 struct absence absence_of(const struct scene *scene, const struct victim *victim)

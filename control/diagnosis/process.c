@@ -91,6 +91,83 @@ static void read_moved(struct process_facts *facts, uint32_t pid)
         facts->moved = in + out;
 }
 
+/* Names of functions, without addresses, from "[<0>] vfs_read+0x1/0x2" or "futex_wait": at most three. */
+static void name_functions(const char *text, char *to, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < 3 && *text; i++) {
+        text += *text == '[' ? strcspn(text, " \n") : 0;
+        text += *text == ' ';
+        size_t length = strcspn(text, "+\n");
+        if (length && used + length + 3 < size && strncmp(text, "0", length) != 0)
+            used += (size_t)snprintf(to + used, size - used, "%s%.*s", used ? ", " : "", (int)length, text);
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+}
+
+/* Where in the kernel it waits: root may read all, others the innermost function. */
+static void read_where(struct process_facts *facts, uint32_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stack", pid);
+    if (!boxfile_slurp(path, text, sizeof text)) {
+        snprintf(path, sizeof path, "/proc/%" PRIu32 "/wchan", pid);
+        if (!boxfile_slurp(path, text, sizeof text))
+            return;
+    }
+    name_functions(text, facts->detail, sizeof facts->detail);
+}
+
+/* ---- Control groups ---- */
+
+#define GROUPS_MOST 16 /* a group, and those that it is in */
+
+/* Nanoseconds in a file cpu.stat, of either version; 0: none there. */
+static uint64_t throttled_in(const char *folder, const char *group, size_t length)
+{
+    char path[1200], text[2048];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s%.*s/cpu.stat", folder, (int)length, group);
+    if (!boxfile_slurp(path, text, sizeof text))
+        return 0;
+    const char *us = strstr(text, "throttled_usec "), *ns = strstr(text, "throttled_time ");
+    return us   ? strtoull(us + strlen("throttled_usec "), NULL, 10) * NS_PER_US
+           : ns ? strtoull(ns + strlen("throttled_time "), NULL, 10)
+                : 0;
+}
+
+/* Reads a line of /proc/PID/cgroup: "0::/a/b", or of version 1 "4:cpu,cpuacct:/a/b". The quota may be any outer
+ * group's. */
+static uint64_t throttled_by(const char *line)
+{
+    char folder[64] = "";
+    const char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+    size_t named = group ? (size_t)(group - names - 1) : 0, length = group ? strcspn(++group, "\n") : 0;
+    uint64_t most = 0;
+    if (!group || named + 2 > sizeof folder || (named && strncmp(names + 1, "cpu", 3) != 0))
+        return 0;
+    if (named)
+        snprintf(folder, sizeof folder, "/%.*s", (int)named, names + 1);
+    for (int i = 0; i < GROUPS_MOST && length; i++) {
+        uint64_t one = throttled_in(folder, group, length);
+        most = one > most ? one : most;
+        while (length && group[--length] != '/')
+            continue;
+    }
+    return most;
+}
+
+static void read_throttled(struct process_facts *facts, uint32_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/cgroup", pid);
+    const char *line = boxfile_slurp(path, text, sizeof text) ? text : "";
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        uint64_t one = throttled_by(line);
+        facts->throttled = one > facts->throttled ? one : facts->throttled;
+    }
+}
+
 static struct process_facts facts_of(uint32_t pid)
 {
     struct process_facts facts = {0};
@@ -101,6 +178,9 @@ static struct process_facts facts_of(uint32_t pid)
     facts.state = state_of(state_letter(text));
     read_threads(&facts, pid);
     read_moved(&facts, pid);
+    read_throttled(&facts, pid);
+    if (facts.state == PROCESS_BLOCKED)
+        read_where(&facts, pid);
     if (facts.state == PROCESS_TRACED)
         read_tracer(&facts, pid);
     return facts;
@@ -152,6 +232,32 @@ uint32_t process_seen_here(const struct blackbox *box)
     return box->header.pid_namespace == boxfile_pid_namespace() ? box->header.pid : outer_pid(&box->header);
 }
 
+static bool is_of_this_machine(const struct wire_box_header *header)
+{
+    uint8_t boot[sizeof header->boot_id];
+    boxfile_boot_id(boot);
+    return memcmp(boot, header->boot_id, sizeof boot) == 0 && header->pid_namespace == boxfile_pid_namespace();
+}
+
+/* Does the process of this box live, without the box? Then it has become another program, or the box is a copy. */
+static struct process_facts facts_of_other_program(const struct blackbox *box)
+{
+    struct process_facts facts = {0};
+    char path[64], text[1024];
+    uint32_t pid = box->header.pid;
+    if (box->dumped || box->header.state != WIRE_BOX_OPEN || !pid || !is_of_this_machine(&box->header) ||
+        boxfile_start_time(pid) != box->header.start_time)
+        return facts;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    char state = boxfile_slurp(path, text, sizeof text) ? state_letter(text) : 'Z';
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/comm", pid);
+    facts.replaced = state != 'Z' && state != 'X' && boxfile_slurp(path, facts.detail, sizeof facts.detail);
+    facts.detail[strcspn(facts.detail, "\n")] = 0;
+    for (char *at = facts.detail; *at; at++)
+        *at = (unsigned char)*at < 32 || *at == 127 ? '?' : *at;
+    return facts;
+}
+
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count)
 {
     struct process_facts *facts = calloc(count + 1, sizeof *facts);
@@ -159,6 +265,8 @@ struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t c
         uint32_t pid = process_seen_here(boxes[i]);
         if (pid)
             facts[i] = facts_of(pid);
+        else if (!boxes[i]->alive)
+            facts[i] = facts_of_other_program(boxes[i]);
     }
     return facts;
 }

@@ -308,6 +308,11 @@ bool member_has_called(const struct member *member, const struct blackbox_op *op
     return member->has_newest && member->newest >= op->seq;
 }
 
+bool member_is_replaced(const struct member *member)
+{
+    return !member->box->alive && member->facts->replaced && member->group->lives;
+}
+
 uint64_t member_waited(const struct member *waiter)
 {
     uint64_t since = blackbox_since(waiter->op);

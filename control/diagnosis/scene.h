@@ -66,6 +66,9 @@ struct member *scene_find(struct member_group *group, int rank);
 struct member_group *scene_group(const struct scene *scene, uint64_t id);
 /* Has this rank called the collective that `op` is? */
 bool member_has_called(const struct member *member, const struct blackbox_op *op);
+/* Does the process of this dead rank live on as another program? A copy of a box, beside copies alone, tells nothing.
+ */
+bool member_is_replaced(const struct member *member);
 /* Nanoseconds that this rank has waited in its operation. */
 uint64_t member_waited(const struct member *waiter);
 /* A number that no other process has. */

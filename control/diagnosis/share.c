@@ -34,6 +34,8 @@ struct processor_share share_of(const struct scene *scene, const struct member *
     if (!member->box->alive || !now->at || !before || !before->at || now->at < before->at + STARVED_LOOK_NS)
         return share;
     share.time = share.least = now->at - before->at;
+    if (before->throttled && now->throttled > before->throttled)
+        share.throttled = now->throttled - before->throttled;
     for (size_t i = 0; i < now->thread_count && i < FACTS_THREADS; i++) {
         const struct thread_facts *mine = &now->threads[i], *then = find_thread(before, mine->number);
         if (!then || mine->ran < then->ran || mine->delayed < then->delayed)
@@ -56,6 +58,19 @@ double share_part(const struct processor_share *share)
 bool share_is_starved(const struct processor_share *share)
 {
     return share->time && share_part(share) >= STARVED_PART && share->delayed > share->ran;
+}
+
+bool share_is_short(const struct processor_share *share)
+{
+    return share->time && ((share_part(share) >= SHORT_PART && share->delayed > share->ran) ||
+                           (double)share->throttled >= QUOTA_PART * (double)share->time);
+}
+
+bool share_computes(const struct processor_share *share)
+{
+    double time = (double)share->time, ran = (double)share->ran;
+    return time > 0 && (ran >= COMPUTES_PART * time ||
+                        (ran >= COMPUTES_LEAST * time && ran + (double)share->delayed >= COMPUTES_PART * time));
 }
 
 bool share_hardly_runs(const struct processor_share *share)

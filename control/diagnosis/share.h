@@ -10,10 +10,15 @@ struct processor_share {
     uint64_t time;         /* between the looks; 0: unknown */
     uint64_t ran, delayed; /* on a processor, all threads; ready without a processor, the thread with most */
     uint64_t least;        /* ready without a processor, the thread with least of those that wanted to run */
+    uint64_t throttled;    /* the quota of its control group was used up */
     size_t active;         /* threads that wanted to run */
 };
 struct processor_share share_of(const struct scene *scene, const struct member *member);
 bool share_is_starved(const struct processor_share *share);
+/* Does a slow rank lack processors, by a half of them or a quota? */
+bool share_is_short(const struct processor_share *share);
+/* Does it compute, as far as it gets a processor? */
+bool share_computes(const struct processor_share *share);
 bool share_hardly_runs(const struct processor_share *share);
 /* Parts of the time in which a thread was ready without a processor: the most of a thread, and the least. 0:
  * unknown. */

@@ -78,6 +78,8 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         phrase_time(share.time).text, phrase_time(share.delayed).text, phrase_time(share.ran).text);
     prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%",
           100 * median, 100 * share_part(&share));
+    if (share.throttled)
+        prove(finding, "the quota of its control group was used up for %s of that", phrase_time(share.throttled).text);
     if (slow)
         prove(finding, "%s", was.sentence);
     else
@@ -123,8 +125,9 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
 {
     struct processor_share share = share_of(scene, member);
     bool starved = share_is_starved_whole(scene, member) && !only_waits(scene, member),
-         slow = is_slow(findings, member) && share_is_starved(&share);
-    if ((starved || (slow && !share_is_crowded_out(scene, member))) && !told(findings, member))
+         slow = is_slow(findings, member) && share_is_short(&share);
+    bool quota = (double)share.throttled >= QUOTA_PART * (double)share.time;
+    if ((starved || (slow && (quota || !share_is_crowded_out(scene, member)))) && !told(findings, member))
         report(scene, findings, member, part_of_others(scene, member, share_part(&share)), waiters_of(scene, member));
 }
 

@@ -34,6 +34,9 @@
           */
 #define STARVED_TIMES   2.0               /* times the median of the processes that it works with */
 #define STARVED_LOOK_NS (200 * NS_PER_MS) /* two looks closer than this say nothing about a processor */
+#define SHORT_PART      0.25              /* part of the time: the same of a slow rank, */
+#define QUOTA_PART      0.1               /* or its quota was used up for longer */
+#define COMPUTES_LEAST  0.2               /* part of the time: with what it waits for a processor, it would compute */
 #define TAKES_PART      0.01 /* part of the time: a process that runs longer takes what has come, and has a processor */
 #define COMPUTES_PART   0.5  /* part of the time between the looks: a process that runs longer computes */
 #define DELAY_TIMES     3.0  /* times the median: a slower link is slow, */

@@ -172,7 +172,7 @@ static bool is_stopped(const struct scene *scene, const struct member *at)
 static bool ends_here(const struct scene *scene, struct member *at)
 {
     if (at->dead)
-        at->ending = FINDING_DEAD;
+        at->ending = member_is_replaced(at) ? FINDING_REPLACED : FINDING_DEAD;
     else if (at->box->alive && is_stopped(scene, at))
         at->ending = FINDING_STOPPED;
     else if (at->box->alive && is_held(scene, at))

@@ -224,9 +224,14 @@ static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
         return true;
     if (!facts_make_sense(facts))
         return false;
-    *out = (struct process_facts){
-        .state = (enum process_state)facts->state, .tracer = facts->tracer, .at = facts->at, .moved = facts->moved};
+    *out = (struct process_facts){.state = (enum process_state)facts->state,
+                                  .tracer = facts->tracer,
+                                  .at = facts->at,
+                                  .moved = facts->moved,
+                                  .throttled = facts->throttled,
+                                  .replaced = facts->replaced};
     report_copy_text(out->tracer_name, sizeof out->tracer_name, facts->tracer_name);
+    report_copy_text(out->detail, sizeof out->detail, facts->detail);
     for (size_t i = 0; i < facts->n_threads; i++)
         out->threads[out->thread_count++] = (struct thread_facts){.number = facts->threads[i]->number,
                                                                   .ready = facts->threads[i]->ready,

@@ -91,6 +91,9 @@ static void test_round_trip(void **state)
                                                .tracer_name = "gdb",
                                                .at = 77,
                                                .moved = 78,
+                                               .throttled = 79,
+                                               .replaced = true,
+                                               .detail = "sleep",
                                                .thread_count = 1,
                                                .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
     struct report report;

@@ -271,6 +271,9 @@ static bool fill_facts(Tutti__Facts *out, const struct process_facts *facts)
     out->tracer_name = *facts->tracer_name ? strdup(facts->tracer_name) : NULL;
     out->at = facts->at;
     out->moved = facts->moved;
+    out->throttled = facts->throttled;
+    out->replaced = facts->replaced;
+    out->detail = *facts->detail ? strdup(facts->detail) : NULL;
     out->threads = pointers(FACTS_THREADS);
     bool fine = out->threads != NULL;
     for (size_t i = 0; fine && i < facts->thread_count; i++)

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots in the shape of recorded jobs: messages whose ends differ, a program begun by exec, a process that waits in
+ * the kernel, and ranks that get too little of a processor.
+ */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect(const struct made_job *before, const struct made_job *now, enum finding_kind kind, int world_rank,
+                   const char *words)
+{
+    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
+    if (before)
+        snapshot.before = made_look(before);
+    struct findings found = diagnosis_find(&snapshot);
+    assert_int_equal(found.count, 1);
+    if (found.items->kind != kind || found.items->culprit.world_rank != world_rank ||
+        !(strstr(found.items->sentence, words) || strstr(found.items->remedy, words) ||
+          (found.items->evidence_count && strstr(found.items->evidence[0], words))))
+        fail_msg("%s, rank %d: %s; %s; %s", finding_row(found.items->kind)->name, found.items->culprit.world_rank,
+                 found.items->sentence, found.items->evidence[0], found.items->remedy);
+    findings_free(&found);
+}
+
+/* ---- Messages whose ends differ ---- */
+
+static struct blackbox_op *message(struct blackbox_comm *comm, uint64_t seq, int collective, int peer, uint64_t count)
+{
+    struct blackbox_op *op = made_call(comm, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
+    op->collective = collective;
+    op->root = peer;
+    op->count = count;
+    return op;
+}
+
+static void break_down(struct blackbox_comm *comm, struct blackbox_op *op, int culprit)
+{
+    comm->state = WIRE_COMM_FAILED;
+    comm->result = TUTTI_INVALID_USAGE;
+    comm->culprit = culprit;
+    comm->closed = 2;
+    strcpy(comm->sentence, "message 5 differs");
+    if (op)
+        op->result = TUTTI_INVALID_USAGE;
+}
+
+/* Rank 0 sends `sent` elements in message 5, and rank 1 receives `wanted`; before that all had `usual`. Rank 1 notices,
+ * and all name rank 0. */
+static struct made_job differing(uint64_t usual, uint64_t sent, uint64_t wanted)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        struct blackbox_op *last = NULL;
+        for (uint64_t seq = usual ? 0 : 5; rank < 2 && seq < 6; seq++)
+            last = message(world, seq, rank ? WIRE_RECV : WIRE_SEND, 1 - rank, seq < 5 ? usual : rank ? wanted : sent);
+        break_down(world, rank == 1 ? last : NULL, 0);
+    }
+    return job;
+}
+
+static void test_ends_of_a_message(void **state)
+{
+    static const struct {
+        uint64_t usual, sent, wanted;
+        int odd;
+        const char *words;
+    } cases[] = {
+        {1000, 2000, 1000, 0, "sends 2000 float, and rank 1 (process 1001) receives 1000 float; the other messages "},
+        {1000, 1000, 900, 1, "that of rank 1 (process 1001) is new"},
+        {1000, 1100, 900, -1, "nothing tells which of them is wrong"},
+        {0, 1100, 900, -1, "rank 0 (process 1000) sends 1100 float, and rank 1 (process 1001) receives 900 float"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made_job job = differing(cases[i].usual, cases[i].sent, cases[i].wanted);
+        expect(NULL, &job, FINDING_MISMATCH, cases[i].odd, cases[i].words);
+        made_free(&job);
+    }
+}
+
+/* ---- Processes ---- */
+
+/* Rank 1 of 3 has called nothing after #1. */
+static struct made_job behind(void)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        made_call(world, 1, 20 * NS_PER_S, 20 * NS_PER_S - NS_PER_MS);
+        if (rank != 1)
+            made_wait(world, 2, 1, 0);
+    }
+    return job;
+}
+
+static void test_waits_in_the_kernel(void **state)
+{
+    struct made_job before = behind(), now = behind();
+    before.facts[1].state = now.facts[1].state = PROCESS_BLOCKED;
+    strcpy(now.facts[1].detail, "nfs_wait_bit_killable");
+    expect(&before, &now, FINDING_BEHIND, 1, "a network file system or a device, in nfs_wait_bit_killable");
+    expect(&before, &now, FINDING_BEHIND, 1,
+           "no debugger gets in, and it may not end before that is over: cat /proc/1001");
+    made_free(&before);
+    made_free(&now);
+}
+
+static void test_other_program(void **state)
+{
+    struct made_job job = behind();
+    job.boxes[1]->alive = false;
+    expect(NULL, &job, FINDING_DEAD, 1, "rank 1 (process 1001, dead) is waited for");
+    job.facts[1].replaced = true;
+    strcpy(job.facts[1].detail, "sleep");
+    expect(NULL, &job, FINDING_REPLACED, 1,
+           "rank 1 (process 1001) has become another program (sleep) and is waited for");
+    job.boxes[0]->comms->state = WIRE_COMM_FAILED;
+    job.boxes[0]->comms->result = TUTTI_REMOTE_ERROR;
+    job.boxes[0]->comms->culprit = 1;
+    expect(NULL, &job, FINDING_REPLACED, 1, "has become another program (sleep): communicator world failed");
+    /* copies of boxes, of which all look dead */
+    struct made_job copies = behind();
+    for (int rank = 0; rank < 3; rank++) {
+        copies.boxes[rank]->alive = false;
+        copies.boxes[rank]->now -= rank == 1 ? 2 * NS_PER_S : 0;
+        copies.facts[rank].replaced = true;
+    }
+    expect(NULL, &copies, FINDING_DEAD, 1, "rank 1 (process 1001, dead)");
+    made_free(&job);
+    made_free(&copies);
+}
+
+/* ---- Too little of a processor ---- */
+
+struct got {
+    uint64_t ran, delayed, throttled; /* ms in the second between the looks */
+};
+
+static struct process_facts facts(uint64_t at, struct got got)
+{
+    return (struct process_facts){
+        .state = PROCESS_SLEEPS,
+        .at = at,
+        .throttled = 1 + got.throttled * NS_PER_MS,
+        .threads = {{.number = 1, .ran = got.ran * NS_PER_MS, .delayed = got.delayed * NS_PER_MS}},
+        .thread_count = 1};
+}
+
+/* In each of 40 calls rank 1 comes 20 ms after the others. */
+static struct made_job late(uint64_t at, struct got one, struct got others)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        for (uint64_t seq = 0; seq < 40; seq++)
+            made_call(world, seq, (2000 - 40 * seq + (rank == 1 ? 0 : 20)) * NS_PER_MS, (1999 - 40 * seq) * NS_PER_MS);
+        job.facts[rank] = facts(at, rank == 1 ? one : others);
+    }
+    return job;
+}
+
+static void expect_late(struct got one, struct got others, enum finding_kind kind, const char *words)
+{
+    struct made_job before = late(MADE_NOW - NS_PER_S, (struct got){0}, (struct got){0}),
+                    now = late(MADE_NOW, one, others);
+    expect(&before, &now, kind, 1, words);
+    made_free(&before);
+    made_free(&now);
+}
+
+static void test_short_of_processors(void **state)
+{
+    const struct got others = {100, 20, 0};
+    expect_late((struct got){100, 50, 0}, others, FINDING_SLOW, "was last in 40 of the last 40 calls");
+    expect_late((struct got){100, 600, 0}, others, FINDING_STARVED, "gets no processor");
+    expect_late((struct got){700, 250, 0}, others, FINDING_SLOW, "was last in"); /* it computes more than others */
+    expect_late((struct got){300, 50, 500}, others, FINDING_STARVED, "gets no processor");
+    expect_late((struct got){100, 600, 0}, (struct got){100, 500, 0}, FINDING_SLOW,
+                "was last in"); /* all are crowded */
+}
+
+/* A rank that computes outside of calls, on a machine where it gets a third of a processor. */
+static void test_computes_on_a_crowded_machine(void **state)
+{
+    struct made_job before = behind(), now = behind();
+    for (int rank = 0; rank < 3; rank++) {
+        before.facts[rank] = facts(MADE_NOW - NS_PER_S, (struct got){0});
+        now.facts[rank] = facts(MADE_NOW, rank == 1 ? (struct got){300, 600, 0} : (struct got){5, 1, 0});
+    }
+    expect(&before, &now, FINDING_AWAY, 1, "and works;");
+    now.facts[1] = facts(MADE_NOW, (struct got){30, 60, 0});
+    expect(&before, &now, FINDING_BEHIND, 1, "it sleeps, or waits for something");
+    made_free(&before);
+    made_free(&now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ends_of_a_message),
+        cmocka_unit_test(test_waits_in_the_kernel),
+        cmocka_unit_test(test_other_program),
+        cmocka_unit_test(test_short_of_processors),
+        cmocka_unit_test(test_computes_on_a_crowded_machine),
+    };
+    return cmocka_run_group_tests_name("diagnosis of programs", tests, NULL, NULL);
+}
