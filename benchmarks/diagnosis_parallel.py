@@ -38,7 +38,8 @@ NETWORK = {"nic": {"interface"},                        # everything to and from
            "out": {"interface"},                        # what leaves it alone
            "in": {"interface"},                         # what comes to it alone
            "uplink": {"link"},                          # of two uplinks of a leaf one is slow
-           "blackhole": {"unread", "ahead", "circle", "link"}}  # one loses what goes into it: hangs, until lanes move
+           # one loses what goes into it: hangs, until lanes move
+           "blackhole": {"unread", "ahead", "circle", "link", "cut"}}
 SLOW_NETWORK = ("nic", "out", "in", "uplink")
 WAYS = {"out": "what goes out of it is slow", "in": "what comes into it is slow"}
 HEALTHY = ("none", "noise", "fabric", "pause")          # over hosts with noise; over hosts, and one was stopped before

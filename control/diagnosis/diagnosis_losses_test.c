@@ -90,6 +90,78 @@ static void test_interface(void **state)
         "lanes between node0 and node2 went down, as their ends tell: 2 times, the latest 9.0 s ago");
 }
 
+/* ---- Ranks that wait for each other ---- */
+
+static void put_down(struct made_job *job, int from, int to)
+{
+    for (int end = 0; end < 2; end++) {
+        struct blackbox *box = job->boxes[end ? to : from], *peer = job->boxes[end ? from : to];
+        for (size_t i = 0; i < box->lane_count; i++)
+            if (box->lanes[i].peer_pid == peer->header.pid)
+                box->lanes[i].state = WIRE_LANE_DOWN;
+    }
+    lose(job, from, to, 40 * NS_PER_S);
+}
+
+/* Rank 4 on node2 waits for a message of rank 0 on node0. So did jobs on emulated hosts, after the only interface of a
+ * host was switched off, and behind a firewall. */
+static struct made_job with_a_message(uint64_t waits)
+{
+    struct made_job job = made_cluster(nowhere);
+    for (int end = 0; end < 2; end++) {
+        struct blackbox_op *op = made_wait(made_comm(job.boxes[4 * end], 20, "pipeline", end, 2), 21, 1 - end, 10);
+        op->collective = end ? WIRE_RECV : WIRE_SEND;
+        op->root = 1 - end;
+        op->begin = op->start = op->wait_since = MADE_NOW - waits;
+    }
+    return job;
+}
+
+static void test_interface_is_off(void **state)
+{
+    struct made_job job = with_a_message(40 * NS_PER_S);
+    put_down(&job, 4, 0);
+    put_down(&job, 5, 1);
+    put_down(&job, 4, 6);
+    expect(
+        job, FINDING_CUT, 4,
+        "interface n0 of host node2: nothing comes through, to or from 2 other hosts; 6 ends of lanes are down whose "
+        "processes live",
+        "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
+}
+
+static void test_firewall(void **state)
+{
+    struct made_job job = with_a_message(40 * NS_PER_S);
+    put_down(&job, 4, 0);
+    put_down(&job, 5, 1);
+    expect(
+        job, FINDING_CUT, 0,
+        "nothing comes through between rank 0 on node0 and rank 4 on node2; 4 ends of lanes are down whose processes "
+        "live",
+        "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
+}
+
+/* Lanes between other hosts are down, or none are: the message is lost, and the ranks are named. Lanes of one process
+ * say nothing. */
+static void test_message_alone(void **state)
+{
+    for (int how = 0; how < 3; how++) {
+        struct made_job job = with_a_message(40 * NS_PER_S);
+        if (how == 1)
+            put_down(&job, 3, 7);
+        if (how == 1)
+            put_down(&job, 2, 6);
+        if (how == 2)
+            put_down(&job, 4, 0);
+        struct findings found = find(&job);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(found.items->kind, FINDING_UNREAD);
+        findings_free(&found);
+    }
+    expect_nothing(with_a_message(3 * NS_PER_S)); /* lanes die after 2 s of silence, so nothing is known so far */
+}
+
 /* ---- What is not ---- */
 
 static void test_long_ago(void **state)
@@ -146,8 +218,15 @@ static void test_within_a_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path),          cmocka_unit_test(test_interface),   cmocka_unit_test(test_long_ago),
-        cmocka_unit_test(test_once),          cmocka_unit_test(test_one_process), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_interface_is_off),
+        cmocka_unit_test(test_firewall),
+        cmocka_unit_test(test_message_alone),
+        cmocka_unit_test(test_path),
+        cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_long_ago),
+        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_left),
         cmocka_unit_test(test_within_a_host),
     };
     return cmocka_run_group_tests_name("lanes that die", tests, NULL, NULL);

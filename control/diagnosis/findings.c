@@ -102,6 +102,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_joining(&scene, &findings);
     scene_follow(&scene);
     rule_hang(&scene, &findings);
+    rule_cut(&scene, &findings);
     rule_lanes(&scene, &findings);
     rule_losses(&scene, &findings);
     rule_slow(&scene, &findings);

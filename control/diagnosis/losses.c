@@ -5,6 +5,8 @@
  * both its processes live and share an open communicator: else the other end left. What all these lanes have in common
  * is to blame: the interface of one host, or the path between two. One process of several on its host was stopped or
  * had no processor, which is no matter of the network.
+ *
+ * Where ranks of two hosts wait for each other, and lanes between these hosts are down just now, the lanes know why.
  */
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
@@ -77,6 +79,14 @@ static const char *interface_there(const struct blackbox *there, const struct bl
     return "";
 }
 
+static struct loss loss_between(const struct member *here, const struct member *there, const struct blackbox_lane *lane,
+                                const char *other, uint64_t ago)
+{
+    if (strcmp(here->box->header.host, there->box->header.host) > 0)
+        return (struct loss){{there, here}, {other, lane->interface}, ago};
+    return (struct loss){{here, there}, {lane->interface, other}, ago};
+}
+
 static bool gather_process(struct scene *scene, struct losses *losses, size_t process)
 {
     const struct blackbox *box = scene->snapshot->now.boxes[process];
@@ -90,11 +100,31 @@ static bool gather_process(struct scene *scene, struct losses *losses, size_t pr
         const struct member *there = lane ? other_end(scene, process, lane) : NULL;
         if (!there || lane->distance == WIRE_DISTANCE_HOST || same_host(box, there->box))
             continue;
-        struct loss loss = {.at = {here, world_member(scene, there->process)},
-                            .interface = {lane->interface, interface_there(there->box, box, lane->index)},
-                            .ago = box->now > event->time ? box->now - event->time : 0};
-        if (strcmp(box->header.host, there->box->header.host) > 0)
-            loss = (struct loss){{loss.at[1], loss.at[0]}, {loss.interface[1], loss.interface[0]}, loss.ago};
+        struct loss loss =
+            loss_between(here, world_member(scene, there->process), lane, interface_there(there->box, box, lane->index),
+                         box->now > event->time ? box->now - event->time : 0);
+        if (!add(losses, &loss))
+            return false;
+    }
+    return true;
+}
+
+/* Lanes that are down just now, whenever they went down. */
+static bool gather_down(struct scene *scene, struct losses *losses, size_t process)
+{
+    const struct blackbox *box = scene->snapshot->now.boxes[process];
+    const struct member *here = world_member(scene, process);
+    scene->steps += box->lane_count;
+    for (size_t i = 0; here && i < box->lane_count; i++) {
+        const struct blackbox_lane *lane = &box->lanes[i];
+        const struct member *there = lane->state == WIRE_LANE_DOWN ? other_end(scene, process, lane) : NULL;
+        if (!there || lane->distance == WIRE_DISTANCE_HOST || same_host(box, there->box))
+            continue;
+        struct loss loss = loss_between(here, world_member(scene, there->process), lane,
+                                        interface_there(there->box, box, lane->index), 0);
+        for (size_t j = 0; j < box->event_count; j++)
+            if (box->events[j].kind == WIRE_EVENT_LANE_DOWN && lane_of(box, &box->events[j]) == lane)
+                loss.ago = box->now > box->events[j].time ? box->now - box->events[j].time : 0;
         if (!add(losses, &loss))
             return false;
     }
@@ -213,6 +243,74 @@ static void report(struct findings *findings, const struct losses *losses)
     say(finding, "; in the last %s %zu ends of lanes went down whose processes live", phrase_time(LOST_RECENT_NS).text,
         losses->count);
     prove_pairs(finding, losses);
+}
+
+/* ---- Ranks that wait for each other ---- */
+
+static bool is_of_messages(const struct finding *finding)
+{
+    return finding->kind == FINDING_UNREAD || finding->kind == FINDING_CIRCLE || finding->kind == FINDING_AHEAD;
+}
+
+/* Is the finding about a host of these lanes? A circle has no culprit. */
+static bool is_at(const struct losses *losses, const struct finding *finding)
+{
+    for (size_t i = 0; i < losses->count; i++)
+        for (int end = 0; end < WAYS; end++)
+            if (!finding->culprit.process || strcmp(host_at(&losses->all[i], end), finding->culprit.host) == 0)
+                return true;
+    return false;
+}
+
+static void report_cut(struct findings *findings, const struct losses *losses)
+{
+    const struct losses_tally tally = count_pairs(losses);
+    const struct member *host = tally.pairs > 1 ? common(losses, false) : NULL;
+    const struct member *from = tally.most->at[0], *to = tally.most->at[1];
+    struct finding first = {0};
+    size_t kept = 0, victims = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        bool effect = is_of_messages(&findings->items[i]) && is_at(losses, &findings->items[i]);
+        first = effect && !victims ? findings->items[i] : first;
+        victims += effect ? findings->items[i].victims : 0;
+        if (!effect)
+            findings->items[kept++] = findings->items[i];
+    }
+    if (kept == findings->count)
+        return;
+    findings->count = kept;
+    struct finding *finding = finding_add(findings, FINDING_CUT, LIKELY, host ? host : from);
+    finding->victims = victims;
+    if (host) {
+        int end = same_host(losses->all->at[1]->box, host->box);
+        say(finding, "interface %s of host %s: nothing comes through, to or from %zu other hosts",
+            *losses->all->interface[end] ? losses->all->interface[end] : "(unknown)", host->box->header.host,
+            tally.pairs);
+    } else {
+        finding->culprit.peer = to->comm->rank;
+        say(finding, "nothing comes through between rank %d on %s and rank %d on %s", from->comm->rank,
+            from->box->header.host, to->comm->rank, to->box->header.host);
+    }
+    say(finding, "; %zu ends of lanes are down whose processes live", losses->count);
+    prove_pairs(finding, losses);
+    prove(finding, "%.*s", FINDING_LINE - 1, first.sentence);
+}
+
+void rule_cut(struct scene *scene, struct findings *findings)
+{
+    struct losses losses = {0};
+    bool more = false;
+    for (size_t i = 0; i < findings->count; i++)
+        more = more || is_of_messages(&findings->items[i]);
+    for (size_t i = 0; more && i < scene->snapshot->now.count; i++)
+        more = !scene->snapshot->now.boxes[i]->alive || gather_down(scene, &losses, i);
+    if (more && losses.count >= LOST_LANES) {
+        qsort(losses.all, losses.count, sizeof *losses.all, by_hosts);
+        const struct member *process = common(&losses, true);
+        if (!process || !has_neighbour(scene, process))
+            report_cut(findings, &losses);
+    }
+    free(losses.all);
 }
 
 /* Lanes die because of a hang or a slow interface, where one was found. */

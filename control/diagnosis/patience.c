@@ -6,6 +6,8 @@
 #include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 
+#include <string.h>
+
 uint64_t longest_pause(const struct blackbox_comm *comm)
 {
     uint64_t longest = 0;
@@ -139,6 +141,15 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
     return (double)(there > back ? there : back) > LATE_PART * stuck;
 }
 
+/* Lanes to another host that die say so after 2 s of silence. */
+static bool may_be_cut(const struct scene *scene, const struct victim *witness)
+{
+    const struct member *end = witness->end, *peer = end->next;
+    bool message = witness->ending == FINDING_UNREAD || witness->ending == FINDING_CIRCLE;
+    return message && peer && strcmp(end->box->header.host, peer->box->header.host) != 0 &&
+           member_waited(witness->member) < scene->snapshot->stuck + CUT_NS;
+}
+
 /* Kernels report their waits when they are asked, and on a crowded machine not at once. While another GPU has not been
  * seen to come to this call either, the missing one may be that GPU. */
 static bool is_open(const struct victim *witness)
@@ -161,6 +172,6 @@ bool may_get_on(struct scene *scene, const struct victim *witness)
     if (!end->box->alive || !end->box->now || /* a dump without times */
         (double)member_waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
         return false;
-    return is_on_its_way(scene, witness) || is_late(scene, witness) || is_open(witness) ||
+    return is_on_its_way(scene, witness) || is_late(scene, witness) || may_be_cut(scene, witness) || is_open(witness) ||
            (only_starved(scene, witness) && share_is_crowded_out(scene, end));
 }

@@ -48,10 +48,11 @@
 #define PATH_TIMES      6.0 /* times quick lanes beside it: a slower path is slow; flows may share a link by chance */
 #define LANE_SEGMENTS   8   /* latest segments of a lane, whose median counts: a window of ICCL's */
 #define LANE_TURNS      3   /* latest segments that say what a lane becomes; paths are blamed after interfaces */
-#define LANE_RECENT_NS  (60 * NS_PER_S) /* older segments do not count */
-#define LANE_FRESH_NS   (5 * NS_PER_S)  /* newer segments tell what a lane does now */
-#define LOST_RECENT_NS  (30 * NS_PER_S) /* lanes that went down earlier do not count */
-#define LOST_LANES      2               /* ends of lanes that must have gone down; one lane has two */
+#define LANE_RECENT_NS  (60 * NS_PER_S)    /* older segments do not count */
+#define LANE_FRESH_NS   (5 * NS_PER_S)     /* newer segments tell what a lane does now */
+#define LOST_RECENT_NS  (30 * NS_PER_S)    /* lanes that went down earlier do not count */
+#define CUT_NS          (1500 * NS_PER_MS) /* later: lanes may know why a message does not arrive */
+#define LOST_LANES      2                  /* ends of lanes that must have gone down; one lane has two */
 /* An agent reports every second: one that is silent for longer reports nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define HABIT_LOOKS   512 /* calls of a process that are looked at for what it does usually, */
