@@ -20,10 +20,7 @@ static void guard_init(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attr);
 }
 
-/*
- * More than was asked, as adapters give: a power of two. Programs that look once an event rely on the spare room. An
- * event may come with nothing behind it, and what a program does not find then is there beside the next one.
- */
+/* More than was asked, as adapters give: a power of two. */
 static uint32_t room_for(uint32_t asked)
 {
     uint32_t room = 4;
@@ -75,7 +72,7 @@ void cq_destroy(struct cq *cq)
     free(cq);
 }
 
-static void notify(struct cq *cq)
+void cq_fire(struct cq *cq)
 {
     struct event_channel *channel = (struct event_channel *)cq->ex.channel;
     if (!channel)
@@ -95,13 +92,17 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud)
         struct completion *slot = &cq->ring[(cq->head + cq->count++) % cq->capacity];
         slot->wc = *wc;
         slot->time_ns = cq->extended ? clock_ns() : 0;
+        slot->loud = loud || wc->status != IBV_WC_SUCCESS;
+        cq->written++;
     }
     bool wake = cq->arm == ARM_ANY || (cq->arm == ARM_SOLICITED && (loud || wc->status != IBV_WC_SUCCESS));
-    if (wake)
+    if (wake) {
         cq->arm = ARM_NONE;
+        cq->told = cq->written;
+    }
     pthread_mutex_unlock(&cq->guard);
     if (wake)
-        notify(cq);
+        cq_fire(cq);
     if (overrun) {
         count(cq_overrun);
         event_cq(cq, IBV_EVENT_CQ_ERR);
@@ -156,13 +157,26 @@ int cq_resize(struct cq *cq, uint32_t asked)
     return err;
 }
 
-/* A request for any completion is not weakened by a later one for solicited ones. */
-void cq_arm(struct cq *cq, bool solicited_only)
+/* Whether a completion came after the last event, counts, and was not polled. */
+static bool holds_untold(const struct cq *cq, bool any)
+{
+    uint64_t untold = cq->written - cq->told;
+    for (uint32_t i = untold < cq->count ? cq->count - (uint32_t)untold : 0; i < cq->count; i++)
+        if (any || cq->ring[(cq->head + i) % cq->capacity].loud)
+            return true;
+    return false;
+}
+
+/* An mlx5 is told how far the program has polled when the program arms the queue: a completion that came before, and
+ * made no event, makes one at once. One that has made an event makes no other: ib_send_lat with events relies on it. A
+ * request for any completion is not weakened by a later one for solicited ones. */
+bool cq_arm(struct cq *cq, bool solicited_only)
 {
     pthread_mutex_lock(&cq->guard);
-    if (!solicited_only)
-        cq->arm = ARM_ANY;
-    else if (cq->arm == ARM_NONE)
-        cq->arm = ARM_SOLICITED;
+    bool any = !solicited_only || cq->arm == ARM_ANY, fires = holds_untold(cq, any);
+    cq->arm = fires ? ARM_NONE : any ? ARM_ANY : ARM_SOLICITED;
+    if (fires)
+        cq->told = cq->written;
     pthread_mutex_unlock(&cq->guard);
+    return fires && cq->ex.channel;
 }

@@ -17,6 +17,10 @@ int cq_take(struct cq *cq, int n, struct completion *out);
 /* Removes the completions of a queue pair. */
 void cq_purge(struct cq *cq, uint32_t qpn);
 int cq_resize(struct cq *cq, uint32_t asked);
-void cq_arm(struct cq *cq, bool solicited_only);
+
+/* Asks for an event at the next completion. True: one that counts lies in the queue already, so cq_fire must be called
+ * with the engine's lock held. */
+bool cq_arm(struct cq *cq, bool solicited_only);
+void cq_fire(struct cq *cq);
 
 #endif

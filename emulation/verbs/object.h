@@ -99,6 +99,7 @@ enum arm { ARM_NONE, ARM_SOLICITED, ARM_ANY };
 struct completion {
     struct ibv_wc wc;
     uint64_t time_ns;
+    bool loud; /* solicited, or not a success */
 };
 
 struct cq {
@@ -108,6 +109,7 @@ struct cq {
     uint32_t capacity, head, count;
     struct completion current; /* what the extended interface's readers read */
     enum arm arm;
+    uint64_t written, told; /* completions ever, and those that were there at the last event */
     bool overrun;
     bool extended;
     int users;

@@ -246,7 +246,11 @@ int post_notify(struct ibv_cq *ibv, int solicited_only)
 {
     if (fault_fails_unlocked(FAULT_NOTIFY))
         return ENOMEM;
-    cq_arm((struct cq *)ibv, solicited_only);
+    if (cq_arm((struct cq *)ibv, solicited_only)) {
+        engine_lock();
+        cq_fire((struct cq *)ibv);
+        engine_unlock();
+    }
     engine_watch();
     return 0;
 }

@@ -285,6 +285,57 @@ static void a_full_queue_is_an_error(void **state)
     teardown(&pair);
 }
 
+static bool has_event(const struct pair *pair)
+{
+    return poll(&(struct pollfd){.fd = pair->channel->fd, .events = POLLIN}, 1, 0) > 0;
+}
+
+static void take_event(const struct pair *pair, struct ibv_cq *from)
+{
+    struct ibv_cq *cq;
+    void *user;
+    assert_true(has_event(pair));
+    assert_int_equal(ibv_get_cq_event(pair->channel, &cq, &user), 0);
+    assert_ptr_equal(cq, from);
+    ibv_ack_cq_events(cq, 1);
+}
+
+static void await_event(const struct pair *pair, bool solicited_only)
+{
+    time_t end = time(NULL) + PATIENCE;
+    while (!has_event(pair) && time(NULL) < end)
+        assert_int_equal(ibv_req_notify_cq(pair->cq[0], solicited_only), 0);
+    take_event(pair, pair->cq[0]);
+}
+
+/* A queue that is armed after a completion came tells of it, as an mlx5 does: a program that looks once an event waits
+ * for ever else. A completion that made an event makes no second one. */
+static void arming_tells_of_what_came_before(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(ibv_req_notify_cq(pair.cq[0], 0), 0);
+    assert_false(has_event(&pair));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS); /* the other one comes, and nobody looks */
+    take_event(&pair, pair.cq[0]);
+    await_event(&pair, false);
+    assert_int_equal(ibv_req_notify_cq(pair.cq[0], 0), 0);
+    assert_false(has_event(&pair));
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    teardown(&pair);
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_req_notify_cq(pair.cq[0], 1), 0); /* a WRITE's completion is not solicited */
+    assert_false(has_event(&pair));
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey + 1), 0);
+    await_event(&pair, true);
+    teardown(&pair);
+}
+
 static void hostile_packets_are_counted(void **state)
 {
     struct pair pair;
@@ -463,6 +514,7 @@ static void closing_in_the_wrong_order(void **state)
         assert_int_equal(ibv_destroy_qp(pair.qp[i]), 0);
         assert_int_equal(ibv_destroy_cq(pair.cq[i]), 0);
     }
+    assert_int_equal(ibv_destroy_comp_channel(pair.channel), 0);
     assert_int_equal(ibv_dereg_mr(pair.mr), 0);
     assert_int_equal(ibv_dealloc_pd(pair.pd), 0);
     free(pair.memory);
@@ -496,6 +548,7 @@ int main(void)
         cmocka_unit_test(bad_arguments_change_nothing),
         cmocka_unit_test(source_port_is_chosen),
         cmocka_unit_test(a_full_queue_is_an_error),
+        cmocka_unit_test(arming_tells_of_what_came_before),
         cmocka_unit_test(calls_fail_on_demand),
         cmocka_unit_test(hostile_packets_are_counted),
         cmocka_unit_test(foreign_memory_is_copied),

@@ -23,6 +23,7 @@
 struct pair {
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct ibv_comp_channel *channel; /* of both queues */
     struct ibv_cq *cq[2];
     struct ibv_qp *qp[2];
     struct ibv_mr *mr;
@@ -92,8 +93,9 @@ static inline void setup(struct pair *pair, enum ibv_qp_type type, uint8_t timeo
     pair->memory = calloc(2, SIZE);
     assert_non_null(pair->mr = ibv_reg_mr(pair->pd, pair->memory, 2 * SIZE, ALL));
     assert_int_equal(ibv_query_gid(pair->context, 1, 0, &gid), 0);
+    assert_non_null(pair->channel = ibv_create_comp_channel(pair->context));
     for (int i = 0; i < 2; i++) {
-        assert_non_null(pair->cq[i] = ibv_create_cq(pair->context, 64, NULL, NULL, 0));
+        assert_non_null(pair->cq[i] = ibv_create_cq(pair->context, 64, NULL, pair->channel, 0));
         make_qp(pair, i, type);
     }
     for (int i = 0; i < 2; i++) {
@@ -109,6 +111,7 @@ static inline void teardown(struct pair *pair)
         assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
         assert_int_equal(ibv_destroy_cq(pair->cq[i]), 0);
     }
+    assert_int_equal(ibv_destroy_comp_channel(pair->channel), 0);
     assert_int_equal(ibv_dereg_mr(pair->mr), 0);
     assert_int_equal(ibv_dealloc_pd(pair->pd), 0);
     softverbs_control("clear", answer, sizeof(answer));

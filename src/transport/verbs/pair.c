@@ -9,6 +9,7 @@
 #include "base/param.h"
 #include "base/random.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,25 @@ static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct ver
     return way;
 }
 
+/* Adapters say of an address that is missing, or that does not go with the other one, only that an argument is wrong.
+ */
+static tutti_result_t complain_of_way(const struct verbs_lane *lane, const struct verbs_info *theirs, int error)
+{
+    const struct verbs_device *device = lane->device;
+    char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN];
+    struct ibv_gid_entry now = {0};
+    bool there = device->owner->library->query_gid(device->open.context, device->port, device->gid.gid_index, &now, 0,
+                                                   sizeof now) == 0 &&
+                 memcmp(&now.gid, &device->gid.gid, sizeof now.gid) == 0;
+    inet_ntop(AF_INET6, device->gid.gid.raw, own, sizeof own);
+    inet_ntop(AF_INET6, theirs->gid, peer, sizeof peer);
+    return error_set(TUTTI_SYSTEM_ERROR,
+                     "RDMA device %s: cannot let a queue pair receive from address %s by our address %s (index %u%s): "
+                     "%s",
+                     device->name, peer, own, device->gid.gid_index, there ? "" : ", which the device has no longer",
+                     strerror(error > 0 ? error : errno));
+}
+
 tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs)
 {
     int64_t retries = param_int(PARAM_IB_RETRY_CNT);
@@ -155,7 +175,7 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
                                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error)
-        return pair_complain(lane, "cannot let a queue pair receive", error);
+        return complain_of_way(lane, theirs, error);
     struct ibv_qp_attr go = {
         .qp_state = IBV_QPS_RTS, .sq_psn = lane->mine.psn, .max_rd_atomic = 1, .rnr_retry = RNR_FOREVER};
     go.timeout = (uint8_t)param_int(PARAM_IB_TIMEOUT);
