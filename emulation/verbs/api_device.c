@@ -6,9 +6,12 @@
 #include "verbs/event.h"
 #include "verbs/extended.h"
 #include "verbs/fault.h"
+#include "verbs/memory.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
 #include "verbs/wire.h"
+
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +23,8 @@
 #undef ibv_query_port
 #define EXPORT __attribute__((visibility("default")))
 
+#define VENDOR           0xffffff                              /* nobody's: programs choose tricks of hardware by it */
+#define ATOMIC_WRITE     (1ull << 40)                          /* a flag that verbs.h lacks */
 #define PORT_SIZE_COMPAT offsetof(struct ibv_port_attr, flags) /* what the oldest ibv_query_port may write */
 
 /* The devices that are there and are `usable`, or are not; their number. */
@@ -119,16 +124,19 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .sys_image_guid = device_guid(context_of(context)->device),
         .max_mr_size = UINT64_MAX >> 1,
         .page_size_cap = 0xfffff000,
+        .vendor_id = VENDOR,
         .vendor_part_id = 1,
         .max_qp = MAX_QP - 1,
         .max_qp_wr = MAX_QP_WR,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE,
+                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
         .max_sge = MAX_SGE,
         .max_sge_rd = MAX_SGE,
         .max_cq = 65536,
         .max_cqe = MAX_CQE,
         .max_mr = 1 << 23,
+        .max_mw = 1 << 23,
         .max_pd = 65536,
         .max_qp_rd_atom = MAX_RD_ATOMIC,
         .max_res_rd_atom = MAX_RD_ATOMIC * (MAX_QP - 1),
@@ -151,17 +159,35 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                            struct ibv_device_attr_ex *out, size_t size)
 {
+    uint32_t demand = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
     struct ibv_device_attr_ex attr = {
         .completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000, .phys_port_cnt_ex = 1};
+    attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    attr.odp_caps.per_transport_caps.rc_odp_caps = demand | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    attr.odp_caps.per_transport_caps.uc_odp_caps = demand;
+    attr.odp_caps.per_transport_caps.ud_odp_caps = demand & ~(uint32_t)IBV_ODP_SUPPORT_WRITE;
     if (input && input->comp_mask)
         return EINVAL;
     if (size < sizeof(attr.orig_attr))
         return EINVAL;
     ibv_query_device(context, &attr.orig_attr);
-    attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+    attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | ATOMIC_WRITE;
     memset(out, 0, size);
     memcpy(out, &attr, size < sizeof(attr) ? size : sizeof(attr));
     return 0;
+}
+
+static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+    uint32_t wanted = values->comp_mask;
+    values->comp_mask = 0;
+    if (wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+        return EINVAL;
+    if (wanted) { /* ticks, of which hca_core_clock tells how long they are */
+        values->raw_clock = (struct timespec){.tv_nsec = (long)clock_ns()};
+        values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    }
+    return context_of(context)->dead ? EIO : 0;
 }
 
 static void set_ops(struct rdma_context *context)
@@ -172,7 +198,9 @@ static void set_ops(struct rdma_context *context)
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
     verbs->query_port = query_port;
     verbs->query_device_ex = query_device_ex;
+    verbs->query_rt_values = query_rt_values;
     extended_set_ops(verbs);
+    memory_set_ops(verbs);
     ibv->ops.poll_cq = post_poll;
     ibv->ops.req_notify_cq = post_notify;
     ibv->ops.post_send = post_send;
@@ -309,8 +337,15 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entr
     ssize_t n = 0;
     if (flags || size < sizeof(*out))
         return -EINVAL;
-    for (uint32_t i = 0; i < GID_COUNT && (size_t)n < max; i++)
-        n += !_ibv_query_gid_ex(ibv, 1, i, &out[n], 0, size);
+    for (uint32_t i = 0; i < GID_COUNT; i++) {
+        struct ibv_gid_entry entry;
+        if (_ibv_query_gid_ex(ibv, 1, i, &entry, 0, sizeof(entry)))
+            continue;
+        if ((size_t)n == max)
+            return -EINVAL; /* as the kernel says of a table that is too short */
+        memset((char *)out + (size_t)n * size, 0, size);
+        memcpy((char *)out + (size_t)n++ * size, &entry, sizeof(entry));
+    }
     return n;
 }
 

@@ -34,6 +34,10 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
     struct pd *pd = (struct pd *)ibv;
     engine_lock();
     int err = fault_keeps(FAULT_END_DOMAIN, pd) ? EIO : pd->users > 0 ? EBUSY : 0;
+    if (!err && pd->base)
+        pd->base->users--;
+    if (!err && pd->thread)
+        pd->thread->users--;
     if (!err)
         context_put(context_of(ibv->context));
     engine_unlock();
@@ -91,11 +95,9 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     engine_lock();
-    bool fails = fault_fails(FAULT_DEREGISTER);
-    if (!fails)
-        mr_deregister((struct mr *)mr);
+    int err = fault_fails(FAULT_DEREGISTER) ? EIO : mr_deregister((struct mr *)mr);
     engine_unlock();
-    return fails ? EIO : 0;
+    return err;
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)

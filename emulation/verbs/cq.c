@@ -3,6 +3,7 @@
  * engine. */
 #include "verbs/cq.h"
 #include "verbs/counters.h"
+#include "verbs/engine.h"
 #include "verbs/event.h"
 
 #include "base/clock.h"
@@ -63,6 +64,8 @@ void cq_destroy(struct cq *cq)
     list_remove(&cq->ready);
     if (channel)
         channel->users--;
+    if (cq->domain)
+        cq->domain->users--;
     event_forget(context_of(cq->ex.context), cq);
     context_put(context_of(cq->ex.context));
     pthread_mutex_destroy(&cq->ex.mutex);
@@ -80,6 +83,20 @@ void cq_fire(struct cq *cq)
     if (!cq->pending++)
         list_push(&channel->ready, &cq->ready);
     event_fd_post(channel->writer);
+}
+
+static void mark_user(struct qp *qp, void *arg)
+{
+    if (qp_ibv(qp)->send_cq == arg || qp_ibv(qp)->recv_cq == arg)
+        engine_mark(qp);
+}
+
+/* What cannot be told ends the queue pairs: when they run next. */
+static void overflow(struct cq *cq)
+{
+    count(cq_overrun);
+    event_cq(cq, IBV_EVENT_CQ_ERR);
+    engine_each_qp(mark_user, &cq->ex);
 }
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud)
@@ -103,10 +120,8 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud)
     pthread_mutex_unlock(&cq->guard);
     if (wake)
         cq_fire(cq);
-    if (overrun) {
-        count(cq_overrun);
-        event_cq(cq, IBV_EVENT_CQ_ERR);
-    }
+    if (overrun)
+        overflow(cq);
 }
 
 int cq_take(struct cq *cq, int n, struct completion *out)

@@ -12,7 +12,8 @@
 #define SEND_OPS                                                                                                       \
     (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |                            \
      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                     \
-     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |                         \
+     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE)
 #define CQ_FLAGS                                                                                                       \
     (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
@@ -135,8 +136,10 @@ static uint64_t read_time(struct ibv_cq_ex *ex)
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *init)
 {
-    if (!init->cqe || init->cqe > MAX_CQE || init->wc_flags & ~(uint64_t)CQ_FLAGS || init->comp_mask & ~1u ||
-        init->comp_vector >= (uint32_t)ibv->num_comp_vectors) {
+    uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    struct pd *domain = init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? (struct pd *)init->parent_domain : NULL;
+    if (!init->cqe || init->cqe > MAX_CQE || init->wc_flags & ~(uint64_t)CQ_FLAGS || init->comp_mask & ~known ||
+        init->comp_vector >= (uint32_t)ibv->num_comp_vectors || (domain && !domain->base)) {
         errno = init->wc_flags & ~(uint64_t)CQ_FLAGS ? EOPNOTSUPP : EINVAL;
         return NULL;
     }
@@ -144,6 +147,10 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ibv, struct ibv_cq_ini
     struct cq *cq = cq_create(context_of(ibv), init->cqe, (struct event_channel *)init->channel, init->cq_context);
     if (cq)
         cq->extended = true;
+    if (cq && domain) {
+        cq->domain = domain;
+        domain->users++;
+    }
     engine_unlock();
     if (!cq)
         return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ibv_wr_* calls: requests are built in the send queue between start and complete, with the engine's lock held all
- * the while. */
+/* The ibv_wr_* calls: requests are built in the send queue between start and complete, behind those that the engine
+ * knows of. */
 #include "verbs/engine.h"
 #include "verbs/extended.h"
 #include "verbs/mr.h"
@@ -17,30 +17,39 @@ static struct qp *of(struct ibv_qp_ex *ex)
 
 static void start(struct ibv_qp_ex *ex)
 {
-    engine_lock();
+    pthread_mutex_lock(&of(ex)->building);
     of(ex)->building_from = 0;
+    engine_lock();
     of(ex)->building_error = post_allowed(of(ex));
+    engine_unlock();
 }
 
 static int complete(struct ibv_qp_ex *ex)
 {
     struct qp *qp = of(ex);
     int err = qp->building_error;
+    engine_lock();
     post_publish(qp, err ? 0 : qp->building_from);
     engine_unlock();
+    pthread_mutex_unlock(&qp->building);
     return err;
 }
 
 static void abort_building(struct ibv_qp_ex *ex)
 {
-    engine_unlock();
+    pthread_mutex_unlock(&of(ex)->building);
 }
 
 /* The next request; the first error ends the building. */
 static struct send_wqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
     struct qp *qp = of(ex);
-    struct send_wqe *wqe = qp->building_error ? NULL : post_slot(qp, qp->building_from);
+    struct send_wqe *wqe = NULL;
+    if (!qp->building_error) {
+        engine_lock();
+        wqe = post_slot(qp, qp->building_from);
+        engine_unlock();
+    }
     if (!wqe) {
         qp->building_error = qp->building_error ? qp->building_error : ENOMEM;
         return NULL;
@@ -102,6 +111,46 @@ static void wr_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, uin
         return;
     wqe->compare = compare;
     wqe->swap_add = swap;
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    struct send_wqe *wqe = begin_remote(ex, IBV_WR_SEND_WITH_INV, 0, 0);
+    if (wqe)
+        wqe->imm = rkey;
+}
+
+static struct send_wqe *begin_local(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+    if (qp_is(of(ex), IBV_QPT_UD))
+        of(ex)->building_error = EINVAL;
+    return begin(ex, opcode);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    struct send_wqe *wqe = begin_local(ex, IBV_WR_LOCAL_INV);
+    if (wqe)
+        wqe->imm = rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+    if (mw->type != IBV_MW_TYPE_2)
+        of(ex)->building_error = EINVAL;
+    struct send_wqe *wqe = begin_local(ex, IBV_WR_BIND_MW);
+    if (wqe)
+        post_take_bind(wqe, mw, rkey, info);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, const void *value)
+{
+    struct send_wqe *wqe = begin_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, remote);
+    if (!wqe)
+        return;
+    memcpy(wqe->eight, value, sizeof(wqe->eight));
+    wqe->inlined = wqe->eight;
+    wqe->length = sizeof(wqe->eight);
 }
 
 static void wr_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, uint64_t add)
@@ -186,6 +235,10 @@ void extended_set_wr(struct qp *qp)
     ex->wr_rdma_read = wr_rdma_read;
     ex->wr_atomic_cmp_swp = wr_cmp_swp;
     ex->wr_atomic_fetch_add = wr_fetch_add;
+    ex->wr_send_inv = wr_send_inv;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_bind_mw = wr_bind_mw;
+    ex->wr_atomic_write = wr_atomic_write;
     ex->wr_set_ud_addr = set_ud_addr;
     ex->wr_set_sge = set_sge;
     ex->wr_set_sge_list = set_sge_list;

@@ -71,6 +71,16 @@ static void dispatch_handed(struct qp *qp, const struct packet *packet, const st
     }
 }
 
+/* An adapter refuses a request that it does not know; other services drop it. */
+static void deliver_unknown(const struct packet *packet, const struct arrival *arrival)
+{
+    struct qp *qp = SERVICE(packet->opcode) == SERVICE_RC ? engine_find_qp(packet->qpn) : NULL;
+    if (qp && qp_is(qp, IBV_QPT_RC) && qp_receives(qp) && right_interface(qp, arrival) &&
+        !qp->context->device->frozen && from_peer(qp, &arrival->flow) &&
+        icrc_check(&arrival->flow, arrival->bytes, arrival->size))
+        responder_unknown(qp, packet);
+}
+
 static void deliver_connected(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
 {
     if (!from_peer(qp, &arrival->flow))
@@ -127,6 +137,8 @@ void input_checked(const struct arrival *arrival)
     enum packet_error error = packet_parse(&packet, arrival->bytes, arrival->size);
     if (error) {
         count_parse(error);
+        if (error == PACKET_OPCODE)
+            deliver_unknown(&packet, arrival);
         return;
     }
     if (!icrc_check(&arrival->flow, arrival->bytes, arrival->size)) {

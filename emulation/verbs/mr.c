@@ -5,6 +5,7 @@
 #include "verbs/mr.h"
 #include "verbs/dmabuf.h"
 #include "verbs/icrc.h"
+#include "verbs/mapped.h"
 #include "verbs/posted.h"
 #include "verbs/softverbs.h"
 
@@ -15,7 +16,6 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -83,38 +83,6 @@ static uint32_t take_index(void)
     return grow() ? index : 0;
 }
 
-/* Whether every page is mapped. */
-static bool is_mapped(void *address, size_t size)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address & ~(page - 1),
-              end = (uintptr_t)address + size;
-    unsigned char some[256];
-    while (at < end) {
-        size_t step = end - at < page * sizeof(some) ? end - at : page * sizeof(some);
-        if (mincore((void *)at, step, some))
-            return false;
-        at += step;
-    }
-    return true;
-}
-
-/* Linux has this from 5.14 on; before that it says EINVAL, as of a page without permission. */
-static bool can_fetch(uintptr_t page)
-{
-    static char mine;
-    return madvise((void *)((uintptr_t)&mine & ~(page - 1)), page, MADV_POPULATE_READ) == 0;
-}
-
-/* As pinning would find out: pages that may not be read, that may not be written where a peer is to write, or that a
- * file has no longer. Pages that only this process writes to are not made: queue pairs of many peers have many. */
-static bool is_accessible(void *address, size_t size, int access)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)address & ~(page - 1);
-    size_t length = (uintptr_t)address + size - begin;
-    int how = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-    return !size || madvise((void *)begin, length, how) == 0 || !can_fetch(page);
-}
-
 static size_t pages_of(const void *address, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)address & ~(page - 1);
@@ -135,9 +103,7 @@ static bool may_pin(size_t size)
 static int check_access(int access)
 {
     int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
-    if (access & IBV_ACCESS_ON_DEMAND)
-        return EOPNOTSUPP;
+                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
     if (access & ~known)
         return EINVAL;
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
@@ -145,8 +111,14 @@ static int check_access(int access)
     return 0;
 }
 
-/* The region in the table, with a key. NULL: no memory. */
-static struct mr *enter(struct pd *pd, const struct mr *from)
+static void hold(const struct mr *mr, int by)
+{
+    ((struct pd *)mr->ibv.pd)->users += by;
+    registered += by;
+    pinned += by > 0 ? mr->pinned : -mr->pinned;
+}
+
+struct mr *mr_enter(struct pd *pd, const struct mr *from)
 {
     struct mr *mr = malloc(sizeof(*mr));
     uint32_t index = mr ? take_index() : 0;
@@ -162,9 +134,7 @@ static struct mr *enter(struct pd *pd, const struct mr *from)
     if (!((index << TAG_BITS | tags[index]) ^ mask))
         tags[index]++; /* 0 is a common value of uninitialised memory */
     mr->ibv.lkey = mr->ibv.rkey = (index << TAG_BITS | tags[index]++) ^ mask;
-    pd->users++;
-    registered++;
-    pinned += mr->pinned;
+    hold(mr, 1);
     return mr;
 }
 
@@ -175,18 +145,45 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
     int err = check_access(access);
     struct mr new = {.ibv = {.addr = address, .length = size}, .host = address, .access = access};
     new.iova = access &IBV_ACCESS_ZERO_BASED ? 0 : iova;
-    new.foreign = !err &&hook && hook->owns(address, size);
+    new.demand = access &IBV_ACCESS_ON_DEMAND;
+    new.foreign = !err && !new.demand &&hook && hook->owns(address, size);
     if (!err && ((uintptr_t)address + size < (uintptr_t)address || iova + size < iova))
         err = EINVAL;
-    if (!err && !new.foreign && (!is_mapped(address, size) || !is_accessible(address, size, access)))
+    if (!err && !new.foreign && !new.demand && !mapped_allows(address, size, access))
         err = EFAULT;
-    new.pinned = new.foreign ? 0 : pages_of(address, size);
+    new.pinned = new.foreign || new.demand ? 0 : pages_of(address, size);
     if (!err && !may_pin(new.pinned))
         err = ENOMEM;
-    struct mr *mr = err ? NULL : enter(pd, &new);
+    struct mr *mr = err ? NULL : mr_enter(pd, &new);
     if (!mr)
         errno = err ? err : ENOMEM;
     return mr;
+}
+
+int mr_change(struct mr *mr, int what, struct pd *pd, void *address, size_t size, int access)
+{
+    bool moves = what & IBV_REREG_MR_CHANGE_TRANSLATION;
+    pd = what & IBV_REREG_MR_CHANGE_PD ? pd : (struct pd *)mr->ibv.pd;
+    access = what & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
+    if (mr->windows || mr->mapping)
+        return mr->windows ? EBUSY : EINVAL;
+    address = moves ? address : mr->ibv.addr;
+    struct mr *new =
+        mr_register(pd, address, moves ? size : mr->ibv.length, moves ? (uintptr_t)address : mr->iova, access);
+    if (!new)
+        return errno;
+    struct ibv_mr keys = mr->ibv; /* stay, as those of an mlx5 do */
+    struct mr made = *new;
+    mr_leave(new);
+    mr_leave(mr);
+    free(new);
+    *mr = made;
+    mr->ibv.handle = keys.handle;
+    mr->ibv.lkey = keys.lkey;
+    mr->ibv.rkey = keys.rkey;
+    table[keys.handle] = mr;
+    hold(mr, 1);
+    return 0;
 }
 
 /* The kernel's checks: what it knows of access here is less, and an adapter's pages begin where those of the memory
@@ -206,7 +203,7 @@ struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint6
     int err = check_dmabuf(offset, size, iova, access);
     if (!err)
         err = dmabuf_map(&new, fd, offset, size, access & IBV_ACCESS_LOCAL_WRITE);
-    struct mr *mr = err ? NULL : enter(pd, &new);
+    struct mr *mr = err ? NULL : mr_enter(pd, &new);
     if (mr)
         return mr;
     dmabuf_unmap(&new);
@@ -214,16 +211,22 @@ struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint6
     return NULL;
 }
 
-void mr_deregister(struct mr *mr)
+void mr_leave(struct mr *mr)
 {
-    ((struct pd *)mr->ibv.pd)->users--;
-    registered--;
-    pinned -= mr->pinned;
+    hold(mr, -1);
     table[mr->ibv.handle] = NULL;
+}
+
+int mr_deregister(struct mr *mr)
+{
+    if (mr->windows)
+        return EBUSY;
+    mr_leave(mr);
     if (mr->mapping)
         posted_push(mr);
     dmabuf_unmap(mr);
     free(mr);
+    return 0;
 }
 
 int mr_count(void)
@@ -231,15 +234,35 @@ int mr_count(void)
     return registered;
 }
 
-struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access)
+struct mr *mr_at(uint32_t key)
 {
     uint32_t index = (key ^ mask) >> TAG_BITS;
-    struct mr *mr = index < table_size ? table[index] : NULL;
-    if (!mr || mr->ibv.lkey != key || mr->ibv.pd != &pd->ibv || (mr->access & access) != access)
+    return index < table_size ? table[index] : NULL;
+}
+
+struct mr *mr_of_handle(uint32_t handle)
+{
+    return handle < table_size ? table[handle] : NULL;
+}
+
+static bool covers(const struct mr *mr, const struct pd *pd, uint64_t va, uint64_t size, int access)
+{
+    return pd_base(mr->ibv.pd) == pd && (mr->access & access) == access && size <= mr->ibv.length && va >= mr->iova &&
+           va - mr->iova <= mr->ibv.length - size;
+}
+
+struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access)
+{
+    struct mr *mr = mr_at(key);
+    return mr && !mr->window && mr->ibv.lkey == key && covers(mr, pd, va, size, access) ? mr : NULL;
+}
+
+struct mr *mr_find_for_peer(const struct qp *qp, uint32_t key, uint64_t va, uint64_t size, int access)
+{
+    struct mr *mr = mr_at(key);
+    if (!mr || mr->ibv.rkey != key || (mr->window && !mr->of) || (mr->only && mr->only != qp_number(qp)))
         return NULL;
-    if (size > mr->ibv.length || va < mr->iova || va - mr->iova > mr->ibv.length - size)
-        return NULL;
-    return mr;
+    return covers(mr, pd_base(qp->ex.qp_base.pd), va, size, access) ? mr : NULL;
 }
 
 int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc)
@@ -247,11 +270,11 @@ int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *c
     const uint8_t *from = mr->host + (va - mr->iova);
     if (mr->mapping)
         posted_push(mr);
-    if (!mr->foreign) {
+    if (!mr->foreign && !mr->demand) {
         *crc = icrc_copy(*crc, to, from, size);
         return 0;
     }
-    int err = hook ? hook->read(to, from, size) : EFAULT;
+    int err = mr->demand ? mapped_read(to, from, size) : hook ? hook->read(to, from, size) : EFAULT;
     if (!err)
         *crc = icrc_add(*crc, to, size);
     return err;
@@ -262,6 +285,8 @@ int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size)
     uint8_t *to = mr->host + (va - mr->iova);
     if (mr->foreign)
         return hook ? hook->write(to, from, size) : EFAULT;
+    if (mr->demand)
+        return mapped_write(to, from, size);
     if (!mr->mapping || !posted_hold(mr, to, from, size))
         memcpy(to, from, size);
     return 0;
@@ -281,6 +306,8 @@ int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uin
     uint8_t *at = mr->host + (va - mr->iova);
     if (mr->foreign)
         return foreign_atomic(at, swap, compare, value, original);
+    if (mr->demand && mapped_populate(at, 8, true))
+        return EFAULT;
     if (mr->mapping)
         posted_push(mr);
     uint64_t *word = (uint64_t *)(void *)at;

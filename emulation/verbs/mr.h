@@ -10,13 +10,27 @@
 /* NULL with errno set. */
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
 struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access);
-void mr_deregister(struct mr *mr);
+/* 0 or errno: EBUSY while a window is bound. */
+int mr_deregister(struct mr *mr);
+/* As ibv_rereg_mr: `what` is of IBV_REREG_MR_CHANGE_*. The keys stay. 0 or errno: then nothing has changed. */
+int mr_change(struct mr *mr, int what, struct pd *pd, void *address, size_t size, int access);
+
+/* An entry in the table, a copy of `from` with keys of its own. NULL: no memory. It leaves the table, and stays as
+ * memory. */
+struct mr *mr_enter(struct pd *pd, const struct mr *from);
+void mr_leave(struct mr *mr);
+/* The entry where the key would be, whatever its key is now, or that of this handle; NULL: none. */
+struct mr *mr_at(uint32_t key);
+struct mr *mr_of_handle(uint32_t handle);
 
 /* How many regions are registered. */
 int mr_count(void);
 
 /* The region of this key if it lies in `pd`, covers [va, va + size) and allows all of `access`; else NULL. */
 struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access);
+
+/* The same for the key that a peer of this queue pair names: of a region, or of a window. */
+struct mr *mr_find_for_peer(const struct qp *qp, uint32_t key, uint64_t va, uint64_t size, int access);
 
 /* Adds what is copied to *crc. 0 or errno. */
 int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc);

@@ -69,9 +69,16 @@ struct rdma_context {
     bool inherited;     /* opened by the process that this one was forked from: its sockets and packets are not ours */
 };
 
+struct td {
+    struct ibv_td ibv;
+    int users;
+};
+
 struct pd {
     struct ibv_pd ibv;
     int users;
+    struct pd *base; /* of a parent domain: the protection domain it stands for */
+    struct td *thread;
 };
 
 struct mr {
@@ -80,11 +87,22 @@ struct mr {
     uint8_t *host;
     int access;
     bool foreign;  /* memory that only the hook can touch */
+    bool demand;   /* on demand: its pages may be missing */
     size_t pinned; /* bytes that count against ulimit -l */
     /* of a descriptor: */
     void *mapping; /* NULL: the program's own memory */
     size_t mapped;
     uint64_t memory; /* which device's it is */
+    int windows;     /* bound windows of it */
+    bool window;     /* has no memory of its own: a part of the region `of`, NULL: it is not bound */
+    bool type_2;
+    struct mr *of;
+    uint32_t only; /* the queue pair of a window of type 2 that is bound */
+};
+
+struct window {
+    struct ibv_mw ibv;
+    struct mr *entry; /* in the table of regions */
 };
 
 struct event_channel {
@@ -112,6 +130,7 @@ struct cq {
     uint64_t written, told; /* completions ever, and those that were there at the last event */
     bool overrun;
     bool extended;
+    struct pd *domain; /* a parent domain, or NULL */
     int users;
     struct list ready; /* in channel->ready */
     uint32_t pending;  /* events that wait in the channel */
@@ -168,8 +187,9 @@ struct send_wqe {
     uint32_t imm, rkey, length, packets, first_psn;
     int count;          /* of sges */
     uint8_t *inlined;   /* the bytes, for an inline request */
+    uint8_t eight[8];   /* those of an atomic write */
     struct path path;   /* datagrams */
-    uint32_t qpn, qkey; /* datagrams */
+    uint32_t qpn, qkey; /* datagrams; of a bind: the window's handle and the region's key */
 };
 
 /* A READ or atomic on the wire of which the answer is not complete. */
@@ -198,7 +218,7 @@ struct requester {
     bool draining;
 };
 
-enum answer { ANSWER_READ, ANSWER_ATOMIC, ANSWER_ACK };
+enum answer { ANSWER_READ, ANSWER_ATOMIC, ANSWER_WRITTEN, ANSWER_ACK };
 
 /* An answer that must leave in order, or one kept for duplicates. */
 struct answer_entry {
@@ -251,7 +271,9 @@ struct qp {
     struct list dirty_node, timer_node;
     struct list groups; /* of struct multicast_group: multicast */
     uint32_t async_reported;
-    /* the request that the ibv_wr_* calls are building */
+    /* Requests that the ibv_wr_* calls are building. The lock is held from the first to the last of them, and taken
+     * before the engine's: other calls of verbs are allowed meanwhile. */
+    pthread_mutex_t building;
     uint32_t building_from;
     int building_error;
 };
@@ -269,6 +291,13 @@ static inline struct rdma_context *context_of(struct ibv_context *ibv)
 /* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects
  * later. */
 void context_put(struct rdma_context *context);
+
+/* The protection domain itself: queue pairs and regions of it and of its parent domains go together. */
+static inline struct pd *pd_base(struct ibv_pd *ibv)
+{
+    struct pd *pd = (struct pd *)ibv;
+    return pd->base ? pd->base : pd;
+}
 
 static inline struct ibv_context *context_ibv(struct rdma_context *context)
 {

@@ -33,12 +33,16 @@ static const uint16_t operations[OP_COUNT] = {
     [OP_ATOMIC_ACK] = HAS_AETH | HAS_ATOMIC_ACK,
     [OP_COMPARE_SWAP] = ATOMIC,
     [OP_FETCH_ADD] = ATOMIC,
+    [OP_SEND_LAST_INV] = SEND | HAS_LAST | HAS_IETH,
+    [OP_SEND_ONLY_INV] = SEND | ONLY | HAS_IETH,
+    [OP_ATOMIC_WRITE] = HAS_REQUEST | HAS_PAYLOAD | HAS_RETH | HAS_ATOMIC_WRITE | ONLY,
 };
 
 /* In the order in which headers follow each other on the wire. */
 static const struct {
     uint16_t flag, size;
-} extended[] = {{HAS_DETH, 8}, {HAS_RETH, 16}, {HAS_ATOMIC_ETH, 28}, {HAS_AETH, 4}, {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
+} extended[] = {{HAS_DETH, 8}, {HAS_RETH, 16},      {HAS_ATOMIC_ETH, 28}, {HAS_AETH, 4},
+                {HAS_IETH, 4}, {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
 
 unsigned packet_flags(uint8_t opcode)
 {
@@ -48,7 +52,7 @@ unsigned packet_flags(uint8_t opcode)
     if (SERVICE(opcode) == SERVICE_RC)
         return operations[op];
     if (SERVICE(opcode) == SERVICE_HAND)
-        return operations[op] & HAS_PAYLOAD ? operations[op] : 0;
+        return operations[op] & HAS_PAYLOAD && op != OP_ATOMIC_WRITE ? operations[op] : 0;
     if (SERVICE(opcode) == SERVICE_UC)
         return op <= OP_WRITE_ONLY_IMM ? operations[op] : 0;
     if (SERVICE(opcode) == SERVICE_UD)
@@ -126,6 +130,10 @@ static const uint8_t *parse_extended(struct packet *out, unsigned flags, const u
         out->original = get64(at);
         at += 8;
     }
+    if (flags & HAS_IETH) {
+        out->invalidated = get32(at);
+        at += 4;
+    }
     if (flags & HAS_IMM) {
         memcpy(&out->imm, at, 4);
         at += 4;
@@ -139,13 +147,6 @@ enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t 
     if (size < PACKET_BTH_SIZE + PACKET_ICRC_SIZE)
         return PACKET_SHORT;
     unsigned flags = packet_flags(bytes[0]);
-    if (!flags)
-        return PACKET_OPCODE;
-    if (bytes[1] & 0x0f)
-        return PACKET_VERSION;
-    size_t headers = packet_header_size(bytes[0]);
-    if (size < headers + PACKET_ICRC_SIZE)
-        return PACKET_SHORT;
     out->opcode = bytes[0];
     out->solicited = bytes[1] >> 7;
     out->pad = bytes[1] >> 4 & 3;
@@ -153,6 +154,14 @@ enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t 
     out->qpn = get32(bytes + 4) & QPN_MASK;
     out->ack_request = bytes[8] >> 7;
     out->psn = get32(bytes + 8) & PSN_MASK;
+    out->span = 1;
+    if (bytes[1] & 0x0f)
+        return PACKET_VERSION;
+    if (!flags)
+        return PACKET_OPCODE;
+    size_t headers = packet_header_size(bytes[0]);
+    if (size < headers + PACKET_ICRC_SIZE)
+        return PACKET_SHORT;
     out->payload = parse_extended(out, flags, bytes + PACKET_BTH_SIZE);
     size_t rest = size - headers - PACKET_ICRC_SIZE;
     if (rest < out->pad || (rest & 3))
@@ -160,7 +169,6 @@ enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t 
     if (rest > UINT32_MAX || (rest && !(flags & HAS_PAYLOAD)))
         return PACKET_LONG;
     out->length = (uint32_t)rest - out->pad;
-    out->span = 1;
     return PACKET_OK;
 }
 
@@ -189,6 +197,8 @@ void packet_build(const struct packet *in, uint8_t *out)
         at = put32(at, (uint32_t)in->syndrome << 24 | (in->msn & 0xffffff));
     if (flags & HAS_ATOMIC_ACK)
         at = put64(at, in->original);
+    if (flags & HAS_IETH)
+        at = put32(at, in->invalidated);
     if (flags & HAS_IMM)
         memcpy(at, &in->imm, 4);
 }

@@ -47,6 +47,9 @@ enum operation {
     OP_ATOMIC_ACK,
     OP_COMPARE_SWAP,
     OP_FETCH_ADD,
+    OP_SEND_LAST_INV = 22,
+    OP_SEND_ONLY_INV,
+    OP_ATOMIC_WRITE = 29,
     OP_COUNT
 };
 #define OPCODE_CNP        0x81
@@ -69,6 +72,8 @@ enum {
     HAS_ATOMIC_ETH = 1 << 11,
     HAS_ATOMIC_ACK = 1 << 12,
     HAS_DETH = 1 << 13,
+    HAS_IETH = 1 << 14,         /* the key of a window to take back */
+    HAS_ATOMIC_WRITE = 1 << 15, /* eight bytes, written at once, answered as a READ of nothing */
 };
 
 enum { SYNDROME_ACK = 0x00, SYNDROME_RNR = 0x20, SYNDROME_NAK = 0x60, SYNDROME_KIND = 0x60, SYNDROME_VALUE = 0x1f };
@@ -86,6 +91,7 @@ struct packet {
     uint64_t original;          /* atomic answer */
     uint32_t msn;
     uint32_t imm; /* as it is on the wire */
+    uint32_t invalidated;
     uint32_t qkey, source_qpn;
     const uint8_t *payload;
     uint32_t length; /* of the payload, without pad */
@@ -101,7 +107,7 @@ unsigned packet_flags(uint8_t opcode);
 size_t packet_header_size(uint8_t opcode);
 
 /* Takes `size` bytes that begin with the base header and end with the ICRC (which is not looked at). *out points into
- * bytes. */
+ * bytes. With PACKET_OPCODE the fields of the base header are there, too. */
 enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t size);
 
 /* Writes the headers (packet_header_size bytes). in->pad must be right for the payload that follows. */

@@ -31,6 +31,7 @@ static void every_opcode_round_trips(void **state)
         in.msn = 0x654321;
         in.syndrome = 0x61;
         in.imm = 0x01020304;
+        in.invalidated = 0x0badcafe;
         in.qkey = 0x11111111;
         in.source_qpn = 0x222222;
         packet_build(&in, bytes);
@@ -45,9 +46,10 @@ static void every_opcode_round_trips(void **state)
         assert_int_equal(out.syndrome, flags & HAS_AETH ? in.syndrome : 0);
         assert_int_equal(out.original, flags & HAS_ATOMIC_ACK ? in.original : 0);
         assert_int_equal(out.imm, flags & HAS_IMM ? in.imm : 0);
+        assert_int_equal(out.invalidated, flags & HAS_IETH ? in.invalidated : 0);
         assert_int_equal(out.source_qpn, flags & HAS_DETH ? in.source_qpn : 0);
     }
-    assert_int_equal(known, 21 + 12 + 2 + 16);
+    assert_int_equal(known, 24 + 12 + 2 + 18);
 }
 
 static void bad_packets_are_named(void **state)

@@ -70,9 +70,14 @@ static int right_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
         return qp_is(qp, IBV_QPT_UD) ? EINVAL : 0;
+    case IBV_WR_BIND_MW:
+    case IBV_WR_LOCAL_INV:
+        return qp_is(qp, IBV_QPT_UD) ? EINVAL : 0;
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_ATOMIC_WRITE:
+    case IBV_WR_SEND_WITH_INV:
         return qp_is(qp, IBV_QPT_RC) ? 0 : EINVAL;
     default:
         return EOPNOTSUPP;
@@ -106,6 +111,28 @@ static int take_datagram(struct send_wqe *wqe, const struct ibv_send_wr *wr)
     return 0;
 }
 
+void post_take_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+    wqe->qpn = mw->handle;
+    wqe->rkey = rkey;
+    wqe->qkey = info->mr ? info->mr->lkey : 0;
+    wqe->remote = info->addr;
+    wqe->compare = info->length;
+    wqe->swap_add = info->mw_access_flags;
+}
+
+static int take_local(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+    wqe->imm = wr->invalidate_rkey;
+    if (wr->opcode != IBV_WR_BIND_MW)
+        return 0;
+    const struct ibv_mw *mw = wr->bind_mw.mw;
+    if (!mw || mw->type != IBV_MW_TYPE_2 || (!wr->bind_mw.bind_info.mr && wr->bind_mw.bind_info.length))
+        return EINVAL;
+    post_take_bind(wqe, mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+    return 0;
+}
+
 static int take_send(struct qp *qp, const struct ibv_send_wr *wr)
 {
     struct requester *req = &qp->req;
@@ -122,6 +149,8 @@ static int take_send(struct qp *qp, const struct ibv_send_wr *wr)
     wqe->opcode = wr->opcode;
     wqe->flags = (enum ibv_send_flags)wr->send_flags;
     wqe->signaled = qp->signal_all || (wr->send_flags & IBV_SEND_SIGNALED);
+    if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV)
+        return take_local(wqe, wr);
     if (qp_is(qp, IBV_QPT_UD))
         err = take_datagram(wqe, wr);
     else
@@ -144,6 +173,7 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
 {
     struct qp *qp = (struct qp *)ibv;
     int err = 0;
+    pthread_mutex_lock(&qp->building);
     engine_lock();
     for (; wr && !err; wr = wr->next) {
         err = post_allowed(qp);
@@ -157,7 +187,34 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
         *bad = wr;
     post_publish(qp, 0);
     engine_unlock();
+    pthread_mutex_unlock(&qp->building);
     return err;
+}
+
+int post_bind(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct qp *qp = (struct qp *)ibv;
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+        return EINVAL;
+    pthread_mutex_lock(&qp->building);
+    engine_lock();
+    int err = post_allowed(qp);
+    if (!err)
+        err = right_opcode(qp, IBV_WR_BIND_MW);
+    struct send_wqe *wqe = err ? NULL : post_slot(qp, 0);
+    if (wqe) {
+        wqe->wr_id = bind->wr_id;
+        wqe->opcode = IBV_WR_BIND_MW;
+        wqe->flags = (enum ibv_send_flags)bind->send_flags;
+        wqe->signaled = qp->signal_all || (bind->send_flags & IBV_SEND_SIGNALED);
+        post_take_bind(wqe, mw, rkey, &bind->bind_info);
+        mw->rkey = rkey;
+        post_publish(qp, 1);
+    }
+    engine_unlock();
+    pthread_mutex_unlock(&qp->building);
+    return err ? err : wqe ? 0 : ENOMEM;
 }
 
 static int push(struct recv_queue *queue, const struct ibv_recv_wr *wr)

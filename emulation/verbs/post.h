@@ -11,6 +11,11 @@ int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 int post_poll(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
 int post_notify(struct ibv_cq *ibv, int solicited_only);
 
+/* ibv_bind_mw: of a window of type 1, with the next key. */
+int post_bind(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+/* What a request for a bind keeps of its arguments. */
+void post_take_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
+
 /* Whether requests may be posted now; 0 or errno. */
 int post_allowed(const struct qp *qp);
 

@@ -24,13 +24,13 @@ static uint32_t round_up(uint32_t n)
 static bool right_init(const struct ibv_qp_init_attr_ex *init)
 {
     const struct ibv_qp_cap *cap = &init->cap;
-    bool type = init->qp_type == IBV_QPT_RC || init->qp_type == IBV_QPT_UC || init->qp_type == IBV_QPT_UD;
-    return type && init->send_cq && init->recv_cq && cap->max_send_wr <= MAX_QP_WR && cap->max_recv_wr <= MAX_QP_WR &&
+    return init->send_cq && init->recv_cq && cap->max_send_wr <= MAX_QP_WR && cap->max_recv_wr <= MAX_QP_WR &&
            cap->max_send_sge <= MAX_SGE && cap->max_recv_sge <= MAX_SGE && cap->max_inline_data <= MAX_INLINE;
 }
 
 static void release(struct qp *qp)
 {
+    pthread_mutex_destroy(&qp->building);
     free(qp->req.wqes);
     free(qp->req.sges);
     free(qp->req.inline_bytes);
@@ -79,7 +79,7 @@ static void set_ibv(struct qp *qp, struct rdma_context *context, const struct ib
 
 static void use(struct qp *qp, int by)
 {
-    qp_pd(qp)->users += by;
+    ((struct pd *)qp_ibv(qp)->pd)->users += by;
     ((struct cq *)qp_ibv(qp)->send_cq)->users += by;
     ((struct cq *)qp_ibv(qp)->recv_cq)->users += by;
     if (qp_ibv(qp)->srq)
@@ -88,11 +88,14 @@ static void use(struct qp *qp, int by)
 
 struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr_ex *init)
 {
-    if (context->inherited || !right_init(init)) {
-        errno = context->inherited ? EPERM : EINVAL;
+    bool known = init->qp_type == IBV_QPT_RC || init->qp_type == IBV_QPT_UC || init->qp_type == IBV_QPT_UD;
+    if (context->inherited || !known || !right_init(init)) {
+        errno = context->inherited ? EPERM : known ? EINVAL : EOPNOTSUPP;
         return NULL;
     }
     struct qp *qp = calloc(1, sizeof(*qp));
+    if (qp)
+        pthread_mutex_init(&qp->building, NULL);
     int err = qp && allocate(qp, &init->cap, init->srq) ? 0 : ENOMEM;
     if (!err) {
         set_ibv(qp, context, init);

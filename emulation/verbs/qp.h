@@ -39,7 +39,7 @@ bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6);
 
 static inline struct pd *qp_pd(const struct qp *qp)
 {
-    return (struct pd *)qp->ex.qp_base.pd;
+    return pd_base(qp->ex.qp_base.pd);
 }
 
 static inline bool qp_is(const struct qp *qp, enum ibv_qp_type type)

@@ -79,7 +79,7 @@ static bool uc_write(struct qp *qp, const struct packet *packet, unsigned flags)
         resp->left = resp->received = packet->dma_length;
     }
     bool wrong = packet->length > resp->left || ((flags & HAS_LAST) && packet->length != resp->left);
-    struct mr *mr = resp->left ? mr_find(qp_pd(qp), resp->rkey, resp->va, resp->left, IBV_ACCESS_REMOTE_WRITE) : NULL;
+    struct mr *mr = resp->left ? mr_find_for_peer(qp, resp->rkey, resp->va, resp->left, IBV_ACCESS_REMOTE_WRITE) : NULL;
     if (wrong || (resp->left && !mr) || !(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)) {
         count(access_error);
         return false;

@@ -18,10 +18,12 @@
 /* What cannot be done whatever the peer says. */
 static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe, const struct ibv_sge *sges)
 {
-    int access = requester_is_read(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
+    bool takes = requester_is_read(wqe) && wqe->opcode != IBV_WR_ATOMIC_WRITE;
+    int access = takes ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (requester_is_read(wqe) && !qp->req.read_capacity)
         return IBV_WC_LOC_QP_OP_ERR;
-    if (wqe->length > MAX_MSG_SIZE || (requester_is_atomic(wqe) && wqe->length != 8) ||
+    if (wqe->length > MAX_MSG_SIZE ||
+        ((requester_is_atomic(wqe) || wqe->opcode == IBV_WR_ATOMIC_WRITE) && wqe->length != 8) ||
         (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
         return IBV_WC_LOC_LEN_ERR;
     if (!wqe->inlined && !sgl_valid(qp_pd(qp), sges, wqe->count, access))
@@ -34,7 +36,9 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->state = WQE_STARTED;
     wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
     wqe->first_psn = qp->req.psn;
-    wqe->packets = requester_is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
+    wqe->packets = requester_is_local(wqe)                              ? 0
+                   : requester_is_atomic(wqe) || wqe->length <= qp->mtu ? 1
+                                                                        : (wqe->length + qp->mtu - 1) / qp->mtu;
     wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins() && !qp->hands;
 }
 
@@ -57,9 +61,12 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
 /* The opcode for the part of a SEND or WRITE that begins at packet `offset` and has `packets` packets. */
 static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset, uint32_t packets)
 {
-    bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;
+    bool inv = wqe->opcode == IBV_WR_SEND_WITH_INV;
+    bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM || inv;
     bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     bool first = wqe->apart || offset == 0, last = wqe->apart || offset + packets == wqe->packets;
+    if (inv && last)
+        return first ? OP_SEND_ONLY_INV : OP_SEND_LAST_INV;
     unsigned base = send ? OP_SEND_FIRST : OP_WRITE_FIRST;
     unsigned step = first && last ? 4u + imm : last ? 2u + imm : first ? 0 : 1;
     return (uint8_t)(base + step);
@@ -90,8 +97,9 @@ static bool another_follows(struct qp *qp)
         return false;
     const struct send_wqe *wqe = qp_send_wqe(qp, index);
     if (wqe->state != WQE_POSTED)
-        return wqe->status == IBV_WC_SUCCESS && (!requester_is_read(wqe) || read_fits(req));
-    if (!may_start(qp) || (wqe->flags & IBV_SEND_FENCE) || (requester_is_read(wqe) && !read_fits(req)))
+        return !requester_is_local(wqe) && wqe->status == IBV_WC_SUCCESS && (!requester_is_read(wqe) || read_fits(req));
+    if (requester_is_local(wqe) || !may_start(qp) || (wqe->flags & IBV_SEND_FENCE) ||
+        (requester_is_read(wqe) && !read_fits(req)))
         return false;
     return check(qp, wqe, qp_send_sges(qp, index)) == IBV_WC_SUCCESS;
 }
@@ -141,6 +149,7 @@ static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
         .rkey = wqe->rkey,
         .dma_length = wqe->apart ? size : wqe->length,
         .imm = wqe->imm,
+        .invalidated = wqe->imm,
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),
     };
@@ -153,7 +162,16 @@ static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
     return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source) ? 0 : 1;
 }
 
-/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent
+static uint8_t request_opcode(enum ibv_wr_opcode opcode)
+{
+    return opcode == IBV_WR_RDMA_READ            ? OP_READ_REQUEST
+           : opcode == IBV_WR_ATOMIC_WRITE       ? OP_ATOMIC_WRITE
+           : opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP
+                                                 : OP_FETCH_ADD;
+}
+
+/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has, 0 when the
+ * memory cannot be read. A READ that is sent
  * again ends where it ended before: the responder repeats only what it has done. */
 static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
 {
@@ -163,9 +181,7 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
     uint32_t packets = wqe->packets - req->offset < most ? wqe->packets - req->offset : most;
     uint64_t bytes = (uint64_t)packets * qp->mtu, left = wqe->length - done;
     struct packet packet = {
-        .opcode = wqe->opcode == IBV_WR_RDMA_READ
-                      ? OP_READ_REQUEST
-                      : (wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP : OP_FETCH_ADD),
+        .opcode = request_opcode(wqe->opcode),
         .qpn = qp->attr.dest_qp_num,
         .psn = req->psn,
         .ack_request = true,
@@ -175,7 +191,10 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
         .swap_add = wqe->swap_add,
         .compare = wqe->compare,
     };
-    transport_send(&qp->path, &packet, 0, NULL, NULL);
+    struct requester_source source = {qp, wqe, qp_send_sges(qp, req->next), 0};
+    bool carries = wqe->opcode == IBV_WR_ATOMIC_WRITE;
+    if (transport_send(&qp->path, &packet, carries ? wqe->length : 0, fill, &source))
+        return 0;
     req->reads[req->read_tail++ % req->read_capacity] = (struct pending_read){req->psn, psn_add(req->psn, packets)};
     return packets;
 }
@@ -203,7 +222,7 @@ static bool give_up(struct qp *qp, struct send_wqe *wqe)
     struct requester *req = &qp->req;
     wqe->status = IBV_WC_LOC_PROT_ERR;
     if (req->next == req->head || psn_diff(wqe->first_psn, req->unacked) <= 0 ||
-        requester_is_read(qp_send_wqe(qp, req->next - 1)))
+        requester_is_read(qp_send_wqe(qp, req->next - 1)) || requester_is_local(qp_send_wqe(qp, req->next - 1)))
         return false;
     req->next--;
     req->psn = psn_add(wqe->first_psn, PSN_MASK);
@@ -223,9 +242,16 @@ static bool send_next_rc(struct qp *qp)
         if (!may_start(qp) || (reads && (wqe->flags & IBV_SEND_FENCE)))
             return false;
         start(qp, wqe);
+        if (requester_is_local(wqe))
+            requester_act(qp, wqe);
     }
     if (wqe->status != IBV_WC_SUCCESS)
         return false;
+    if (requester_is_local(wqe)) {
+        step(qp, wqe, 0);
+        requester_finish_acked(qp);
+        return true;
+    }
     if (!requester_is_read(wqe)) {
         uint32_t packets = send_part(qp, wqe);
         if (!packets)
@@ -235,7 +261,10 @@ static bool send_next_rc(struct qp *qp)
     }
     if (!read_fits(req))
         return false;
-    step(qp, wqe, send_read(qp, wqe));
+    uint32_t packets = send_read(qp, wqe);
+    if (!packets)
+        return give_up(qp, wqe);
+    step(qp, wqe, packets);
     return true;
 }
 
@@ -280,7 +309,7 @@ static void run_rc(struct qp *qp, uint64_t now)
     bool sent = false, open = !wire_waits(qp->context->device) && open_window(req);
     while (open && send_next_rc(qp))
         sent = true;
-    if (sent && !req->ack_deadline && qp->attr.timeout) {
+    if (sent && req->unacked != req->highest && !req->ack_deadline && qp->attr.timeout) {
         req->ack_deadline = now + requester_timeout(qp);
         engine_arm(qp, req->ack_deadline);
     }
@@ -298,7 +327,10 @@ static void run_unreliable(struct qp *qp)
         struct send_wqe *wqe = qp_send_wqe(qp, req->next);
         if (wqe->state == WQE_POSTED)
             start(qp, wqe);
-        if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
+        bool local = requester_is_local(wqe);
+        if (local)
+            requester_act(qp, wqe);
+        else if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
             wqe->status = IBV_WC_LOC_PROT_ERR;
         if (wqe->status != IBV_WC_SUCCESS) {
             requester_push(qp, wqe, wqe->status);
@@ -308,7 +340,7 @@ static void run_unreliable(struct qp *qp)
             return;
         }
         uint32_t before = req->next;
-        step(qp, wqe, 1);
+        step(qp, wqe, !local);
         req->unacked = req->psn;
         if (req->next != before)
             requester_finish_head(qp);

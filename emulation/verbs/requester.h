@@ -10,6 +10,14 @@ bool requester_is_read(const struct send_wqe *wqe);
 
 bool requester_is_atomic(const struct send_wqe *wqe);
 
+/* Sends nothing: a bind, or a local invalidation. */
+bool requester_is_local(const struct send_wqe *wqe);
+/* Does one of those; it may set the request's status. */
+void requester_act(struct qp *qp, struct send_wqe *wqe);
+
+/* Completes what is acknowledged. */
+void requester_finish_acked(struct qp *qp);
+
 void requester_push(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status);
 
 /* The oldest request is complete. */

@@ -2,6 +2,7 @@
 /* The queue of requests: what they are, how they complete, and how long an acknowledgement is awaited. */
 #include "verbs/requester.h"
 #include "verbs/cq.h"
+#include "verbs/window.h"
 
 #define TIMEOUT_UNIT_NS 4096ull /* times 2^timeout */
 
@@ -13,6 +14,10 @@ static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
     [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+    [IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+    [IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+    [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+    [IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
 bool requester_is_atomic(const struct send_wqe *wqe)
@@ -22,7 +27,20 @@ bool requester_is_atomic(const struct send_wqe *wqe)
 
 bool requester_is_read(const struct send_wqe *wqe)
 {
-    return wqe->opcode == IBV_WR_RDMA_READ || requester_is_atomic(wqe);
+    return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_WRITE || requester_is_atomic(wqe);
+}
+
+bool requester_is_local(const struct send_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
+}
+
+void requester_act(struct qp *qp, struct send_wqe *wqe)
+{
+    struct window_bind bind = {wqe->qpn, wqe->rkey, wqe->qkey, wqe->remote, wqe->compare, (unsigned)wqe->swap_add};
+    bool good = wqe->opcode == IBV_WR_BIND_MW ? window_bind(qp, &bind) : window_invalidate(qp, wqe->imm);
+    if (!good)
+        wqe->status = IBV_WC_MW_BIND_ERR;
 }
 
 void requester_push(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status)

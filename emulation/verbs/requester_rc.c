@@ -28,7 +28,8 @@ static void locate(struct qp *qp, uint32_t psn)
     uint32_t i = req->head;
     for (; i != req->tail; i++) {
         struct send_wqe *wqe = qp_send_wqe(qp, i);
-        if (wqe->state == WQE_POSTED || psn_diff(psn, psn_add(wqe->first_psn, wqe->packets)) < 0)
+        if (wqe->state == WQE_POSTED || wqe->status != IBV_WC_SUCCESS ||
+            psn_diff(psn, psn_add(wqe->first_psn, wqe->packets)) < 0)
             break;
     }
     req->next = i;
@@ -65,7 +66,7 @@ static void grow(struct qp *qp, uint32_t acked)
     }
 }
 
-static void finish_acked(struct qp *qp)
+void requester_finish_acked(struct qp *qp)
 {
     struct requester *req = &qp->req;
     while (req->head != req->tail) {
@@ -90,7 +91,7 @@ static void advance(struct qp *qp, uint32_t psn, uint64_t now)
     req->ack_deadline = psn == req->highest || !qp->attr.timeout ? 0 : now + requester_timeout(qp);
     grow(qp, (uint32_t)acked);
     bool behind = psn_diff(psn, req->psn) > 0;
-    finish_acked(qp);
+    requester_finish_acked(qp);
     if (behind)
         locate(qp, psn);
     engine_mark(qp);
@@ -233,7 +234,11 @@ static void read_response(struct qp *qp, const struct packet *packet, uint64_t n
     uint64_t left = offset <= wqe->length ? wqe->length - offset : 0;
     uint32_t end = psn_add(packet->psn, packet->span), most = packet->span * qp->mtu;
     bool long_one = psn_diff(end, first_read(req)->end) > 0;
-    if (wqe->opcode != IBV_WR_RDMA_READ || long_one || packet->length != (left < most ? left : most)) {
+    if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+        left = 0; /* an answer without data */
+    else if (wqe->opcode != IBV_WR_RDMA_READ)
+        long_one = true;
+    if (long_one || packet->length != (left < most ? left : most)) {
         requester_complete(qp, IBV_WC_BAD_RESP_ERR);
         return;
     }
@@ -246,7 +251,7 @@ static void atomic_response(struct qp *qp, const struct packet *packet, uint64_t
     if (!expected(qp, packet, now) || req->head == req->tail)
         return;
     struct send_wqe *wqe = qp_send_wqe(qp, req->head);
-    if (!requester_is_read(wqe) || wqe->opcode == IBV_WR_RDMA_READ) {
+    if (!requester_is_atomic(wqe)) {
         requester_complete(qp, IBV_WC_BAD_RESP_ERR);
         return;
     }

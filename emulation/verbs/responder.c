@@ -7,6 +7,7 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
+#include "verbs/window.h"
 
 #include "base/clock.h"
 
@@ -133,8 +134,18 @@ static void complete_receive(struct qp *qp, const struct packet *packet, uint32_
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = packet->imm;
     }
+    if (packet_flags(packet->opcode) & HAS_IETH) {
+        wc.wc_flags = IBV_WC_WITH_INV;
+        wc.invalidated_rkey = packet->invalidated;
+    }
     resp->have_wqe = false;
     responder_complete(qp, &wc, packet->solicited);
+}
+
+/* By more than an acknowledgement. */
+static bool answered(const struct packet *packet, unsigned flags)
+{
+    return flags & (HAS_ATOMIC | HAS_ATOMIC_WRITE) || OPERATION(packet->opcode) == OP_READ_REQUEST;
 }
 
 /* The expected packet was taken. */
@@ -147,7 +158,7 @@ static void accepted(struct qp *qp, const struct packet *packet, unsigned flags,
     resp->last = OPERATION(packet->opcode);
     if (flags & HAS_LAST)
         resp->msn = (resp->msn + 1) & 0xffffff;
-    if (!packet->ack_request || flags & HAS_ATOMIC || OPERATION(packet->opcode) == OP_READ_REQUEST)
+    if (!packet->ack_request || answered(packet, flags))
         return;
     if (flags & HAS_LAST)
         acknowledge_message(qp);
@@ -168,6 +179,10 @@ static void take_send(struct qp *qp, const struct packet *packet, unsigned flags
     }
     if (sgl_write(qp_pd(qp), resp->sges, resp->wqe.count, resp->received, packet->payload, packet->length)) {
         fail_receive(qp, IBV_WC_LOC_PROT_ERR, NAK_REMOTE_OPERATION);
+        return;
+    }
+    if (flags & HAS_IETH && !window_invalidate(qp, packet->invalidated)) {
+        fail_receive(qp, IBV_WC_MW_BIND_ERR, NAK_REMOTE_ACCESS);
         return;
     }
     resp->received += packet->length;
@@ -192,7 +207,7 @@ static void take_write(struct qp *qp, const struct packet *packet, unsigned flag
         fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
         return;
     }
-    struct mr *mr = resp->left ? mr_find(qp_pd(qp), resp->rkey, resp->va, resp->left, IBV_ACCESS_REMOTE_WRITE) : NULL;
+    struct mr *mr = resp->left ? mr_find_for_peer(qp, resp->rkey, resp->va, resp->left, IBV_ACCESS_REMOTE_WRITE) : NULL;
     if (resp->left && !mr) {
         fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
         return;
@@ -233,7 +248,7 @@ static void take_read(struct qp *qp, const struct packet *packet, unsigned flags
         return;
     }
     if (!(qp->attr.qp_access_flags & access) ||
-        (packet->dma_length && !mr_find(qp_pd(qp), packet->rkey, packet->va, packet->dma_length, access))) {
+        (packet->dma_length && !mr_find_for_peer(qp, packet->rkey, packet->va, packet->dma_length, access))) {
         fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
         return;
     }
@@ -258,7 +273,7 @@ static void take_atomic(struct qp *qp, const struct packet *packet, unsigned fla
         fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
         return;
     }
-    struct mr *mr = mr_find(qp_pd(qp), packet->rkey, packet->va, 8, access);
+    struct mr *mr = mr_find_for_peer(qp, packet->rkey, packet->va, 8, access);
     if (!(qp->attr.qp_access_flags & access) || !mr || ((uintptr_t)mr->host + (packet->va - mr->iova)) & 7) {
         fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
         return;
@@ -280,6 +295,34 @@ static void take_atomic(struct qp *qp, const struct packet *packet, unsigned fla
     keep(qp, entry);
 }
 
+static void take_atomic_write(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    int access = IBV_ACCESS_REMOTE_WRITE;
+    if (!qp->attr.max_dest_rd_atomic || packet->va & 7 || packet->length != 8 || packet->dma_length != 8) {
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+        return;
+    }
+    struct mr *mr = mr_find_for_peer(qp, packet->rkey, packet->va, 8, access);
+    if (!(qp->attr.qp_access_flags & access) || !mr) {
+        fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+        return;
+    }
+    struct answer_entry *entry = queue_answer(qp);
+    if (!entry)
+        return;
+    if (mr_write(mr, packet->va, packet->payload, 8)) {
+        qp->resp.queue_tail--;
+        fatal(qp, NAK_REMOTE_OPERATION, IBV_EVENT_QP_FATAL);
+        return;
+    }
+    entry->kind = ANSWER_WRITTEN;
+    entry->psn = packet->psn;
+    entry->packets = 1;
+    accepted(qp, packet, flags, 1);
+    entry->msn = qp->resp.msn;
+    keep(qp, entry);
+}
+
 /* A requester that asks again from `psn` on will ask for all that follows too. Answers that wait to leave would only
  * delay those it wants now, until it loses patience and asks for more. */
 static void forget_answers(struct responder *resp, uint32_t psn)
@@ -291,16 +334,17 @@ static void forget_answers(struct responder *resp, uint32_t psn)
     }
 }
 
-/* The answers to reads and atomics are kept: a read is done again, an atomic answered from memory. */
+/* The answers to reads and atomics are kept: a read is done again, what writes is answered from memory. */
 static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
 {
     struct responder *resp = &qp->resp;
     uint32_t packets = flags & HAS_ATOMIC ? 1 : read_packets(qp, packet->dma_length);
+    enum answer kind = flags & HAS_ATOMIC ? ANSWER_ATOMIC : flags & HAS_ATOMIC_WRITE ? ANSWER_WRITTEN : ANSWER_READ;
     for (uint32_t i = 0; i < resp->kept_count; i++) {
         const struct answer_entry *kept = &resp->kept[i];
         int32_t into = psn_diff(packet->psn, kept->psn);
         bool inside = kept->valid && into >= 0 && (uint32_t)into + packets <= kept->packets;
-        bool same = inside && (kept->kind == ANSWER_ATOMIC) == !!(flags & HAS_ATOMIC);
+        bool same = inside && kept->kind == kind;
         if (!same || (kept->kind == ANSWER_READ && packet->va - kept->va != (uint64_t)into * qp->mtu))
             continue;
         forget_answers(resp, packet->psn);
@@ -322,7 +366,7 @@ static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
 static void duplicate(struct qp *qp, const struct packet *packet, unsigned flags)
 {
     count(duplicate_request);
-    if (flags & HAS_ATOMIC || OPERATION(packet->opcode) == OP_READ_REQUEST)
+    if (answered(packet, flags))
         repeat(qp, packet, flags);
     else
         acknowledge(qp); /* also after a negative one, which may be lost */
@@ -357,6 +401,8 @@ static void take(struct qp *qp, const struct packet *packet, unsigned flags)
         take_write(qp, packet, flags);
     else if (flags & HAS_ATOMIC)
         take_atomic(qp, packet, flags);
+    else if (flags & HAS_ATOMIC_WRITE)
+        take_atomic_write(qp, packet, flags);
     else
         take_read(qp, packet, flags);
 }
@@ -376,6 +422,15 @@ void responder_missed(struct qp *qp, const struct packet *packet)
         duplicate(qp, packet, packet_flags(packet->opcode));
     else
         gap(qp);
+}
+
+void responder_unknown(struct qp *qp, const struct packet *packet)
+{
+    int32_t ahead = psn_diff(packet->psn, qp->resp.psn);
+    if (ahead > 0)
+        gap(qp);
+    else if (ahead == 0)
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
 }
 
 void responder_request(struct qp *qp, const struct packet *packet)

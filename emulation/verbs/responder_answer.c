@@ -18,7 +18,7 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
     const struct responder_answer_source *source = arg;
     const struct answer_entry *entry = source->entry;
     uint64_t va = entry->va + (uint64_t)entry->done * source->qp->mtu;
-    struct mr *mr = mr_find(qp_pd(source->qp), entry->rkey, va, size, IBV_ACCESS_REMOTE_READ);
+    struct mr *mr = mr_find_for_peer(source->qp, entry->rkey, va, size, IBV_ACCESS_REMOTE_READ);
     return mr ? mr_read(mr, va, to, size, crc) : -1;
 }
 
@@ -37,7 +37,7 @@ static uint32_t hand_answer_part(struct qp *qp, const struct answer_entry *entry
     size_t size = bytes < left ? bytes : left;
     if (!qp->hands || entry->repeated || packets < 2)
         return 0;
-    struct mr *mr = mr_find(qp_pd(qp), entry->rkey, entry->va + done, size, IBV_ACCESS_REMOTE_READ);
+    struct mr *mr = mr_find_for_peer(qp, entry->rkey, entry->va + done, size, IBV_ACCESS_REMOTE_READ);
     struct transport_pieces to = {.n = 1};
     if (!mr || !mr_piece(mr, entry->va + done, size, &to.pieces[0]))
         return 0;
@@ -60,6 +60,8 @@ bool responder_answer(struct qp *qp, struct answer_entry *entry)
     struct responder_answer_source source = {qp, entry};
     if (entry->kind == ANSWER_ATOMIC)
         packet.opcode = OP_ATOMIC_ACK;
+    if (entry->kind == ANSWER_WRITTEN)
+        packet.opcode = OP_READ_ONLY;
     if (entry->kind == ANSWER_READ) {
         uint32_t handed = hand_answer_part(qp, entry, &packet);
         if (handed) {

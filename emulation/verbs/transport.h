@@ -21,6 +21,8 @@ void requester_flush(struct qp *qp);
 void requester_complete(struct qp *qp, enum ibv_wc_status status);
 
 void responder_request(struct qp *qp, const struct packet *packet);
+/* One came with an operation that does not exist: refused when its turn is. */
+void responder_unknown(struct qp *qp, const struct packet *packet);
 /* A request came of which the data could not be fetched. */
 void responder_missed(struct qp *qp, const struct packet *packet);
 /* Sends answers that are due. `replying`: the program has something to send as well. */
