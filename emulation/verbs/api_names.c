@@ -219,21 +219,52 @@ EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *out, 
     return n < 0 || !size ? -1 : copy_line(text, n, out, size);
 }
 
-/* For the preloaded library that shows /sys/class/infiniband to programs: the text of DEVICE/FILE. */
-int softverbs_sysfs(const char *path, char *out, size_t size);
-EXPORT int softverbs_sysfs(const char *path, char *out, size_t size)
+/* The device that a path below /sys/class/infiniband begins with, and what follows its name. */
+static const struct rdma_device *device_on(const char *path, const char **rest)
 {
-    int n = -1;
-    const char *slash = strchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : strlen(path);
-    engine_lock();
+    size_t length = strcspn(path, "/");
+    *rest = path + length + (path[length] == '/');
     if (list_empty(&device_table))
         device_refresh();
     list_each(node, &device_table)
     {
         const struct rdma_device *device = list_entry(node, struct rdma_device, node);
-        if (slash && strlen(device->ibv.name) == length && !memcmp(device->ibv.name, path, length))
-            n = device_sysfs(device, slash + 1, out, size);
+        if (device->present && strlen(device->ibv.name) == length && !memcmp(device->ibv.name, path, length))
+            return device;
+    }
+    return NULL;
+}
+
+/* For the preloaded library that shows /sys/class/infiniband to programs: the text of DEVICE/FILE. */
+int softverbs_sysfs(const char *path, char *out, size_t size);
+EXPORT int softverbs_sysfs(const char *path, char *out, size_t size)
+{
+    const char *rest;
+    engine_lock();
+    const struct rdma_device *device = device_on(path, &rest);
+    int n = device && *rest ? device_sysfs(device, rest, out, size) : -1;
+    engine_unlock();
+    return n;
+}
+
+/* The entries of a folder, each with its kind (d, f or l, as find has it) before its name and a newline behind it. */
+int softverbs_sysfs_list(const char *path, char *out, size_t size);
+EXPORT int softverbs_sysfs_list(const char *path, char *out, size_t size)
+{
+    const char *rest;
+    int n = 0;
+    engine_lock();
+    if (!*path)
+        device_refresh();
+    const struct rdma_device *device = *path ? device_on(path, &rest) : NULL;
+    if (*path)
+        n = device ? device_sysfs_list(device, rest, out, size) : -1;
+    *out = *path ? *out : 0;
+    list_each(node, &device_table)
+    {
+        const struct rdma_device *each = list_entry(node, struct rdma_device, node);
+        if (!*path && each->present && (size_t)n + sizeof(each->ibv.name) + 2 < size)
+            n += snprintf(out + n, size - (size_t)n, "d%s\n", each->ibv.name);
     }
     engine_unlock();
     return n;

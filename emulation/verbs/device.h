@@ -39,6 +39,9 @@ int device_plug(struct rdma_device *device);
  * file. */
 int device_sysfs(const struct rdma_device *device, const char *file, char *out, size_t size);
 
+/* The entries of a folder there, as softverbs_sysfs_list gives them. -1: there is no folder. */
+int device_sysfs_list(const struct rdma_device *device, const char *folder, char *out, size_t size);
+
 /* Forgets the table (at the end of the process). */
 void device_forget_all(void);
 

@@ -2,9 +2,10 @@
 /* Preloaded by `softverbs run`: shows /sys/class/infiniband/... and /dev/infiniband/uverbsN to programs that read them
  * (UCX, perftest), and /dev/infiniband/rdma_cm to librdmacm, with what the emulator's libibverbs says. Every other path
  * goes to the C library. */
+#include "verbs/paths.h"
+
 #include "rdmacm/node.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,50 +19,89 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXPORT     __attribute__((visibility("default")))
-#define SYSFS      "/sys/class/infiniband/"
-#define DEVICES    "/dev/infiniband/uverbs"
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define SYSFS   "/sys/class/infiniband/"
+#define DEVICES "/dev/infiniband/uverbs"
 
 typedef int (*sysfs_fn)(const char *path, char *out, size_t size);
+
+static char inside[PATH_MAX]; /* where the process has gone with chdir, if that is below SYSFS; begins there */
 
 static bool begins(const char *path, const char *with)
 {
     return path && !strncmp(path, with, strlen(with));
 }
 
-/* The text of a file that the emulator makes, or -1. Does not load the library into programs that do without it. */
-static int make(const char *path, char *out, size_t size)
+const char *paths_node(const char *path)
 {
-    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
-    sysfs_fn sysfs = library ? (sysfs_fn)dlsym(library, "softverbs_sysfs") : NULL;
-    int n = sysfs ? sysfs(path + strlen(SYSFS), out, size) : -1;
-    if (library)
-        dlclose(library);
-    return n;
+    return begins(path, DEVICES) || (path && !strcmp(path, RDMACM_NODE)) ? "/dev/null" : path;
 }
 
-static bool is_node(const char *path)
+/* One part of a path: "." changes nothing, ".." goes back. */
+static void step(char *to, size_t size, const char *part, size_t length)
 {
-    return begins(path, DEVICES) || (path && !strcmp(path, RDMACM_NODE));
+    size_t used = strlen(to);
+    char *last = strrchr(to, '/');
+    if (length == 2 && !memcmp(part, "..", 2))
+        *(last ? last : to) = 0;
+    else if (length && !(length == 1 && *part == '.'))
+        snprintf(to + used, size - used, "/%.*s", (int)length, part);
 }
 
-static bool is_ours(const char *path)
+bool paths_inside(const char *path, char *below, size_t size)
 {
-    return begins(path, SYSFS) || is_node(path);
+    static const char root[] = "/sys/class/infiniband";
+    char whole[PATH_MAX] = "";
+    if (!path || !*path || (*path == '/' ? !begins(path, root) : !*inside))
+        return false;
+    if (*path != '/')
+        snprintf(whole, sizeof(whole), "%s", inside);
+    for (size_t length; *path; path += length + (path[length] == '/')) {
+        length = strcspn(path, "/");
+        step(whole, sizeof(whole), path, length);
+    }
+    const char *rest = whole + strlen(root);
+    if (!begins(whole, root) || (*rest && *rest != '/'))
+        return false;
+    snprintf(below, size, "%s", *rest ? rest + 1 : rest);
+    return true;
+}
+
+bool paths_inside_at(int at, const char *path, char *below, size_t size)
+{
+    return path && (at == AT_FDCWD || *path == '/') && paths_inside(path, below, size);
+}
+
+/* Loads the library into programs that look at what it shows, and into no others. It stays. */
+static int ask(const char *symbol, const char *below, char *out, size_t size)
+{
+    static void *library;
+    if (!library)
+        library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    sysfs_fn call = library ? (sysfs_fn)dlsym(library, symbol) : NULL;
+    return call ? call(below, out, size) : -1;
+}
+
+int paths_text(const char *below, char *out, size_t size)
+{
+    return ask("softverbs_sysfs", below, out, size);
+}
+
+int paths_list(const char *below, char *out, size_t size)
+{
+    return ask("softverbs_sysfs_list", below, out, size);
 }
 
 /* -2: not a path of ours. */
 static int open_ours(const char *path, int flags)
 {
-    char text[4096];
+    char below[PATH_MAX], text[4096];
     if (begins(path, DEVICES))
         return open("/dev/null", O_RDWR | O_CLOEXEC);
     if (path && !strcmp(path, RDMACM_NODE))
         return node_open(flags);
-    if (!begins(path, SYSFS))
+    if (!paths_inside(path, below, sizeof(below)))
         return -2;
-    int n = make(path, text, sizeof(text));
+    int n = paths_text(below, text, sizeof(text));
     if (n < 0) {
         errno = ENOENT;
         return -1;
@@ -75,38 +115,55 @@ static int open_ours(const char *path, int flags)
 }
 
 #define OPEN(name)                                                                                                     \
-    EXPORT int name(const char *path, int flags, ...)                                                                  \
+    PATHS_EXPORT int name(const char *path, int flags, ...)                                                            \
     {                                                                                                                  \
         va_list args;                                                                                                  \
         va_start(args, flags);                                                                                         \
         mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                      \
         va_end(args);                                                                                                  \
-        int fd = is_ours(path) ? open_ours(path, flags) : -2;                                                          \
-        return fd == -2 ? NEXT(name)(path, flags, mode) : fd;                                                          \
+        int fd = open_ours(path, flags);                                                                               \
+        return fd == -2 ? PATHS_NEXT(name)(path, flags, mode) : fd;                                                    \
     }
 OPEN(open)
 OPEN(open64)
 
+#define OPEN_AT(name)                                                                                                  \
+    PATHS_EXPORT int name(int at, const char *path, int flags, ...)                                                    \
+    {                                                                                                                  \
+        va_list args;                                                                                                  \
+        va_start(args, flags);                                                                                         \
+        mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                      \
+        va_end(args);                                                                                                  \
+        char below[PATH_MAX];                                                                                          \
+        int fd =                                                                                                       \
+            begins(path, DEVICES) || paths_inside_at(at, path, below, sizeof(below)) ? open_ours(path, flags) : -2;    \
+        return fd == -2 ? PATHS_NEXT(name)(at, path, flags, mode) : fd;                                                \
+    }
+OPEN_AT(openat)
+OPEN_AT(openat64)
+
 #define FOPEN(name)                                                                                                    \
-    EXPORT FILE *name(const char *path, const char *mode)                                                              \
+    PATHS_EXPORT FILE *name(const char *path, const char *mode)                                                        \
     {                                                                                                                  \
         int fd = open_ours(path, O_RDONLY);                                                                            \
-        return fd == -2 ? NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                                    \
+        return fd == -2 ? PATHS_NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                              \
     }
 FOPEN(fopen)
 FOPEN(fopen64)
 
-EXPORT int access(const char *path, int mode)
+/* The process's real folder is the root meanwhile. */
+PATHS_EXPORT int chdir(const char *path)
 {
-    char text[4096];
-    if (is_node(path))
-        return 0;
-    if (!begins(path, SYSFS))
-        return NEXT(access)(path, mode);
-    if (!strchr(path + strlen(SYSFS), '/') || make(path, text, sizeof(text)) >= 0)
-        return 0;
-    errno = ENOENT;
-    return -1;
+    char below[PATH_MAX], list[16384];
+    bool ours = paths_inside(path, below, sizeof(below));
+    if (ours && paths_list(below, list, sizeof(list)) < 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    int result = PATHS_NEXT(chdir)(ours ? "/" : path);
+    if (!result)
+        snprintf(inside, sizeof(inside), "%s%.*s", ours ? SYSFS : "", ours ? PATH_MAX - 32 : 0, below);
+    return result;
 }
 
 #define PCI "/sys/bus/pci/devices/"
@@ -131,21 +188,24 @@ static bool place_of(const char *path, char *out, size_t size)
 {
     if (begins(path, PCI) && path[strlen(PCI)])
         return place_of_gpu(path + strlen(PCI), out, size);
-    size_t length = path ? strlen(path) : 0;
-    return begins(path, SYSFS) && length > 7 && !strcmp(path + length - 7, "/device") && make(path, out, size) > 0;
+    char below[PATH_MAX];
+    if (!paths_inside(path, below, sizeof(below)))
+        return false;
+    size_t length = strlen(below);
+    return length > 7 && !strcmp(below + length - 7, "/device") && paths_text(below, out, size) > 0;
 }
 
-EXPORT char *realpath(const char *path, char *resolved)
+PATHS_EXPORT char *realpath(const char *path, char *resolved)
 {
     char place[PATH_MAX];
     if (!place_of(path, place, sizeof(place)))
-        return NEXT(realpath)(path, resolved);
+        return PATHS_NEXT(realpath)(path, resolved);
     return resolved ? strcpy(resolved, place) : strdup(place);
 }
 
 /* What programs call that are built with checks of sizes. */
 char *__realpath_chk(const char *path, char *resolved, size_t size);
-EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size)
+PATHS_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size)
 {
     return size < PATH_MAX ? NULL : realpath(path, resolved);
 }
@@ -158,18 +218,9 @@ static ssize_t cut(const char *place, char *out, size_t size)
 }
 
 #define LINK(name)                                                                                                     \
-    EXPORT ssize_t name(const char *path, char *out, size_t size)                                                      \
+    PATHS_EXPORT ssize_t name(const char *path, char *out, size_t size)                                                \
     {                                                                                                                  \
         char place[PATH_MAX];                                                                                          \
-        return place_of(path, place, sizeof(place)) ? cut(place, out, size) : NEXT(name)(path, out, size);             \
+        return place_of(path, place, sizeof(place)) ? cut(place, out, size) : PATHS_NEXT(name)(path, out, size);       \
     }
 LINK(readlink)
-
-/* A device node looks like /dev/null: a character device that everyone may open. */
-#define STAT(name, type)                                                                                               \
-    EXPORT int name(const char *path, struct type *out)                                                                \
-    {                                                                                                                  \
-        return NEXT(name)(is_node(path) ? "/dev/null" : path, out);                                                    \
-    }
-STAT(stat, stat)
-STAT(stat64, stat64)

@@ -33,6 +33,25 @@ static int counter_text(const char *name, char *out, size_t size)
     return -1;
 }
 
+/* By the names of InfiniBand, which counts data by words of four bytes. */
+static int traffic_text(const char *name, char *out, size_t size)
+{
+    static const struct {
+        const char *name;
+        enum counter counter;
+        unsigned unit;
+    } rows[] = {
+        {"port_xmit_data", COUNT_sent_bytes, 4},       {"port_rcv_data", COUNT_received_bytes, 4},
+        {"port_xmit_packets", COUNT_sent_packets, 1},  {"port_rcv_packets", COUNT_received_packets, 1},
+        {"port_xmit_discards", COUNT_send_failed, 1},  {"port_rcv_errors", COUNT_dropped_icrc, 1},
+        {"port_xmit_wait", COUNT_waited_for_queue, 1},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (!strcmp(name, rows[i].name))
+            return snprintf(out, size, "%llu\n", (unsigned long long)counter_read(rows[i].counter) / rows[i].unit);
+    return -1;
+}
+
 /* A file below ports/1. */
 static int port_file(const struct rdma_device *device, const char *file, char *out, size_t size)
 {
@@ -47,6 +66,10 @@ static int port_file(const struct rdma_device *device, const char *file, char *o
         return snprintf(out, size, "%g Gb/sec (emulated)\n", (double)device->speed_mbps / 1000);
     if (!strcmp(file, "lid") || !strcmp(file, "sm_lid"))
         return snprintf(out, size, "0x0\n");
+    if (!strcmp(file, "lid_mask_count") || !strcmp(file, "sm_sl"))
+        return snprintf(out, size, "0\n");
+    if (!strcmp(file, "cap_mask"))
+        return snprintf(out, size, "0x%08x\n", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
     if (!strcmp(file, "pkeys/0"))
         return snprintf(out, size, "0xffff\n");
     if (sscanf(file, "gids/%u", &index) == 1)
@@ -55,6 +78,8 @@ static int port_file(const struct rdma_device *device, const char *file, char *o
         return device_gid(device, (int)index) ? snprintf(out, size, "RoCE v2\n") : -1;
     if (sscanf(file, "gid_attrs/ndevs/%u", &index) == 1)
         return device_gid(device, (int)index) ? snprintf(out, size, "%s\n", device->ifname) : -1;
+    if (!strncmp(file, "counters/", 9))
+        return traffic_text(file + 9, out, size);
     if (!strncmp(file, "hw_counters/", 12))
         return counter_text(file + 12, out, size);
     return -1;
@@ -95,7 +120,50 @@ int device_sysfs(const struct rdma_device *device, const char *file, char *out, 
         return snprintf(out, size, "softverbs\n");
     if (!strcmp(file, "ibdev"))
         return snprintf(out, size, "%s\n", device->ibv.name);
+    if (!strcmp(file, "hw_rev"))
+        return snprintf(out, size, "0\n");
     if (!strcmp(file, "abi_version"))
         return snprintf(out, size, "1\n");
     return -1;
+}
+
+/* Folders of which all devices have the same entries, each with its kind before its name. */
+static const struct {
+    const char *folder, *entries;
+} folders[] = {
+    {"", "fnode_guid\nfsys_image_guid\nfnode_type\nfnode_desc\nffw_ver\nfhw_rev\nfhca_type\nfboard_id\ndports\n"},
+    {"ports", "d1\n"},
+    {"ports/1", "fstate\nfphys_state\nflink_layer\nfrate\nflid\nflid_mask_count\nfsm_lid\nfsm_sl\nfcap_mask\ndgids\n"
+                "dgid_attrs\ndpkeys\ndcounters\ndhw_counters\n"},
+    {"ports/1/gid_attrs", "dtypes\ndndevs\n"},
+    {"ports/1/pkeys", "f0\n"},
+    {"ports/1/counters", "fport_xmit_data\nfport_rcv_data\nfport_xmit_packets\nfport_rcv_packets\nfport_xmit_discards\n"
+                         "fport_rcv_errors\nfport_xmit_wait\n"},
+};
+
+static bool is_numbered(const char *folder)
+{
+    return !strcmp(folder, "ports/1/gids") || !strcmp(folder, "ports/1/gid_attrs/types") ||
+           !strcmp(folder, "ports/1/gid_attrs/ndevs");
+}
+
+int device_sysfs_list(const struct rdma_device *device, const char *folder, char *out, size_t size)
+{
+    const char *kept = *device->place ? "fvendor\nfclass\nfnuma_node\nfuevent\n" : "";
+    int n = 0;
+    if (!strcmp(folder, "device"))
+        return snprintf(out, size, "%sdnet\n", kept);
+    if (!strcmp(folder, "device/net"))
+        return snprintf(out, size, "d%s\n", device->ifname);
+    for (int i = 0; is_numbered(folder) && i < GID_COUNT; i++)
+        n += snprintf(out + n, size - (size_t)n, "f%d\n", i);
+    for (int i = 0; !strcmp(folder, "ports/1/hw_counters") && i < COUNTER_COUNT; i++)
+        n += snprintf(out + n, size - (size_t)n, "f%s\n", counter_name((enum counter)i));
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (!strcmp(folder, folders[i].folder))
+            n = snprintf(out, size, "%s%s", folders[i].entries,
+                         *folder          ? ""
+                         : *device->place ? "ldevice\n"
+                                          : "ddevice\n");
+    return n ? n : -1;
 }

@@ -85,6 +85,22 @@ patient() {
 if [ $group = pingpong ]; then
     run ibv_devices >$work/client 2>&1 && grep -q soft_lo $work/client; check ibv_devices $?
     run ibv_devinfo -v >$work/client 2>&1 && grep -q 'RoCE v2' $work/client; check ibv_devinfo $?
+    export SOFTVERBS_DEVICES=mlx5_7=lo@pci0000:10/0000:10:01.0/0000:12:00.0
+    tool() { # what its output must hold, and the command; where it is installed
+        command -v ${2%% *} >/dev/null || return 0
+        run sh -c "$2" >$work/client 2>&1 && tr -s ' \t\n' '   ' <$work/client | grep -qF "$1"; check "$2" $?
+    }
+    tool "link mlx5_7/1 state ACTIVE physical_state LINK_UP netdev lo" "rdma link"
+    tool "CA 'mlx5_7' CA type: softverbs Number of ports: 1" ibstat
+    tool "Infiniband device 'mlx5_7' port 1 status: default gid: 0000:0000:0000:0000:0000:ffff:7f00:0001" ibstatus
+    tool "device -> /sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0" "ls -l /sys/class/infiniband/mlx5_7"
+    # as show_gids does, which Debian has not
+    tool "/sys/class/infiniband/mlx5_7/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:7f00:0001 RoCE v2 lo" \
+        'for gid in /sys/class/infiniband/*/ports/*/gids/*; do
+            attributes=${gid%/gids*}/gid_attrs index=${gid##*/}
+            echo $gid `cat $gid $attributes/types/$index $attributes/ndevs/$index 2>/dev/null`
+        done'
+    unset SOFTVERBS_DEVICES
     patient ibv_rc_pingpong -g 0 -n 200
     patient ibv_rc_pingpong -g 0 -n 200 -e -m 4096 -s 20000
     patient ibv_rc_pingpong -g 1 -n 200 # IPv6
