@@ -20,6 +20,10 @@ int device_refresh(void);
 /* In a child of fork: open contexts are the parent's from now on. */
 void device_disinherit(void);
 
+/* The kernel tells of a carrier that goes up to a second late, and of a short interruption not at all: looks by itself.
+ */
+void device_look(void);
+
 /* The GID at an index as programs see it (a shifted table is a fault that can be injected): NULL for an empty slot. */
 const union ibv_gid *device_gid(const struct rdma_device *device, int index);
 bool device_has_address(const struct rdma_device *device, bool v6, const uint8_t *address);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static int device_count(void)
 {
@@ -230,6 +232,23 @@ int device_plug(struct rdma_device *device)
 {
     device->unplugged = false;
     return device_refresh();
+}
+
+void device_look(void)
+{
+    bool changed = false;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    list_each(node, &device_table)
+    {
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        int carrier = fd < 0 || list_empty(&device->contexts) ? -1 : netlink_carrier(fd, device->ifname);
+        changed |= carrier >= 0 && carrier != device->carrier && carrier != device->up;
+        device->carrier = carrier;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (changed)
+        device_refresh();
 }
 
 int device_refresh(void)

@@ -25,7 +25,9 @@ extern struct engine_state {
     uint32_t slots[SLOTS_MAX];
     int slot_fds[SLOTS_MAX];
     int slot_count;
-    struct qp **qps; /* slot_count * SLOT_SIZE */
+    struct qp **qps;  /* slot_count * SLOT_SIZE */
+    int pairs;        /* queue pairs */
+    uint64_t look_at; /* at the carriers of the interfaces */
     uint32_t next_qp;
     uint32_t serial;
     struct list dirty, timers;

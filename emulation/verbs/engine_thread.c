@@ -46,6 +46,7 @@
 #define SLICE_NS       (100 * NS_PER_US) /* the shortest there is */
 /* The thread keeps a deadline this long after the last timer, sparing wake-ups. */
 #define LINGER_NS (100 * NS_PER_MS)
+#define LOOK_NS   (20 * NS_PER_MS) /* between looks at the carriers, where there are queue pairs */
 
 static void close_fds(void);
 
@@ -54,7 +55,7 @@ static void close_fds(void);
 static void after_fork(void)
 {
     engine.running = false;
-    engine.users = 0;
+    engine.users = engine.pairs = 0;
     pthread_mutex_init(&engine.lock, NULL);
     pthread_mutex_init(&device_life, NULL); /* a thread may have been opening a device */
     close_fds();
@@ -116,6 +117,7 @@ static bool take_number(struct qp *qp)
         if (engine.qps[index])
             continue;
         engine.qps[index] = qp;
+        engine.pairs++;
         qp_ibv(qp)->qp_num = engine.slots[index / SLOT_SIZE] << SLOT_BITS | index % SLOT_SIZE;
         return true;
     }
@@ -263,6 +265,8 @@ static uint64_t choose_sleep(uint64_t now, bool yield, uint64_t last_timer)
         until = engine.fault_deadline;
     if (yield && now + YIELD_NS < until)
         until = now + YIELD_NS;
+    if (engine.pairs && engine.look_at < until)
+        until = engine.look_at;
     if (!list_empty(&engine.dirty))
         until = now;
     engine.sleeping_until = until;
@@ -369,6 +373,10 @@ static void *run(void *arg)
             run_timers(now);
         if (engine.next_deadline)
             last_timer = now;
+        if (now >= engine.look_at) {
+            device_look();
+            engine.look_at = now + LOOK_NS;
+        }
         yielded = poller_active(now) && now >= engine.distrust_until && list_empty(&engine.dirty);
         look_ns = !stream || active ? 0 : look_ns < LOOK_MAX ? look_ns : LOOK_MAX;
         sleep_until(now, choose_sleep(now, yielded, last_timer), yielded, look_ns);
@@ -407,6 +415,7 @@ static void close_fds(void)
     engine.slot_count = 0;
     free(engine.qps);
     engine.qps = NULL;
+    engine.pairs = 0;
     wire_close();
     fault_forget();
 }

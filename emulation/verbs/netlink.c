@@ -4,11 +4,15 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -230,6 +234,14 @@ int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6])
     add(&question, NDA_DST, gateway, flow->v6 ? 16 : 4);
     err = put(&question, RTM_NEWNEIGH, buffer, sizeof(buffer));
     return err ? err : take_neighbour((const void *)buffer, to) ? 0 : ENOENT;
+}
+
+int netlink_carrier(int fd, const char *ifname)
+{
+    struct ethtool_value value = {.cmd = ETHTOOL_GLINK};
+    struct ifreq request = {.ifr_data = (void *)&value};
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", ifname);
+    return ioctl(fd, SIOCETHTOOL, &request) ? -1 : value.data != 0;
 }
 
 int netlink_monitor(void)

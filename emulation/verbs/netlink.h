@@ -39,6 +39,9 @@ struct netlink_flow {
  * none, or would not just send them by this interface. */
 int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6]);
 
+/* Whether the interface has a carrier at this moment: 1 or 0; -1: its driver does not say. `fd`: any socket. */
+int netlink_carrier(int fd, const char *ifname);
+
 /* A socket that receives a message on each change. -1 with errno. */
 int netlink_monitor(void);
 

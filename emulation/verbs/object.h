@@ -47,6 +47,7 @@ struct rdma_device {
     bool up, present, frozen, seen;
     bool unplugged; /* by command: not present, whatever its interface is */
     int gid_shift;
+    int carrier;         /* when it was looked at last; -1: its driver does not say */
     unsigned waiting;    /* datagrams that wait for room in its queue */
     unsigned refused_at; /* of the tries to send them, the last one that its queue refused */
     struct gid_slot gids[GID_COUNT];
