@@ -192,7 +192,8 @@ static void set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *l
     }
     wqe->count = (int)n;
     wqe->length = (uint32_t)sgl_size(list, (int)n);
-    memcpy(qp_send_sges(qp, index), list, n * sizeof(*list));
+    if (n)
+        memcpy(qp_send_sges(qp, index), list, n * sizeof(*list));
 }
 
 static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t address, uint32_t length)

@@ -165,7 +165,8 @@ static int take_send(struct qp *qp, const struct ibv_send_wr *wr)
         return EINVAL;
     wqe->length = (uint32_t)size;
     wqe->count = wr->num_sge;
-    memcpy(qp_send_sges(qp, req->tail), wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+    if (wr->num_sge) /* else the list may be NULL */
+        memcpy(qp_send_sges(qp, req->tail), wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
     return 0;
 }
 
@@ -225,7 +226,8 @@ static int push(struct recv_queue *queue, const struct ibv_recv_wr *wr)
         return ENOMEM;
     uint32_t index = queue->tail++ % queue->capacity;
     queue->wqes[index] = (struct recv_wqe){wr->wr_id, wr->num_sge};
-    memcpy(&queue->sges[(size_t)index * queue->max_sge], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+    if (wr->num_sge)
+        memcpy(&queue->sges[(size_t)index * queue->max_sge], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
     return 0;
 }
 
