@@ -183,12 +183,41 @@ static bool place_of_gpu(const char *address, char *out, size_t size)
     return false;
 }
 
+/* In the kernel's tree a device's folder is a link to one below the folder of the adapter, or of what is virtual: what
+ * follows after ".." is there. False: the path goes not that way. */
+static bool place_above(const char *path, char *out, size_t size)
+{
+    char name[64], below[PATH_MAX], list[4096];
+    const char *rest = begins(path, SYSFS) ? path + strlen(SYSFS) : "";
+    size_t length = strcspn(rest, "/");
+    if (!length || length >= sizeof(name) || (rest[length] && rest[length + 1] && !strstr(rest + length, "..")))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)length, rest);
+    rest += length;
+    snprintf(below, sizeof(below), "%s/device", name);
+    if (paths_list(name, list, sizeof(list)) < 0)
+        return false;
+    if (paths_text(below, out, size) < 0)
+        snprintf(out, size, "/sys/devices/virtual");
+    if (begins(rest, "/device/"))
+        rest += strlen("/device");
+    else
+        snprintf(out + strlen(out), size - strlen(out), "/infiniband/%s", name);
+    for (; *rest; rest += length + (rest[length] == '/')) {
+        length = strcspn(rest, "/");
+        step(out, size, rest, length);
+    }
+    return true;
+}
+
 /* Whether it is the folder of an emulated device, and then where that is. */
 static bool place_of(const char *path, char *out, size_t size)
 {
     if (begins(path, PCI) && path[strlen(PCI)])
         return place_of_gpu(path + strlen(PCI), out, size);
     char below[PATH_MAX];
+    if (place_above(path, out, size))
+        return true;
     if (!paths_inside(path, below, sizeof(below)))
         return false;
     size_t length = strlen(below);

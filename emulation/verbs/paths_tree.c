@@ -197,6 +197,18 @@ LOOK(stat64, stat64)
 LOOK(lstat, stat)
 LOOK(lstat64, stat64)
 
+/* What programs call that were built with a C library before 2.33. */
+#define OLD_LOOK(call, now, type)                                                                                      \
+    int call(int version, const char *path, struct type *out);                                                         \
+    PATHS_EXPORT int call(int version, const char *path, struct type *out)                                             \
+    {                                                                                                                  \
+        return now(path, out);                                                                                         \
+    }
+OLD_LOOK(__xstat, stat, stat)
+OLD_LOOK(__xstat64, stat64, stat64)
+OLD_LOOK(__lxstat, lstat, stat)
+OLD_LOOK(__lxstat64, lstat64, stat64)
+
 #define LOOK_AT(call, type)                                                                                            \
     PATHS_EXPORT int call(int at, const char *path, struct type *out, int flags)                                       \
     {                                                                                                                  \

@@ -29,6 +29,9 @@ int main(void)
     struct ibv_device **list = ibv_get_device_list(&n);
     check(n == 2 && !strcmp(ibv_get_device_name(list[0]), "mlx5_0"), "two devices with the names of the table");
     check(realpath(NIC_0, path) && !strcmp(path, "/sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0"), "where one is");
+    check(realpath("/sys/class/infiniband/mlx5_0/../..", path) &&
+              !strcmp(path, "/sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0"),
+          "the folder above a device");
     check(near_shared("", GPU_0, NIC_0) > near_shared("", GPU_0, NIC_1), "GPU 0 is nearer to its own");
     check(near_shared("", GPU_1, NIC_1) > near_shared("", GPU_1, NIC_0), "GPU 1 is nearer to its own");
     check(near_shared("", GPU_1, NIC_0) > 0, "all are of one machine");
