@@ -169,13 +169,13 @@ static bool right_values(const struct qp *qp, const struct ibv_qp_attr *attr, in
 {
     const struct rdma_device *device = qp->context->device;
     enum ibv_mtu most = device_mtu(device);
-    return !(
-        (mask & IBV_QP_PORT && attr->port_num != 1) || (mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) ||
-        (mask & IBV_QP_PATH_MTU && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > most)) ||
-        (mask & IBV_QP_TIMEOUT && attr->timeout > 31) || (mask & IBV_QP_RETRY_CNT && attr->retry_cnt > 7) ||
-        (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) ||
-        (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > MAX_RD_ATOMIC) ||
-        (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > MAX_RD_ATOMIC) || (mask & IBV_QP_ALT_PATH));
+    return !((mask & IBV_QP_PORT && attr->port_num != 1) || (mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) ||
+             (mask & IBV_QP_PATH_MTU && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > most)) ||
+             (mask & IBV_QP_TIMEOUT && attr->timeout > 31) || (mask & IBV_QP_RETRY_CNT && attr->retry_cnt > 7) ||
+             (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7) ||
+             (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > MAX_RD_ATOMIC) ||
+             (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > MAX_RD_ATOMIC) ||
+             (mask & IBV_QP_ALT_PATH));
 }
 
 static int set_path(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -209,10 +209,11 @@ static void take_values(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
     TAKE(IBV_QP_TIMEOUT, timeout)
     TAKE(IBV_QP_RETRY_CNT, retry_cnt)
     TAKE(IBV_QP_RNR_RETRY, rnr_retry)
-    TAKE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer)
     TAKE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic)
     TAKE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic)
     TAKE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify)
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        qp->attr.min_rnr_timer = attr->min_rnr_timer & 31; /* adapters take the bits that they have */
     if (mask & IBV_QP_DEST_QPN)
         qp->attr.dest_qp_num = attr->dest_qp_num & QPN_MASK;
     if (mask & IBV_QP_RQ_PSN)

@@ -350,6 +350,19 @@ static void what_adapters_refuse(void **state)
     teardown(&pair);
 }
 
+/* Of a time that receivers which are not ready ask for adapters take five bits. */
+static void a_long_wait_wraps(void **state)
+{
+    struct pair pair;
+    struct ibv_qp_attr attr = {.min_rnr_timer = 33};
+    struct ibv_qp_init_attr init;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(ibv_modify_qp(pair.qp[0], &attr, IBV_QP_MIN_RNR_TIMER), 0);
+    assert_int_equal(ibv_query_qp(pair.qp[0], &attr, IBV_QP_MIN_RNR_TIMER, &init), 0);
+    assert_int_equal(attr.min_rnr_timer, 1);
+    teardown(&pair);
+}
+
 /* A queue that overran ends the queue pairs that complete into it. */
 static void an_overrun_ends_queue_pairs(void **state)
 {
@@ -386,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_parent_domain_stands_for_its_own),
         cmocka_unit_test(eight_bytes_are_written_at_once),
         cmocka_unit_test(what_adapters_refuse),
+        cmocka_unit_test(a_long_wait_wraps),
         cmocka_unit_test(an_overrun_ends_queue_pairs),
     };
     struct ibv_context *context = open_loopback();
