@@ -17,7 +17,7 @@ static struct qp *of(struct ibv_qp_ex *ex)
 
 static void start(struct ibv_qp_ex *ex)
 {
-    pthread_mutex_lock(&of(ex)->building);
+    qp_build(of(ex), true);
     of(ex)->building_from = 0;
     engine_lock();
     of(ex)->building_error = post_allowed(of(ex));
@@ -31,13 +31,13 @@ static int complete(struct ibv_qp_ex *ex)
     engine_lock();
     post_publish(qp, err ? 0 : qp->building_from);
     engine_unlock();
-    pthread_mutex_unlock(&qp->building);
+    qp_build(qp, false);
     return err;
 }
 
 static void abort_building(struct ibv_qp_ex *ex)
 {
-    pthread_mutex_unlock(&of(ex)->building);
+    qp_build(of(ex), false);
 }
 
 /* The next request; the first error ends the building. */

@@ -293,6 +293,17 @@ static inline struct rdma_context *context_of(struct ibv_context *ibv)
  * later. */
 void context_put(struct rdma_context *context);
 
+/* Not in a child of fork: another thread of the parent may have held the lock when the child was made. */
+static inline void qp_build(struct qp *qp, bool begin)
+{
+    if (qp->context->inherited)
+        return;
+    if (begin)
+        pthread_mutex_lock(&qp->building);
+    else
+        pthread_mutex_unlock(&qp->building);
+}
+
 /* The protection domain itself: queue pairs and regions of it and of its parent domains go together. */
 static inline struct pd *pd_base(struct ibv_pd *ibv)
 {

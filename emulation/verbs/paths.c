@@ -166,6 +166,14 @@ PATHS_EXPORT int chdir(const char *path)
     return result;
 }
 
+PATHS_EXPORT int fchdir(int fd)
+{
+    int result = PATHS_NEXT(fchdir)(fd);
+    if (!result)
+        *inside = 0;
+    return result;
+}
+
 #define PCI "/sys/bus/pci/devices/"
 
 /* Where the address is among the GPUs of TUTTI_EMULATED_PCI, a list of places. */

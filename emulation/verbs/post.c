@@ -174,7 +174,7 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
 {
     struct qp *qp = (struct qp *)ibv;
     int err = 0;
-    pthread_mutex_lock(&qp->building);
+    qp_build(qp, true);
     engine_lock();
     for (; wr && !err; wr = wr->next) {
         err = post_allowed(qp);
@@ -188,7 +188,7 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
         *bad = wr;
     post_publish(qp, 0);
     engine_unlock();
-    pthread_mutex_unlock(&qp->building);
+    qp_build(qp, false);
     return err;
 }
 
@@ -198,7 +198,7 @@ int post_bind(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
     uint32_t rkey = ibv_inc_rkey(mw->rkey);
     if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
         return EINVAL;
-    pthread_mutex_lock(&qp->building);
+    qp_build(qp, true);
     engine_lock();
     int err = post_allowed(qp);
     if (!err)
@@ -214,7 +214,7 @@ int post_bind(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
         post_publish(qp, 1);
     }
     engine_unlock();
-    pthread_mutex_unlock(&qp->building);
+    qp_build(qp, false);
     return err ? err : wqe ? 0 : ENOMEM;
 }
 

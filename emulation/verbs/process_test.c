@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What processes do not have in common: queue pair numbers, keys, and a parent's devices after fork. */
+#include "verbs/object.h"
 #include "verbs/verbs_testing.h"
 
 #include "verbs/device.h"
@@ -71,6 +72,7 @@ static void must(bool good, int line)
 /* A child that goes on with its parent's objects, and then opens its own. */
 static void trespass(struct pair *pair)
 {
+    alarm(20);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     struct ibv_qp_init_attr init = {
         .send_cq = pair->cq[0], .recv_cq = pair->cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
@@ -103,9 +105,12 @@ static void children_are_refused(void **state)
     struct pair pair;
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     write_and_wait(&pair, 1);
+    pthread_mutex_t *building = &((struct qp *)pair.qp[0])->building; /* as if a thread was at a request */
+    pthread_mutex_lock(building);
     pid_t pid = fork();
     if (pid == 0)
         trespass(&pair);
+    pthread_mutex_unlock(building);
     write_and_wait(&pair, 2);
     assert_int_equal(ended(pid), 0);
     write_and_wait(&pair, 3);
