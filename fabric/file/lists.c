@@ -175,19 +175,22 @@ static tutti_result_t add_areas(struct reading *r)
 
 struct switch_item {
     yaml_node_t *name, *zone, *uplinks;
+    struct own_item own;
     int cores;
     double core_rate;
 };
 
 #define SWITCH(field) offsetof(struct switch_item, field)
-static const struct config_key spine_keys[] = {{"name", read_node, SWITCH(name), 0, 0},
-                                               {"zone", read_node, SWITCH(zone), 0, 0},
-                                               {"cores", config_int, SWITCH(cores), 0, 4096},
-                                               {"core_rate", read_rate, SWITCH(core_rate), 0, 0},
-                                               {0}};
+static const struct config_key spine_keys[] = {
+    {"name", read_node, SWITCH(name), 0, 0},         {"zone", read_node, SWITCH(zone), 0, 0},
+    {"cores", config_int, SWITCH(cores), 0, 4096},   {"core_rate", read_rate, SWITCH(core_rate), 0, 0},
+    {"vendor", read_node, SWITCH(own.vendor), 0, 0}, {0}};
 static const struct config_key leaf_keys[] = {{"name", read_node, SWITCH(name), 0, 0},
                                               {"zone", read_node, SWITCH(zone), 0, 0},
                                               {"uplinks", read_node, SWITCH(uplinks), 0, 0},
+                                              {"vendor", read_node, SWITCH(own.vendor), 0, 0},
+                                              {"ranges", config_int, SWITCH(own.ranges), 1, 16384},
+                                              {"prefixes", read_node, SWITCH(own.prefixes), 0, 0},
                                               {0}};
 
 static tutti_result_t add_spine(struct reading *r, yaml_node_t *node)
@@ -195,6 +198,7 @@ static tutti_result_t add_spine(struct reading *r, yaml_node_t *node)
     struct switch_item item = {0};
     struct name_range range = {0};
     struct fabric *f = &r->fabric;
+    struct fabric_own own = {0};
     int32_t zone = 0;
     tutti_result_t result = config_map(r->file, node, "a spine", spine_keys, &item);
     if (!result)
@@ -203,6 +207,8 @@ static tutti_result_t add_spine(struct reading *r, yaml_node_t *node)
         result = find(r, node, item.zone, &r->zone, "zone", &zone);
     if (!result && item.cores)
         result = rate_or_default(r, node, &item.core_rate);
+    if (!result)
+        result = reading_own(r, node, &item.own, &own);
     if (!result)
         result = GROW(r, node, f->spine, f->spines, range.count, FABRIC_SPINES, "spines");
     if (!result && item.cores > FABRIC_UPLINKS / range.count)
@@ -213,6 +219,7 @@ static tutti_result_t add_spine(struct reading *r, yaml_node_t *node)
         for (int c = 0; c < item.cores; c++)
             f->core[f->cores++] = (struct fabric_core){.spine = f->spines, .rate = item.core_rate};
         f->spine[f->spines].zone = zone;
+        f->spine[f->spines].own = own;
         name_of(&range, i, f->spine[f->spines++].name);
     }
     return result;
@@ -220,6 +227,7 @@ static tutti_result_t add_spine(struct reading *r, yaml_node_t *node)
 
 struct uplink_item {
     yaml_node_t *spine;
+    struct wire_item wire;
     int links, down;
     double rate;
 };
@@ -229,12 +237,18 @@ static const struct config_key uplink_keys[] = {{"spine", read_node, UPLINK(spin
                                                 {"links", config_int, UPLINK(links), 1, 256},
                                                 {"rate", read_rate, UPLINK(rate), 0, 0},
                                                 {"down", config_bool, UPLINK(down), 0, 0},
+                                                {"port", read_node, UPLINK(wire.port), 0, 0},
+                                                {"spine_port", read_node, UPLINK(wire.far_port), 0, 0},
+                                                {"address", read_node, UPLINK(wire.address), 0, 0},
+                                                {"next_hop", read_node, UPLINK(wire.next), 0, 0},
+                                                {"vrf", read_node, UPLINK(wire.vrf), 0, 0},
                                                 {0}};
 
 /* Adds the uplinks of leaves [first, first + count), to each of the spines that an item names. */
 static tutti_result_t add_uplink(struct reading *r, yaml_node_t *node, int32_t first, int32_t count)
 {
     struct uplink_item item = {.links = 1};
+    struct fabric_wire wire = {0};
     struct name_range range;
     struct fabric *f = &r->fabric;
     tutti_result_t result = config_map(r->file, node, "an uplink", uplink_keys, &item);
@@ -244,6 +258,8 @@ static tutti_result_t add_uplink(struct reading *r, yaml_node_t *node, int32_t f
         result = rate_or_default(r, node, &item.rate);
     if (!result && range.count > f->spines)
         result = config_fail(r->file, item.spine, "spine: %d of them, but the fabric has %d", range.count, f->spines);
+    if (!result)
+        result = reading_wire(r, node, &item.wire, count == 1 && item.links == 1 && range.count == 1, &wire);
     for (int s = 0; !result && s < range.count; s++) {
         char name[FABRIC_NAME];
         name_of(&range, s, name);
@@ -259,7 +275,7 @@ static tutti_result_t add_uplink(struct reading *r, yaml_node_t *node, int32_t f
         result = GROW(r, node, f->uplink, f->uplinks, count * item.links, FABRIC_UPLINKS, "uplinks");
         for (int i = 0; !result && i < count * item.links; i++)
             f->uplink[f->uplinks++] = (struct fabric_uplink){
-                .leaf = first + i / item.links, .spine = spine, .rate = item.rate, .down = item.down};
+                .leaf = first + i / item.links, .spine = spine, .rate = item.rate, .down = item.down, .wire = wire};
     }
     return result;
 }
@@ -267,6 +283,7 @@ static tutti_result_t add_uplink(struct reading *r, yaml_node_t *node, int32_t f
 static tutti_result_t add_leaf(struct reading *r, yaml_node_t *node)
 {
     struct switch_item item = {0};
+    struct fabric_own own = {0};
     struct name_range range;
     struct fabric *f = &r->fabric;
     int32_t zone, first = f->leaves;
@@ -278,9 +295,15 @@ static tutti_result_t add_leaf(struct reading *r, yaml_node_t *node)
     if (!result)
         result = must_be_list(r, item.uplinks, "uplinks");
     if (!result)
+        result = reading_own(r, node, &item.own, &own);
+    if (!result && range.count > 1 && own.prefixes)
+        result = config_fail(r->file, item.own.prefixes, "prefixes: %d leaves cannot have the same; name them apart",
+                             range.count);
+    if (!result)
         result = GROW(r, node, f->leaf, f->leaves, range.count, FABRIC_LEAVES, "leaves");
     for (int i = 0; !result && i < range.count; i++) {
         f->leaf[f->leaves].zone = zone;
+        f->leaf[f->leaves].own = own;
         name_of(&range, i, f->leaf[f->leaves++].name);
     }
     for (int i = 0; !result && item.uplinks && i < items_of(item.uplinks); i++)
@@ -307,20 +330,17 @@ static tutti_result_t add_switches(struct reading *r)
 
 struct nic_item {
     char name[FABRIC_NAME];
-    yaml_node_t *leaf, *bond, *address;
+    yaml_node_t *leaf, *bond, *address, *port;
     int rail;
     double rate;
 };
 
 #define NIC(field) offsetof(struct nic_item, field)
 static const struct config_key nic_keys[] = {
-    {"name", read_name, NIC(name), 0, 0},
-    {"leaf", read_node, NIC(leaf), 0, 0},
-    {"bond", read_node, NIC(bond), 0, 0},
-    {"address", read_node, NIC(address), 0, 0},
-    {"rail", config_int, NIC(rail), 0, 1023},
-    {"rate", read_rate, NIC(rate), 0, 0},
-    {0},
+    {"name", read_name, NIC(name), 0, 0}, {"leaf", read_node, NIC(leaf), 0, 0},
+    {"bond", read_node, NIC(bond), 0, 0}, {"address", read_node, NIC(address), 0, 0},
+    {"port", read_node, NIC(port), 0, 0}, {"rail", config_int, NIC(rail), 0, 1023},
+    {"rate", read_rate, NIC(rate), 0, 0}, {0},
 };
 
 static tutti_result_t add_port(struct reading *r, yaml_node_t *map, yaml_node_t *leaf, double rate,
@@ -331,15 +351,19 @@ static tutti_result_t add_port(struct reading *r, yaml_node_t *map, yaml_node_t 
     return find(r, map, leaf, &r->leaf, "leaf", &port->leaf);
 }
 
-static tutti_result_t read_address(struct reading *r, yaml_node_t *node, struct fabric_nic *nic)
+/* The names of the leaves' ports: one, or two of a bond. */
+static tutti_result_t read_ports(struct reading *r, yaml_node_t *node, struct fabric_nic *nic)
 {
-    const char *text = config_text(node);
+    tutti_result_t result = TUTTI_SUCCESS;
     if (!node)
         return TUTTI_SUCCESS;
-    if (!text || !*text || strlen(text) >= FABRIC_ADDRESS || text[strspn(text, "0123456789abcdefABCDEF.:")])
-        return config_fail(r->file, node, "address: \"%s\" is no IPv4 or IPv6 address", config_shown(node));
-    snprintf(nic->address, sizeof nic->address, "%s", text);
-    return TUTTI_SUCCESS;
+    if (nic->ports == 1)
+        return reading_port(r, node, "port", &nic->port[0].name);
+    if (node->type != YAML_SEQUENCE_NODE || items_of(node) != FABRIC_PORTS)
+        return config_fail(r->file, node, "port: write the ports of both leaves, such as [Ethernet1, Ethernet1]");
+    for (int p = 0; !result && p < FABRIC_PORTS; p++)
+        result = reading_port(r, item_of(r, node, p), "port", &nic->port[p].name);
+    return result;
 }
 
 static tutti_result_t read_nic(struct reading *r, yaml_node_t *node, int number, struct fabric_nic *nic)
@@ -354,7 +378,7 @@ static tutti_result_t read_nic(struct reading *r, yaml_node_t *node, int number,
         return config_fail(r->file, node, "leaf and bond: a NIC has one of them");
     if (item.bond && (item.bond->type != YAML_SEQUENCE_NODE || items_of(item.bond) != FABRIC_PORTS))
         return config_fail(r->file, item.bond, "bond: write the leaves of the NIC's two ports, such as [l0, l1]");
-    *nic = (struct fabric_nic){.rail = item.rail};
+    *nic = (struct fabric_nic){.rail = item.rail, .line = (int32_t)node->start_mark.line + 1};
     snprintf(nic->name, FABRIC_NAME, "%s", item.name);
     if (!item.name[0])
         snprintf(nic->name, FABRIC_NAME, "n%d", number);
@@ -362,7 +386,9 @@ static tutti_result_t read_nic(struct reading *r, yaml_node_t *node, int number,
         result = add_port(r, node, item_of(r, item.bond, p), item.rate, nic);
     if (!result && !item.bond)
         result = add_port(r, node, item.leaf, item.rate, nic);
-    return result ? result : read_address(r, item.address, nic);
+    if (!result)
+        result = read_ports(r, item.port, nic);
+    return result ? result : reading_address(r, item.address, nic->address);
 }
 
 struct host_item {
@@ -401,8 +427,9 @@ static tutti_result_t add_hosts(struct reading *r, yaml_node_t *node)
     int count = result ? 0 : items_of(item.nics);
     for (int n = 0; !result && n < count; n++) {
         result = read_nic(r, item_of(r, item.nics, n), n, &nics[n]);
-        if (!result && nics[n].address[0] && range.count > 1)
-            result = config_fail(r->file, node, "address: %d hosts cannot have the same; name them apart", range.count);
+        if (!result && range.count > 1 && (nics[n].address[0] || nics[n].port[0].name))
+            result = config_fail(r->file, node, "%s: %d hosts cannot have the same; name them apart",
+                                 nics[n].address[0] ? "address" : "port", range.count);
     }
     if (!result && range.count > FABRIC_GPUS / (count > item.gpus ? count : item.gpus))
         result = config_fail(r->file, node, "hosts: more than %d GPUs or NICs", FABRIC_GPUS);

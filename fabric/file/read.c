@@ -55,6 +55,8 @@ static const struct config_key root_keys[] = {
     {"latency", read_latency, ROOT(fabric.latency), 0, 0},
     {"gpu_rate", read_rate, ROOT(fabric.gpu_rate), 0, 0},
     {"rate", read_rate, ROOT(rate), 0, 0},
+    {"vendor", read_node, ROOT(vendor), 0, 0},
+    {"ranges", config_int, ROOT(ranges), 1, 16384},
     {"clos", read_node, ROOT(clos), 0, 0},
     {"buildings", read_node, ROOT(lists.buildings), 0, 0},
     {"zones", read_node, ROOT(lists.zones), 0, 0},

@@ -19,17 +19,47 @@ void fabric_free(struct fabric *fabric)
     free(fabric->host);
     free(fabric->nic);
     free(fabric->gpu_host);
+    free(fabric->words);
     *fabric = (struct fabric){0};
+}
+
+bool fabric_keep(struct fabric *fabric, const char *text, fabric_word_t *out)
+{
+    size_t length = strlen(text) + 1, start = fabric->words_length ? (size_t)fabric->words_length : 1;
+    if (length > FABRIC_WORDS || start > FABRIC_WORDS - length)
+        return false;
+    if (start + length > (size_t)fabric->words_room) {
+        size_t room = 2 * (start + length);
+        char *grown = realloc(fabric->words, room);
+        if (!grown)
+            return false;
+        fabric->words = grown;
+        fabric->words_room = (int32_t)room;
+        grown[0] = 0;
+    }
+    memcpy(fabric->words + start, text, length);
+    fabric->words_length = (int32_t)(start + length);
+    *out = (fabric_word_t)start;
+    return true;
+}
+
+const char *fabric_word(const struct fabric *fabric, fabric_word_t word)
+{
+    return word ? fabric->words + word : "";
 }
 
 static int uplinks_by_spine(const void *left, const void *right)
 {
     const struct fabric_uplink *a = left, *b = right;
-    return a->leaf != b->leaf ? (a->leaf < b->leaf ? -1 : 1) : (a->spine > b->spine) - (a->spine < b->spine);
+    if (a->leaf != b->leaf)
+        return a->leaf < b->leaf ? -1 : 1;
+    return a->spine != b->spine ? (a->spine < b->spine ? -1 : 1) : (a->place > b->place) - (a->place < b->place);
 }
 
 static void number_uplinks(struct fabric *fabric)
 {
+    for (int32_t u = 0; u < fabric->uplinks; u++)
+        fabric->uplink[u].place = u;
     if (fabric->uplinks)
         qsort(fabric->uplink, (size_t)fabric->uplinks, sizeof *fabric->uplink, uplinks_by_spine);
     int32_t at = 0;

@@ -42,10 +42,20 @@ struct fabric_zone {
     int32_t building;
 };
 
+/* A text of the file, as its place in the fabric's words; fabric_word() has it. 0: the file does not say. */
+typedef int32_t fabric_word_t;
+
+/* What configures a switch, beside what the model computes with. `line`: of the file, 0: unknown. */
+struct fabric_own {
+    fabric_word_t vendor, prefixes; /* prefixes: what is behind the switch, with blanks between */
+    int32_t ranges, line;           /* ranges of ports that the switch can hold; 0: not told */
+};
+
 /* A spine. The core uplinks of a spine are core[first] to core[first + count - 1]. */
 struct fabric_spine {
     char name[FABRIC_NAME];
     int32_t zone, first, count;
+    struct fabric_own own;
 };
 
 struct fabric_core {
@@ -58,17 +68,28 @@ struct fabric_leaf {
     char name[FABRIC_NAME];
     int32_t zone, first, count;
     int32_t ports; /* of NICs here */
+    struct fabric_own own;
+};
+
+/* Both ends of an uplink: the ports' names, the addresses (the leaf's with "/BITS", if the file tells them), and the
+ * virtual router of the spine that has the link. */
+struct fabric_wire {
+    fabric_word_t port, far_port, address[2], next[2], vrf; /* [0]: IPv4, [1]: IPv6 */
+    int32_t line;
 };
 
 struct fabric_uplink {
     int32_t leaf, spine;
     double rate;
     bool down;
+    int32_t place; /* in the order of the file */
+    struct fabric_wire wire;
 };
 
 struct fabric_port {
     int32_t leaf;
-    int32_t number; /* among the ports of NICs of that leaf */
+    fabric_word_t name; /* the leaf's port */
+    int32_t number;     /* among the ports of NICs of that leaf */
     double rate;
 };
 
@@ -76,6 +97,7 @@ struct fabric_nic {
     int32_t host, rail, ports;
     struct fabric_port port[FABRIC_PORTS];
     char name[FABRIC_NAME], address[FABRIC_ADDRESS];
+    int32_t line;
 };
 
 struct fabric_host {
@@ -98,6 +120,8 @@ struct fabric {
     struct fabric_host *host;
     struct fabric_nic *nic;
     int32_t *gpu_host; /* of each GPU */
+    char *words;
+    int32_t words_length, words_room;
 };
 
 /* A regular Clos: the key `clos` of a file. */
@@ -118,6 +142,11 @@ struct fabric_clos {
 
 /* Fills the lists of `out`, whose name, latencies and GPU rate the caller sets. fabric_free() also after a failure. */
 tutti_result_t fabric_from_clos(const struct fabric_clos *clos, struct fabric *out);
+
+/* Keeps a text. False: no memory, or the words have FABRIC_WORDS bytes already. */
+#define FABRIC_WORDS (64 << 20)
+bool fabric_keep(struct fabric *fabric, const char *text, fabric_word_t *out);
+const char *fabric_word(const struct fabric *fabric, fabric_word_t word); /* "": the file does not say */
 
 /* Numbers the links of the lists: the caller has completed them. */
 tutti_result_t fabric_finish(struct fabric *fabric);

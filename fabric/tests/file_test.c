@@ -120,6 +120,79 @@ static void test_mistakes_are_named(void **state)
     assert_int_equal(fabric_load("/nowhere/fabric.yaml", &f), TUTTI_INVALID_ARGUMENT);
 }
 
+/* An uplink in the file of one leaf and one spine. */
+#define UP(keys)                                                                                                       \
+    "name: x\nrate: 1gbit\nspines: [{name: s}]\nleaves: [{name: l, uplinks: [{spine: s, " keys "}]}]\nhosts: []\n"
+
+static void test_mistakes_of_links_are_named(void **state)
+{
+    static const struct {
+        const char *yaml, *says;
+    } wrong[] = {
+        {UP("port: \"a b\""), "x:4:47: port: \"a b\" is no name"},
+        {UP("vrf: \"x;reboot\""), "vrf: \"x;reboot\" is no name"},
+        {UP("address: 10.0.0.300/31"), "address: \"10.0.0.300/31\" is no IPv4 or IPv6 address"},
+        {UP("address: 10.0.0.3/33"), "is no IPv4 or IPv6 address"},
+        {UP("next_hop: 10.0.0.1/31"), "next_hop: \"10.0.0.1/31\" is no"},
+        {UP("next_hop: [10.0.0.1, 10.0.0.2]"), "next_hop: there are two IPv4 addresses"},
+        {UP("next_hop: {a: b}"), "next_hop: \"this\" is no"},
+        {UP("links: 2, port: e1"), "ports and addresses are of one link"},
+        {LEAF "vendor: cisko\nhosts: []\n", "vendor: \"cisko\" is none of sonic, cisco"},
+        {LEAF "ranges: 0\n", "ranges: \"0\" is not a whole number from 1 to 16384"},
+        {"name: x\nrate: 1gbit\nspines: [{name: s}]\nleaves: [{name: l, prefixes: 10.0.0.0/8}]\nhosts: []\n",
+         "prefixes must be a list"},
+        {"name: x\nrate: 1gbit\nspines: [{name: s}]\nleaves: [{name: l, prefixes: [10.0.0.0]}]\nhosts: []\n",
+         "prefixes: \"10.0.0.0\" is no prefix"},
+        {"name: x\nrate: 1gbit\nspines: []\nleaves: [{name: \"l[1-2]\", prefixes: [10.0.0.0/8]}]\nhosts: []\n",
+         "prefixes: 2 leaves cannot have the same"},
+        {LEAF "hosts: [{name: h, nics: [{port: [a, b]}]}]\n", "port: \"this\" is no name"},
+        {LEAF "hosts: [{name: h, nics: [{bond: [l, l], port: a}]}]\n", "port: write the ports of both leaves"},
+        {LEAF "hosts: [{name: \"h[0-1]\", nics: [{port: a}]}]\n", "port: 2 hosts cannot have the same"},
+        {LEAF "hosts: [{name: h, nics: [{address: 10.2.0.5.6}]}]\n", "is no IPv4 or IPv6 address"},
+        {"name: x\nclos: {rate: 1gbit}\n---\nname: y\n", "x:4:1: a second document begins"},
+    };
+    struct fabric f;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(fabric_parse("x", wrong[i].yaml, strlen(wrong[i].yaml), &f), TUTTI_INVALID_ARGUMENT);
+        if (!strstr(error_last(), wrong[i].says))
+            fail_msg("%s:\n%s\nwanted: %s", wrong[i].yaml, error_last(), wrong[i].says);
+    }
+}
+
+/* Links keep the order of the file, however many there are, and their own words. */
+static void test_links_have_words_of_their_own(void **state)
+{
+    char yaml[8192], name[16];
+    struct fabric f;
+    int used = snprintf(yaml, sizeof yaml,
+                        "name: x\nrate: 1gbit\nvendor: sonic\nranges: 9\nspines: [{name: s}]\n"
+                        "leaves:\n- name: l\n  vendor: linux\n  prefixes: [10.1.0.0/16, fd00::/8]\n"
+                        "  uplinks:\n");
+    for (int i = 0; i < 40; i++)
+        used += snprintf(yaml + used, sizeof yaml - (size_t)used,
+                         "  - {spine: s, port: e%d, spine_port: f%d, vrf: v%d, address: [10.0.%d.0/31, fd01::%d], "
+                         "next_hop: [fd02::%d, 10.0.%d.1]}\n",
+                         i, i, i, i, i, i, i);
+    snprintf(yaml + used, sizeof yaml - (size_t)used, "hosts: [{name: h, nics: [{port: e99}]}]\n");
+    assert_int_equal(fabric_parse("x", yaml, strlen(yaml), &f), TUTTI_SUCCESS);
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "e%d", i);
+        assert_string_equal(fabric_word(&f, f.uplink[i].wire.port), name);
+        assert_int_equal(f.uplink[i].wire.line, 11 + i);
+    }
+    assert_string_equal(fabric_word(&f, f.uplink[7].wire.address[0]), "10.0.7.0/31");
+    assert_string_equal(fabric_word(&f, f.uplink[7].wire.next[1]), "fd02::7");
+    assert_string_equal(fabric_word(&f, f.uplink[39].wire.vrf), "v39");
+    assert_string_equal(fabric_word(&f, f.uplink[39].wire.far_port), "f39");
+    assert_string_equal(fabric_word(&f, f.leaf[0].own.prefixes), "10.1.0.0/16 fd00::/8");
+    assert_string_equal(fabric_word(&f, f.leaf[0].own.vendor), "linux");
+    assert_string_equal(fabric_word(&f, f.spine[0].own.vendor), "sonic");
+    assert_int_equal(f.leaf[0].own.ranges, 9);
+    assert_string_equal(fabric_word(&f, f.nic[0].port[0].name), "e99");
+    assert_string_equal(fabric_word(&f, 0), "");
+    fabric_free(&f);
+}
+
 static void test_values(void **state)
 {
     double value;
@@ -164,8 +237,12 @@ static void test_lists_of_hosts(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),           cmocka_unit_test(test_a_fabric_that_has_grown),
-        cmocka_unit_test(test_mistakes_are_named), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_a_fabric_that_has_grown),
+        cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_mistakes_of_links_are_named),
+        cmocka_unit_test(test_links_have_words_of_their_own),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_lists_of_hosts),
     };
     examples = argc > 1 ? argv[1] : "examples/fabric";

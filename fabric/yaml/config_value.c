@@ -129,6 +129,20 @@ static tutti_result_t syntax_error(const char *label, const yaml_parser_t *parse
                       parser->context ? " " : "", parser->context ? parser->context : "");
 }
 
+/* A second document would be left out without a word. */
+static tutti_result_t no_more(const char *label, yaml_parser_t *parser)
+{
+    yaml_document_t next;
+    if (!yaml_parser_load(parser, &next))
+        return syntax_error(label, parser);
+    const yaml_node_t *root = yaml_document_get_root_node(&next);
+    struct config_file file = {.label = label};
+    tutti_result_t result =
+        root ? config_fail(&file, root, "a second document begins; write it into a file of its own") : TUTTI_SUCCESS;
+    yaml_document_delete(&next);
+    return result;
+}
+
 tutti_result_t config_document(const char *label, const char *yaml, size_t length, config_build_fn build, void *out)
 {
     struct config_file file = {.label = label};
@@ -140,7 +154,9 @@ tutti_result_t config_document(const char *label, const char *yaml, size_t lengt
     if (!yaml_parser_load(&parser, &file.document)) {
         result = syntax_error(label, &parser);
     } else {
-        result = build(&file, out);
+        result = no_more(label, &parser);
+        if (!result)
+            result = build(&file, out);
         yaml_document_delete(&file.document);
     }
     yaml_parser_delete(&parser);

@@ -74,6 +74,16 @@ static const char *const words[] = {
     "spines: [{name: s}]\n",
     "leaves: [{name: l, uplinks: [{spine: s}]}]\n",
     "hosts: [{name: h, nics: [{leaf: l}]}]\n",
+    "vendor: ",
+    "sonic",
+    "ranges: ",
+    "port: ",
+    "spine_port: ",
+    "next_hop: ",
+    "vrf: ",
+    "prefixes: ",
+    "10.1.0.0/16",
+    "fe80::1",
 };
 
 static void must(bool holds)
@@ -103,7 +113,8 @@ static void check(const struct fabric *f)
         for (int32_t p = 0; p < f->nic[n].ports; p++)
             must(f->nic[n].port[p].leaf >= 0 && f->nic[n].port[p].leaf < f->leaves && f->nic[n].port[p].rate > 0);
     for (int32_t u = 0; u < f->uplinks; u++)
-        must(f->uplink[u].leaf < f->leaves && f->uplink[u].spine < f->spines && f->uplink[u].rate > 0 &&
+        must(*fabric_word(f, f->uplink[u].wire.port) != ' ' && f->uplink[u].leaf < f->leaves &&
+             f->uplink[u].spine < f->spines && f->uplink[u].rate > 0 &&
              f->leaf[f->uplink[u].leaf].zone == f->spine[f->uplink[u].spine].zone);
     for (int32_t g = 0; g < f->gpus && g < 64; g++)
         must(f->nic[fabric_nic_of(f, g, g)].host == f->gpu_host[g]);
