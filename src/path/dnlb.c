@@ -42,28 +42,32 @@ bool dnlb_covers(unsigned nics, unsigned lanes, unsigned uplinks)
     return (uint64_t)nics * lanes >= uplinks;
 }
 
-/* Reads a number up to `most`, and the mark behind it unless that is the end. -1: there is none. */
-static long number(const char **text, long most, char mark)
+/* Reads a number up to `most`, and no mark behind it. -1: there is none. */
+static long number(const char **text, long most)
 {
     char *end;
     if (**text < '0' || **text > '9')
         return -1;
     long value = strtol(*text, &end, 10);
-    if (value > most || (*end && *end != mark))
-        return -1;
-    *text = *end ? end + 1 : end;
-    return *end && !**text ? -1 : value;
+    *text = end;
+    return value <= most ? value : -1;
 }
 
 bool dnlb_parse(const char *text, struct dnlb_plan *out)
 {
-    long uplinks = number(&text, DNLB_PORTS, ':');
-    *out = (struct dnlb_plan){.uplinks = uplinks > 0 ? (unsigned)uplinks : 0};
-    while (out->uplinks && *text) {
-        long index = out->nics < DNLB_NICS ? number(&text, 1 << 24, ',') : -1;
-        if (index < 0)
+    long uplinks = 0, index;
+    *out = (struct dnlb_plan){0};
+    do {
+        index = number(&text, 1 << 24);
+        if (*text == ':') {
+            uplinks = index;
+            text++;
+            index = number(&text, 1 << 24);
+        }
+        if (uplinks < 1 || uplinks > (long)DNLB_PORTS || index < 0 || out->nics == DNLB_NICS)
             return false;
+        out->uplinks[out->nics] = (unsigned)uplinks;
         out->index[out->nics++] = (unsigned)index;
-    }
-    return out->uplinks && out->nics;
+    } while (*text == ',' && *++text);
+    return !*text && text[-1] != ',';
 }

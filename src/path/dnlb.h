@@ -31,11 +31,12 @@ unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned upl
 /* The lane's source port: the first of the uplink's share. */
 uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
-/* What a process knows of the plan: "UPLINKS:NUMBER[,NUMBER...]", each of its interfaces with its number at its leaf.
+/* What a process knows of the plan: "UPLINKS:NUMBER[,[UPLINKS:]NUMBER...]", each of its interfaces with its number at
+ * its leaf. The leaf has as many uplinks as that of the interface before, unless the text says how many.
  */
 #define DNLB_NICS 8
 struct dnlb_plan {
-    unsigned uplinks, nics, index[DNLB_NICS];
+    unsigned nics, uplinks[DNLB_NICS], index[DNLB_NICS];
 };
 
 /* False: the text is none. */

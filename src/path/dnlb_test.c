@@ -93,14 +93,18 @@ static void test_cover(void **state)
 
 static void test_plans_are_read(void **state)
 {
-    static const char *const wrong[] = {"",     "8",       "8:",    "0:1",        ":1",
-                                        "8:1,", "8:,1",    "8:1;2", "x:1",        "8:-1",
-                                        "8: 1", "16385:1", "8:1,x", "8:99999999", "8:0,1,2,3,4,5,6,7,8"};
+    static const char *const wrong[] = {"",       "8",       "8:",      "0:1",        ":1",
+                                        "8:1,",   "8:,1",    "8:1;2",   "x:1",        "8:-1",
+                                        "8: 1",   "16385:1", "8:1,x",   "8:99999999", "8:0,1,2,3,4,5,6,7,8",
+                                        "8:1,2:", "8:1:2",   "8:1,0:2", "8:1,,2",     "99999999999999999999:1"};
     struct dnlb_plan plan;
     assert_true(dnlb_parse("8:3", &plan));
-    assert_true(plan.uplinks == 8 && plan.nics == 1 && plan.index[0] == 3);
+    assert_true(plan.uplinks[0] == 8 && plan.nics == 1 && plan.index[0] == 3);
     assert_true(dnlb_parse("16384:0,7,6,5,4,3,2,16777216", &plan));
-    assert_true(plan.uplinks == 16384 && plan.nics == 8 && plan.index[1] == 7 && plan.index[7] == 1 << 24);
+    assert_true(plan.uplinks[7] == 16384 && plan.nics == 8 && plan.index[1] == 7 && plan.index[7] == 1 << 24);
+    assert_true(dnlb_parse("4:0,1,3:2,8:8", &plan)); /* leaves of other numbers of uplinks */
+    assert_true(plan.nics == 4 && plan.uplinks[1] == 4 && plan.uplinks[2] == 3 && plan.uplinks[3] == 8);
+    assert_true(plan.index[0] == 0 && plan.index[1] == 1 && plan.index[2] == 2 && plan.index[3] == 8);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (dnlb_parse(wrong[i], &plan))
             fail_msg("\"%s\" was taken", wrong[i]);

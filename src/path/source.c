@@ -17,13 +17,13 @@ int path_planned_source(const struct path_source *lane, uint64_t now)
         return 0;
     bool known = dnlb_parse(text, &plan);
     if (known && lane->device < plan.nics && lane->messages) /* little, but of each interface on another uplink */
-        return dnlb_port(plan.index[lane->device], 1, 0, plan.uplinks);
+        return dnlb_port(plan.index[lane->device], 1, 0, plan.uplinks[lane->device]);
     if (known && lane->device < plan.nics)
         return dnlb_port(plan.index[lane->device], (unsigned)param_int(PARAM_IB_LANES), lane->place / lane->nics,
-                         plan.uplinks);
+                         plan.uplinks[lane->device]);
     if (!atomic_exchange(&said, true))
         log_warn("TUTTI_PATHS=%s %s: source ports are left to the adapter", text,
                  known ? "has fewer numbers than there are RDMA ports"
-                       : "is not UPLINKS:NUMBER[,NUMBER...], one for each RDMA port");
+                       : "is not UPLINKS:NUMBER[,[UPLINKS:]NUMBER...], one for each RDMA port");
     return 0;
 }

@@ -25,6 +25,11 @@ static void lanes_have_the_ports_of_the_plan(void **state)
         struct path_source lane = {.device = place % 2, .nics = 2, .place = place};
         assert_int_equal(path_planned_source(&lane, 0), dnlb_port(place % 2 ? 0 : 5, 3, place / 2, 8));
     }
+    plan("8:5,3:0"); /* the second interface is at a leaf of 3 uplinks */
+    for (unsigned place = 0; place < 6; place++) {
+        struct path_source lane = {.device = place % 2, .nics = 2, .place = place};
+        assert_int_equal(path_planned_source(&lane, 0), dnlb_port(place % 2 ? 0 : 5, 3, place / 2, place % 2 ? 3 : 8));
+    }
     assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}, 0),
                      0xC000 + 7 * 0x800);
     assert_int_equal(

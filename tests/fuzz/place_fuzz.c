@@ -46,13 +46,13 @@ static void read_plan(const char *text)
     uint16_t first, last;
     if (!dnlb_parse(text, &plan))
         return;
-    must(plan.nics >= 1 && plan.nics <= DNLB_NICS && plan.uplinks >= 1 && plan.uplinks <= DNLB_PORTS);
+    must(plan.nics >= 1 && plan.nics <= DNLB_NICS && plan.uplinks[plan.nics - 1] >= 1);
     for (unsigned i = 0; i < plan.nics; i++) {
-        unsigned uplink = dnlb_uplink(plan.index[i], 2, 1, plan.uplinks);
-        must(uplink < plan.uplinks);
-        dnlb_share(uplink, plan.uplinks, &first, &last);
+        unsigned uplink = dnlb_uplink(plan.index[i], 2, 1, plan.uplinks[i]);
+        must(plan.uplinks[i] >= 1 && plan.uplinks[i] <= DNLB_PORTS && uplink < plan.uplinks[i]);
+        dnlb_share(uplink, plan.uplinks[i], &first, &last);
         must(first >= DNLB_FIRST && first <= last);
-        must(dnlb_port(plan.index[i], 2, 1, plan.uplinks) == first);
+        must(dnlb_port(plan.index[i], 2, 1, plan.uplinks[i]) == first);
     }
 }
 
