@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""paths_test.py PATHS LAB UDPFLOW: tutti-paths; with root, over the lab's Linux routers, set up by what it prints."""
+"""paths_test.py PATHS LAB UDPFLOW SOURCE: tutti-paths; with root, over Linux routers that
+are set up by what it prints."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-PATHS, LAB, UDPFLOW = sys.argv[1:4]
+PATHS, LAB, UDPFLOW, SOURCE = sys.argv[1:5]
+EXAMPLES = os.path.join(SOURCE, "examples", "fabric")
 NAME = f"p{os.getpid()}"
 DSCP = 26
 FABRIC = f"name: {NAME}\nhosts: 4\nnics: 2\nleaves: 2\nspines: 2\nipv6: false\n"
-VENDORS = ("sonic", "cisco", "ruijie", "arista", "linux")
+VENDORS = ("sonic", "cisco", "ruijie", "arista", "linux", "frr")
+OWNED = os.path.join(EXAMPLES, "owned.yaml")
 
 
 class Paths(unittest.TestCase):
@@ -32,6 +36,15 @@ class Paths(unittest.TestCase):
         done = subprocess.run([PATHS, *words], input=given, capture_output=True, text=True, timeout=20)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
+
+    def written(self, node):
+        """The one file that acl wrote for a switch, which goes when the test has read it."""
+        found = [name for name in os.listdir(self.folder.name) if name.rpartition(".")[0] == node]
+        self.assertEqual(len(found), 1, found)
+        path = os.path.join(self.folder.name, found[0])
+        kept = os.path.join(self.folder.name, "read")
+        os.rename(path, kept)
+        return kept
 
     def lanes(self, lanes):
         """(NIC, address, port, uplink) of each lane."""
@@ -73,7 +86,7 @@ class Planned(Paths):
         self.assertIn("66.67%", said)
 
     def test_every_vendor_says_all_ranges_and_next_hops(self):
-        fabric = self.fabric("name: six\nhosts: 2\nnics: 1\nleaves: 2\nspines: 3\nuplinks: 2\n")
+        fabric = self.fabric("name: six\nhosts: 2\nnics: 1\nleaves: 2\nspines: 3\nuplinks: 2\nipv6: false\n")
         for vendor in VENDORS:
             leaf = self.paths("acl", fabric, "--vendor", vendor, "--dscp", "26", "--node", "l0")
             for first, last in ((49152, 51881), (51882, 54612), (54613, 57343),
@@ -86,30 +99,196 @@ class Planned(Paths):
             spine = self.paths("acl", fabric, "--vendor", vendor, "--node", "s1")
             for port in ("l0u2", "l0u3", "l1u2", "l1u3"):
                 self.assertRegex(spine, rf"\b{port}\b", vendor)
-            self.assertNotRegex(self.paths("acl", fabric, "--vendor", vendor), "(?i)dscp")
-        self.assertEqual(
-    self.paths(
-        "acl",
-        self.file,
-        "--vendor",
-        "cisco",
-        "--node",
-        "s0"),
-         "")  # one way down: nothing to do
+            self.paths("acl", fabric, "--vendor", vendor, "--out", self.folder.name)
+            with open(self.written("l0"), encoding="utf-8") as file:
+                self.assertNotRegex(file.read(), "(?i)dscp")
+        one = self.paths("acl", self.file, "--vendor", "cisco", "--node", "s0")
+        self.assertEqual(one, "")  # one way down: nothing to do
 
     def test_counters_are_compared(self):
         def counters(*sent):
             return json.dumps({"links": [{"name": f"l{leaf}.u{u}", "up": {"bytes": n}}
                                          for leaf in (0, 1) for u, n in enumerate(sent)]})
-        self.assertIn("planned  50.00%, seen  50.00%", self.paths("verify", self.file, given=counters(1000, 1000)))
-        self.paths("verify", self.file, given=counters(1009, 991))
-        self.assertIn("DIFFERS", self.paths("verify", self.file, code=1, given=counters(1100, 900)))
+        shares = ("verify", self.file, "--within", "2")
+        self.assertIn("planned  50.00%, seen  50.00%", self.paths(*shares, given=counters(1000, 1000)))
+        self.paths(*shares, given=counters(1009, 991))
+        self.assertIn("DIFFERS", self.paths(*shares, code=1, given=counters(1100, 900)))
         self.paths("verify", self.file, "--within", "11", given=counters(1100, 900))
         self.assertIn("nothing was sent", self.paths("verify", self.file, given=counters(0, 0)))
         self.assertIn("link l0.u1", self.paths("verify", self.file, code=1, given=counters(5)))
         self.assertIn("link l0.u0", self.paths("verify", self.file, code=1, given=counters(-5, 5)))
         for text in ("", "{", "[]", '{"links": 3}', '{"links": [3, {"name": "l0.u0", "up": []}]}'):
             self.paths("verify", self.file, code=1, given=text)
+
+    def test_lanes_that_take_what_they_can_are_healthy(self):
+        """By default shares are not judged; that a planned uplink is empty, or another is used, is."""
+        def sent(up, down):
+            rows = {"swp49": up[0], "swp50": up[1], "swp51": up[2]}
+            metric = "node_network_transmit_bytes_total"
+            return "".join(f'{metric}{{device="{port}",instance="{leaf}.example.org:9100"}} {n}\n'
+                           for leaf, rates in (("rack1", rows), ("rack2", dict(zip(rows, down))))
+                           for port, n in rates.items())
+        said = self.paths("verify", OWNED, given=sent((4000, 440000, 555000), (5, 5, 5)))
+        self.assertIn("rack1.u0    planned  25.00%, seen   0.40%", said)
+        self.assertIn("Shares are not judged", said)
+        self.assertIn("DIFFERS: planned lanes are missing",
+                      self.paths("verify", OWNED, code=1, given=sent((4, 440000, 555000), (5, 5, 5))))
+        self.assertIn("no lane is planned here",
+                      self.paths("verify", OWNED, "--lanes", "1", code=1, given=sent((5, 5, 5), (5, 5, 5))))
+
+    def test_counters_of_others_are_read(self):
+        def verify(files, *words, code=0):
+            for name, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(self.folder.name, name)), exist_ok=True)
+                with open(os.path.join(self.folder.name, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return self.paths("verify", OWNED, "--lanes", "12", "--within", "0", *words,
+                              *(os.path.join(self.folder.name, name) for name in files if name[0] == "a"), code=code)
+        ports = ("swp49", "swp50", "swp51")
+        exporter = "# HELP x\nup 1\n" + "".join(
+            f'node_network_transmit_bytes_total{{device="{port}"}} {n}e+12\n' for port, n in zip(ports, (1, 1, 2)))
+        metric = "interfaces_interface_state_counters_out_octets"
+        gnmi = "".join(f'{metric}{{source="rack2:57400",interface_name="{port}"}} 7\n' for port in ports)
+        quoted = exporter.replace("device", "job=\"a, \\\"b}\",device")
+        self.assertIn("rack1.u2    planned  50.00%, seen  50.00%",
+                      verify({"a/rack1.prom": quoted, "a/x.prom": gnmi}))
+        walk = "".join(f"IF-MIB::ifName.{n} = STRING: {port}\nIF-MIB::ifHCOutOctets.{n} = Counter64: 9\n"
+                       for n, port in enumerate(ports))
+        numbers = "".join(f'iso.3.6.1.2.1.31.1.1.1.1.{n} = STRING: "{port}"\n'
+                          f".1.3.6.1.2.1.31.1.1.1.10.{n} = Counter64: {n // 2 * 5 + 5}\n"
+                          for n, port in enumerate(ports))
+        both = (f"SNMPv2-MIB::sysName.0 = STRING: rack2.example.org\n{walk}"
+                f'iso.3.6.1.2.1.1.5.0 = STRING: "rack1"\n{numbers}')
+        verify({"a/all.walk": both})
+        later = both.replace("64: 9", "64: 1009").replace("64: 5", "64: 5005").replace("64: 10\n", "64: 10010\n")
+        verify({"a/all.walk": later, "b/all.walk": both}, "--before", os.path.join(self.folder.name, "b"))
+        self.assertIn("link rack1.u0: its counter went back from 5005 to 5 bytes",
+                      verify({"a/all.walk": both, "b/all.walk": later}, "--before",
+                             os.path.join(self.folder.name, "b"), code=1))
+        for text, says in (("IF-MIB::ifHCOutOctets.x = Counter64: 9\n", ":1: the object has no number"),
+                           ("\nIF-MIB::ifHCOutOctets.1 = Counter64: -9\n", ":2: the counter has no number of bytes"),
+                           ('ifHCOutOctets{ifName="a} 5', ":1: a label has no end"),
+                           ("ifHCOutOctets 5", ":1: the counter names no port"),
+                           ('ifHCOutOctets{ifName="a"} NaN', ":1: the counter has no number"),
+                           ("\0\1", ":1: there is a zero byte"), ("hello\n", "it has no counters")):
+            self.assertIn(says, verify({"a/rack1.prom": text}, code=1), text)
+
+    def owned(self, *changes):
+        """The example with other words."""
+        with open(OWNED, encoding="utf-8") as file:
+            text = file.read()
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        return self.fabric(text)
+
+    def test_what_is_impossible_is_said_with_its_line(self):
+        self.assertIn("nothing is impossible", self.paths("check", OWNED))
+        self.assertIn("nothing is impossible", self.paths("check", self.file))
+        for name in ("pod", "lab8"):
+            self.assertIn("nothing is impossible", self.paths("check", os.path.join(EXAMPLES, f"{name}.yaml")))
+        self.assertIn("yaml:14: note: leaf rack2: 1 of 4 uplinks are down",
+                      self.paths("check", os.path.join(EXAMPLES, "unequal.yaml")))
+        for line, old, new, says in (
+                (13, "port: swp50", "port: swp49", "port swp49 of rack1 is used on line 12 already"),
+                (26, "port: swp1, address: 10.82", "port: swp50, address: 10.82",
+                 "port swp50 of rack2 is used on line 19"),
+                (19, "spine_port: swp4", "spine_port: swp1", "port swp1 of spine1 is used on line 12 already"),
+                (31, "10.82.0.12", "10.81.0.12", "address 10.81.0.12 is used on line 30 already"),
+                (12, "192.168.81.1}", "192.168.81.0}", "next_hop 192.168.81.0 is the leaf's own address"),
+                (12, "192.168.81.1}", "192.168.81.9}",
+                 "next_hop 192.168.81.9 is not in the network of 192.168.81.0/31"),
+                (13, "81.2/31, next_hop: 192.168.81.3", "81.2/24, next_hop: 192.168.81.1", "is that of line 12, too"),
+                (18, "port: swp49, spine_port: swp3", "spine_port: swp3", "is known on one link alone"),
+                (13, ", next_hop: 192.168.81.3", "", "no next_hop for IPv4, but the uplink on line 14 has one"),
+                (9, "ranges: 16 ", "ranges: 2  ",
+                 "leaf rack1: 3 uplinks need as many ranges of ports, and the switch holds 2"),
+                (31, "mlx5_1, leaf: rack2, port: swp2", "mlx5_0, leaf: rack2, port: swp2",
+                 "node02 has two NICs with the name mlx5_0"),
+                (9, "rate: 200gbit", "rate: 99999mbit", "its uplinks that are up need 299999 shares"),
+                (18, "vendor: linux", "vendor: sonic", "the leaf's end has no IPv4 address but a link-local one"),
+                (18, "vendor: linux", "vendor: cisco", "cisco switches take no link-local next hop"),
+                (25, "port: swp1, address: 10.81", "address: 10.81",
+                 "the port of rack1 where node01's mlx5_0 is has no name"),
+                (9, "    prefixes: [10.81.0.0/16]\n", "", "what is behind it is not told"),
+                (12, "spine_port: swp1, address: 192.168.81.0", "address: 192.168.81.0",
+                 "the port of spine1 has no name"),
+                (7, "next_hop: 192.168.81.1", "vrf: v, next_hop: 192.168.81.1", "3 of its 4 links have no vrf"),
+        ):
+            said = self.paths("check", self.owned((old, new)), code=1)
+            self.assertRegex(said, rf"\.yaml:{line}: [^\n]*" + re.escape(says), (old, new))
+        two, other = "{spine: spine2, port: swp51, spine_port: swp", "{spine: spine1, port: swp51, spine_port: swp2"
+        apart = self.owned(*[("{spine: spine1", "{spine: spine2")] * 2, (f"{two}1", f"{two}9"), (f"{two}2", other))
+        said = self.paths("check", apart, code=1)
+        self.assertIn(":15: leaf rack2: there is no way to leaf rack1", said)
+        down = self.paths("check", self.owned(*[("fe80::1\"}", "fe80::1\", down: true}")] * 3), code=1)
+        self.assertIn(":15: leaf rack2: 2 NICs are at it, and none of its uplinks is up", down)
+
+    def test_rates_and_counts_of_uplinks_are_planned(self):
+        said = self.paths("plan", OWNED)
+        self.assertIn("node02   TUTTI_IB_LANES=4 TUTTI_PATHS=4:1,3:1", said)
+        self.assertRegex(said, r"rack1\.u2 0xE000-0xFFFF +4 +50\.00%  swp51")
+        self.assertIn("rack1: 2 NICs x 4 lanes cover 3 uplinks, all alike", said)
+        lanes = re.findall(r"^(\S+) +\S+ +(rack\d) +\d+ +\d+ +0x\w+ +(\d+) +(\S+)$", said, re.M)
+        self.assertEqual(len(lanes), 16)
+        self.paths("acl", OWNED, "--out", self.folder.name)
+        rules = {}
+        for leaf in ("rack1", "rack2"):
+            with open(self.written(leaf), encoding="utf-8") as file:
+                rules[leaf] = re.findall(r"udp sport (\d+)-(\d+) udp dport 4791 meta mark set 71(\d\d)", file.read())
+        for nic, leaf, port, uplink in lanes:  # what the process does, what the switch does, and what the plan says
+            marks = {int(mark) for first, last, mark in rules[leaf] if int(first) <= int(port) <= int(last)}
+            self.assertEqual(marks, {int(uplink.rpartition("u")[2])}, (nic, port))
+        down = self.paths("plan", self.owned(("rate: 200gbit", "down: true")))
+        self.assertRegex(down, r"rack1\.u2 +is down")
+        self.assertIn("node01   TUTTI_IB_LANES=4 TUTTI_PATHS=2:0,3:0", down)
+
+    def test_bonded_nics_are_half_at_each_leaf(self):
+        said = self.paths("plan", os.path.join(EXAMPLES, "unequal.yaml"))
+        self.assertRegex(said, r"rack1-left\.u0 +0xC000-0xCFFF +2 +25\.00%")
+        self.assertRegex(said, r"rack1-right\.u2 +0xE000-0xFFFF +4 +50\.00%")
+
+    def test_both_families_and_removal(self):
+        dual = "name: dual\nhosts: 2\nnics: 1\nleaves: 2\nspines: 1\nuplinks: 2\n"
+        fabric = self.fabric(dual)
+        for vendor in VENDORS:
+            leaf = self.paths("acl", fabric, "--vendor", vendor, "--node", "l0")
+            self.assertEqual(len(re.findall(r"\b49152[- ]57343\b", leaf)), 2, vendor)
+            self.assertIn("fd20:0:1::1", leaf)
+            gone = self.paths("acl", fabric, "--vendor", vendor, "--node", "l0", "--remove")
+            self.assertNotIn("49152", gone)
+            for name in set(re.findall(r"\btutti6?-u\d\b|TUTTI6?\|U\d|fwmark \d+", leaf)):
+                self.assertIn(name, gone, vendor)
+            spine = self.paths("acl", fabric, "--vendor", vendor, "--node", "s0")
+            gone = self.paths("acl", fabric, "--vendor", vendor, "--node", "s0", "--remove")
+            for address in ("fd20:1:1::", "172.16.1.2"):
+                self.assertIn(address, spine, vendor)
+                self.assertIn(address, gone, vendor)
+            self.assertIn("tutti-1", gone)
+
+    def test_a_refused_fabric_writes_no_file(self):
+        folder = os.path.join(self.folder.name, "rules")
+        self.paths("acl", self.owned(("    prefixes: [10.82.0.0/16]\n", "")), "--out", folder, code=1)
+        self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(sorted(self.paths("acl", OWNED, "--out", folder).split()),
+                         ["rack1.sh", "rack2.sh", "spine1.sh"])
+        self.assertIn("Not a directory", self.paths("acl", OWNED, "--out", OWNED, code=1))
+        self.assertIn("making the folder", self.paths("acl", OWNED, "--out", "/no/where", code=1))
+
+    @unittest.skipUnless(shutil.which("vtysh"), "needs FRR's vtysh")
+    def test_frr_takes_its_lines(self):
+        """vtysh -C parses a configuration, and needs no daemon."""
+        lab = self.fabric("name: dual\nhosts: 2\nnics: 1\nleaves: 2\nspines: 1\nuplinks: 2\n")
+        for remove in ((), ("--remove",)):
+            said = self.paths("acl", lab, "--vendor", "frr", *remove)
+            blocks = re.findall(r"<<'END'\nconfigure terminal\n(.*?)end\nEND\n", said, re.S)
+            self.assertEqual(len(blocks), 2 + 8)
+            path = os.path.join(self.folder.name, "frr.conf")
+            for text, code in (("".join(blocks), 0), (blocks[0].replace("table", "tabel"), 2)):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = subprocess.run(["vtysh", "-C", "-f", path], capture_output=True, text=True, timeout=20)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr + text)
 
     def test_leaves_without_hosts_need_no_lanes(self):
         said = self.paths("plan", self.fabric("name: bare\nhosts: 2\nnics: 1\nleaves: 4\nspines: 2\n"), "--lanes", "2")
@@ -121,17 +300,21 @@ class Planned(Paths):
 
     def test_options_may_stand_before_the_file(self):
         self.assertEqual(self.paths("plan", "--lanes", "2", self.file), self.paths("plan", self.file, "--lanes", "2"))
-        self.assertIn("Usage: tutti paths plan FILE", self.paths("plan", "--help"))
+        self.assertIn("tutti paths plan FILE", self.paths("plan", "--help"))
 
     def test_wrong_use_is_named(self):
-        self.assertIn("plan, acl or verify?", self.paths("fly", self.file, code=2))
+        self.assertIn("check, plan, acl or verify?", self.paths("fly", self.file, code=2))
         self.assertIn("which FILE?", self.paths("plan", "--lanes", "2", code=2))
         said = self.paths("acl", self.file, "--vendor", "cisko", code=2)
         self.assertEqual(said.count("sonic"), 1, said)  # once, in one sentence
         self.assertIn("sonic, cisco", self.paths("acl", self.file, "--vendor", "cisko", code=2))
         self.assertIn("a leaf", self.paths("acl", self.file, "--vendor", "cisco", "--node", "h0", code=2))
+        self.assertIn("whose switch is l0?", self.paths("acl", self.file, code=1))
+        said = self.paths("acl", self.file, "--vendor", "sonic", code=1)
+        self.assertIn("2 switches have a document of JSON each", said)
         for words in ((), ("plan",), ("plan", self.file, "--lanes", "0"), ("plan", self.file, "--lanes", "4x"),
-                      ("acl", self.file), ("acl", self.file, "--vendor", "linux", "--dscp", "64"), ("draw", self.file),
+                      ("verify", self.file, "--before", "."), ("draw", self.file),
+                      ("acl", self.file, "--vendor", "linux", "--dscp", "64"),
                       ("plan", self.file, "more"), ("verify", self.file, "--within", "-1")):
             self.paths(*words, code=2)
         self.assertIn("no-such", self.paths("plan", "/no-such.yaml", code=1))
@@ -183,12 +366,13 @@ class Steered(Paths):
         self.lab("counters", "-n", NAME, "--zero")
         self.send(self.lanes(2))
         counters = self.lab("counters", "-n", NAME, "--json")
-        self.assertIn("planned  50.00%", self.paths("verify", self.file, "--lanes", "2", given=counters))
+        judge = ("verify", self.file, "--lanes", "2", "--within", "2")
+        self.assertIn("planned  50.00%", self.paths(*judge, given=counters))
         # Ports of one share alone: everything takes one uplink, and is seen to.
         self.lab("counters", "-n", NAME, "--zero")
         self.send([row for row in self.lanes(2) if row[3] == "l0.u1"])
         counters = self.lab("counters", "-n", NAME, "--json")
-        self.assertIn("seen 100.00% DIFFERS", self.paths("verify", self.file, "--lanes", "2", code=1, given=counters))
+        self.assertIn("seen 100.00% DIFFERS", self.paths(*judge, code=1, given=counters))
 
 
 if __name__ == "__main__":

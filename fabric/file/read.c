@@ -154,3 +154,28 @@ tutti_result_t fabric_load(const char *path, struct fabric *out)
     free(data);
     return result;
 }
+
+static tutti_result_t recognise(struct config_file *file, void *out)
+{
+    static const char *const lists[] = {"hosts", "leaves", "spines"};
+    yaml_node_t *root = yaml_document_get_root_node(&file->document);
+    bool is = false;
+    if (root && root->type == YAML_MAPPING_NODE) {
+        is = config_place(file, root, "clos") != root;
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+            is = is || config_place(file, root, lists[i])->type == YAML_SEQUENCE_NODE;
+    }
+    *(bool *)out = is;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t fabric_recognise(const char *path, bool *is_fabric)
+{
+    char *data = NULL;
+    size_t length = 0;
+    tutti_result_t result = config_read_file(path, FILE_LIMIT, &data, &length);
+    if (!result)
+        result = config_document(path, data, length, recognise, is_fabric);
+    free(data);
+    return result;
+}

@@ -11,4 +11,7 @@
 tutti_result_t fabric_parse(const char *label, const char *yaml, size_t length, struct fabric *out);
 tutti_result_t fabric_load(const char *path, struct fabric *out);
 
+/* Does the file describe a fabric (by `clos`, or by lists), and not a lab, whose hosts are a number? */
+tutti_result_t fabric_recognise(const char *path, bool *is_fabric);
+
 #endif
