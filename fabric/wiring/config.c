@@ -237,8 +237,7 @@ static tutti_result_t check_overrides(struct config_file *file, yaml_node_t *roo
 static tutti_result_t build(struct config_file *file, void *topology)
 {
     struct lab_topology *out = topology;
-    struct lab_spec spec = {
-        .hosts = 4, .nics = 2, .leaves = 2, .spines = 2, .uplinks = 1, .mtu = 4200, .ipv6 = 1};
+    struct lab_spec spec = {.hosts = 4, .nics = 2, .leaves = 2, .spines = 2, .uplinks = 1, .mtu = 4200, .ipv6 = 1};
     yaml_node_t *root = yaml_document_get_root_node(&file->document);
     tutti_result_t result =
         root ? config_map(file, root, "a fabric", spec_keys, &spec)
