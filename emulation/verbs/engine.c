@@ -67,10 +67,8 @@ void engine_each_qp(void (*each)(struct qp *qp, void *arg), void *arg)
 void engine_remove_qp(struct qp *qp)
 {
     struct qp **entry = entry_of(qp_number(qp));
-    if (entry && *entry == qp) {
+    if (entry && *entry == qp)
         *entry = NULL;
-        engine.pairs--;
-    }
     list_remove(&qp->dirty_node);
     list_remove(&qp->timer_node);
 }

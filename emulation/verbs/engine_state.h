@@ -26,7 +26,6 @@ extern struct engine_state {
     int slot_fds[SLOTS_MAX];
     int slot_count;
     struct qp **qps;  /* slot_count * SLOT_SIZE */
-    int pairs;        /* queue pairs */
     uint64_t look_at; /* at the carriers of the interfaces */
     uint32_t next_qp;
     uint32_t serial;

@@ -46,7 +46,7 @@
 #define SLICE_NS       (100 * NS_PER_US) /* the shortest there is */
 /* The thread keeps a deadline this long after the last timer, sparing wake-ups. */
 #define LINGER_NS (100 * NS_PER_MS)
-#define LOOK_NS   (20 * NS_PER_MS) /* between looks at the carriers, where there are queue pairs */
+#define LOOK_NS   (20 * NS_PER_MS) /* between looks at the carriers, while a timer runs */
 
 static void close_fds(void);
 
@@ -55,7 +55,7 @@ static void close_fds(void);
 static void after_fork(void)
 {
     engine.running = false;
-    engine.users = engine.pairs = 0;
+    engine.users = 0;
     pthread_mutex_init(&engine.lock, NULL);
     pthread_mutex_init(&device_life, NULL); /* a thread may have been opening a device */
     close_fds();
@@ -117,7 +117,6 @@ static bool take_number(struct qp *qp)
         if (engine.qps[index])
             continue;
         engine.qps[index] = qp;
-        engine.pairs++;
         qp_ibv(qp)->qp_num = engine.slots[index / SLOT_SIZE] << SLOT_BITS | index % SLOT_SIZE;
         return true;
     }
@@ -265,7 +264,7 @@ static uint64_t choose_sleep(uint64_t now, bool yield, uint64_t last_timer)
         until = engine.fault_deadline;
     if (yield && now + YIELD_NS < until)
         until = now + YIELD_NS;
-    if (engine.pairs && engine.look_at < until)
+    if (engine.next_deadline && engine.look_at < until)
         until = engine.look_at;
     if (!list_empty(&engine.dirty))
         until = now;
@@ -373,7 +372,7 @@ static void *run(void *arg)
             run_timers(now);
         if (engine.next_deadline)
             last_timer = now;
-        if (now >= engine.look_at) {
+        if (engine.next_deadline && now >= engine.look_at) {
             device_look();
             engine.look_at = now + LOOK_NS;
         }
@@ -415,7 +414,6 @@ static void close_fds(void)
     engine.slot_count = 0;
     free(engine.qps);
     engine.qps = NULL;
-    engine.pairs = 0;
     wire_close();
     fault_forget();
 }
