@@ -5,6 +5,7 @@
 #include "lab/label.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,20 +159,25 @@ static void draw_amount(const struct canvas *canvas, struct label_room *room, in
         text_add(canvas->out, "<text class=\"amount\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at.x, at.y + 3.5, amount);
 }
 
-/* Where there is no place beside the line, a word about a failure stands on it. */
+/* In two lines, since a narrow word finds a place more often. Without one it stands on the line that it is about. */
 static void draw_broken(const struct canvas *canvas, struct label_room *room, int link)
 {
     const struct label_line *line = &room->lines[link];
-    const char *state = counters_state_name(canvas->counters, link);
-    double part = meeting(canvas, link);
+    const char *state = counters_state_name(canvas->counters, link), *rest = strchr(state, ' ');
+    int first = (int)(rest ? rest - state : (ptrdiff_t)strlen(state)), second = rest ? (int)strlen(rest + 1) : 0;
+    double width = LETTER * 1.2 * fmax(first, second), height = LETTER * (rest ? 4 : 2), part = meeting(canvas, link);
     struct label_point at;
     if (canvas->counters->links[link].state == COUNTERS_UP)
         return;
-    if (!label_place(room, link, part, 0.9, LETTER * 1.3 * (double)strlen(state), LETTER * 2, &at) &&
-        !label_place(room, link, part, 0.1, LETTER * 1.3 * (double)strlen(state), LETTER * 2, &at))
+    if (!label_place(room, link, part, 0.95, width, height, &at) &&
+        !label_place(room, link, part, 0.05, width, height, &at))
         at = (struct label_point){line->from.x + (line->to.x - line->from.x) * part,
                                   line->from.y + (line->to.y - line->from.y) * part};
-    text_add(canvas->out, "<text class=\"broken\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at.x, at.y + 4, state);
+    text_add(canvas->out, "<text class=\"broken\" x=\"%.1f\" y=\"%.1f\">%.*s", at.x, at.y + (rest ? -3 : 4), first,
+             state);
+    if (rest)
+        text_add(canvas->out, "<tspan x=\"%.1f\" dy=\"13\">%s</tspan>", at.x, rest + 1);
+    text_add(canvas->out, "</text>\n");
 }
 
 static void draw_labels(const struct canvas *canvas)

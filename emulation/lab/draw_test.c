@@ -135,6 +135,23 @@ static bool is_under(const struct segment *line, double x, double y, double widt
     return false;
 }
 
+/* The words of a class: how many there are. */
+static int check_words(const char *svg, const char *class, const struct segment *lines, int count)
+{
+    char start[32];
+    int words = 0;
+    snprintf(start, sizeof start, "class=\"%s\"", class);
+    for (const char *at = strstr(svg, start); at; at = strstr(at + 1, start), words++) {
+        double x, y;
+        char word[32];
+        assert_int_equal(sscanf(at + strlen(start), " x=\"%lf\" y=\"%lf\">%31[^<]", &x, &y, word), 3);
+        for (int i = 0; i < count; i++)
+            if (is_under(&lines[i], x, y - 3.5, 6 * (double)strlen(word), 10))
+                fail_msg("\"%s\" at %.1f %.1f lies on a line", word, x, y);
+    }
+    return words;
+}
+
 /* Every link is loaded both ways and one is broken: most have numbers, and none lies on a line. */
 static void check_labels(const char *yaml)
 {
@@ -142,7 +159,6 @@ static void check_labels(const char *yaml)
     struct lab_topology topology;
     struct counters counters;
     struct text out = {0};
-    int words = 0;
     load(yaml, &topology, &counters);
     for (int i = 0; i < topology.link_count; i++)
         counters.links[i].up = counters.links[i].down = (struct counters_side){10000000 + (uint64_t)i * 1000000, 1, 0};
@@ -150,15 +166,8 @@ static void check_labels(const char *yaml)
     assert_int_equal(draw_svg(&counters, &out), TUTTI_SUCCESS);
     int count = read_segments(out.data, lines, 200);
     assert_int_equal(count, 2 * topology.link_count);
-    for (const char *at = strstr(out.data, "class=\"amount\""); at; at = strstr(at + 1, "class=\"amount\"")) {
-        double x, y;
-        char word[32];
-        assert_int_equal(sscanf(at, "class=\"amount\" x=\"%lf\" y=\"%lf\">%31[^<]", &x, &y, word), 3);
-        for (int i = 0; i < count; i++)
-            if (is_under(&lines[i], x, y - 3.5, 6 * (double)strlen(word), 10))
-                fail_msg("\"%s\" at %.1f %.1f lies on a line", word, x, y);
-        words++;
-    }
+    int words = check_words(out.data, "amount", lines, count);
+    assert_int_equal(check_words(out.data, "broken", lines, count), 1);
     assert_true(words >= 2 * topology.link_count * 8 / 10);
     text_free(&out);
     counters_free(&counters);
