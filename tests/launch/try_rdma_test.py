@@ -21,7 +21,8 @@ import clean_root  # noqa: E402  (in the folder beside)
 SOURCES, BUILD = map(os.path.abspath, sys.argv[1:3])
 PAGE = "docs/use/rdma.md"
 FIRST = "docs/use/rdma-laptop.md"
-LISTENS = "until tutti-lab run h2 -- ss -Hltn | grep -q ':18515 '; do sleep 0.05; done"  # for readers time does that
+# Readers are slow enough.
+LISTENS = "timeout 60 sh -c 'until tutti-lab run h2 -- ss -Hltn | grep -q :18515; do sleep 0.05; done'"
 PATIENCE = 60
 CAUSE = "(network|sender late|receiver late|starved|other lanes|idle)"
 SPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
