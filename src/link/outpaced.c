@@ -20,8 +20,11 @@ static bool outpaced_is_opaque(const struct link_lane *lane)
     return lane->puts && lane->ops->caps & TRANSPORT_REGISTERS;
 }
 
-static bool outpaced_is_quiet(const struct link_lane *lane, uint64_t now)
+/* To ask the transport may take a system call. So of idle lanes those alone are watched that were asked for a sign. */
+static bool outpaced_is_watched(const struct link_lane *lane, uint64_t now)
 {
+    if (!silence_matters(lane) && !lane->signs.probed && lane->pace.asked <= lane->signs.heard)
+        return false;
     uint64_t last = lane->pace.taken;
     if (!outpaced_is_opaque(lane) && lane->signs.heard > last)
         last = lane->signs.heard;
@@ -75,7 +78,7 @@ static bool outpaced_others_go_on(struct link_lane *lane, uint64_t before, uint6
 enum outpaced outpaced_look(struct link_lane *lane, uint64_t now)
 {
     struct lane_pace *pace = &lane->pace;
-    uint64_t before = pace->looked, owed = outpaced_is_quiet(lane, now) ? lane->ops->owes(lane->carrier) : 0;
+    uint64_t before = pace->looked, owed = outpaced_is_watched(lane, now) ? lane->ops->owes(lane->carrier) : 0;
     bool moves = !owed || owed != pace->owed;
     pace->looked = now;
     pace->owed = owed;
