@@ -5,6 +5,7 @@
 #include "rdmacm/query.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -470,10 +471,10 @@ static int take_event(int fd, uint64_t response, size_t room)
 }
 
 /* Sleeps in the kernel as a reader of the descriptor, so that O_NONBLOCK and signals do what they do with a device. */
-static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *body, size_t size)
+static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *body, int cancel)
 {
     struct rdma_ucm_get_event command;
-    if (size < sizeof(command))
+    if (header->in < sizeof(command))
         return EINVAL;
     if (header->out < offsetof(struct rdma_ucm_event_resp, reserved))
         return ENOSPC;
@@ -485,7 +486,9 @@ static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *
         cm_unlock();
         if (err != EAGAIN)
             return err;
+        pthread_setcancelstate(cancel, NULL);
         ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
         if (n <= 0)
             return n < 0 ? errno : EIO;
     }
@@ -493,35 +496,46 @@ static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *
 
 EXPORT int softverbs_cm_open(int flags)
 {
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     cm_lock();
     channel_on_close(close_channel);
     int fd = channel_open(flags);
     cm_unlock();
+    pthread_setcancelstate(cancel, NULL);
     return fd;
 }
 
-EXPORT ssize_t softverbs_cm_write(int fd, const void *data, size_t size)
+static int serve(int fd, const void *data, size_t size, int cancel)
 {
     struct rdma_ucm_cmd_hdr header;
+    const void *body = (const char *)data + sizeof(header);
+    if (size < sizeof(header))
+        return EINVAL;
+    memcpy(&header, data, sizeof(header));
+    if (header.in + sizeof(header) > size)
+        return EINVAL;
+    if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT)
+        return get_event(fd, &header, body, cancel);
+    cm_lock();
+    int err = execute(fd, &header, body, header.in);
+    cm_unlock();
+    return err;
+}
+
+/* A thread that is cancelled must not take the lock with it: it can be only where it sleeps for an event. */
+EXPORT ssize_t softverbs_cm_write(int fd, const void *data, size_t size)
+{
+    int cancel, err = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     cm_lock();
     bool ours = channel_of(fd);
     cm_unlock();
+    if (ours)
+        err = serve(fd, data, size, cancel);
+    pthread_setcancelstate(cancel, NULL);
     if (!ours)
         return NOT_OF_CM;
-    int err = EINVAL;
-    if (size >= sizeof(header)) {
-        memcpy(&header, data, sizeof(header));
-        const void *body = (const char *)data + sizeof(header);
-        if (header.in + sizeof(header) > size)
-            err = EINVAL;
-        else if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) {
-            err = get_event(fd, &header, body, header.in);
-        } else {
-            cm_lock();
-            err = execute(fd, &header, body, header.in);
-            cm_unlock();
-        }
-    }
     errno = err;
     return err ? -1 : (ssize_t)size;
 }

@@ -13,7 +13,7 @@
 
 #define GUESTS_MAX 1024
 #define GUEST_MS   5000 /* to send a request */
-#define RETRY_MS   1000 /* another user has the TCP port */
+#define RETRY_MS   200  /* another user has the TCP port, or there is no descriptor left */
 #define BACKLOG    1024
 #define FIRST_PORT 32768
 #define FREE_PORTS 28232
@@ -162,9 +162,23 @@ static void guest_ready(void *arg, uint32_t events)
     end_guest(guest);
 }
 
+static void close_port(void)
+{
+    if (door.fd < 0)
+        return;
+    watch_remove(door.entry);
+    close(door.fd);
+    door.fd = door.entry = -1;
+}
+
+/* Without a descriptor to take a connection with, the port is closed for a while: those who wait ask again. */
 static void welcome(void *arg, uint32_t events)
 {
     int fd = accept4(door.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        close_port();
+        cm_timer_set(&door.again, RETRY_MS);
+    }
     struct guest *guest = fd >= 0 && door.guest_count < GUESTS_MAX ? calloc(1, sizeof(*guest)) : NULL;
     if (!guest) {
         if (fd >= 0)
@@ -239,11 +253,7 @@ static void close_door(void)
         return;
     cm_timer_stop(&door.again);
     list_each_safe(node, &door.guests) end_guest(list_entry(node, struct guest, node));
-    if (door.fd < 0)
-        return;
-    watch_remove(door.entry);
-    close(door.fd);
-    door.fd = door.entry = -1;
+    close_port();
 }
 
 struct arrival_box {

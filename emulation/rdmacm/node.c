@@ -57,13 +57,22 @@ EXPORT ssize_t write(int fd, const void *data, size_t size)
     return next_write(fd, data, size);
 }
 
+/* The number may be another socket's by now; a command of no bytes is refused. */
+static bool is_channel(int fd)
+{
+    int before = errno;
+    bool channel = fd >= 0 && fd < FDS && ours[fd] && command(fd, NULL, 0) != NOT_OF_CM;
+    errno = before;
+    return channel;
+}
+
 /* Looks like the kernel's node, where there is one, and like /dev/null elsewhere. */
 #define FSTAT(name, by_path, type)                                                                                     \
     EXPORT int name(int fd, struct type *out)                                                                          \
     {                                                                                                                  \
         int (*next)(int, struct type *) = (__typeof__(next))dlsym(RTLD_NEXT, #name);                                   \
         int err = next(fd, out);                                                                                       \
-        if (err || fd < 0 || fd >= FDS || !ours[fd] || !S_ISSOCK(out->st_mode))                                        \
+        if (err || !S_ISSOCK(out->st_mode) || !is_channel(fd))                                                         \
             return err;                                                                                                \
         return by_path(RDMACM_NODE, out) && by_path("/dev/null", out) ? -1 : 0;                                        \
     }

@@ -4,8 +4,10 @@
 #include "rdmacm/rdmacm_testing.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define PORT   7471
@@ -243,7 +245,8 @@ static void sends(int fd, const void *bytes, size_t size)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(STREAM_PORT)};
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-    assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
+    if (size)
+        assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
 }
 
 /* Garbage and messages that are out of place end their connection, and no other. */
@@ -284,6 +287,64 @@ static void a_request_is_made_again(void **state)
     cm_destroy(server, listener);
     close(server);
     close(client);
+}
+
+/* A process without descriptors refuses, and does not spin; later it takes requests again. */
+static void descriptors_run_out(void **state)
+{
+    int server = open_channel(), client = open_channel(), fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct rlimit before, none;
+    struct timeval patience = {PATIENCE_MS / 1000, 0};
+    char byte;
+    cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 1);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){3, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    sends(fd, "", 0);
+    errno = 0;
+    assert_true(recv(fd, &byte, 1, 0) <= 0 && errno != EAGAIN);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(fd);
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
+    cm_expect(server, SERVER, CM_CONNECT_REQUEST, 0);
+    close(server);
+    close(client);
+}
+
+struct doomed {
+    int fd;
+    _Atomic bool cancelled;
+};
+
+static void *take_one(void *arg)
+{
+    struct doomed *doomed = arg;
+    while (!doomed->cancelled)
+        ;
+    cm_event_now(doomed->fd);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* A thread that is cancelled leaves the lock behind. */
+static void threads_are_cancelled(void **state)
+{
+    struct two two = ask(RDMA_PS_TCP, 2);
+    struct doomed doomed = {.fd = two.server};
+    struct pollfd wait = {two.server, POLLIN, 0};
+    pthread_t thread;
+    void *result = NULL;
+    cm_asker(two.client, CLIENT + 1, RDMA_PS_TCP, PORT, "");
+    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+    assert_int_equal(pthread_create(&thread, NULL, take_one, &doomed), 0);
+    assert_int_equal(pthread_cancel(thread), 0);
+    doomed.cancelled = true;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_true(cm_quiet(two.server)); /* it had the event */
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, ""), 0);
+    end(&two);
 }
 
 /* The states in which another process is killed. */
@@ -442,6 +503,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(identifiers_move),
         cmocka_unit_test(strangers_do_no_harm),
         cmocka_unit_test(a_request_is_made_again),
+        cmocka_unit_test(descriptors_run_out),
+        cmocka_unit_test(threads_are_cancelled),
         cmocka_unit_test(a_killed_server_is_heard_of),
         cmocka_unit_test(a_killed_client_is_heard_of),
         cmocka_unit_test(a_fork_takes_nothing_along),

@@ -75,15 +75,20 @@ static inline uint32_t cm_listener(int fd, uint64_t uid, uint16_t space, uint16_
     return id;
 }
 
-/* The next event; sleeps for it. */
-static inline struct rdma_ucm_event_resp cm_event(int fd)
+static inline struct rdma_ucm_event_resp cm_event_now(int fd)
 {
     struct rdma_ucm_event_resp answer = {0};
     struct rdma_ucm_get_event cmd = {(uintptr_t)&answer};
-    struct pollfd wait = {fd, POLLIN, 0};
-    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
     assert_int_equal(cm_err(fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, sizeof(cmd), sizeof(answer)), 0);
     return answer;
+}
+
+/* The next event; sleeps for it. */
+static inline struct rdma_ucm_event_resp cm_event(int fd)
+{
+    struct pollfd wait = {fd, POLLIN, 0};
+    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+    return cm_event_now(fd);
 }
 
 /* The next event, which must be this. */
