@@ -183,10 +183,10 @@ void channel_drop(struct cm_channel *channel, const void *of, void (*dropped)(st
     list_each_safe(node, &channel->events)
     {
         struct cm_event *event = list_entry(node, struct cm_event, node);
-        if (event->of != of)
+        if (event->of != of && event->child != of)
             continue;
         list_remove(node);
-        if (event->child && dropped)
+        if (event->child && event->child != of && dropped)
             dropped(event->child);
         free(event);
     }

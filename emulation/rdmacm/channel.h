@@ -45,7 +45,8 @@ bool channel_reap(void);
 int channel_post(struct cm_channel *channel, const struct cm_event *event);
 /* NULL: none waits. The caller frees it. */
 struct cm_event *channel_take(struct cm_channel *channel);
-/* Drops the events of an owner: `dropped`, if not NULL, is called for the child of each. */
+/* Drops the events of an owner, and the request that has it as a child. `dropped`, if not NULL, is called for the child
+ * of each. */
 void channel_drop(struct cm_channel *channel, const void *of, void (*dropped)(struct cm_id *child));
 /* Moves the events of an identifier, and calls `moved` for each. */
 void channel_move(struct cm_channel *from, struct cm_channel *to, const struct cm_id *id,

@@ -120,10 +120,12 @@ static int bind_to(struct cm_id *id, const void *bytes, size_t size)
     err = door_reserve(id, peer_arrive);
     if (err == EADDRINUSE && channel_reap())
         err = door_reserve(id, peer_arrive);
-    if (err)
-        id->place.guid = 0;
-    else
+    if (!err) {
         id->state = CM_BOUND;
+        return 0;
+    }
+    memset(&id->from, 0, sizeof(id->from)); /* resolving chooses another */
+    id->place.guid = 0;
     return err;
 }
 

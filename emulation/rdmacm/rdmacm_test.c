@@ -175,6 +175,27 @@ static void a_listener_ends(void **state)
     end(&two);
 }
 
+/* A number that was guessed: the request goes with its child. */
+static void an_unseen_child_ends(void **state)
+{
+    int server = open_channel(), client = open_channel();
+    uint32_t listener = cm_listener(server, SERVER, RDMA_PS_TCP, PORT, 2);
+    struct rdma_ucm_destroy_id_resp answer;
+    struct rdma_ucm_destroy_id cmd = {.response = (uintptr_t)&answer};
+    struct pollfd wait = {server, POLLIN, 0};
+    int found = 0;
+    cm_asker(client, CLIENT, RDMA_PS_TCP, PORT, "");
+    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+    for (cmd.id = 0; cmd.id < 256; cmd.id++)
+        found += cmd.id != listener && !cm_err(server, RDMA_USER_CM_CMD_DESTROY_ID, &cmd, sizeof(cmd), sizeof(answer));
+    assert_int_equal(found, 1);
+    assert_true(cm_quiet(server));
+    cm_expect(client, CLIENT, CM_REJECTED, 28);
+    cm_destroy(server, listener);
+    close(server);
+    close(client);
+}
+
 static void one_who_asked_ends(void **state)
 {
     struct two two = ask(RDMA_PS_TCP, 1);
@@ -213,6 +234,10 @@ static void ports_have_one_owner(void **state)
     assert_int_equal(cm_bind_err(other, cm_create(other, SERVER, RDMA_PS_UDP), "0.0.0.0", PORT), 0);
     assert_int_equal(cm_bind_err(other, second, "10.1.2.3", PORT), ENODEV);
     cm_destroy(one, first);
+    struct rdma_ucm_query_route_resp route;
+    struct rdma_ucm_query cmd = {(uintptr_t)&route, second};
+    assert_int_equal(cm_err(other, RDMA_USER_CM_CMD_QUERY_ROUTE, &cmd, sizeof(cmd), sizeof(route)), 0);
+    assert_int_equal(route.src_addr.sin6_family, 0); /* what was refused is not kept */
     assert_int_equal(cm_bind_err(other, second, "127.0.0.1", PORT), 0);
     assert_int_equal(cm_listen_err(other, first + 1000, 1), ENOENT);
     close(one);
@@ -497,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(programs_reject),
         cmocka_unit_test(a_full_backlog_rejects),
         cmocka_unit_test(a_listener_ends),
+        cmocka_unit_test(an_unseen_child_ends),
         cmocka_unit_test(one_who_asked_ends),
         cmocka_unit_test(datagrams_have_one_question),
         cmocka_unit_test(ports_have_one_owner),
