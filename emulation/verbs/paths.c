@@ -162,7 +162,9 @@ PATHS_EXPORT int chdir(const char *path)
     }
     int result = PATHS_NEXT(chdir)(ours ? "/" : path);
     if (!result)
-        snprintf(inside, sizeof(inside), "%s%.*s", ours ? SYSFS : "", ours ? PATH_MAX - 32 : 0, below);
+        snprintf(inside, sizeof(inside), "%s%.*s", ours ? SYSFS : "", ours ? PATH_MAX - 32 : 0, ours ? below : "");
+    if (!result && ours && !*below)
+        inside[strlen(SYSFS) - 1] = 0;
     return result;
 }
 

@@ -97,6 +97,7 @@ if [ $group = pingpong ]; then
     tool "link mlx5_7/1 state ACTIVE physical_state LINK_UP netdev lo" "rdma link"
     tool "CA 'mlx5_7' CA type: softverbs Number of ports: 1" ibstat
     tool "Infiniband device 'mlx5_7' port 1 status: default gid: 0000:0000:0000:0000:0000:ffff:7f00:0001" ibstatus
+    tool "1 ACTIVE" 'cd /sys/class/infiniband && cd mlx5_7/ports && read -r n state <1/state && echo * $state'
     tool "device -> /sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0" "ls -l /sys/class/infiniband/mlx5_7"
     # as show_gids does, which Debian has not
     tool "/sys/class/infiniband/mlx5_7/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:7f00:0001 RoCE v2 lo" \
