@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,26 +18,22 @@
 #include <unistd.h>
 
 #define LIST_MAX 16384
+#define FOLDERS  32
 
-/* An open folder. Programs hold it as a DIR. */
-struct paths_folder {
-    struct paths_folder *next;
+/* An open folder. Programs hold it as a DIR. Without a lock, which a child of fork could find taken. */
+static struct paths_folder {
+    atomic_flag used;
     char *at, *list;
     struct dirent entry;
     struct dirent64 entry64;
-};
-
-static struct paths_folder *folders;
-static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+} folders[FOLDERS];
 
 static struct paths_folder *find(DIR *dir)
 {
-    pthread_mutex_lock(&guard);
-    struct paths_folder *folder = folders;
-    while (folder && (DIR *)folder != dir)
-        folder = folder->next;
-    pthread_mutex_unlock(&guard);
-    return folder;
+    for (int i = 0; i < FOLDERS; i++)
+        if ((const void *)&folders[i] == (const void *)dir)
+            return &folders[i];
+    return NULL;
 }
 
 static uint64_t number_of(const char *below)
@@ -53,32 +49,32 @@ PATHS_EXPORT DIR *opendir(const char *path)
     char below[PATH_MAX], list[LIST_MAX];
     if (!paths_inside(path, below, sizeof(below)))
         return PATHS_NEXT(opendir)(path);
-    struct paths_folder *folder = paths_list(below, list, sizeof(list)) < 0 ? NULL : calloc(1, sizeof(*folder));
+    if (paths_list(below, list, sizeof(list)) < 0) {
+        errno = ENOENT;
+        return NULL;
+    }
+    struct paths_folder *folder = NULL;
+    for (int i = 0; i < FOLDERS && !folder; i++)
+        if (!atomic_flag_test_and_set(&folders[i].used))
+            folder = &folders[i];
     if (!folder || !(folder->list = strdup(list))) {
-        errno = folder ? ENOMEM : ENOENT;
-        free(folder);
+        errno = folder ? ENOMEM : EMFILE;
+        if (folder)
+            atomic_flag_clear(&folder->used);
         return NULL;
     }
     folder->at = folder->list;
-    pthread_mutex_lock(&guard);
-    folder->next = folders;
-    folders = folder;
-    pthread_mutex_unlock(&guard);
     return (DIR *)folder;
 }
 
 PATHS_EXPORT int closedir(DIR *dir)
 {
-    struct paths_folder *folder = find(dir), **at = &folders;
+    struct paths_folder *folder = find(dir);
     if (!folder)
         return PATHS_NEXT(closedir)(dir);
-    pthread_mutex_lock(&guard);
-    while (*at != folder)
-        at = &(*at)->next;
-    *at = folder->next;
-    pthread_mutex_unlock(&guard);
     free(folder->list);
-    free(folder);
+    folder->list = NULL;
+    atomic_flag_clear(&folder->used);
     return 0;
 }
 

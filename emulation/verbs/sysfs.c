@@ -155,6 +155,8 @@ int device_sysfs_list(const struct rdma_device *device, const char *folder, char
         return snprintf(out, size, "%sdnet\n", kept);
     if (!strcmp(folder, "device/net"))
         return snprintf(out, size, "d%s\n", device->ifname);
+    if (!strncmp(folder, "device/net/", 11) && !strcmp(folder + 11, device->ifname))
+        return snprintf(out, size, "%s", "");
     for (int i = 0; is_numbered(folder) && i < GID_COUNT; i++)
         n += snprintf(out + n, size - (size_t)n, "f%d\n", i);
     for (int i = 0; !strcmp(folder, "ports/1/hw_counters") && i < COUNTER_COUNT; i++)
