@@ -202,6 +202,57 @@ static void test_computes_on_a_crowded_machine(void **state)
     made_free(&now);
 }
 
+/* ---- Slower than before ---- */
+
+enum { SLOWER, LARGER_MESSAGES, COMPUTES, YOUNG, AS_BEFORE };
+
+/* In the last 10 s each rank has made a call every second, and a thousand in 50 s before. A job did so of which two of
+ * four hosts had got slow interfaces. */
+static struct made_job slower(uint64_t ago, int how)
+{
+    struct made_job job = made_job(3);
+    uint64_t before = how == AS_BEFORE ? 50 : 1000;
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox *box = job.boxes[rank];
+        struct blackbox_comm *world = made_comm(box, 1, "world", rank, 3);
+        for (uint64_t seq = 0; seq < 20; seq++) {
+            uint64_t begun = (20 - seq) * NS_PER_S, took = how == COMPUTES && rank == 1 ? 300 : 900;
+            made_call(world, before + seq, begun, begun - took * NS_PER_MS)->position += before;
+        }
+        world->opened = MADE_NOW - (how == YOUNG ? 30 : 60) * NS_PER_S;
+        box->now -= ago;
+        box->counter_count = WIRE_COUNTER_COUNT;
+        box->counters[WIRE_COUNTER_OPERATIONS] = before + 10;
+        box->counters[WIRE_COUNTER_SENT_TCP] =
+            50000000000ull - ago / NS_PER_S * (how == LARGER_MESSAGES ? 900000000u : 10000000u);
+        if (ago)
+            world->op_count--;
+    }
+    return job;
+}
+
+static void test_slower_than_before(void **state)
+{
+    for (int how = SLOWER; how <= AS_BEFORE; how++) {
+        struct made_job before = slower(NS_PER_S, how), now = slower(0, how);
+        const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
+        struct findings found = diagnosis_find(&snapshot);
+        if (found.count != (how == SLOWER))
+            fail_msg("%d: %s", how, found.count ? found.items->sentence : "nothing");
+        if (found.count) {
+            assert_int_equal(found.items->kind, FINDING_SLOWED);
+            assert_string_equal(found.items->sentence,
+                                "communicator world is slower than before, and nobody stands out: each rank made 1.0 "
+                                "calls a second in the last 10.0 s, and 20.0 in 50.0 s before; it was in calls for 90 "
+                                "% of the time");
+            assert_string_equal(found.items->evidence[0], "of the time in calls: 100 % in allreduce");
+        }
+        findings_free(&found);
+        made_free(&before);
+        made_free(&now);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_other_program),
         cmocka_unit_test(test_short_of_processors),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
+        cmocka_unit_test(test_slower_than_before),
     };
     return cmocka_run_group_tests_name("diagnosis of programs", tests, NULL, NULL);
 }

@@ -108,6 +108,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_slow(&scene, &findings);
     rule_starved(snapshot, &findings);
     rule_delays(&scene, &findings);
+    rule_slowed(&scene, &findings);
     rule_idle(&scene, &findings);
     findings.steps += scene.steps;
     scene_close(&scene);

@@ -17,6 +17,7 @@ void rule_cut(struct scene *scene, struct findings *findings);
 /* Lanes that went down though their processes live. */
 void rule_losses(struct scene *scene, struct findings *findings);
 void rule_delays(struct scene *scene, struct findings *findings);
+void rule_slowed(struct scene *scene, struct findings *findings);
 /* Makes a scene of its own, with no patience: waits of this very moment count. */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings);
 

@@ -53,6 +53,14 @@
 #define LOST_RECENT_NS  (30 * NS_PER_S)    /* lanes that went down earlier do not count */
 #define CUT_NS          (1500 * NS_PER_MS) /* later: lanes may know why a message does not arrive */
 #define LOST_LANES      2                  /* ends of lanes that must have gone down; one lane has two */
+
+#define SLOWED_PART      0.5 /* of the rate so far, in calls and bytes a second: a job that is below is slower, */
+#define SLOWED_INSIDE    0.5 /* if each rank is in calls for this part of the latest time: */
+#define SLOWED_NS        (10 * NS_PER_S) /* so much, */
+#define SLOWED_LEAST_NS  (5 * NS_PER_S)  /* or what the black boxes remember, at least this, */
+#define SLOWED_BEFORE_NS (30 * NS_PER_S) /* and the job ran for this time before */
+#define SLOWED_CALLS     4               /* calls in the latest time: fewer tell nothing */
+
 /* An agent reports every second: one that is silent for longer reports nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define HABIT_LOOKS   512 /* calls of a process that are looked at for what it does usually, */
