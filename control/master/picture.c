@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The picture of the page for browsers, as one JSON text: waits, calls of ranks, and times of messages. Rows are
- * arrays, as there may be ten thousands; docs/operate/diagnosis.md names their places. All who look within a moment see
+ * arrays, as there may be ten thousands; docs/operate/master.md names their places. All who look within a moment see
  * the same text.
  */
 #include "master/state.h"

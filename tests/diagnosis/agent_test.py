@@ -226,7 +226,7 @@ class AgentTest(unittest.TestCase):
         self.assertLess(err.count("\n"), 4)
 
     def test_cost(self):
-        """Generous here, as other tests run beside: docs/operate/diagnosis.md has what was measured."""
+        """Generous here, as other tests run beside: docs/operate/master.md has what was measured."""
         self.job(4)
         master = self.master()
         agent = self.agent(master.server_port)
