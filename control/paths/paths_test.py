@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PATHS, LAB, UDPFLOW, SOURCE = sys.argv[1:5]
@@ -375,5 +376,130 @@ class Steered(Paths):
         self.assertIn("seen 100.00% DIFFERS", self.paths(*judge, code=1, given=counters))
 
 
+def commands_of_the_page():
+    """The block of docs/operate/paths.md that leads from a fabric to a verified plan."""
+    with open(os.path.join(SOURCE, "docs", "operate", "paths.md"), encoding="utf-8") as file:
+        block = file.read().partition("## From a fabric to a verified plan")[2].partition("\n## ")[0]
+    return [line.strip() for line in block.splitlines() if line.startswith("    ")]
+
+
+@unittest.skipUnless(may_make_a_lab(), "needs root, network namespaces, iproute2 and nftables")
+class Owned(Paths):
+    """examples/fabric/owned.yaml as namespaces: routers by ECMP, until they are told what acl prints."""
+
+    def inside(self, node, *words, **more):
+        done = subprocess.run(["ip", "netns", "exec", NAME + node, *words], capture_output=True, text=True, timeout=30,
+                              **more)
+        self.assertEqual(done.returncode, 0, (node, words, done.stdout, done.stderr))
+        return done.stdout
+
+    def batch(self, lines, *options):
+        done = subprocess.run(["ip", *options, "-batch", "-"], input="\n".join(lines), capture_output=True, text=True,
+                              timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def make(self):
+        with open(OWNED, encoding="utf-8") as file:
+            text = file.read()
+        leaf, host, self.nics, links, nodes = None, None, {}, [], {}
+        for line in re.sub("#.*", "", text).splitlines():
+            name = re.search(r"- name: (\S+)", line)
+            if name:
+                leaf = host = name[1]
+            word = dict((key, value.strip('"')) for key, value in re.findall(r"(\w+): ([^,}]+)", line))
+            if "next_hop" in word:
+                links.append((leaf, word["port"], word["spine"], word["spine_port"]))
+                own, far = nodes.setdefault(leaf, []), nodes.setdefault(word["spine"], [])
+                local = word["next_hop"].startswith("fe80")
+                bits, via = ("/64 nodad", "via inet6") if local else ("", "via")
+                own.append(f"addr add {word['address']}{bits} dev {word['port']}")
+                far.append(f"addr add {word['next_hop']}{bits or '/31'} dev {word['spine_port']}")
+                own.append(f"route append 0.0.0.0/0 {via} {word['next_hop']} dev {word['port']}")
+                far.append(f"route append 10.{leaf.replace('rack', '8')}.0.0/16 {via} "
+                           f"{word['address'].partition('/')[0]} dev {word['spine_port']}")
+            elif word.get("leaf"):
+                nic = f"{host}{word['name']}"
+                self.nics[f"{host}.{word['name']}"] = nic, word["address"]
+                links.append((word["leaf"], word["port"], nic, "nic"))
+                nodes.setdefault(word["leaf"], []).append(f"route add {word['address']} dev {word['port']}")
+                nodes[nic] = [f"addr add {word['address']}/32 dev nic", 
+                              f"route add default via 10.8{word['leaf'][-1]}.0.1 dev nic onlink"]
+        self.addCleanup(self.batch, [f"netns del {NAME}{node}" for node in nodes])
+        self.batch([f"netns add {NAME}{node}" for node in nodes])
+        for node in nodes:
+            self.inside(node, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
+                        "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
+                        "net.ipv4.conf.all.ignore_routes_with_linkdown=0")
+        self.batch([f"link add {port} netns {NAME}{node} type veth peer name {far_port} netns {NAME}{far}"
+                    for node, port, far, far_port in links])
+        for node, lines in nodes.items():
+            ports = [end[at + 1] for end in links for at in (0, 2) if end[at] == node]
+            more = [f"addr add 10.8{node[-1]}.0.1/32 dev lo"] if node.startswith("rack") else []
+            self.batch(["link set lo up", *(f"link set {port} up" for port in ports), *more, *lines], "-n", NAME + node)
+
+    def send(self, rows):
+        """50 packets of each lane, from the NICs of one leaf to the other host's NIC at the other leaf."""
+        to = {nic: f"{'node02' if nic.startswith('node01') else 'node01'}.mlx5_{1 - int(nic[-1])}" for nic in self.nics}
+        wanted = {nic: 50 * sum(to[row_nic] == nic for row_nic, _ in rows) for nic in self.nics}
+        sinks = [subprocess.Popen(["ip", "netns", "exec", NAME + self.nics[nic][0], UDPFLOW, "sink",
+                                   self.nics[nic][1], "4791", str(packets), "10000"], stdout=subprocess.PIPE, text=True)
+                 for nic, packets in wanted.items() if packets]
+        for sink in sinks:
+            self.assertEqual(sink.stdout.readline().strip(), "ready")
+        for nic, (name, address) in self.nics.items():
+            ports = [port for row_nic, port in rows if row_nic == nic]
+            self.inside(name, "sh", "-ec", "\n".join(
+                f"{UDPFLOW} send {address} {self.nics[to[nic]][1]} 4791 {port} {port} 50 1000 0" for port in ports))
+        heard = sum(int(re.findall(r"\d+", sink.communicate(timeout=30)[0])[0]) for sink in sinks)
+        self.assertEqual(heard, 50 * len(rows))
+
+    def tool(self, name, text):
+        path = os.path.join(self.folder.name, "bin", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+
+    def test_the_page_leads_to_a_verified_plan(self):
+        self.make()
+        self.tool("tutti", f'shift; exec {PATHS} "$@"')
+        # What an exporter of the switch would say, from the kernel's counters.
+        self.tool("curl", f"""leaf=$(echo "$2" | sed 's,http://,,; s,:.*,,')
+ip netns exec {NAME}$leaf sh -c 'cd /sys/class/net; for port in swp*; do
+echo "node_network_transmit_bytes_total{{device=\\"$port\\"}} $(cat $port/statistics/tx_bytes)"; done'""")
+        # Not all kernels have virtual routers: without them a spine chooses the way down by a hash.
+        routers = subprocess.run(["ip", "netns", "exec", f"{NAME}spine1", "ip", "link", "add", "vrf0", "type", "vrf",
+                                  "table", "99"], capture_output=True).returncode == 0
+        path = f"{self.folder.name}/bin:{os.environ['PATH']}"
+        for command in commands_of_the_page():
+            words, _, remark = command.partition("  #")
+            where = remark.strip().partition("on ")[2]
+            at = ["ip", "netns", "exec", NAME + where] if where else []
+            if where.startswith("spine") and not routers:
+                continue
+            if command.startswith("#"):
+                with open(os.path.join(self.folder.name, "plan.txt"), encoding="utf-8") as file:
+                    self.rows = re.findall(r"^(node\S+) +\S+ +rack\d +\d+ +\d+ +0x\w+ +(\d+) ", file.read(), re.M)
+                self.assertEqual(len(self.rows), 4 * 12)
+                self.send(self.rows)
+                continue
+            done = subprocess.run([*at, "bash", "-ec", words], cwd=self.folder.name, capture_output=True, text=True,
+                                  timeout=30, env={**os.environ, "PATH": path, "OWNED": OWNED})
+            self.assertEqual(done.returncode, 0, (command, done.stdout, done.stderr))
+            if "verify" in command:
+                self.assertEqual(done.stdout.count("planned"), 6, done.stdout)
+                # A next hop that is down: the lanes of that uplink take another one.
+                self.inside("spine1", "ip", "link", "set", "swp1", "down")
+                deadline = time.monotonic() + 20
+                while "linkdown" not in self.inside("rack1", "ip", "route", "show", "table", "7100"):
+                    self.assertLess(time.monotonic(), deadline)
+                self.send([row for row in self.rows if row[1] == "49152" and row[0].endswith("mlx5_0")])
+                self.inside("spine1", "ip", "link", "set", "swp1", "up")
+        for leaf in ("rack1", "rack2"):
+            self.assertNotIn("fwmark", self.inside(leaf, "ip", "rule") + self.inside(leaf, "ip", "-6", "rule"))
+            self.assertNotIn("tutti", self.inside(leaf, "nft", "list", "tables"))
+        self.assertNotIn("tutti", self.inside("spine1", "ip", "link"))
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

@@ -48,7 +48,8 @@ static void linux_way(struct acl_leaf *leaf, const struct acl_way *way)
     if (*way->port)
         text_add(leaf->out, "echo 1 >/proc/sys/net/%s/conf/%s/ignore_routes_with_linkdown\n",
                  way->family ? "ipv6" : "ipv4", way->port);
-    text_add(leaf->out, "%s route replace default via %s%s", ip_tool[way->family],
+    /* "default via inet6" alone would be an IPv6 route. */
+    text_add(leaf->out, "%s route replace %s via %s%s", ip_tool[way->family], way->family ? "::/0" : "0.0.0.0/0",
              way->local && !way->family ? "inet6 " : "", way->next);
     if (*way->port)
         text_add(leaf->out, " dev %s", way->port);
