@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Rates are compared in Mbit/s. */
 static double megabits(double rate)
@@ -100,6 +101,33 @@ static void deal_lanes(struct paths *paths, const struct fabric_nic *nic)
     }
 }
 
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* Leaves and spines are asked for by name, and have files of that name. */
+static tutti_result_t check_names(const struct paths *paths)
+{
+    const struct fabric *f = paths->fabric;
+    int32_t count = 0;
+    const char **name = malloc(((size_t)f->leaves + (size_t)f->spines + 1) * sizeof *name);
+    if (!name)
+        return error_note(TUTTI_SYSTEM_ERROR, "%s: no memory for %d names", paths->label, f->leaves + f->spines);
+    for (int32_t l = 0; l < f->leaves; l++)
+        name[count++] = f->leaf[l].name;
+    for (int32_t s = 0; s < f->spines; s++)
+        name[count++] = f->spine[s].name;
+    qsort(name, (size_t)count, sizeof *name, by_name);
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int32_t i = 1; !result && i < count; i++)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            result = error_note(TUTTI_INVALID_ARGUMENT, "%s: a leaf and a spine have the name %s; rename one",
+                                paths->label, name[i]);
+    free(name);
+    return result;
+}
+
 tutti_result_t paths_open(struct paths *paths)
 {
     const struct fabric *f = paths->fabric;
@@ -107,7 +135,7 @@ tutti_result_t paths_open(struct paths *paths)
     paths->shares = calloc((size_t)f->leaves + 1, sizeof *paths->shares);
     if (!paths->way || !paths->shares)
         return error_note(TUTTI_SYSTEM_ERROR, "%s: no memory for the plan of %d uplinks", paths->label, f->uplinks);
-    tutti_result_t result = TUTTI_SUCCESS;
+    tutti_result_t result = check_names(paths);
     for (int32_t l = 0; !result && l < f->leaves; l++)
         result = deal_shares(paths, l);
     for (int32_t n = 0; !result && n < f->nics; n++)

@@ -18,6 +18,7 @@ NAME = f"p{os.getpid()}"
 DSCP = 26
 FABRIC = f"name: {NAME}\nhosts: 4\nnics: 2\nleaves: 2\nspines: 2\nipv6: false\n"
 VENDORS = ("sonic", "cisco", "ruijie", "arista", "linux", "frr")
+GOLDEN = os.path.join(SOURCE, "control", "paths", "vendors.golden")
 OWNED = os.path.join(EXAMPLES, "owned.yaml")
 
 
@@ -129,6 +130,9 @@ class Planned(Paths):
             return "".join(f'{metric}{{device="{port}",instance="{leaf}.example.org:9100"}} {n}\n'
                            for leaf, rates in (("rack1", rows), ("rack2", dict(zip(rows, down))))
                            for port, n in rates.items())
+        down = sent((5, 5, 5), (5, 5, 5)).replace('{device="swp51",instance="rack1', '{device="gone",instance="rack1')
+        self.assertIn("link rack1.u2 (port swp51 of rack1)", self.paths("verify", OWNED, code=1, given=down))
+        self.paths("verify", self.owned(("rate: 200gbit", "down: true")), given=down)
         said = self.paths("verify", OWNED, given=sent((4000, 440000, 555000), (5, 5, 5)))
         self.assertIn("rack1.u0    planned  25.00%, seen   0.40%", said)
         self.assertIn("Shares are not judged", said)
@@ -225,6 +229,9 @@ class Planned(Paths):
         down = self.paths("check", self.owned(*[("fe80::1\"}", "fe80::1\", down: true}")] * 3), code=1)
         self.assertIn(":15: leaf rack2: 2 NICs are at it, and none of its uplinks is up", down)
 
+        alike = self.owned(("- name: rack2", "- name: spine2"), *[("leaf: rack2", "leaf: spine2")] * 2)
+        self.assertIn("a leaf and a spine have the name spine2", self.paths("acl", alike, code=1))
+
     def test_rates_and_counts_of_uplinks_are_planned(self):
         said = self.paths("plan", OWNED)
         self.assertIn("node02   TUTTI_IB_LANES=4 TUTTI_PATHS=4:1,3:1", said)
@@ -266,6 +273,21 @@ class Planned(Paths):
                 self.assertIn(address, spine, vendor)
                 self.assertIn(address, gone, vendor)
             self.assertIn("tutti-1", gone)
+
+    def test_lines_of_vendors_are_as_they_were(self):
+        """No parser of these grammars is at hand: a change of a line is seen, and read by somebody."""
+        fabric = self.fabric("name: dual\nhosts: 2\nnics: 1\nleaves: 2\nspines: 1\nuplinks: 2\n")
+        with open(GOLDEN, encoding="utf-8") as file:
+            kept = file.read()
+        said = kept.partition("==== ")[0]
+        for vendor in ("sonic", "cisco", "ruijie", "arista"):
+            for node, *remove in (("l0",), ("s0",), ("l0", "--remove"), ("s0", "--remove")):
+                words = ("--node", node, *remove)
+                said += f"==== {vendor} {' '.join(words)}\n" + self.paths("acl", fabric, "--vendor", vendor, *words)
+        if os.environ.get("TUTTI_TEST_GOLDEN") == "write":
+            with open(GOLDEN, "w", encoding="utf-8") as file:
+                file.write(said)
+        self.assertEqual(said, kept)
 
     def test_a_refused_fabric_writes_no_file(self):
         folder = os.path.join(self.folder.name, "rules")

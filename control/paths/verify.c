@@ -32,6 +32,9 @@ static tutti_result_t sent_of(const struct paths *paths, struct sent_bytes *befo
     uint64_t old = 0, now;
     char name[PATHS_NAME];
     tutti_result_t result = bytes_of(paths, after, uplink, &now);
+    *out = 0;
+    if (result && !paths->way[uplink].shares)
+        return TUTTI_SUCCESS; /* a port that is down may have no counter */
     if (!result && before->count)
         result = bytes_of(paths, before, uplink, &old);
     if (result)
