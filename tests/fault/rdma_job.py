@@ -12,7 +12,7 @@ import time
 from links import await_traffic, sent
 
 PATIENCE = 60
-SOON = 15  # before packets are given up by the longer setting of a test
+SOON = 28  # before packets are given up by the longer setting of a test
 AT_ONCE = 30  # seconds; probes begin after a minute
 MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
