@@ -24,12 +24,13 @@ struct process_facts {
     enum process_state state;
     uint32_t tracer; /* process that stops this one by ptrace; 0: unknown */
     char tracer_name[32];
-    uint64_t at;        /* CLOCK_MONOTONIC; 0: nothing is known about its threads */
-    uint64_t unheard;   /* nanoseconds without a report, which is the age of these facts */
-    uint64_t moved;     /* bytes that the process has read and written so far; 0: unknown */
-    uint64_t throttled; /* nanoseconds so far in which its control group's quota of processors was used up */
-    bool replaced;      /* the process lives, and runs another program: exec */
-    char detail[64];    /* replaced: the program. blocked: where in the kernel. "": unknown */
+    uint64_t at;             /* CLOCK_MONOTONIC; 0: nothing is known about its threads */
+    uint64_t unheard;        /* nanoseconds without a report, which is the age of these facts */
+    uint64_t moved;          /* bytes that the process has read and written so far; 0: unknown */
+    uint64_t throttled;      /* nanoseconds so far in which its control group's quota of processors was used up */
+    uint32_t stopped_parent; /* the process that started this one, if it is stopped; agents do not tell */
+    bool replaced;           /* the process lives, and runs another program: exec */
+    char detail[64];         /* replaced: the program. blocked: where in the kernel. "": unknown */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */

@@ -138,6 +138,26 @@ static void test_other_program(void **state)
     made_free(&copies);
 }
 
+/* All ranks wait in a write to the launcher, which was stopped: as a job of `tutti run` does that prints much. */
+static void test_stopped_launcher(void **state)
+{
+    struct made_job before = made_job(3), now = made_job(3);
+    for (int rank = 0; rank < 3; rank++)
+        for (int look = 0; look < 2; look++) {
+            struct made_job *job = look ? &now : &before;
+            made_call(made_comm(job->boxes[rank], 1, "world", rank, 3), 1, 6 * NS_PER_S, 5 * NS_PER_S);
+            job->facts[rank].stopped_parent = 77;
+        }
+    expect(&before, &now, FINDING_STOPPED, -1, "process 77, which has started ranks, is stopped, and all 3 ranks of ");
+    before.facts[0].stopped_parent = before.facts[1].stopped_parent = before.facts[2].stopped_parent = 0;
+    const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    assert_int_equal(found.count, 0); /* for a moment only */
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
 /* ---- Too little of a processor ---- */
 
 struct got {
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_short_of_processors),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
         cmocka_unit_test(test_slower_than_before),
+        cmocka_unit_test(test_stopped_launcher),
     };
     return cmocka_run_group_tests_name("diagnosis of programs", tests, NULL, NULL);
 }

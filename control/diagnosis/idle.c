@@ -63,13 +63,56 @@ static bool group_is_idle(const struct member_group *group, const uint64_t *idle
     return time->now / IDLE_TIMES >= time->longest;
 }
 
+/* ---- A launcher that is stopped ---- */
+
+/* The parent of this member, stopped at both looks, while all ranks of its group are outside of calls; 0: none. */
+static uint32_t stopped_launcher(const struct scene *scene, const struct member_group *group, const uint64_t *idle,
+                                 uint64_t *time)
+{
+    uint32_t found = 0;
+    *time = UINT64_MAX;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        const struct process_facts *before = facts_before(scene, member);
+        uint64_t away = idle[member->process];
+        if (!member->box->alive || away < scene->snapshot->stuck || away == 0)
+            return 0;
+        *time = away < *time ? away : *time;
+        if (before && before->stopped_parent && before->stopped_parent == member->facts->stopped_parent)
+            found = before->stopped_parent;
+    }
+    return found;
+}
+
+static bool tell_launcher(const struct scene *scene, struct findings *findings, const uint64_t *idle)
+{
+    for (size_t i = 0; i < scene->group_count; i++) {
+        uint64_t time;
+        uint32_t launcher = stopped_launcher(scene, &scene->groups[i], idle, &time);
+        if (!launcher)
+            continue;
+        struct finding *finding = finding_add_rank(findings, FINDING_STOPPED, scene->groups[i].members->comm, -1);
+        finding->confidence = LIKELY;
+        finding->victims = scene->groups[i].count;
+        finding->culprit.pid = launcher;
+        say(finding,
+            "process %u, which has started ranks, is stopped, and all %zu ranks of communicator %s are outside of "
+            "calls "
+            "for %s: they may wait until it reads what they print",
+            launcher, scene->groups[i].count, phrase_name(scene->groups[i].members->comm), phrase_time(time).text);
+        return true;
+    }
+    return false;
+}
+
 /* Of the largest communicator: others of the same processes are as idle. */
 void rule_idle(struct scene *scene, struct findings *findings)
 {
     const struct member_group *largest = NULL;
     struct idle_time time, found = {0};
     uint64_t *idle = findings->count ? NULL : idle_times(scene);
-    for (size_t i = 0; idle && i < scene->group_count; i++)
+    bool told = idle && tell_launcher(scene, findings, idle);
+    for (size_t i = 0; idle && !told && i < scene->group_count; i++)
         if ((!largest || scene->groups[i].count > largest->count) && group_is_idle(&scene->groups[i], idle, &time)) {
             largest = &scene->groups[i];
             found = time;

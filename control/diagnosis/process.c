@@ -168,6 +168,16 @@ static void read_throttled(struct process_facts *facts, uint32_t pid)
     }
 }
 
+/* The parent in "PID (NAME) STATE PARENT ...", if that is stopped: it may not read what this process prints. */
+static uint32_t stopped_parent(const char *stat)
+{
+    char path[64], text[1024];
+    const char *after = strrchr(stat, ')');
+    uint32_t parent = after && strlen(after) > 4 ? (uint32_t)strtoul(after + 4, NULL, 10) : 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", parent);
+    return parent && boxfile_slurp(path, text, sizeof text) && state_letter(text) == 'T' ? parent : 0;
+}
+
 static struct process_facts facts_of(uint32_t pid)
 {
     struct process_facts facts = {0};
@@ -176,6 +186,7 @@ static struct process_facts facts_of(uint32_t pid)
     if (!boxfile_slurp(path, text, sizeof text))
         return facts;
     facts.state = state_of(state_letter(text));
+    facts.stopped_parent = stopped_parent(text);
     read_threads(&facts, pid);
     read_moved(&facts, pid);
     read_throttled(&facts, pid);
