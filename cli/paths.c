@@ -7,6 +7,7 @@
 #include "base/standard.h"
 #include "file/read.h"
 #include "paths/counters.h"
+#include "paths/import.h"
 #include "paths/paths.h"
 #include "wiring/config.h"
 
@@ -18,12 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_LANES 128
+#define MOST_LANES  128
+#define IMPORT_FILE (4 << 20) /* bytes */
 
 struct paths_wishes {
     const char *vendor, *node, *out, *before;
     int lanes, dscp, within;
-    bool remove;
+    bool remove, lldp;
 };
 
 #define W struct paths_wishes
@@ -34,6 +36,8 @@ static const struct option_row rows[] = {
     {0, "node", "NODE", "with acl: one leaf or spine alone, such as l0", TO_TEXT(W, node)},
     {0, "out", "FOLDER", "with acl: write a file for each switch", TO_TEXT(W, out)},
     {0, "remove", NULL, "with acl: print what takes the rules away", TO_FLAG(W, remove)},
+    {0, "lldp", NULL, "with import: FILES are what lldpcli -f json show neighbors printed on hosts: node01.json",
+     TO_FLAG(W, lldp)},
     {0, "dscp", "N", "with acl: the DSCP that lanes carry (default: any)", TO_INT(W, dscp, 0, 63)},
     {0, "before", "FOLDER", "with verify: of earlier counters, in files of the same names", TO_TEXT(W, before)},
     {0, "within", "PERCENT", "with verify: judge shares, too, and how far they may be from the planned ones",
@@ -43,14 +47,15 @@ static const struct option_row rows[] = {
 
 static const struct options options_of_paths = {
     .command = "paths",
-    .usage = "check FILE\nplan FILE [OPTION...]\nacl FILE [OPTION...]\nverify FILE [OPTION...] COUNTERS...",
+    .usage = "check FILE\nplan FILE [OPTION...]\nacl FILE [OPTION...]\nverify FILE [OPTION...] COUNTERS..."
+             "\nimport --lldp FILES...",
     .before =
         "Source ports of RDMA lanes that load all uplinks of leaves alike. FILE describes a network: one that you own "
         "(YAML: docs/operate/paths.md), or one of tutti-lab. check says what is impossible in it. plan prints the "
         "ports and the uplinks that they lead to, acl what to enter on switches. "
         "verify compares with the plan what uplinks have sent. COUNTERS are files (none: standard input) of tutti-lab "
         "counters --json, of Prometheus exporters, or of snmpwalk. A file whose text names no switch has its name: "
-        "rack1.prom.",
+        "rack1.prom. import prints a FILE made of what hosts know of their neighbours.",
     .after = "Exit status: 0 done, 1 impossible, too few lanes, shares that differ, or it failed, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
@@ -71,12 +76,18 @@ static tutti_result_t read_input(struct text *in)
     return text_ok(in);
 }
 
+/* "t0/rack1.prom" is of rack1. */
+static void host_of(const char *path, char out[COUNTERS_NAME])
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
+    snprintf(out, COUNTERS_NAME, "%.*s", end ? (int)(end - name) : (int)strlen(name), name);
+}
+
 static tutti_result_t read_counters(const char *path, struct sent_bytes *out)
 {
     char leaf[COUNTERS_NAME], *data = NULL;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
     size_t length = 0;
-    snprintf(leaf, sizeof leaf, "%.*s", end ? (int)(end - name) : (int)strlen(name), name);
+    host_of(path, leaf);
     tutti_result_t result = config_read_file(path, COUNTERS_FILE, &data, &length);
     if (!result)
         result = counters_read(path, leaf, data, length, out);
@@ -207,15 +218,58 @@ static int run(const char *what, char **files, const struct paths_wishes *w, con
     return acl(paths, w, out);
 }
 
+/* ---- imports ---- */
+
+static tutti_result_t read_neighbours(const char *path, struct neighbours *import)
+{
+    char host[COUNTERS_NAME], *data = NULL;
+    size_t length = 0;
+    host_of(path, host);
+    tutti_result_t result = config_read_file(path, IMPORT_FILE, &data, &length);
+    if (!result)
+        result = import_lldp(path, host, data, length, import);
+    free(data);
+    return result;
+}
+
+/* What comes out is a file that can be read, or nothing. */
+static int import_files(char **files)
+{
+    struct neighbours *import = calloc(1, sizeof *import);
+    struct text out = {0};
+    struct fabric fabric = {0};
+    tutti_result_t result = import ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
+    for (; !result && *files; files++)
+        result = read_neighbours(*files, import);
+    if (!result)
+        result = text_ok(&import->hosts);
+    if (!result)
+        import_write(import, &out);
+    if (!result)
+        result = text_ok(&out);
+    if (!result)
+        result = fabric_parse("what was imported", out.data, out.length, &fabric);
+    if (!result)
+        result = text_write(&out, STDOUT_FILENO, "standard output");
+    fabric_free(&fabric);
+    text_free(&out);
+    if (import)
+        text_free(&import->hosts);
+    free(import);
+    return result ? failure("paths", "%s", error_last()) : EXIT_OK;
+}
+
 /* Returns -1: all that `what` needs is there. */
 static int check(int argc, char **argv, const struct paths_wishes *w)
 {
     const char *what = optind < argc ? argv[optind] : "";
-    if (options_index("check plan acl verify", what) < 0)
-        return usage_error("paths", "check, plan, acl or verify?");
+    if (options_index("check plan acl verify import", what) < 0)
+        return usage_error("paths", "check, plan, acl, verify or import?");
+    if (strcmp(what, "import") == 0 && !w->lldp)
+        return usage_error("paths", "import from what? --lldp says it");
     if (optind == argc - 1)
         return usage_error("paths", "which FILE?");
-    if (optind != argc - 2 && strcmp(what, "verify") != 0)
+    if (optind != argc - 2 && options_index("verify import", what) < 0)
         return usage_error("paths", "one FILE, please");
     if (w->before && optind == argc - 2)
         return usage_error("paths", "--before needs files of counters, and not standard input");
@@ -268,7 +322,8 @@ int main(int argc, char **argv)
     if (code < 0)
         code = check(argc, argv, &w);
     if (code < 0)
-        code = paths_of(argv[optind], argv[optind + 1], argv + optind + 2, &w);
+        code = strcmp(argv[optind], "import") == 0 ? import_files(argv + optind + 1)
+                                                   : paths_of(argv[optind], argv[optind + 1], argv + optind + 2, &w);
     text_flush();
     const char *lost = text_lost();
     return lost && code == EXIT_OK ? failure("paths", "cannot write the output: %s", lost) : code;

@@ -289,6 +289,42 @@ class Planned(Paths):
                 file.write(said)
         self.assertEqual(said, kept)
 
+    def test_neighbours_of_hosts_are_imported(self):
+        def write(name, text):
+            path = os.path.join(self.folder.name, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text if isinstance(text, str) else json.dumps(text))
+            return path
+
+        def at(leaf, value, kind="ifname", **more):
+            return {"chassis": {leaf: {"id": {"type": "mac", "value": "aa:bb"}}},
+                    "port": {"id": {"type": kind, "value": value}, **more}}
+        sample = os.path.join(EXAMPLES, "lldp", "node01.json")
+        one = write("node02.json", {"lldp": {"interface": {"eth0": at("leaf1", "aa:bb", "mac", descr="Ethernet8")}}})
+        said = self.paths("import", "--lldp", sample, one)
+        self.assertIn('{name: "eth1", leaf: "leaf2", port: "Ethernet4"}', said)
+        self.assertIn('{name: "eth0", leaf: "leaf1", port: "Ethernet8"}', said)
+        whole = (said.replace("rate: none", "rate: 1gbit\nspines: [{name: s}]")
+                 .replace('"leaf1"}', "leaf1, uplinks: [{spine: s}]}")
+                 .replace('"leaf2"}', "leaf2, uplinks: [{spine: s}]}"))
+        self.assertIn("node02.eth0", self.paths("plan", self.fabric(whole)))
+        with open(sample, encoding="utf-8") as file:
+            cut = file.read()[:200]
+        for text, says in (
+                ("", "no JSON"), (cut, "no JSON"), ("\0\1\2", "no JSON"), ("[]", "it has no neighbours"),
+                ("[" * 100000, "no JSON"), ({"lldp": {"interface": 5}}, "it has no neighbours"),
+                ({"lldp": {"interface": [{"eth0": 3}]}}, "tells no name that can be one of a leaf"),
+                ({"lldp": {"interface": [{"e 0": at("l", "p")}]}}, "an interface has no name"),
+                ({"lldp": {"interface": [{"eth0": at("l\"}\nhosts: []", "p")}]}}, "tells no name that can be one"),
+                ({"lldp": {"interface": [{"eth0": at("l", "aa:bb", "mac")}]}}, "tells no name of its port"),
+                ({"lldp": {"interface": [{f"e{n}": at("l", "p")} for n in range(65)]}}, "more than 64 interfaces"),
+                (" " * (5 << 20), "at most 4194304")):
+            said = self.paths("import", "--lldp", one, write("node03.json", text), code=1)
+            self.assertIn(says, said)
+            self.assertNotIn("hosts:\n", said)
+        self.assertIn("hosts: the name node02 is there twice", self.paths("import", "--lldp", one, one, code=1))
+        self.assertIn("--lldp says it", self.paths("import", one, code=2))
+
     def test_a_refused_fabric_writes_no_file(self):
         folder = os.path.join(self.folder.name, "rules")
         self.paths("acl", self.owned(("    prefixes: [10.82.0.0/16]\n", "")), "--out", folder, code=1)
@@ -326,7 +362,7 @@ class Planned(Paths):
         self.assertIn("tutti paths plan FILE", self.paths("plan", "--help"))
 
     def test_wrong_use_is_named(self):
-        self.assertIn("check, plan, acl or verify?", self.paths("fly", self.file, code=2))
+        self.assertIn("check, plan, acl, verify or import?", self.paths("fly", self.file, code=2))
         self.assertIn("which FILE?", self.paths("plan", "--lanes", "2", code=2))
         said = self.paths("acl", self.file, "--vendor", "cisko", code=2)
         self.assertEqual(said.count("sonic"), 1, said)  # once, in one sentence

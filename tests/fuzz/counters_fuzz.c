@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text to the reader of switches' counters: what it takes has names and is found again, what it refuses has a
- * sentence. An even first byte: the others are words of exporters, of walks and of JSON. */
+/* Any text to the readers of switches' counters and of hosts' neighbours: what they take has names and is found again,
+ * what they refuse has a sentence. An even first byte: the others are words of exporters, of walks and of JSON. */
 #include "base/error.h"
 #include "paths/counters.h"
+#include "paths/import.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,12 @@ static const char *const words[] = {
     "{\"links\": [",
     "{\"name\": \"l0.u0\", \"up\": {\"bytes\": 5}}",
     "]}",
+    "{\"lldp\": {\"interface\": ",
+    "{\"eth0\": {\"chassis\": {\"leaf1\": {}}, \"port\": {\"id\": {\"type\": \"ifname\", \"value\": \"a\"}}}}",
+    "{\"chassis\": ",
+    "{\"port\": ",
+    "}}",
+    "[",
 };
 
 static void must(bool holds)
@@ -82,6 +89,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(strncmp(error_last(), "fuzz:", 5) == 0);
     }
     counters_free(&sent);
+    static struct neighbours import;
+    import.leaves = 0;
+    if (import_lldp("fuzz", "node01", text, length, &import) == TUTTI_SUCCESS)
+        must(import.leaves > 0 && text_ok(&import.hosts) == TUTTI_SUCCESS);
+    else
+        must(strncmp(error_last(), "fuzz:", 5) == 0);
+    text_free(&import.hosts);
     free(text);
     return 0;
 }
