@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-PATHS, LAB, UDPFLOW, SOURCE = sys.argv[1:5]
+PATHS, LAB, UDPFLOW, SOURCE = map(os.path.abspath, sys.argv[1:5])
 EXAMPLES = os.path.join(SOURCE, "examples", "fabric")
 NAME = f"p{os.getpid()}"
 DSCP = 26

@@ -541,3 +541,13 @@ EXPORT ssize_t softverbs_cm_write(int fd, const void *data, size_t size)
     errno = err;
     return err ? -1 : (ssize_t)size;
 }
+
+EXPORT void softverbs_cm_closed(void)
+{
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    cm_lock();
+    channel_reap();
+    cm_unlock();
+    pthread_setcancelstate(cancel, NULL);
+}

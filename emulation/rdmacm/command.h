@@ -13,4 +13,7 @@ int softverbs_cm_open(int flags);
 /* As write(): `size`, -1 with errno, or NOT_OF_CM when the descriptor is another file's by now. */
 ssize_t softverbs_cm_write(int fd, const void *data, size_t size);
 
+/* A descriptor of ours has been closed: what it had is free when this returns, and not when that is found out. */
+void softverbs_cm_closed(void);
+
 #endif

@@ -45,10 +45,12 @@ static struct two ask(uint16_t space, uint32_t backlog)
     return two;
 }
 
+/* As the preloaded close() does it: another process may have the port at once. */
 static void end(struct two *two)
 {
     close(two->server);
     close(two->client);
+    softverbs_cm_closed();
 }
 
 static struct two connect_both(void)
