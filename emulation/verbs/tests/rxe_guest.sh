@@ -1,17 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Ours against the kernel's soft-RoCE: boots Debian's kernel with rdma_rxe in QEMU, linked to a network namespace by a
-# tap, and runs the pingpongs and perftest between guest (rxe) and host (ours), each in both roles. Needs root,
-# qemu-system-x86_64, linux-image-amd64, busybox-static, cpio, ibverbs-utils, perftest, rdma, ip, tcpdump and tshark.
+# tap, and runs the pingpongs, perftest and invalidate.c (memory windows) between guest (rxe) and host (ours), each in
+# both roles. Needs root, qemu-system-x86_64, linux-image-amd64, busybox-static, cpio, ibverbs-utils, perftest, rdma,
+# ip, tcpdump, tshark, cc and libibverbs-dev.
 # About three minutes; waits long enough for a machine that has other work.
 # Usage: rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
 set -u
 lib=$(realpath "$1")
 ns=svrxe$$
 work=$(mktemp -d)
+PATH=$PATH:$work
 pcap=${2:-$work/cap}
 kernel=$(ls /lib/modules 2>/dev/null | head -1)
-for need in qemu-system-x86_64 busybox cpio ib_write_bw ibv_rc_pingpong rdma ip tcpdump tshark; do
+for need in qemu-system-x86_64 busybox cpio ib_write_bw ibv_rc_pingpong rdma ip tcpdump tshark cc; do
     command -v $need >/dev/null || { echo "rxe_guest: SKIPPED: no $need"; exit 77; }
 done
 [ "$(id -u)" = 0 ] && [ -n "$kernel" ] || { echo "rxe_guest: SKIPPED: needs root and linux-image-amd64"; exit 77; }
@@ -26,10 +28,11 @@ trap clean EXIT
 
 guest_files() {
     local root=$work/root p m
+    cc -o $work/invalidate "$(dirname "$0")/invalidate.c" -libverbs || exit 1
     mkdir -p $root/{bin,proc,sys,dev,etc,tmp,modules,run} $root/sys
     cp "$(command -v busybox)" $root/bin/busybox
     for p in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat \
-        ib_send_bw ib_send_lat ib_atomic_bw ibv_devinfo rdma ip; do
+        ib_send_bw ib_send_lat ib_atomic_bw ibv_devinfo invalidate rdma ip; do
         cp -L "$(command -v $p)" $root/bin/real_$p
         ldd "$(command -v $p)" | grep -o '/[^ ]*' |
             while read -r so; do mkdir -p "$root$(dirname "$so")"; cp -nL "$so" "$root$so"; done
@@ -134,6 +137,7 @@ for _ in $(seq 100); do
 done
 echo "guest gid 1: $(head -1 <<<"$gid")"
 for role in guest_is_server guest_is_client; do
+    $role invalidate "-g 0" -g 1
     for t in rc uc ud; do $role ibv_${t}_pingpong "-g 0" -g 1 -n 200; done
     for t in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat; do
         size="-s 65536"

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A memory window of type 2 over a network, against any other implementation: the client writes through the window and
+ * takes it away by SEND with invalidate; the server checks both, and the client's next write must be refused. Usage:
+ * invalidate -p PORT -d DEVICE -g GID-INDEX [SERVER]. */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "invalidate: line %d: %s\n", __LINE__, #condition);                                        \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+#define BYTES 8192
+#define PSN   77
+/* rxe 6.1 hands out the kernel's bit, which programs call IBV_WC_IP_CSUM_OK. */
+#define WITH_INV (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK)
+
+struct card {
+    uint64_t address;
+    uint32_t qpn, rkey;
+    union ibv_gid gid;
+};
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_mr *mr;
+static uint8_t *memory;
+static int sock;
+
+static void dial(const char *server, int port)
+{
+    int listening = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (server) {
+        CHECK(inet_pton(AF_INET, server, &at.sin_addr) == 1);
+        sock = listening;
+        CHECK(connect(sock, (struct sockaddr *)&at, sizeof(at)) == 0);
+    } else {
+        CHECK(bind(listening, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(listening, 1) == 0);
+        sock = accept(listening, NULL, NULL);
+        close(listening);
+        CHECK(sock >= 0);
+    }
+}
+
+static void tell(const void *data, size_t size)
+{
+    CHECK(write(sock, data, size) == (ssize_t)size);
+}
+
+static void hear(void *data, size_t size)
+{
+    CHECK(recv(sock, data, size, MSG_WAITALL) == (ssize_t)size);
+}
+
+static void open_device(const char *name)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    for (int i = 0; i < count && !context; i++)
+        if (!strcmp(ibv_get_device_name(list[i]), name))
+            context = ibv_open_device(list[i]);
+    CHECK(context);
+    CHECK((pd = ibv_alloc_pd(context)));
+    CHECK((cq = ibv_create_cq(context, 16, NULL, NULL, 0)));
+    CHECK((memory = calloc(1, BYTES)));
+    CHECK((mr = ibv_reg_mr(pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)));
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = {8, 8, 1, 1, 0}};
+    CHECK((qp = ibv_create_qp(pd, &attr)));
+}
+
+static void join(const struct card *peer, int index)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                                .path_mtu = IBV_MTU_1024,
+                                .dest_qp_num = peer->qpn,
+                                .rq_psn = PSN,
+                                .max_dest_rd_atomic = 1,
+                                .min_rnr_timer = 12,
+                                .ah_attr = {.is_global = 1,
+                                            .port_num = 1,
+                                            .grh = {.dgid = peer->gid, .sgid_index = (uint8_t)index, .hop_limit = 8}}};
+    CHECK(!ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7, .sq_psn = PSN, .max_rd_atomic = 1};
+    CHECK(!ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+static struct ibv_wc next(void)
+{
+    struct ibv_wc wc;
+    int n = 0;
+    while (!n)
+        n = ibv_poll_cq(cq, 1, &wc);
+    CHECK(n == 1);
+    return wc;
+}
+
+static void post(struct ibv_send_wr *wr, enum ibv_wc_status status)
+{
+    struct ibv_send_wr *bad;
+    CHECK(!ibv_post_send(qp, wr, &bad));
+    struct ibv_wc wc = next();
+    if (wc.status != status)
+        fprintf(stderr, "invalidate: %s, expected %s\n", ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
+    CHECK(wc.status == status);
+}
+
+/* The half of the memory that the window opens. */
+static void serve(struct card *mine)
+{
+    struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+    struct ibv_recv_wr recv_wr = {.wr_id = 1}, *bad;
+    CHECK(mw);
+    mine->rkey = ibv_inc_rkey(mw->rkey);
+    mine->address = (uintptr_t)memory + BYTES / 2;
+    struct ibv_send_wr bind_wr = {.opcode = IBV_WR_BIND_MW,
+                                  .bind_mw = {mw, mine->rkey, {mr, mine->address, BYTES / 2, IBV_ACCESS_REMOTE_WRITE}}};
+    post(&bind_wr, IBV_WC_SUCCESS);
+    CHECK(!ibv_post_recv(qp, &recv_wr, &bad));
+    tell(mine, sizeof(*mine));
+    struct ibv_wc wc = next();
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+    CHECK(wc.wc_flags & WITH_INV && wc.invalidated_rkey == mine->rkey);
+    for (int i = 0; i < BYTES; i++)
+        CHECK(memory[i] == (i < BYTES / 2 ? 0 : (uint8_t)(i * 7)));
+    tell("", 1);
+    char byte;
+    hear(&byte, 1);
+    CHECK(memory[BYTES / 2] == (uint8_t)(BYTES / 2 * 7)); /* what was refused is not there */
+    CHECK(!ibv_destroy_qp(qp) && !ibv_dealloc_mw(mw));
+}
+
+static void ask(void)
+{
+    struct card window;
+    char byte;
+    hear(&window, sizeof(window));
+    for (int i = 0; i < BYTES; i++)
+        memory[i] = (uint8_t)(i * 7);
+    struct ibv_sge half = {(uintptr_t)memory + BYTES / 2, BYTES / 2, mr->lkey}, one = {(uintptr_t)memory, 1, mr->lkey};
+    struct ibv_send_wr write_wr = {
+        .sg_list = &half, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {window.address, window.rkey}};
+    struct ibv_send_wr send_wr = {.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = window.rkey};
+    post(&write_wr, IBV_WC_SUCCESS);
+    post(&send_wr, IBV_WC_SUCCESS);
+    hear(&byte, 1);
+    write_wr.sg_list = &one;
+    post(&write_wr, IBV_WC_REM_ACCESS_ERR);
+    tell("", 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *device = "", *server = NULL;
+    int port = 18515, index = 0;
+    for (int option; (option = getopt(argc, argv, "p:d:g:")) != -1;) {
+        CHECK(option != '?');
+        port = option == 'p' ? atoi(optarg) : port;
+        index = option == 'g' ? atoi(optarg) : index;
+        device = option == 'd' ? optarg : device;
+    }
+    server = argv[optind];
+    open_device(device);
+    dial(server, port);
+    struct card mine = {.qpn = qp->qp_num}, theirs;
+    CHECK(!ibv_query_gid(context, 1, index, &mine.gid));
+    tell(&mine, sizeof(mine));
+    hear(&theirs, sizeof(theirs));
+    join(&theirs, index);
+    char byte;
+    tell("", 1);
+    hear(&byte, 1); /* both can receive */
+    if (server)
+        ask();
+    else
+        serve(&mine);
+    printf("window written through, invalidated, and closed\n");
+    return 0;
+}
