@@ -16,7 +16,7 @@ import sys
 import time
 
 from links import Other, ip, run_alone
-from rdma_job import AT_ONCE, BOTH, PATIENCE, SOON, Job, judge, tell
+from rdma_job import AT_ONCE, BEFORE_ADAPTERS, BOTH, PATIENCE, SOON, Job, judge, tell
 
 ROCE = (4791).to_bytes(2, "big")
 BUSY = int(os.environ.get("TUTTI_TEST_BUSY", "0"))
@@ -91,13 +91,13 @@ def a_backup_stands_in(other):
 def one_link_loses_all(other):
     """Nobody is told, and neither probes nor the adapter would say so within the time: the other link goes on, which
     both ends are heard on. Over RDMA, whose messages go by the first port, and over TCP."""
-    at_once = {"TUTTI_IB_TIMEOUT": "20", "TUTTI_LANE_SILENCE": "500ms"}
+    at_once = {"TUTTI_IB_TIMEOUT": "20", "TUTTI_LANE_SILENCE": "500ms"}  # the adapter would say so after 34 s
     for over in ({}, {"TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp"}):
         with Job(other, {**at_once, **over}, {**at_once, **over}) as job:
             job.carries(BOTH)
             for link, both in ((1, True), (2, False)):
                 other.swallow(link, both)
-                job.carries([f"tp{2 - link}"], SOON)
+                job.carries([f"tp{2 - link}"], BEFORE_ADAPTERS)
                 other.pass_on(link)
                 job.carries(BOTH)
             judge(job)
