@@ -68,11 +68,12 @@ static void events_add(struct tutti_events *events, const tutti_event_t *event)
 
 void events_tell(const tutti_event_t *about, const char *format, ...)
 {
-    tutti_event_t event = *about;
+    tutti_event_t event;
     struct timespec now;
     va_list args;
     if (!events_wanted())
         return;
+    event = *about;
     va_start(args, format);
     vsnprintf(event.text, sizeof event.text, format, args);
     va_end(args);

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from ctypes import byref, c_int, c_void_p
 from dataclasses import dataclass
 
-from ._errors import InvalidUsage
+from ._errors import InvalidUsage, Result
 from ._native import EventStruct, call, calls, check
 
 KINDS = {1: "lost", 2: "failed", 3: "lane_down", 4: "lane_back", 5: "waiting"}
-IN_PROGRESS = 7
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Events:
             poll.register(self._descriptor, select.POLLIN)
             poll.poll(None if timeout is None else timeout * 1000)
         result = calls["events_next"](handle, byref(event))
-        if result == IN_PROGRESS:
+        if result == Result.IN_PROGRESS:
             return None
         check(result)
         return Event(KINDS.get(event.kind, event.kind), event.rank, event.lane, event.process, event.missed,
