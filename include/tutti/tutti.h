@@ -246,7 +246,8 @@ TUTTI_API tutti_result_t tutti_expect_pause(tutti_comm_t comm, const char *what,
 /* What a program can hear besides the errors of its calls, of all communicators of the process. */
 typedef enum tutti_event_kind {
     TUTTI_EVENT_LOST = 1,      /* a rank's process is gone without a word; the communicator may work on until a call
-                                  needs that rank */
+                                  needs that rank. A process hears so of those that it has exchanged data with, or
+                                  waits for */
     TUTTI_EVENT_FAILED = 2,    /* a communicator failed; rank: the one that was lost, or that is to blame */
     TUTTI_EVENT_LANE_DOWN = 3, /* a connection to a process is down; its data go on by others, if there are any */
     TUTTI_EVENT_LANE_BACK = 4, /* it works again */
