@@ -2,6 +2,7 @@
 /* Payloads that the receiver copies from where they lie (lend.c): where to, and what becomes of them. */
 #include "link/borrow.h"
 
+#include "base/clock.h"
 #include "base/reach.h"
 #include "link/early.h"
 #include "link/lend.h"
@@ -24,12 +25,33 @@ static void *borrow_place(struct link *link)
     return to;
 }
 
+#define COPIED_IN_1_NS 8 /* bytes */
+
+/* A payload that nobody has asked for would be copied twice: it stays where it is for the time that the first copy
+ * takes. Ranks that share processors have better to do than to wait. */
+bool borrow_waits(struct lane *carrier, const void *bytes, size_t size, size_t length)
+{
+    struct link_lane *lane = carrier->user;
+    struct link *link = lane->link;
+    struct wire_message head;
+    if (link->domain->crowded || size != sizeof head || length > link->unasked)
+        return false;
+    memcpy(&head, bytes, sizeof head);
+    if (head.kind != WIRE_EAGER || match_is_expected(link, &head))
+        return false;
+    uint64_t now = clock_ns();
+    if (!link->loans.since)
+        link->loans.since = now;
+    return now - link->loans.since < length / COPIED_IN_1_NS;
+}
+
 void *borrow_target(struct lane *carrier, const void *bytes, size_t size, size_t length)
 {
     struct link_lane *lane = carrier->user;
     struct link *link = lane->link;
     struct wire_message head;
     bool refused;
+    link->loans.since = 0;
     lane_heard(lane);
     trace_count(link->domain->trace, WIRE_COUNTER_MESSAGES_RECEIVED, 1);
     link_count_received(lane, size + length);

@@ -6,6 +6,7 @@
 #include "link/domain.h"
 
 /* Upcalls of transports: at the receiver, */
+bool borrow_waits(struct lane *carrier, const void *bytes, size_t size, size_t length);
 void *borrow_target(struct lane *carrier, const void *bytes, size_t size, size_t length);
 void borrow_copied(struct lane *carrier, bool whole);
 /* and at the sender, where segments of large payloads are said too. */

@@ -41,6 +41,7 @@ struct link_domain {
     struct known_watcher known_watcher; /* its number */
     _Atomic int kept;                   /* payloads and the like that came before they were asked for, on all links */
     size_t lend_from;                   /* payloads of this size on are lent, where the lane can */
+    bool crowded;                       /* this process shares its processor with other ranks */
     bool met;                           /* a send and a receive of this process, since link_met() */
     bool closing;
     char unusable[400];    /* a transport that was not asked for, and why it is not used; "": none */

@@ -106,7 +106,8 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .unreadable = borrow_unreadable,
                                           .unwritable = incoming_unwritable,
                                           .lent = borrow_target,
-                                          .copied = borrow_copied};
+                                          .copied = borrow_copied,
+                                          .lent_waits = borrow_waits};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))
@@ -344,6 +345,7 @@ bool link_has_left(const struct link *link)
 
 void link_crowd(struct link_domain *domain)
 {
+    domain->crowded = true;
     domain->lend_from = lends_from(CROWDED_LENDS);
 }
 

@@ -114,6 +114,12 @@ static void unexpect(struct link *link, const struct link_recv *recv)
         link->match.expected = NULL;
 }
 
+bool match_is_expected(struct link *link, const struct wire_message *head)
+{
+    const struct link_recv *expected = link->match.expected;
+    return (expected && tags_equal(&expected->tag, &head->tag)) || find_posted(link, &head->tag);
+}
+
 struct link_recv *match_find(struct link *link, const struct wire_message *head, size_t length, bool *refused)
 {
     struct link_recv *expected = link->match.expected;

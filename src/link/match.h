@@ -9,6 +9,8 @@
 void match_eager(struct link *link, const struct wire_message *head, const void *body, size_t length);
 void match_credited(struct link *link, const struct wire_message *head, const void *body, size_t length);
 void match_announced(struct link *link, const struct wire_message *head, const void *body, size_t length);
+/* Does a receive wait for this payload? */
+bool match_is_expected(struct link *link, const struct wire_message *head);
 /* The receive that waits for this payload, and gives it back by match_take(); NULL: none waits, or the one that did was
  * refused. */
 struct link_recv *match_find(struct link *link, const struct wire_message *head, size_t length, bool *refused);

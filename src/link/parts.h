@@ -40,6 +40,7 @@ struct link_loans {
     bool never;              /* the peer could not copy from our memory */
     struct link_recv *recv;  /* where the peer's payload at hand is copied to: one of these, */
     struct unexpected *item; /* NULL: none is at hand */
+    uint64_t since;          /* when the peer's payload came that nobody asks for; 0: there is none */
 };
 
 /* outgoing.c's. */

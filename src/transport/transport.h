@@ -97,6 +97,9 @@ struct transport_owner {
      */
     void *(*lent)(struct lane *lane, const void *bytes, size_t size, size_t length);
     void (*copied)(struct lane *lane, bool whole);
+    /* May the second part stay where it lies for now, as nothing has come behind it? lent() follows, or this again.
+     * NULL: it may not. */
+    bool (*lent_waits)(struct lane *lane, const void *bytes, size_t size, size_t length);
 };
 
 /* Embedded first in each transport's own lane. */

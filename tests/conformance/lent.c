@@ -155,6 +155,58 @@ static void what_is_given_up_is_not_copied(void **state)
     lent_close(&lent);
 }
 
+/* The receiver's owner leaves what is lent where it lies, and is asked again. */
+static void left_open(struct lent *lent)
+{
+    lent_open(lent);
+    lent->pair.bt->leaves = true;
+    assert_int_equal(lend(lent, LENGTH, 7), TUTTI_SUCCESS);
+    pair_until(&lent->pair, lent->pair.bt->left == 3);
+    assert_int_equal(lent->pair.bt->counts[NOTE_LENT] + lent->pair.at->counts[NOTE_SENT], 0);
+    fill_pattern(lent->source, LENGTH, 6);
+}
+
+static void left_close(struct lent *lent, size_t copied, uint64_t last)
+{
+    assert_int_equal(lent->pair.bt->counts[NOTE_COPIED], copied);
+    assert_true(has_pattern(lent->area, LENGTH, 6));
+    pair_until(&lent->pair, lent->pair.at->counts[NOTE_SENT] == copied);
+    assert_int_equal(end_last(lent->pair.at, NOTE_SENT)->id, last);
+    lent_close(lent);
+}
+
+static void waits_until_it_is_wanted(void **state)
+{
+    struct lent lent;
+    (void)state;
+    left_open(&lent);
+    lent.pair.bt->leaves = false;
+    says_and_passes_on(&lent, true);
+    left_close(&lent, 1, 7);
+}
+
+static void waits_for_nothing_behind_it(void **state)
+{
+    struct lent lent;
+    (void)state;
+    left_open(&lent);
+    says_and_passes_on(&lent, true);
+    left_close(&lent, 1, 7);
+}
+
+static void what_is_given_up_does_not_wait(void **state)
+{
+    struct lent lent;
+    (void)state;
+    left_open(&lent);
+    under_test->give_up(lent.pair.at->lane, 7);
+    party_step(&lent.pair.b);
+    assert_int_equal(lend(&lent, LENGTH, 8), TUTTI_SUCCESS);
+    lent.pair.bt->leaves = false;
+    says_and_passes_on(&lent, true);
+    left_close(&lent, 1, 8);
+}
+
 static void gives_up(struct end *end, const struct note *note, const void *bytes)
 {
     struct lent *lent = end->hook_context;
@@ -224,6 +276,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(is_copied_from_where_it_lies),
     cmocka_unit_test(what_nobody_wants_is_dropped),
     cmocka_unit_test(short_ones_and_too_many_are_refused),
+    cmocka_unit_test(waits_until_it_is_wanted),
+    cmocka_unit_test(waits_for_nothing_behind_it),
+    cmocka_unit_test(what_is_given_up_does_not_wait),
     cmocka_unit_test(what_is_given_up_is_not_copied),
     cmocka_unit_test(what_is_given_up_meanwhile_does_not_count),
     cmocka_unit_test(a_source_that_cannot_be_read_is_said),

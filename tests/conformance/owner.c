@@ -124,6 +124,15 @@ static void *on_lent(struct lane *lane, const void *bytes, size_t size, size_t l
     return end->drop || length > end->area_size ? NULL : end->area;
 }
 
+static bool on_lent_waits(struct lane *lane, const void *bytes, size_t size, size_t length)
+{
+    struct end *end = end_of(lane);
+    (void)bytes;
+    assert_true(size && length);
+    end->left++;
+    return end->leaves;
+}
+
 static void on_copied(struct lane *lane, bool whole)
 {
     take_note(end_of(lane), (struct note){.kind = NOTE_COPIED, .id = whole}, NULL);
@@ -159,7 +168,8 @@ bool party_try_open(struct party *party, const uint8_t *uuid)
                                     .unreadable = on_unreadable,
                                     .unwritable = on_unwritable,
                                     .lent = on_lent,
-                                    .copied = on_copied};
+                                    .copied = on_copied,
+                                    .lent_waits = on_lent_waits};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

@@ -54,6 +54,8 @@ struct end {
     size_t area_size;
     int area_device; /* struct place's */
     bool drop;       /* target() says NULL */
+    bool leaves;     /* what is lent stays where it lies */
+    size_t left;     /* how often that was asked */
     bool quiet;      /* count only */
     void (*hook)(struct end *end, const struct note *note, const void *bytes);
     void *hook_context;

@@ -141,6 +141,14 @@ static bool copy_lent(struct shm_lane *lane, const struct ring_pull *pull, void 
     return peer->attaches && attach_read(&peer->attach, pull->address, target, (size_t)pull->total);
 }
 
+bool shm_borrow_waits(struct shm_lane *lane, const struct ring_pull *pull, const void *head)
+{
+    struct lane *base = &lane->base.lane;
+    const struct transport_owner *owner = &base->transport->owner;
+    return owner->lent_waits && !ring_has_second(&lane->in) && !revoked(lane, lane->pulled + 1) &&
+           owner->lent_waits(base, head, pull->imm, (size_t)pull->total);
+}
+
 void shm_borrow(struct shm_lane *lane, const struct ring_pull *pull, const void *head)
 {
     struct lane *base = &lane->base.lane;

@@ -29,7 +29,9 @@ static const char *lent_message(struct shm_lane *lane, const unsigned char *said
     memcpy(&now, said, sizeof now);
     if (now.pull.imm > sizeof now.head || !now.pull.total || now.pull.total > SHM_MAX_LENT || lane->put.total)
         return "the peer sent a message of impossible size";
-    shm_borrow(lane, &now.pull, now.head);
+    lane->deferred = shm_borrow_waits(lane, &now.pull, now.head);
+    if (!lane->deferred)
+        shm_borrow(lane, &now.pull, now.head);
     return NULL;
 }
 
@@ -138,6 +140,10 @@ static bool receive_one(struct shm_lane *lane)
                                            : shm_receive_handle(lane, type, slot->payload);
     if (carrier_dead(&lane->base))
         return true;
+    if (lane->deferred) {
+        lane->deferred = false;
+        return false;
+    }
     if (wrong)
         shm_fail(lane, wrong, 0);
     else if (!lane->unfinished && ring_release(&lane->in))

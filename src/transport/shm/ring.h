@@ -160,6 +160,13 @@ static inline struct ring_slot *ring_expected(struct ring_in *ring, uint32_t *nu
     return &ring->slots[ring->head & ring->slot_mask];
 }
 
+/* Has another slot come behind the expected one? */
+static inline bool ring_has_second(const struct ring_in *ring)
+{
+    const struct ring_slot *slot = &ring->slots[(ring->head + 1) & ring->slot_mask];
+    return (uint32_t)atomic_load_explicit(&slot->head, memory_order_relaxed) == ring->head + 2;
+}
+
 /* Data of `size` bytes that came with the next slot; NULL if that is more than the ring holds. */
 const void *ring_take(struct ring_in *ring, uint64_t size);
 /* The slot, and all data taken, are done with. True if that was told to the sender (which may wait for it). */

@@ -111,7 +111,8 @@ struct shm_lane {
     uint64_t refused;
     bool shuns_regions; /* the peer could not map one */
     bool shuns_attach;  /* nor read memory that this process can read */
-    bool unfinished;    /* the slot at hand stays: a pull that goes on */
+    bool unfinished;    /* the slot at hand stays: a pull that goes on, */
+    bool deferred;      /* or one that nobody has asked for */
 };
 #define NO_WATCH (~0u)
 
