@@ -81,13 +81,16 @@ static void run_replayed(struct channel *first)
 /* Kernels of graphs may come before the kernel of the job. */
 static tutti_result_t meet_kernel(struct channel *first, const struct job *job)
 {
+    const void *gpu = NULL;
+    size_t bytes = job->items ? 0 : slice_first(first, job, &gpu);
     tutti_result_t result;
-    while ((result = courier_meet(first, job)) == TUTTI_IN_PROGRESS) {
+    while ((result = courier_meet(first, job, gpu, bytes)) == TUTTI_IN_PROGRESS) {
         pthread_mutex_lock(&first->staged->lock);
         run_replayed(first);
         pthread_mutex_unlock(&first->staged->lock);
         first->job = job->sequence;
     }
+    first->brought = bytes && courier_brings(bytes) && result == TUTTI_SUCCESS;
     return result;
 }
 
@@ -95,6 +98,7 @@ static tutti_result_t meet_kernel(struct channel *first, const struct job *job)
 static tutti_result_t begin_job(struct channel *first, struct job *job)
 {
     struct staged *staged = first->staged;
+    first->brought = false;
     tutti_result_t result = channels_begin(staged, job) ? TUTTI_SUCCESS : team_failure(staged->base.team);
     if (result == TUTTI_SUCCESS && !job->replayed)
         result = staged->copies

@@ -20,6 +20,7 @@
 
 #define COUNTS     64                  /* bytes of what counts launches of graphs */
 #define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
+#define FIRST      ((size_t)16 << 10)  /* bytes of pinned memory for what comes with the news of a kernel */
 #define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
 #define PAUSE_US   50    /* between two that come slowly */
 #define SLOW_LOOKS 1000  /* slow looks, after which the driver is asked again whether the GPU still works */
@@ -99,7 +100,7 @@ tutti_result_t courier_open(struct staged *staged)
     if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few())
         return TUTTI_SUCCESS;
     tutti_result_t result =
-        cuda_check(staged->base.cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE,
+        cuda_check(staged->base.cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE + FIRST,
                                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
                    "allocating pinned memory");
     if (result != TUTTI_SUCCESS)
@@ -186,25 +187,53 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
     return result;
 }
 
+static uint32_t order_number(struct channel *channel)
+{
+    channel->ordered += channel->ordered + 1 ? 1 : 2; /* never 0 */
+    return channel->ordered;
+}
+
+static void order_part(struct kernel_copy *slot, enum kernel_order part, uint64_t word, uint32_t number)
+{
+    __atomic_store_n(&slot->part[part], KERNEL_ORDER_PART(word, number), __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->part[part + 1], KERNEL_ORDER_PART(word >> 32, number), __ATOMIC_RELEASE);
+}
+
 /* One order, and its end. */
 static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from, size_t bytes, const struct job *meets)
 {
     struct staged *staged = channel->staged;
     struct kernel_copy *slot = &staged->copies[channel->index];
-    uint32_t number = ++channel->ordered;
-    if (slot->job != channel->job)
-        __atomic_store_n(&slot->job, KERNEL_ORDER_OF_NOBODY(channel->job), __ATOMIC_RELAXED);
-    slot->to = to;
-    slot->from = from;
-    slot->bytes = bytes;
-    __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELEASE);
+    uint32_t number = order_number(channel);
+    order_part(slot, KERNEL_ORDER_TO, to, number);
+    order_part(slot, KERNEL_ORDER_FROM, from, number);
+    order_part(slot, KERNEL_ORDER_BYTES, bytes, number);
+    order_part(slot, KERNEL_ORDER_JOB, channel->job, number);
     return wait_for_order(staged, slot, number, meets);
 }
 
-tutti_result_t courier_meet(struct channel *channel, const struct job *job)
+/* Memory that nothing else is copied to: where a graph's kernel comes between, a kernel of the job may take the order
+ * at any time, and again. */
+static char *first_memory(const struct staged *staged)
 {
-    return order(channel, 0, 0, 0, job);
+    return (char *)(staged->post + 1) + (size_t)staged->channels * BOUNCE;
+}
+
+tutti_result_t courier_meet(struct channel *channel, const struct job *job, const void *gpu, size_t bytes)
+{
+    const struct staged *staged = channel->staged;
+    uint64_t to = staged->copies_device + (uint64_t)(first_memory(staged) - (char *)staged->copies);
+    return order(channel, to, (uintptr_t)gpu, courier_brings(bytes) ? bytes : 0, job);
+}
+
+bool courier_brings(size_t bytes)
+{
+    return bytes <= FIRST;
+}
+
+void courier_fetch(const struct channel *channel, void *host, size_t bytes)
+{
+    memcpy(host, first_memory(channel->staged), bytes);
 }
 
 static bool is_pinned(const struct staged *staged, const char *host)

@@ -13,8 +13,12 @@ tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUst
  * this one. */
 tutti_result_t courier_capture(struct staged *staged, const struct job *recipe, CUstream stream);
 /* Waits until the user's stream has come to the job, or the communicator has failed and the job may not begin.
- * TUTTI_IN_PROGRESS: a graph's kernel has come before, and asks. */
-tutti_result_t courier_meet(struct channel *channel, const struct job *job);
+ * TUTTI_IN_PROGRESS: a graph's kernel has come before, and asks. The kernel brings the bytes of the GPU's memory if
+ * they are few. */
+tutti_result_t courier_meet(struct channel *channel, const struct job *job, const void *gpu, size_t bytes);
+bool courier_brings(size_t bytes);
+/* What the first channel's kernel brought when it was met, as a copy from the GPU's memory. */
+void courier_fetch(const struct channel *channel, void *host, size_t bytes);
 /* A kernel of a graph waits for its job. */
 bool courier_is_asked(const struct staged *staged);
 /* As slice_copy(); the copy is over when this returns. */

@@ -123,8 +123,22 @@ static tutti_result_t copy_blocks(struct channel *channel, const struct job *job
     return result;
 }
 
+size_t slice_first(struct channel *channel, const struct job *job, const void **gpu)
+{
+    struct slice *slice = channel->slice;
+    *gpu = job->call.in;
+    return slice_take(channel, job, 0, slice) && layout_of(channel, job).in == 1 ? slice->count * job->call.size : 0;
+}
+
 static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
 {
+    size_t bytes = slice->count * job->call.size;
+    if (channel->brought) {
+        channel->brought = false;
+        trace_count(channel->staged->base.team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
+        courier_fetch(channel, slice->memory, bytes);
+        return TUTTI_SUCCESS;
+    }
     return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout_of(channel, job).in,
                        false);
 }

@@ -6,6 +6,9 @@
 #include "executor/staged/staged.h"
 
 void slice_cut(const struct staged *staged, struct job *job);
+/* The one block that the first channel copies from the GPU's memory first. Returns its bytes; 0: there is none, or
+ * several are copied. */
+size_t slice_first(struct channel *channel, const struct job *job, const void **gpu);
 tutti_result_t slice_run(struct channel *channel, const struct job *job);
 /* Copies between the GPU and host memory on one of the channel's streams. */
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);

@@ -36,7 +36,8 @@ struct channel {
     CUstream in, out;  /* these, and all events, are NULL where there is a courier */
     CUevent finished;  /* behind the channel's last copy for a job */
     struct slice slice[SLICES];
-    uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
+    uint32_t ordered, job; /* of the courier: the last order; the job that it is of */
+    bool brought;          /* the job's kernel has come with the first block already */
     struct list jobs;      /* by job->turn[index] */
     pthread_cond_t news;
     struct thread thread;

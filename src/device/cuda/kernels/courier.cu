@@ -23,6 +23,7 @@ DEVICE void courier_begin(struct courier_job *job, const struct kernel_courier &
 {
     job->over = what.over;
     job->number = what.job;
+    job->launch = 0;
     if (!what.post)
         return;
     job->launch = load_relaxed(what.launches + 1) + 1;
@@ -44,24 +45,41 @@ DEVICE void courier_end(const struct courier_job *job, const struct kernel_couri
         store_flag(what.launches + 1, job->launch);
 }
 
+/* The numbers of the order's parts; 0: they are not equal. All loads go at once, as each takes a microsecond. */
+DEVICE uint32_t courier_look(uint64_t *part, const struct kernel_copy *order)
+{
+    UNROLL for (int i = 0; i < KERNEL_ORDER_JOB; i += 2) load_halves(order->part + i, &part[i], &part[i + 1]);
+    load_halves_acquire(order->part + KERNEL_ORDER_JOB, &part[KERNEL_ORDER_JOB], &part[KERNEL_ORDER_LAST]);
+    const uint32_t number = (uint32_t)(part[0] >> 32);
+    bool whole = true;
+    UNROLL for (int i = 1; i < KERNEL_ORDER_PARTS; i++) whole &= (uint32_t)(part[i] >> 32) == number;
+    return whole ? number : 0;
+}
+
+DEVICE uint64_t courier_word(const uint64_t *part)
+{
+    return part[1] << 32 | (uint32_t)part[0];
+}
+
 /* By thread 0: the next order of this job. */
 DEVICE void courier_next(struct courier_turn *turn, const struct courier_job *job, const struct kernel_copy *order,
                          uint32_t last)
 {
+    uint64_t part[KERNEL_ORDER_PARTS];
     turn->quit = 0;
     for (uint32_t looks = 0;; looks++) {
-        bool mine = load_acquire(&order->job) == job->number;
-        turn->number = load_acquire(&order->number);
-        if (mine && turn->number != last && load_acquire(&order->job) == job->number)
+        const uint32_t over = load_relaxed(job->over);
+        turn->number = courier_look(part, order);
+        if (turn->number && turn->number != last && (uint32_t)part[KERNEL_ORDER_JOB] == job->number)
             break;
-        turn->quit = reached(load_acquire(job->over), job->number);
+        turn->quit = reached(over, job->number);
         if (turn->quit)
             return;
         pause_spin(looks);
     }
-    turn->to = *(const volatile uint64_t *)&order->to;
-    turn->from = *(const volatile uint64_t *)&order->from;
-    turn->bytes = *(const volatile uint64_t *)&order->bytes;
+    turn->to = courier_word(part + KERNEL_ORDER_TO);
+    turn->from = courier_word(part + KERNEL_ORDER_FROM);
+    turn->bytes = courier_word(part + KERNEL_ORDER_BYTES);
 }
 
 KERNEL(KERNEL_COURIER_THREADS) tutti_courier(PARAMETER(struct kernel_courier) what)

@@ -228,13 +228,22 @@ struct kernel_chain {
     uint32_t next[KERNEL_RANKS];
 };
 
-/* A copy that the host wants of a kernel; in pinned host memory. Where the job is another than before, the host first
- * makes it nobody's; then comes the rest, the number, and the job. A kernel takes an order whose job was its own before
- * and after it saw the number. `done` is the number of the last one that has been copied. */
-#define KERNEL_ORDER_OF_NOBODY(job) ((job) ^ 0x80000000u)
+/* A copy that the host wants of a kernel; in pinned host memory. Each half word of the order stands beside the number
+ * of the order, so that a kernel has all of them by loads that go at once: it takes an order when all numbers are
+ * equal, and the job is its own. `done` is the number of the last one that has been copied; the host alone reads that
+ * line. */
+enum kernel_order {
+    KERNEL_ORDER_TO = 0, /* and the next, as all words: low half, high half */
+    KERNEL_ORDER_FROM = 2,
+    KERNEL_ORDER_BYTES = 4,
+    KERNEL_ORDER_JOB = 6,
+    KERNEL_ORDER_LAST = 7, /* nothing but a number */
+    KERNEL_ORDER_PARTS = 8
+};
+#define KERNEL_ORDER_PART(half, number) ((uint64_t)(number) << 32 | (uint32_t)(half))
 struct kernel_copy {
-    uint64_t to, from, bytes;
-    uint32_t job, number, done, unused[7];
+    uint64_t part[KERNEL_ORDER_PARTS];
+    uint32_t done, unused[15];
 };
 
 /* Where a launch of a graph, which knows no job, asks the host for one. The kernel writes which launch it is, and of
