@@ -3,6 +3,7 @@
 #include "cli/trace.h"
 #include "cli/trace_lanes.h"
 #include "cli/trace_values.h"
+#include "cli/trace_watch.h"
 
 #include "wire/distance.h"
 
@@ -76,6 +77,10 @@ static json_t *lane_json(const struct blackbox *box, size_t index, uint32_t segm
                              time_of_causes(sum.time), "windows", windows_json(box, index, segments));
     json_object_update(out, more);
     json_decref(more);
+    json_object_update_new(out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "queue_pair", known_json(lane->queue),
+                                          "peer_queue_pair", known_json(lane->peer_queue), "address",
+                                          view_address_json(lane->address), "peer_address",
+                                          view_address_json(lane->peer_address), "watch", view_watch_json(box, lane)));
     return out;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/trace.h"
 #include "cli/trace_set.h"
 #include "cli/trace_text.h"
+#include "cli/trace_watch.h"
 
 #include "wire/distance.h"
 
@@ -122,6 +123,7 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint
     print_limit(out, lane);
     fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", view_lane_state(lane),
             view_lane_is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
+    view_print_ends(out, lane);
     if (sum.windows)
         fprintf(out, "    GB/s: last %.3f, all %.3f, best %.3f; %zu of %zu windows slow; time:", sum.last / 1e9,
                 sum.busy ? (double)sum.bytes / (double)sum.busy : 0, sum.best / 1e9, sum.slow, sum.windows);
@@ -134,6 +136,7 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint
             print_window(out, box, &windows[i]);
             told++;
         }
+    view_print_watch(out, box, lane);
     free(windows);
 }
 

@@ -12,6 +12,7 @@
 #include "link/message.h"
 #include "link/nics.h"
 #include "link/segments.h"
+#include "trace/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,20 @@ static void flight_record(struct link_lane *lane, const struct link_send *send, 
     trace_segment_post(lane->trace, lane->flight.next, &payload, put->length, now);
 }
 
+/* The lane is idle. Are others not, or were they not since the segment could have been put? */
+static bool flight_goes_beside(const struct link_lane *lane, const struct link_send *send)
+{
+    const struct link_load *load = &lane->link->load;
+    uint64_t idle = lane->trace->watch.free_since;
+    return load->segments || (load->landed > idle && load->landed > send->since && load->landed > send->credit_since);
+}
+
 bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
     const struct path_policy *policy = &lane->link->domain->policy;
     if (!lane->flight.at && !(lane->flight.at = malloc(LINK_FLIGHTS * sizeof *lane->flight.at)))
         return false;
+    bool beside = lane->trace && !lane->view.segments && flight_goes_beside(lane, send);
     if (lane->trace)
         flight_record(lane, send, put, now);
     const struct path_nic *near = nics_payload(lane->link, send->place, send->class, put->length).near;
@@ -53,7 +63,9 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
                                                             .length = put->length,
                                                             .imm = put->imm,
                                                             .borrows = borrows,
+                                                            .beside = beside,
                                                             .prompt = send->class == PATH_PROMPT};
+    lane->link->load.segments++;
     lane->view.segments++;
     lane->view.outstanding += put->length;
     nics_begin(lane->view.nic, put->length, borrows);
@@ -65,8 +77,12 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
 static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
 {
     struct flight *flight = flight_at(lane, position);
-    trace_segment_end(lane->trace, position, status, when);
+    if (status == WIRE_SEGMENT_LANDED)
+        trace_segment_landed(lane->trace, position, flight->beside, when);
+    else
+        trace_segment_end(lane->trace, position, status, when);
     flight->over = true;
+    lane->link->load.segments--;
     lane->view.segments--;
     lane->view.outstanding -= flight->length;
     nics_end(lane->view.nic, flight->length, flight->borrows);
@@ -82,6 +98,8 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
         return;
     when = when < flight->posted ? flight->posted : when;
     flight_end(lane, position, WIRE_SEGMENT_LANDED, when);
+    if (when > lane->link->load.landed)
+        lane->link->load.landed = when;
     lane->view.nic->landed += flight->length;
     if (flight->prompt && lane->view.nic->use)
         atomic_store_explicit(&lane->view.nic->use->prompt, when, memory_order_relaxed);

@@ -18,6 +18,7 @@ struct flight {
     uint32_t imm;
     bool borrows; /* an interface that is not the nearest to its bytes */
     bool prompt;  /* somebody waits for it */
+    bool beside;  /* its lane was idle, and others had segments meanwhile */
     bool over;    /* landed, or given up, while one before it has not */
 };
 

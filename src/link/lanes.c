@@ -102,7 +102,11 @@ static void lane_record_use(const struct link_lane *lane)
                                        .source = lane->carrier->source,
                                        .distance = (uint16_t)view->distance,
                                        .window = window.segments,
-                                       .window_bytes = window.bytes};
+                                       .window_bytes = window.bytes,
+                                       .queue = lane->carrier->ends.queue,
+                                       .peer_queue = lane->carrier->ends.peer_queue,
+                                       .address = lane->carrier->ends.address,
+                                       .peer_address = lane->carrier->ends.peer_address};
     trace_lane_up(lane->trace, &by);
 }
 

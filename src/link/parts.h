@@ -83,6 +83,12 @@ struct link_signs {
     uint64_t asked_on;    /* the lane and epoch on which the question went; 0: none yet */
 };
 
+/* flight.c's: of all lanes. */
+struct link_load {
+    uint32_t segments; /* under way */
+    uint64_t landed;   /* when the latest one had */
+};
+
 /* lanes.c's. */
 struct link_life {
     bool bye;            /* the peer said goodbye */
@@ -126,6 +132,7 @@ struct link {
     struct link_puts puts;
     struct link_takes takes;
     struct link_reports reports;
+    struct link_load load;
     struct link_signs signs;
     struct link_life life;
     struct link_trial trial;

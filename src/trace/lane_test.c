@@ -40,7 +40,11 @@ static void test_segments(void **state)
                                                   .source = 0xC800,
                                                   .distance = 4,
                                                   .window = 3,
-                                                  .window_bytes = 1ull << 40});
+                                                  .window_bytes = 1ull << 40,
+                                                  .queue = 17,
+                                                  .peer_queue = 18,
+                                                  .address = (const uint8_t[16]){1, 2},
+                                                  .peer_address = (const uint8_t[16]){[15] = 3}});
     for (uint64_t i = 0; i < WIRE_BOX_SEGMENTS + 5; i++) {
         trace_segment_post(lane, i, &payload, i == 130 ? 1ull << 40 : 4096, 100 + i);
         if (i < WIRE_BOX_SEGMENTS)
@@ -55,6 +59,7 @@ static void test_segments(void **state)
     assert_true(read->distance == 4 && read->window == 3 && read->window_bytes == 1ull << 40);
     assert_string_equal(read->interface, "mlx5_0123456789"); /* the longest name that a network interface can have */
     assert_string_equal(read->transport, "tcp");
+    assert_true(read->queue == 17 && read->peer_queue == 18 && read->address[1] == 2 && read->peer_address[15] == 3);
     assert_int_equal(read->segment_count, WIRE_BOX_SEGMENTS);
     const struct blackbox_segment *first = &read->segments[0], *last = &read->segments[WIRE_BOX_SEGMENTS - 1];
     assert_true(first->position == 5 && first->status == WIRE_SEGMENT_LANDED && first->posted == 105 &&

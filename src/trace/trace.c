@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "trace/file.h"
+#include "trace/watch.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -452,9 +453,31 @@ static struct lane_place *claim_lane(struct trace_box *box)
     if (!trace_file_room(&box->file, at, WIRE_BOX_LANE_BYTES))
         return NULL;
     char *start = box->file.base + at;
-    best->lane = (struct trace_lane){(struct wire_box_segment *)(void *)(start + WIRE_BOX_SEGMENT_AT),
-                                     (struct wire_box_lane *)(void *)start, &box->public};
+    best->lane = (struct trace_lane){.ring = (struct wire_box_segment *)(void *)(start + WIRE_BOX_SEGMENT_AT),
+                                     .record = (struct wire_box_lane *)(void *)start,
+                                     .trace = &box->public};
     return best;
+}
+
+static void fill_ends(struct wire_box_lane *record, const struct trace_interface *by)
+{
+    static const uint8_t unknown[sizeof record->address];
+    record->queue = by->queue;
+    record->peer_queue = by->peer_queue;
+    memcpy(record->address, by->address ? by->address : unknown, sizeof record->address);
+    memcpy(record->peer_address, by->peer_address ? by->peer_address : unknown, sizeof record->peer_address);
+}
+
+/* What an earlier lane in this place did is forgotten. */
+static void fill_watch(struct trace_lane *lane)
+{
+    struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((char *)lane->record + WIRE_BOX_WATCH_AT);
+    uint64_t stamp = watch->stamp;
+    trace_store(&watch->stamp, stamp + 1);
+    trace_fence();
+    memset((char *)watch + sizeof stamp, 0, sizeof *watch - sizeof stamp);
+    __atomic_store_n(&watch->stamp, stamp + 2, __ATOMIC_RELEASE);
+    lane->watch = (struct trace_watch){.record = watch};
 }
 
 static void fill_lane(struct trace_lane *lane, const struct trace_about *about, const char *transport)
@@ -472,10 +495,12 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->window = 0;
     record->window_bytes = 0;
     memset(&record->interface, 0, sizeof record->interface);
+    fill_ends(record, &(struct trace_interface){.queue = 0});
     record->state = WIRE_LANE_DOWN;
     record->opened = trace_now();
     copy_text(record->transport.text, sizeof record->transport.text, transport);
     lane_end(record);
+    fill_watch(lane);
 }
 
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport)
@@ -511,7 +536,9 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     record->window = by->window;
     record->window_bytes = by->window_bytes;
     copy_text(record->interface.text, sizeof record->interface.text, by->name);
+    fill_ends(record, by);
     lane_end(record);
+    trace_watch_begin(lane);
 }
 
 static void end_lane(struct trace_lane *lane, enum wire_lane_state state)

@@ -97,11 +97,28 @@ void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t m
 
 /* ---- Lanes and their segments ---- */
 
+#define TRACE_SIZES 6 /* kinds of windows, by the length of their segments */
+
+/* The window of a lane that is open, and what earlier ones tell. watch.h's. */
+struct trace_watch {
+    struct wire_box_watch *record;
+    uint64_t free_since; /* the latest segment has landed; 0: none since the lane is up */
+    uint64_t begin;      /* of the window */
+    uint64_t busy, bytes;
+    uint32_t segments;
+    uint64_t late[WINDOW_CAUSES]; /* parts of `busy` in which nothing was under way */
+    uint32_t usual[TRACE_SIZES];  /* logarithm of the rate that nine of ten windows do not reach */
+    uint32_t known[TRACE_SIZES];  /* windows that it was learned from */
+    struct wire_box_slow slow;    /* the row of slow windows that goes on; windows 0: none does */
+    bool told;
+};
+
 /* A lane's place. The calls on one lane: one at a time. */
 struct trace_lane {
     struct wire_box_segment *ring;
     struct wire_box_lane *record;
     struct trace *trace;
+    struct trace_watch watch;
 };
 
 /* What a lane goes by in this process, and how much may be under way on it. */
@@ -114,6 +131,8 @@ struct trace_interface {
     uint16_t distance; /* enum wire_distance */
     uint32_t window;   /* segments that may be under way; 0: any */
     uint64_t window_bytes;
+    uint32_t queue, peer_queue;            /* numbers of queue pairs; 0: none */
+    const uint8_t *address, *peer_address; /* 16 bytes each, as GIDs; NULL: not known */
 };
 
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and

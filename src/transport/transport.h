@@ -102,6 +102,12 @@ struct transport_owner {
     bool (*lent_waits)(struct lane *lane, const void *bytes, size_t size, size_t length);
 };
 
+/* The queue pairs of a lane, and the addresses of the interfaces at both ends, as GIDs. Zeros: it has none. */
+struct transport_ends {
+    uint32_t queue, peer_queue;
+    uint8_t address[16], peer_address[16];
+};
+
 /* Embedded first in each transport's own lane. */
 struct lane {
     const struct transport_ops *ops;
@@ -110,6 +116,7 @@ struct lane {
     uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
     unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
     uint16_t source; /* UDP source port of its packets, where the owner has asked for one; 0: any */
+    struct transport_ends ends; /* known when it is up */
 };
 
 /* An interface of this process. Where a transport has several, a lane of index i goes by the one of number i, counted

@@ -265,6 +265,73 @@ struct wire_box_lane {
     uint32_t window; /* segments that may be under way; 0: as many as fit */
     uint32_t reserved_too;
     uint64_t window_bytes; /* the same, in bytes */
+    /* not in boxes of earlier writers, whose segments begin here or soon behind */
+    uint32_t queue, peer_queue; /* numbers of the queue pairs at both ends; 0: it has none */
+    uint8_t address[16];        /* of the interfaces at both ends, as GIDs; zeros: not known */
+    uint8_t peer_address[16];
+};
+
+/* What a lane did, or for what it stood still. Part of the format. */
+enum window_cause {
+    WINDOW_NETWORK,   /* segments were under way */
+    WINDOW_SENDER,    /* the receiver had given credit, and there was no data: sender late */
+    WINDOW_RECEIVER,  /* there was data and no credit: receiver late */
+    WINDOW_STARVED,   /* both, and the process did not put the segment, nor had it others under way to that peer: no
+                         processor */
+    WINDOW_UNUSED,    /* both, and the segments went by other lanes to that peer */
+    WINDOW_IDLE_TIME, /* neither: nobody waited */
+    WINDOW_CAUSES,
+};
+
+#define WIRE_WATCH_RATES  96 /* rows of rates: 4 for each power of 2, from WIRE_WATCH_RATE bytes a second on */
+#define WIRE_WATCH_RATE   16 /* a power of 2 */
+#define WIRE_WATCH_TIMES  64 /* rows of times: 2 for each power of 2, from WIRE_WATCH_TIME ns on */
+#define WIRE_WATCH_TIME   10 /* a power of 2 */
+#define WIRE_WATCH_SLOTS  4  /* the third parts of a span: the one that it is, and the three before */
+#define WIRE_WATCH_SLOWS  4
+#define WIRE_WATCH_SECOND 333333333ull /* ns of a slot */
+#define WIRE_WATCH_MINUTE (60 * WIRE_WATCH_SECOND)
+#define WIRE_WATCH_HOUR   (60 * WIRE_WATCH_MINUTE)
+
+enum wire_watch_span { WIRE_LAST_SECOND, WIRE_LAST_MINUTE, WIRE_LAST_HOUR, WIRE_WATCH_SPANS };
+
+/* A window of segments, a pause, or a message. It stands in the slot of its end. Times are ns of CLOCK_MONOTONIC. */
+struct wire_box_mark {
+    uint64_t slot; /* 1 + end / ns of a slot; 0: none */
+    uint64_t end;
+    uint64_t ns; /* of a window: in which it was busy */
+    uint64_t bytes;
+    uint32_t segments;
+    uint32_t cause; /* enum window_cause */
+};
+
+/* Windows in a row that were slow. */
+struct wire_box_slow {
+    uint64_t begin, end; /* of the first and the last window */
+    uint64_t ns, bytes;
+    uint64_t usual;   /* bytes a second */
+    uint32_t windows; /* 0: none */
+    uint32_t cause;   /* enum window_cause */
+};
+
+/*
+ * What a lane has done since its place was opened, by constant work a segment. A mark of one span that leaves its slot
+ * goes on to the next longer span: so a reader looks at all spans up to the one it asks for. Stamp as of a
+ * communicator; `time` may be newer than the rest. All zero in a lane that has carried nothing.
+ */
+struct wire_box_watch {
+    uint64_t stamp;
+    uint64_t windows, segments, bytes; /* of windows that are over */
+    uint64_t slow_windows, slows;      /* windows below half of the usual rate; rows of them that were told of */
+    uint64_t usual;                    /* bytes a second: nine of ten windows are slower */
+    uint64_t messages;                 /* small messages whose time was taken */
+    uint64_t time[8];                  /* ns, by enum window_cause */
+    struct wire_box_mark least[WIRE_WATCH_SPANS][WIRE_WATCH_SLOTS];   /* the slowest window */
+    struct wire_box_mark pause[WIRE_WATCH_SPANS][WIRE_WATCH_SLOTS];   /* the longest pause that had a cause */
+    struct wire_box_mark message[WIRE_WATCH_SPANS][WIRE_WATCH_SLOTS]; /* the message that took longest */
+    struct wire_box_slow slow[WIRE_WATCH_SLOWS]; /* the latest: number n in place n % WIRE_WATCH_SLOWS, from 0 */
+    uint32_t rates[WIRE_WATCH_RATES];            /* windows, by rate */
+    uint32_t times[WIRE_WATCH_TIMES];            /* messages, by time */
 };
 
 enum wire_segment_status {
@@ -302,8 +369,10 @@ _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAUSE_AT &&
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 104, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 144, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_watch) == 2400, "wire_box_watch is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
+_Static_assert(WINDOW_CAUSES <= 8, "the times by cause have room");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
 _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 
@@ -311,8 +380,11 @@ _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 #define WIRE_BOX_EVENT_AT   WIRE_BOX_PAGE
 #define WIRE_BOX_COMM_AT    (WIRE_BOX_EVENT_AT + WIRE_BOX_EVENTS * sizeof(struct wire_box_event))
 #define WIRE_BOX_LANE_AT    (WIRE_BOX_COMM_AT + WIRE_BOX_COMMS * WIRE_BOX_COMM_BYTES)
-#define WIRE_BOX_SEGMENT_AT 128 /* in a lane's place */
+#define WIRE_BOX_LANE_LEAST 104 /* bytes of a lane's record, of the earliest writers */
+#define WIRE_BOX_WATCH_AT   192 /* in a lane's place; in boxes of earlier writers segments begin before */
+#define WIRE_BOX_SEGMENT_AT 3072
 #define WIRE_BOX_LANE_BYTES (WIRE_BOX_SEGMENT_AT + WIRE_BOX_SEGMENTS * sizeof(struct wire_box_segment))
-#define WIRE_BOX_BYTES      (WIRE_BOX_LANE_AT + WIRE_BOX_LANES * WIRE_BOX_LANE_BYTES)
+_Static_assert(WIRE_BOX_WATCH_AT + sizeof(struct wire_box_watch) <= WIRE_BOX_SEGMENT_AT, "a lane's watch has room");
+#define WIRE_BOX_BYTES (WIRE_BOX_LANE_AT + WIRE_BOX_LANES * WIRE_BOX_LANE_BYTES)
 
 #endif

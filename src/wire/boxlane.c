@@ -5,20 +5,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The record, if it held still for one of some readings. False: it never did. */
-static bool read_record(const struct box_source *source, uint64_t at, struct wire_box_lane *out)
+/* What begins with its stamp, if it held still for one of some readings. False: it never did. */
+static bool read_still(const struct box_source *source, uint64_t at, void *out, size_t bytes)
 {
     for (int i = 0; i < BOX_TRIES; i++) {
-        uint64_t after;
-        if (!box_source_read(source, at, out, sizeof *out))
+        uint64_t before, after;
+        if (!box_source_read(source, at, out, bytes))
             return false;
         box_source_barrier();
         if (!box_source_read(source, at, &after, sizeof after))
             return false;
-        if (after == out->stamp && !(after & 1))
+        memcpy(&before, out, sizeof before);
+        if (after == before && !(after & 1))
             return true;
     }
     return false;
+}
+
+/* Earlier writers have a shorter record. */
+static bool read_record(const struct blackbox *box, const struct box_source *source, uint64_t at,
+                        struct wire_box_lane *out)
+{
+    uint64_t room = box->header.segments.offset;
+    *out = (struct wire_box_lane){.stamp = 0};
+    return read_still(source, at, out, room < sizeof *out ? room : sizeof *out);
+}
+
+static void check_marks(struct wire_box_mark *marks)
+{
+    for (unsigned i = 0; i < WIRE_WATCH_SPANS * WIRE_WATCH_SLOTS; i++)
+        marks[i].cause = marks[i].cause < WINDOW_CAUSES ? marks[i].cause : WINDOW_NETWORK;
+}
+
+/* False: no memory. */
+static bool read_watch(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source, uint64_t at)
+{
+    struct wire_box_watch watch;
+    if (box->header.segments.offset < WIRE_BOX_WATCH_AT + sizeof watch)
+        return true;
+    if (!read_still(source, at + WIRE_BOX_WATCH_AT, &watch, sizeof watch)) {
+        box->torn++;
+        return true;
+    }
+    bool empty = !watch.windows && !watch.messages;
+    if (empty)
+        return true;
+    check_marks(watch.least[0]);
+    check_marks(watch.pause[0]);
+    check_marks(watch.message[0]);
+    for (unsigned i = 0; i < WIRE_WATCH_SLOWS; i++)
+        watch.slow[i].cause = watch.slow[i].cause < WINDOW_CAUSES ? watch.slow[i].cause : WINDOW_NETWORK;
+    lane->watch = malloc(sizeof watch);
+    if (lane->watch)
+        *lane->watch = watch;
+    return lane->watch != NULL;
+}
+
+void blackbox_free_lane(struct blackbox_lane *lane)
+{
+    free(lane->segments);
+    free(lane->watch);
 }
 
 static int boxlane_by_position(const void *left, const void *right)
@@ -84,7 +130,7 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
     uint64_t stamp = 0;
     if (!box_source_read(source, at, &stamp, sizeof stamp) || !stamp)
         return true; /* nobody was ever here */
-    if (!read_record(source, at, &record) || record.state < WIRE_LANE_UP || record.state > WIRE_LANE_CLOSED) {
+    if (!read_record(box, source, at, &record) || record.state < WIRE_LANE_UP || record.state > WIRE_LANE_CLOSED) {
         box->torn++;
         return true;
     }
@@ -102,8 +148,12 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .window = record.window,
                                    .window_bytes = record.window_bytes,
                                    .state = (enum wire_lane_state)record.state,
+                                   .queue = record.queue,
+                                   .peer_queue = record.peer_queue,
                                    .opened = box_rate_ns(rate, record.opened)};
+    memcpy(lane->address, record.address, sizeof lane->address);
+    memcpy(lane->peer_address, record.peer_address, sizeof lane->peer_address);
     box_copy_text(lane->interface, sizeof lane->interface, record.interface.text, sizeof record.interface.text);
     box_copy_text(lane->transport, sizeof lane->transport, record.transport.text, sizeof record.transport.text);
-    return boxlane_read_ring(box, lane, source, at);
+    return read_watch(box, lane, source, at) && boxlane_read_ring(box, lane, source, at);
 }

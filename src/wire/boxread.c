@@ -103,10 +103,10 @@ static const char *misfit(const struct wire_box_header *header, uint64_t size)
     if (!section_fits(&header->ops, sizeof(struct wire_box_op), MAX_RING, header->comms.bytes) ||
         !power_of_2(header->ops.count) || header->ops.offset < sizeof(struct wire_box_comm))
         return "its operations do not fit";
-    if (!section_fits(&header->lanes, sizeof(struct wire_box_lane), MAX_LANES, header->file_bytes))
+    if (!section_fits(&header->lanes, WIRE_BOX_LANE_LEAST, MAX_LANES, header->file_bytes))
         return "its lanes do not fit";
     if (!section_fits(&header->segments, sizeof(struct wire_box_segment), MAX_RING, header->lanes.bytes) ||
-        !power_of_2(header->segments.count) || header->segments.offset < sizeof(struct wire_box_lane))
+        !power_of_2(header->segments.count) || header->segments.offset < WIRE_BOX_LANE_LEAST)
         return "its segments do not fit";
     return NULL;
 }
@@ -412,7 +412,7 @@ void blackbox_free(struct blackbox *box)
     for (size_t i = 0; i < box->comm_count; i++)
         free(box->comms[i].ops);
     for (size_t i = 0; i < box->lane_count; i++)
-        free(box->lanes[i].segments);
+        blackbox_free_lane(&box->lanes[i]);
     free(box->lanes);
     free(box->comms);
     free(box->events);

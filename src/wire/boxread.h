@@ -81,7 +81,10 @@ struct blackbox_lane {
     enum wire_lane_state state;
     uint64_t opened;
     char transport[17];
-    struct blackbox_segment *segments; /* in the order of their puts */
+    uint32_t queue, peer_queue;            /* numbers of its queue pairs; 0: none */
+    uint8_t address[16], peer_address[16]; /* of both ends, as GIDs; zeros: not known */
+    struct wire_box_watch *watch;          /* boxwatch.h; NULL: it has carried nothing, or is of an earlier writer */
+    struct blackbox_segment *segments;     /* in the order of their puts */
     size_t segment_count;
 };
 
@@ -133,6 +136,8 @@ tutti_result_t blackbox_outline(const char *path, struct blackbox **out);
 bool blackbox_gone(const struct blackbox *box);
 
 void blackbox_free(struct blackbox *box);
+/* What a lane holds. */
+void blackbox_free_lane(struct blackbox_lane *lane);
 
 /* The segment has arrived, at times that make sense. */
 static inline bool blackbox_landed(const struct blackbox_segment *segment)

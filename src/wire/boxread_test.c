@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "wire/boxfile.h"
 #include "wire/boxread.h"
+#include "wire/boxwatch.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -139,6 +140,39 @@ static void test_reads_lanes(void **state)
                 only->segments[0].status == WIRE_SEGMENT_LOST);
     assert_true(only->segments[1].seq == 0 && only->segments[1].posted == 100 && only->segments[1].completed == 200);
     assert_true(only->segments[3].status == WIRE_SEGMENT_POSTED && only->segments[3].completed == 0);
+    blackbox_free(box);
+}
+
+static void test_watches(void **state)
+{
+    struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((char *)lane(1) + WIRE_BOX_WATCH_AT);
+    *watch = (struct wire_box_watch){.stamp = 2, .windows = 3, .slows = UINT64_MAX};
+    watch->least[0][0] = (struct wire_box_mark){.slot = 1, .end = UINT64_MAX, .cause = 99};
+    watch->slow[WIRE_WATCH_SLOWS - 2] = (struct wire_box_slow){.windows = 1, .cause = UINT32_MAX};
+    struct blackbox *box = must_parse();
+    assert_true(box->lanes[0].watch && box->lanes[0].watch->windows == 3 && box->torn == 0);
+    assert_int_equal(watch_mark(box->lanes[0].watch, WATCH_LEAST, WIRE_LAST_HOUR, 1)->cause, WINDOW_NETWORK);
+    assert_int_equal(watch_slow(box->lanes[0].watch, 0)->cause, WINDOW_NETWORK);
+    assert_null(watch_slow(box->lanes[0].watch, SIZE_MAX));
+    blackbox_free(box);
+    watch->stamp = 3;
+    box = must_parse();
+    assert_true(!box->lanes[0].watch && box->torn == 1 && box->lanes[0].segment_count == 4);
+    blackbox_free(box);
+}
+
+/* An earlier writer's record is shorter, and its segments begin where a later one has more of the lane. */
+static void test_lanes_of_earlier_writers(void **state)
+{
+    enum { EARLIER = 128 };
+    memmove((char *)lane(1) + EARLIER, segment(1, 0), WIRE_BOX_SEGMENTS * sizeof(struct wire_box_segment));
+    header()->segments.offset = EARLIER;
+    struct blackbox *box = must_parse();
+    assert_true(box->lane_count == 1 && box->lanes[0].segment_count == 4 && !box->lanes[0].watch);
+    assert_true(box->lanes[0].peer_pid == 7 && !box->lanes[0].peer_address[15]);
+    blackbox_free(box);
+    header()->segments.offset = WIRE_BOX_LANE_LEAST;
+    box = must_parse();
     blackbox_free(box);
 }
 
@@ -520,6 +554,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_reads_it),
         CASE(test_reads_lanes),
+        CASE(test_watches),
+        CASE(test_lanes_of_earlier_writers),
         CASE(test_odd_lanes),
         CASE(test_lanes_that_do_not_fit),
         CASE(test_record_in_the_making),

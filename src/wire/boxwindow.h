@@ -13,18 +13,6 @@
 #define WINDOW_RESOLUTION 10000  /* ns: no window is shorter, no pause that is shorter is told of */
 #define WINDOW_IDLE       100000 /* ns: windows begin anew after a pause of so much */
 
-/* What a lane did, or for what it stood still. */
-enum window_cause {
-    WINDOW_NETWORK,   /* segments were under way */
-    WINDOW_SENDER,    /* the receiver had given credit, and there was no data: sender late */
-    WINDOW_RECEIVER,  /* there was data and no credit: receiver late */
-    WINDOW_STARVED,   /* both, and the process did not put the segment, nor had it others under way to that peer: no
-                         processor */
-    WINDOW_UNUSED,    /* both, and the segments went by other lanes to that peer */
-    WINDOW_IDLE_TIME, /* neither: nobody waited */
-    WINDOW_CAUSES,
-};
-
 /* A window of segments that have landed, or a pause between two (segments: 0). */
 struct lane_window {
     uint64_t begin, end; /* ns of CLOCK_MONOTONIC */

@@ -45,7 +45,8 @@ class Lanes(unittest.TestCase):
         while time.monotonic() < deadline:
             self.assertIsNone(self.job.poll())
             _, out, _ = trace(self.folder.name)
-            if len(re.findall(r"^    GB/s: last", out, re.M)) == 2 * LANES:
+            if len(re.findall(r"^    GB/s: last", out, re.M)) == 2 * LANES == len(re.findall(
+                    r"^    since \d\d:\d\d:\d\d.* windows, half of them below", out, re.M)):
                 return out
             time.sleep(0.1)
         self.fail(f"no bandwidth after {DEADLINE} s: {out}")
@@ -61,6 +62,7 @@ class Lanes(unittest.TestCase):
         rates = [float(rate) for rate in re.findall(r"best (\d+\.\d+);", out)]
         self.assertTrue(all(0 < rate < 1000 for rate in rates), rates)
         self.assertRegex(out, r"time:.* network \d+%")
+        self.assertRegex(out, r"slowest window of the last hour: \d+\.\d{3} GB/s for .* until \d\d:\d\d:\d\d")
 
         self.check_json(pids)
         self.check_profile(pids)
@@ -131,6 +133,12 @@ class Lanes(unittest.TestCase):
         best = max(one["bytes"] / (one["end_ns"] - one["begin_ns"]) for one in carried)
         self.assertAlmostEqual(lane["bandwidth"]["best_gbs"], best, places=6)
         self.assertLessEqual(lane["bandwidth"]["all_gbs"], lane["bandwidth"]["best_gbs"] + 1e-9)
+        self.assertEqual((lane["queue_pair"], lane["peer_address"]), (None, None))  # RDMA has them
+        watch = lane["watch"]
+        self.assertEqual(sum(count for _, count in watch["bytes_per_second"]), watch["windows"])
+        least = watch["slowest"]["last_hour"]
+        self.assertTrue(watch["windows"] and least["gbs"] > 0 and least["cause"] in lane["time_ns"], watch)
+        self.assertEqual(set(watch["slowest"]), {"last_second", "last_minute", "last_hour"})
 
     def test_wrong(self):
         done = subprocess.run([TUTTI, "trace", "--plot", "x"], capture_output=True, text=True, check=False)

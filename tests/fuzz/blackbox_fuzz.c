@@ -5,6 +5,8 @@
 #include "diagnosis/profile.h"
 #include "wire/blackbox.h"
 #include "wire/boxread.h"
+#include "wire/boxwatch.h"
+#include "wire/boxwindow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,11 @@ static void build(uint8_t *bytes)
         struct wire_box_lane *lane =
             (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
         struct wire_box_segment *segments = (struct wire_box_segment *)(void *)((uint8_t *)lane + WIRE_BOX_SEGMENT_AT);
+        struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((uint8_t *)lane + WIRE_BOX_WATCH_AT);
         *lane = (struct wire_box_lane){.stamp = 2, .peer_pid = 1, .state = WIRE_LANE_UP};
+        *watch = (struct wire_box_watch){.stamp = 2, .windows = 2, .slows = 1, .messages = 1};
+        watch->least[0][1] = (struct wire_box_mark){.slot = 1, .end = 1000, .ns = 100, .bytes = 4096};
+        watch->slow[0] = (struct wire_box_slow){.begin = 100, .end = 900, .ns = 800, .bytes = 4096, .windows = 1};
         for (uint64_t j = 0; j < SEGMENTS; j++)
             segments[j] = (struct wire_box_segment){.stamp = (j + 1) << 8 | WIRE_SEGMENT_LANDED,
                                                     .length = 4096,
@@ -73,9 +79,26 @@ static void fill(uint8_t *bytes, uint8_t comm, uint64_t what)
 /* Where most decisions hang: the header, an event, a communicator, an operation, a lane. */
 static size_t place(uint8_t kind, uint16_t offset)
 {
-    static const size_t starts[] = {0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE, LANE_AT};
-    size_t at = starts[(kind & 0x7f) % 5] + (kind & 0x80 ? offset : offset % 512);
+    static const size_t starts[] = {
+        0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE, LANE_AT, LANE_AT + WIRE_BOX_WATCH_AT};
+    size_t at = starts[(kind & 0x7f) % 6] + (kind & 0x80 ? offset : offset % 512);
     return at < BYTES - 8 ? at : 0;
+}
+
+static uint64_t visit_watch(const struct blackbox *box, const struct wire_box_watch *watch)
+{
+    double sum = 0;
+    if (!watch)
+        return 0;
+    for (int kind = WATCH_LEAST; kind <= WATCH_MESSAGE; kind++)
+        for (int span = 0; span < WIRE_WATCH_SPANS; span++) {
+            const struct wire_box_mark *mark =
+                watch_mark(watch, (enum watch_kind)kind, (enum wire_watch_span)span, box->now);
+            sum += mark ? watch_rate(mark) + (double)strlen(window_cause_name((enum window_cause)mark->cause)) : 0;
+        }
+    for (size_t i = 0; watch_slow(watch, i); i++)
+        sum += watch_slow_rate(watch_slow(watch, i));
+    return watch_row(watch->rates, WIRE_WATCH_RATES, 0.5) + watch_row(watch->times, WIRE_WATCH_TIMES, 0.9) + (sum > 0);
 }
 
 static uint64_t visit(const struct blackbox *box)
@@ -97,7 +120,7 @@ static uint64_t visit(const struct blackbox *box)
         }
     }
     for (size_t i = 0; i < box->lane_count; i++) {
-        sum += strlen(box->lanes[i].transport) + box->lanes[i].opened;
+        sum += strlen(box->lanes[i].transport) + box->lanes[i].opened + visit_watch(box, box->lanes[i].watch);
         for (size_t j = 0; j < box->lanes[i].segment_count; j++)
             sum += box->lanes[i].segments[j].position + box->lanes[i].segments[j].completed;
     }

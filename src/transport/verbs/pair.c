@@ -188,5 +188,9 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
     verbs_set_source(lane->qp, lane->base.lane.source);
     lane->theirs = *theirs;
     lane->room = theirs->receives;
+    struct transport_ends *ends = &lane->base.lane.ends;
+    *ends = (struct transport_ends){.queue = lane->mine.qp, .peer_queue = theirs->qp};
+    memcpy(ends->address, lane->mine.gid, sizeof ends->address);
+    memcpy(ends->peer_address, theirs->gid, sizeof ends->peer_address);
     return TUTTI_SUCCESS;
 }
