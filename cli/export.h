@@ -77,6 +77,8 @@ void export_label(FILE *out, const char *name, const char *value);
 /* Writes a sample up to its value, with the labels of its process and `more` labels, "" for none. */
 void export_sample(const struct export_writer *w, const char *name, const struct export_process *process,
                    const char *more);
+/* export_lanes.c: what lanes remember of their windows, by interface. */
+void export_lanes(const struct export_writer *w);
 /* export_operations.c: counts operations that ended since the look before, and writes the counts. */
 void export_note(const struct export_writer *w);
 void export_operations(const struct export_writer *w);

@@ -401,6 +401,7 @@ bool export_write(struct exporter *exporter, enum export_format format, FILE *ou
         now(&writer);
         export_operations(&writer);
         memory(&writer);
+        export_lanes(&writer);
         holds_up(&writer, &exporter->view);
         of_host(&writer, &exporter->view);
         if (format == EXPORT_OPENMETRICS)

@@ -103,6 +103,43 @@ static void test_one_way(void **state)
     findings_free(&found);
 }
 
+/* Rank 2's lanes to other hosts were slow at one time, of late or long ago. */
+static struct made_job with_hiccup(uint64_t ago)
+{
+    struct made_job job = made_cluster(nowhere);
+    struct blackbox *box = job.boxes[2];
+    for (size_t i = 0; i < box->lane_count; i++) {
+        struct wire_box_watch *watch = calloc(1, sizeof *watch);
+        uint64_t begin = box->now - ago - 300 * NS_PER_MS + i;
+        *watch = (struct wire_box_watch){.windows = 500, .slows = 1};
+        watch->slow[0] =
+            (struct wire_box_slow){begin, begin + 300 * NS_PER_MS, 290 * NS_PER_MS, 2900000, 100000000, 3, 0};
+        box->lanes[i].watch = watch;
+    }
+    return job;
+}
+
+/* What was slow for a third of a second is a note two minutes later, and no fault. */
+static void test_hiccup(void **state)
+{
+    struct made_job job = with_hiccup(120 * NS_PER_S);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(findings_faults(&found), 0);
+    expect(&found, 0, FINDING_HICCUP, "node1", "interface n0 of host node1: what goes out of it was slow for 300.0 ms");
+    assert_non_null(strstr(found.items[0].sentence, "120.0 s ago"));
+    assert_non_null(strstr(found.items[0].evidence[0], "10.0 MB/s in 3 windows, usual 100.0 MB/s, network"));
+    findings_free(&found);
+    job = with_hiccup(120 * NS_PER_S);
+    for (size_t i = 0; i < job.boxes[2]->lane_count; i++)
+        job.boxes[2]->lanes[i].watch->slow[0].end = job.boxes[2]->now + 1; /* a time that cannot be */
+    expect_nothing(job);
+    job = with_hiccup(120 * NS_PER_S); /* of most lanes of the interface not: it is not to blame */
+    for (size_t i = 1; i < job.boxes[2]->lane_count; i++)
+        job.boxes[2]->lanes[i].watch->slow[0].windows = 0;
+    expect_nothing(job);
+}
+
 static void test_path(void **state)
 {
     struct made_job job = made_cluster(on_two_paths);
@@ -402,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interface),
         cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_hiccup),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_most_drew_the_slow_uplink),

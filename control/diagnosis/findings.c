@@ -110,6 +110,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_delays(&scene, &findings);
     rule_slowed(&scene, &findings);
     rule_idle(&scene, &findings);
+    rule_hiccups(&scene, &findings);
     findings.steps += scene.steps;
     scene_close(&scene);
     for (size_t i = 0; i < findings.count; i++)

@@ -12,6 +12,8 @@ void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
 void rule_idle(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
+/* Interfaces that were slow for a while, minutes ago: notes. */
+void rule_hiccups(struct scene *scene, struct findings *findings);
 /* Puts a network that lets nothing through in place of hangs that it explains. */
 void rule_cut(struct scene *scene, struct findings *findings);
 /* Lanes that went down though their processes live. */

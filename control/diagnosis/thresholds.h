@@ -61,6 +61,9 @@
 #define SLOWED_BEFORE_NS (30 * NS_PER_S) /* and the job ran for this time before */
 #define SLOWED_CALLS     4               /* calls in the latest time: fewer tell nothing */
 
+#define HICCUP_RECENT_NS (3600 * NS_PER_S) /* lanes that were slow earlier do not count */
+#define HICCUPS_MOST     8                 /* interfaces that are told of */
+
 /* An agent reports every second: one that is silent for longer reports nothing new. */
 #define UNHEARD_NS    (3 * NS_PER_S)
 #define HABIT_LOOKS   512 /* calls of a process that are looked at for what it does usually, */

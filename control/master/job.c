@@ -97,7 +97,8 @@ static size_t bytes_of(const struct blackbox *box)
         bytes += box->comms[i].op_count * sizeof *box->comms[i].ops;
     bytes += box->lane_count * sizeof *box->lanes;
     for (size_t i = 0; i < box->lane_count; i++)
-        bytes += box->lanes[i].segment_count * sizeof *box->lanes[i].segments;
+        bytes += box->lanes[i].segment_count * sizeof *box->lanes[i].segments +
+                 (box->lanes[i].watch ? sizeof *box->lanes[i].watch : 0);
     return bytes;
 }
 

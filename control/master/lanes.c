@@ -2,6 +2,8 @@
 /* The segments of the lanes of a process, for the page's timeline. Agents report lanes while somebody asks here, so the
  * first answers have none. */
 #include "master/state.h"
+#include "wire/boxwatch.h"
+#include "wire/boxwindow.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -29,6 +31,14 @@ static void write_segment(FILE *out, const struct blackbox_segment *segment, int
     fputc(']', out);
 }
 
+/* [begin, end, bytes a second, usual, cause] */
+static void write_slow(FILE *out, const struct wire_box_slow *slow, int64_t offset)
+{
+    fprintf(out, "[%.9f,%.9f,%.9g,%" PRIu64 ",\"%s\"]", (double)((int64_t)slow->begin + offset) / 1e9,
+            (double)((int64_t)slow->end + offset) / 1e9, watch_slow_rate(slow), slow->usual,
+            window_cause_name((enum window_cause)slow->cause));
+}
+
 static void write_lane(FILE *out, const struct blackbox_lane *lane, int64_t offset)
 {
     fprintf(out,
@@ -42,6 +52,12 @@ static void write_lane(FILE *out, const struct blackbox_lane *lane, int64_t offs
     for (size_t i = 0; i < lane->segment_count; i++) {
         fputs(i ? "," : "", out);
         write_segment(out, &lane->segments[i], offset);
+    }
+    fputs("],\"slow\":[", out);
+    const struct wire_box_slow *slow;
+    for (size_t i = 0; (slow = watch_slow(lane->watch, i)); i++) {
+        fputs(i ? "," : "", out);
+        write_slow(out, slow, offset);
     }
     fputs("]}", out);
 }

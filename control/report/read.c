@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "report/report.pb-c.h"
 #include "report/memory.h"
+#include "wire/boxwatch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,18 @@ static bool copy_segment(struct blackbox_segment *out, const Tutti__Segment *seg
            is_time(segment->completed);
 }
 
+/* Of another size it is of another tutti, and left out. */
+static bool copy_watch(struct blackbox_lane *out, const ProtobufCBinaryData *watch)
+{
+    if (watch->len != sizeof *out->watch)
+        return true;
+    out->watch = malloc(sizeof *out->watch);
+    if (!out->watch)
+        return false;
+    memcpy(out->watch, watch->data, sizeof *out->watch);
+    return watch_check(out->watch) && out->watch->stamp == WATCH_STILL;
+}
+
 static bool copy_lane(struct blackbox_lane *out, const Tutti__Lane *lane)
 {
     *out = (struct blackbox_lane){.place = lane->place,
@@ -156,11 +169,14 @@ static bool copy_lane(struct blackbox_lane *out, const Tutti__Lane *lane)
                                   .state = (enum wire_lane_state)lane->state,
                                   .rate = lane->rate,
                                   .distance = (uint16_t)lane->distance,
-                                  .window = lane->window};
+                                  .window = lane->window,
+                                  .queue = lane->queue,
+                                  .peer_queue = lane->peer_queue};
     report_copy_text(out->interface, sizeof out->interface, lane->interface);
     report_copy_text(out->transport, sizeof out->transport, lane->transport);
     out->segments = calloc(lane->n_segments + 1, sizeof *out->segments);
-    bool fine = out->segments && lane->state >= WIRE_LANE_UP && lane->state <= WIRE_LANE_CLOSED;
+    bool fine = out->segments && lane->state >= WIRE_LANE_UP && lane->state <= WIRE_LANE_CLOSED &&
+                copy_watch(out, &lane->watch);
     for (size_t i = 0; fine && i < lane->n_segments; i++)
         fine = copy_segment(&out->segments[out->segment_count++], lane->segments[i]);
     return fine;

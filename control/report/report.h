@@ -9,15 +9,16 @@
 
 #include "diagnosis/diagnosis.h"
 
-#define REPORT_VERSION   1u
-#define REPORT_PROCESSES 1024u  /* of a host */
-#define REPORT_COMMS     16384u /* of all processes of a host */
-#define REPORT_OPS       131072u
-#define REPORT_CALLS     64u   /* of a communicator, besides unfinished ones: more than the rules look at */
-#define REPORT_EVENTS    64u   /* of a process */
-#define REPORT_SEGMENTS  1024u /* of all lanes of a process */
-#define REPORT_BYTES     (32u << 20)
-#define REPORT_MEMORY    (128u << 20) /* memory, while one report is read */
+#define REPORT_VERSION    1u
+#define REPORT_PROCESSES  1024u  /* of a host */
+#define REPORT_COMMS      16384u /* of all processes of a host */
+#define REPORT_OPS        131072u
+#define REPORT_CALLS      64u   /* of a communicator, besides unfinished ones: more than the rules look at */
+#define REPORT_EVENTS     64u   /* of a process */
+#define REPORT_SEGMENTS   1024u /* of all lanes of a process */
+#define REPORT_SLOW_LANES 16u   /* of a process, where nobody looks at its lanes */
+#define REPORT_BYTES      (32u << 20)
+#define REPORT_MEMORY     (128u << 20) /* memory, while one report is read */
 
 struct report_process {
     /* A process that is as it was: whose it is, alive and now; no communicators. */

@@ -4,6 +4,7 @@
 #include "report/token.h"
 
 #include "base/error.h"
+#include "wire/boxwatch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +207,30 @@ static void test_lanes(void **state)
     bytes = written(&process, 1, 1, &size);
     assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
     assert_int_equal(report.processes->box->lane_count, 0);
+    report_free(&report);
+    free(bytes);
+}
+
+/* Of a lane that was slow everybody hears, whether anybody looks or not; its segments are not told. */
+static void test_slow_lanes(void **state)
+{
+    struct wire_box_watch watch = {.stamp = 40, .windows = 9, .slows = 1, .rates = {[3] = 9}};
+    watch.slow[0] = (struct wire_box_slow){.begin = 5, .end = 9, .ns = 4, .bytes = 7, .usual = 8, .windows = 2};
+    struct blackbox copy;
+    struct report_process process = with_lanes(&copy);
+    struct report report;
+    size_t size;
+    process.lanes = false;
+    lane.watch = &watch;
+    lane.queue = 77;
+    uint8_t *bytes = written(&process, 1, 1, &size);
+    lane.watch = NULL;
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    const struct blackbox *got = report.processes->box;
+    assert_true(got->lane_count == 1 && got->lanes->segment_count == 0 && got->lanes->queue == 77);
+    assert_non_null(got->lanes->watch);
+    assert_true(got->lanes->watch->rates[3] == 9 && got->lanes->watch->windows == 9);
+    assert_memory_equal(watch_slow(got->lanes->watch, 0), &watch.slow[0], sizeof watch.slow[0]);
     report_free(&report);
     free(bytes);
 }
@@ -466,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup(test_round_trip, make_calls),
         cmocka_unit_test_setup(test_calls_not_done_are_told, make_calls),
         cmocka_unit_test_setup(test_lanes, make_calls),
+        cmocka_unit_test_setup(test_slow_lanes, make_calls),
         cmocka_unit_test_setup(test_lanes_that_lie, make_calls),
         cmocka_unit_test_setup(test_as_before, make_calls),
         cmocka_unit_test_setup(test_no_room, make_calls),

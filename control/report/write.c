@@ -3,6 +3,7 @@
 #include "report/report.h"
 
 #include "report/report.pb-c.h"
+#include "wire/boxwatch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,19 @@ static bool add_segment(Tutti__Lane *lane, const struct blackbox_segment *segmen
     return true;
 }
 
+static bool add_watch(Tutti__Lane *lane, const struct wire_box_watch *watch)
+{
+    if (!watch)
+        return true;
+    struct wire_box_watch *copy = malloc(sizeof *copy);
+    if (!copy)
+        return false;
+    *copy = *watch;
+    copy->stamp = WATCH_STILL;
+    lane->watch = (ProtobufCBinaryData){sizeof *copy, (uint8_t *)copy};
+    return true;
+}
+
 static bool add_lane(Tutti__Box *box, const struct blackbox_lane *lane, size_t most)
 {
     size_t first = lane->segment_count > most ? lane->segment_count - most : 0;
@@ -183,20 +197,28 @@ static bool add_lane(Tutti__Box *box, const struct blackbox_lane *lane, size_t m
     out->distance = lane->distance;
     out->interface = strdup(lane->interface);
     out->transport = strdup(lane->transport);
+    out->queue = lane->queue;
+    out->peer_queue = lane->peer_queue;
     out->segments = pointers(most);
-    bool fine = out->interface && out->transport && out->segments;
+    bool fine = out->interface && out->transport && out->segments && add_watch(out, lane->watch);
     for (size_t i = first; fine && i < lane->segment_count; i++)
         fine = add_segment(out, &lane->segments[i]);
     return fine;
 }
 
-static bool add_lanes(Tutti__Box *out, const struct blackbox *box)
+/* all: else those that were slow at some time, without segments. */
+static bool add_lanes(Tutti__Box *out, const struct blackbox *box, bool all)
 {
-    size_t most = REPORT_SEGMENTS / (box->lane_count + 1);
+    size_t most = all ? REPORT_SEGMENTS / (box->lane_count + 1) : 0, slow = 0;
     out->lanes = pointers(box->lane_count);
     bool fine = out->lanes != NULL;
-    for (size_t i = 0; fine && i < box->lane_count; i++)
-        fine = add_lane(out, &box->lanes[i], most);
+    for (size_t i = 0; fine && i < box->lane_count && slow < REPORT_SLOW_LANES; i++) {
+        const struct blackbox_lane *lane = &box->lanes[i];
+        bool was_slow = lane->watch && lane->watch->slows;
+        slow += was_slow && !all;
+        if (all || was_slow)
+            fine = add_lane(out, lane, most);
+    }
     return fine;
 }
 
@@ -302,7 +324,7 @@ static bool fill_process(Tutti__Process *out, const struct report_process *proce
     if (!(out->box = malloc(sizeof *out->box)))
         return false;
     *out->box = (Tutti__Box)TUTTI__BOX__INIT;
-    return fill_box(out->box, process->box, calls) && (!process->lanes || add_lanes(out->box, process->box));
+    return fill_box(out->box, process->box, calls) && add_lanes(out->box, process->box, process->lanes);
 }
 
 /* Counts what this process adds. False: a report has no room for it. */

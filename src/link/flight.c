@@ -209,6 +209,21 @@ void flight_hear(struct link *link, const void *reports, size_t length)
     }
 }
 
+void flight_timed(struct link *link, const void *body, size_t length)
+{
+    struct link_sample *sample = &link->out.sample;
+    struct wire_timed timed;
+    if (length != sizeof timed || !sample->waits)
+        return;
+    memcpy(&timed, body, sizeof timed);
+    if (timed.sequence != sample->sequence)
+        return;
+    uint64_t now = clock_ns(), when = our_time(&link->reports.clock, timed.when, now);
+    sample->waits = false;
+    when = when > now ? now : when < sample->sent ? sample->sent : when;
+    trace_watch_message(link->lane[sample->lane].trace, when - sample->sent, when);
+}
+
 /* ---- What we say to the peer ---- */
 
 /* No later report is about this report's lane, which is still the same one: a sender may wait for this report alone. */

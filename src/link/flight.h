@@ -22,6 +22,8 @@ void flight_all_landed(struct link *link, uint32_t slot);
  * that stood still. */
 uint64_t flight_unsent(const struct link_lane *lane);
 void flight_answered(struct link_lane *lane, const void *body, size_t length);
+/* The peer says when a small message of ours came: struct wire_timed. */
+void flight_timed(struct link *link, const void *body, size_t length);
 /* A segment has arrived on the lane, just now: to be said. */
 void flight_arrived(struct link_lane *lane, uint32_t imm);
 /* Says what has arrived, if that is due. all: before a sleep. */

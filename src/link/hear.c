@@ -66,6 +66,9 @@ static void hear_message(struct link *link, struct link_lane *lane, const struct
         flight_hear(link, body, length);
         outgoing_pump(link);
         break;
+    case WIRE_TIMED:
+        flight_timed(link, body, length);
+        break;
     case WIRE_PROBE:
         message_say_on(lane, WIRE_PROBE_ANSWER, body, length < sizeof(uint64_t) ? length : sizeof(uint64_t));
         break;

@@ -3,11 +3,14 @@
 #include "link/link_testing.h"
 
 #include "base/param.h"
+#include "trace/trace.h"
+#include "wire/boxwatch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -48,6 +51,39 @@ static void test_segments_go_over_data_lanes(void **state)
     assert_true(payload_pair_right(pair));
     payload_pair_free(pair);
     script_free(script);
+}
+
+/* Messages without segments leave times in the black box: of one in 64,. */
+static void test_messages_leave_times(void **state)
+{
+    char folder[] = "/tmp/tutti-times-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    setenv("TUTTI_TRACE_DIR", folder, 1);
+    param_reload();
+    struct trace *trace = trace_open();
+    assert_non_null(trace);
+    struct script *script = script_new(&(struct script_shape){.lanes = 1});
+    script->side[0].domain->trace = trace;
+    script_join(script);
+    for (uint32_t i = 0; i < 200; i++) {
+        struct payload *pair[2];
+        payload_pair(script, 0, i, 64, pair);
+        script_settle(script);
+        assert_true(payload_pair_right(pair));
+        payload_pair_free(pair);
+    }
+    struct blackbox *box;
+    assert_int_equal(blackbox_read(trace_path(trace), &box), TUTTI_SUCCESS);
+    assert_int_equal(box->lane_count, 1);
+    assert_non_null(box->lanes[0].watch);
+    assert_true(box->lanes[0].watch->messages >= 3 && box->lanes[0].watch->messages <= 200);
+    assert_non_null(watch_mark(box->lanes[0].watch, WATCH_MESSAGE, WIRE_LAST_HOUR, box->now));
+    blackbox_free(box);
+    script_free(script);
+    trace_close(trace, false);
+    unsetenv("TUTTI_TRACE_DIR");
+    param_reload();
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* One data lane dies: the other takes its segments. Both are dead: lanes of messages carry data until one is back. */
@@ -254,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_segments_go_over_data_lanes),
+        CASE(test_messages_leave_times),
         CASE(test_data_lanes_die_and_come_back),
         CASE(test_only_lanes_of_messages_keep_a_link),
         CASE(test_refused_data_lanes_lose_no_link),

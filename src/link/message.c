@@ -10,6 +10,9 @@
 #include <string.h>
 
 #define ACKNOWLEDGE_EVERY 16
+#define SAMPLE_EVERY      64
+#define SAMPLE_AFTER      (10 * NS_PER_MS)
+#define SAMPLE_LOST       NS_PER_S /* its answer was lost with a lane */
 
 static struct lane *message_carrier(struct link *link)
 {
@@ -38,11 +41,26 @@ static void message_free(struct link *link, struct message *message)
     free(message);
 }
 
+/* Is the time of this message to be taken? One at a time: of one in SAMPLE_EVERY, and of more where few are said. */
+static bool message_wants_time(const struct link *link, uint64_t sequence)
+{
+    const struct link_sample *sample = &link->out.sample;
+    const struct link_lane *lane = &link->lane[link->control];
+    uint64_t before = since(sample->sent, lane->signs.heard);
+    if (!lane->trace || (sample->waits && before < SAMPLE_LOST))
+        return false;
+    return sequence >= sample->sequence + SAMPLE_EVERY || before > SAMPLE_AFTER;
+}
+
 /* Hands one queued message to the lane. False: no room. */
 static bool transmit(struct link *link, struct lane *lane, struct message *message)
 {
+    bool timed = !link->lossless && message_wants_time(link, message->sequence);
+    int index = link->control;
+    uint64_t number = message->sequence; /* the message may be gone inside */
+    uint64_t now = timed ? clock_ns() : 0;
     if (!link->lossless) {
-        struct wire_sequence sequence = {message->sequence, link->out.received};
+        struct wire_sequence sequence = {message->sequence | (timed ? WIRE_SEQUENCE_TIMED : 0), link->out.received};
         memcpy(message->bytes, &sequence, sizeof sequence);
         link->out.acked_to_peer = link->out.received;
     }
@@ -52,6 +70,8 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
     bool taken = ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
     if (taken)
         link_count_sent(link, ops, WIRE_COUNTER_MESSAGES_SENT, length);
+    if (taken && timed)
+        link->out.sample = (struct link_sample){number, now, index, true};
     return taken;
 }
 
@@ -154,11 +174,14 @@ static bool message_admit(struct link *link, const unsigned char **bytes, size_t
     drop_acknowledged(link, sequence.received);
     *bytes += sizeof sequence;
     *length -= sizeof sequence;
-    if (sequence.sequence == 0)
+    uint64_t number = sequence.sequence & ~WIRE_SEQUENCE_TIMED;
+    if (number == 0)
         return true;
-    if (sequence.sequence != link->out.received + 1)
+    if (number != link->out.received + 1)
         return false;
     link->out.received++;
+    if (number != sequence.sequence)
+        link->out.timed = (struct wire_timed){number, link->signs.heard};
     return true;
 }
 
@@ -179,6 +202,11 @@ bool message_received(struct link_lane *lane, const void **data, size_t *length,
 
 void message_taken(struct link *link)
 {
+    if (link->out.timed.sequence && link->control >= 0) {
+        const struct wire_timed timed = link->out.timed;
+        link->out.timed.sequence = 0;
+        message_say_on(&link->lane[link->control], WIRE_TIMED, &timed, sizeof timed);
+    }
     if (link->out.received - link->out.acked_to_peer >= ACKNOWLEDGE_EVERY)
         message_acknowledge(link);
 }
@@ -199,6 +227,7 @@ void message_resend(struct link *link)
 {
     link->out.unsent = link->out.kept.next;
     link->out.resends++;
+    link->out.sample.waits = false; /* its answer may be lost */
     message_flush(link);
 }
 

@@ -8,6 +8,13 @@
 
 #define LINK_LANDED 32 /* reports about landed segments that each message about them has, at most */
 
+/* A small message whose time is taken. */
+struct link_sample {
+    uint64_t sequence, sent; /* of the latest one */
+    int lane;
+    bool waits; /* the peer has not said when it came */
+};
+
 /* message.c's. */
 struct link_messages {
     uint64_t next_sequence, received, acked_to_peer;
@@ -16,6 +23,8 @@ struct link_messages {
     struct list *unsent; /* first unsent one in kept, or &kept */
     bool flushing;       /* message_flush() is at work */
     uint32_t resends;    /* how often `unsent` was set back */
+    struct link_sample sample;
+    struct wire_timed timed; /* what the peer wants to know, and is not said; sequence 0: nothing */
 };
 
 /* match.c's and strays.c's. */

@@ -114,8 +114,8 @@ struct lane {
     struct transport *transport;
     void *user;
     uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
-    unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
-    uint16_t source; /* UDP source port of its packets, where the owner has asked for one; 0: any */
+    unsigned device;            /* our interface that it goes by, as the transport numbers them; known when it is up */
+    uint16_t source;            /* UDP source port of its packets, where the owner has asked for one; 0: any */
     struct transport_ends ends; /* known when it is up */
 };
 

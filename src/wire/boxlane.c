@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads one lane of a black box and its ring of segments, while its owner may be writing them. */
 #include "wire/boxsource.h"
+#include "wire/boxwatch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,6 @@ static bool read_record(const struct blackbox *box, const struct box_source *sou
     return read_still(source, at, out, room < sizeof *out ? room : sizeof *out);
 }
 
-static void check_marks(struct wire_box_mark *marks)
-{
-    for (unsigned i = 0; i < WIRE_WATCH_SPANS * WIRE_WATCH_SLOTS; i++)
-        marks[i].cause = marks[i].cause < WINDOW_CAUSES ? marks[i].cause : WINDOW_NETWORK;
-}
-
 /* False: no memory. */
 static bool read_watch(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source, uint64_t at)
 {
@@ -47,14 +42,9 @@ static bool read_watch(struct blackbox *box, struct blackbox_lane *lane, const s
         box->torn++;
         return true;
     }
-    bool empty = !watch.windows && !watch.messages;
-    if (empty)
+    if (!watch.windows && !watch.messages)
         return true;
-    check_marks(watch.least[0]);
-    check_marks(watch.pause[0]);
-    check_marks(watch.message[0]);
-    for (unsigned i = 0; i < WIRE_WATCH_SLOWS; i++)
-        watch.slow[i].cause = watch.slow[i].cause < WINDOW_CAUSES ? watch.slow[i].cause : WINDOW_NETWORK;
+    watch_check(&watch);
     lane->watch = malloc(sizeof watch);
     if (lane->watch)
         *lane->watch = watch;

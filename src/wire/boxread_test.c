@@ -147,12 +147,14 @@ static void test_watches(void **state)
 {
     struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((char *)lane(1) + WIRE_BOX_WATCH_AT);
     *watch = (struct wire_box_watch){.stamp = 2, .windows = 3, .slows = UINT64_MAX};
-    watch->least[0][0] = (struct wire_box_mark){.slot = 1, .end = UINT64_MAX, .cause = 99};
+    watch->least[0][0] = (struct wire_box_mark){.slot = 1, .end = 5, .cause = 99};
+    watch->pause[0][0] = (struct wire_box_mark){.slot = 1, .end = UINT64_MAX};
     watch->slow[WIRE_WATCH_SLOWS - 2] = (struct wire_box_slow){.windows = 1, .cause = UINT32_MAX};
     struct blackbox *box = must_parse();
     assert_true(box->lanes[0].watch && box->lanes[0].watch->windows == 3 && box->torn == 0);
     assert_int_equal(watch_mark(box->lanes[0].watch, WATCH_LEAST, WIRE_LAST_HOUR, 1)->cause, WINDOW_NETWORK);
     assert_int_equal(watch_slow(box->lanes[0].watch, 0)->cause, WINDOW_NETWORK);
+    assert_null(watch_mark(box->lanes[0].watch, WATCH_PAUSE, WIRE_LAST_HOUR, UINT64_MAX)); /* a time that cannot be */
     assert_null(watch_slow(box->lanes[0].watch, SIZE_MAX));
     blackbox_free(box);
     watch->stamp = 3;

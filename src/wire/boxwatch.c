@@ -46,6 +46,33 @@ const struct wire_box_mark *watch_mark(const struct wire_box_watch *watch, enum 
     return worst;
 }
 
+static bool can_be(uint64_t ns)
+{
+    return ns < INT64_MAX / 2;
+}
+
+static void check_marks(struct wire_box_mark *marks)
+{
+    for (unsigned i = 0; i < WIRE_WATCH_SPANS * WIRE_WATCH_SLOTS; i++) {
+        marks[i].slot = can_be(marks[i].end) && can_be(marks[i].ns) ? marks[i].slot : 0;
+        marks[i].cause = marks[i].cause < WINDOW_CAUSES ? marks[i].cause : WINDOW_NETWORK;
+    }
+}
+
+bool watch_check(struct wire_box_watch *watch)
+{
+    check_marks(watch->least[0]);
+    check_marks(watch->pause[0]);
+    check_marks(watch->message[0]);
+    for (unsigned i = 0; i < WIRE_WATCH_SLOWS; i++) {
+        struct wire_box_slow *slow = &watch->slow[i];
+        bool can = can_be(slow->begin) && can_be(slow->end) && slow->begin <= slow->end;
+        slow->windows = can ? slow->windows : 0;
+        slow->cause = slow->cause < WINDOW_CAUSES ? slow->cause : WINDOW_NETWORK;
+    }
+    return true;
+}
+
 const struct wire_box_slow *watch_slow(const struct wire_box_watch *watch, size_t index)
 {
     if (!watch || index >= WIRE_WATCH_SLOWS || index >= watch->slows)

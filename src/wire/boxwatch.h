@@ -25,6 +25,12 @@ const struct wire_box_slow *watch_slow(const struct wire_box_watch *watch, size_
 double watch_rate_of_row(unsigned row);
 double watch_time_of_row(unsigned row);
 
+#define WATCH_STILL 2u /* the stamp of a copy */
+
+/* Makes numbers from outside safe to reckon with: times that cannot be become none, causes that are none the network.
+ * Always true. */
+bool watch_check(struct wire_box_watch *watch);
+
 /* The row below which `part` of all counts lie. */
 unsigned watch_row(const uint32_t *counts, unsigned rows, double part);
 

@@ -37,6 +37,7 @@ enum wire_message_kind {
     WIRE_BLOCKED, /* answer to WIRE_CALL, whose head it has: rank `tag.to` waits, too. Body: struct wire_blocked */
     WIRE_WINDOW, /* rank `tag.from` asks something of a window of rank `tag.to`; body: struct wire_window, then the data
                     of a short put */
+    WIRE_TIMED,  /* receiver: when a message with WIRE_SEQUENCE_TIMED came; body: struct wire_timed. Not repeated */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are
@@ -82,8 +83,14 @@ _Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 5
 
 /* Before every message on lanes that may lose bytes: sequence 0 is not repeated. */
 struct wire_sequence {
-    uint64_t sequence; /* of this message, from 1 */
+    uint64_t sequence; /* of this message, from 1; and whether the sender wants to know when it came */
     uint64_t received; /* all messages up to this one have been received */
+};
+
+#define WIRE_SEQUENCE_TIMED (1ull << 63)
+struct wire_timed {
+    uint64_t sequence;
+    uint64_t when; /* ns of the receiver's clock */
 };
 
 struct wire_begun {

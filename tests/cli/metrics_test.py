@@ -107,6 +107,11 @@ class Once(Job):
         count = 'program="tutti",rank="0",slot="0",collective="allreduce",size="64KiB"'
         self.assertTrue(wait_for(lambda: (self.value(f"tutti_operation_seconds_count{{{count}}}") or 0) > 10))
         self.histogram(self.once())
+        of_lanes = '{program="tutti",rank="0",slot="0",interface="lo"'
+        for metric in ("windows", "messages_timed"):
+            self.assertTrue(wait_for(lambda name=metric: (self.value(f"tutti_lane_{name}_total{of_lanes}}}") or 0) > 0))
+        self.assertRegex(self.once(), r'tutti_lane_slowest_window_bytes_per_second\{.*interface="lo",span="1h",'
+                                      r'cause="[a-z ]+"\} \d')
         self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
 
     def histogram(self, text):
@@ -148,7 +153,7 @@ class Once(Job):
         for family in families.values():
             names = [set(sample.labels) for sample in family.samples]
             allowed = {"program", "rank", "slot", "transport", "way", "collective", "where", "purpose",
-                       "state", "class", "size", "le", "kind", "version"}
+                       "interface", "span", "cause", "state", "class", "size", "le", "kind", "version"}
             if family.name == "tutti_process":
                 allowed |= {"pid", "library"}
             self.assertLessEqual(set().union(*names), allowed, family.name)

@@ -225,6 +225,14 @@ function draw(view) {
   view.status.textContent = view.chosen || text;
 }
 
+// What lanes remember of the last hour: when they were slow.
+function slowText(view) {
+  const lanes = (view.member && view.lanes?.lanes) || [], seconds = (at) => view.data.time - view.lanes.time - at;
+  return lanes.flatMap((lane) => lane.slow.map(([begin, end, rate, usual, cause]) =>
+    `lane ${lane.index}${lane.interface ? ` over ${lane.interface}` : ""} was slow for ${time(end - begin)}, ` +
+    `${time(Math.max(0, seconds(end)))} ago: ${bytes(Math.round(rate))}/s, usual ${bytes(usual)}/s, ${cause}`)).join("\n");
+}
+
 // A row for each lane that has carried something, on the same axis: from when a segment was put until it had landed.
 function drawLanes(view) {
   const rows = (view.member && view.lanes?.lanes.filter((lane) => lane.segments.length)) || [];
@@ -232,6 +240,7 @@ function drawLanes(view) {
   view.laneBox.hidden = !view.member;
   view.laneHead.textContent = !view.member ? "" : `Lanes of rank ${view.member.rank} on ${view.member.host}` +
     (rows.length ? "" : ": its agent tells of them in a moment, if they have carried anything");
+  view.laneSlow.textContent = slowText(view);
   view.shown = [];
   const [context] = prepare(view.laneCanvas, rows.length * LANE_HIGH + 4);
   context.textBaseline = "middle";
@@ -424,7 +433,8 @@ export function makeTimeline(page) {
   view.canvas.setAttribute("role", "img");
   view.laneHead = element("h2");
   view.laneCanvas = element("canvas");
-  view.laneBox = element("div", {className: "lanes", hidden: true}, view.laneHead,
+  view.laneSlow = element("pre");
+  view.laneBox = element("div", {className: "lanes", hidden: true}, view.laneHead, view.laneSlow,
     element("div", {className: "drawing"}, view.laneCanvas));
   view.status = element("p", {className: "note"});
   view.status.setAttribute("role", "status");
