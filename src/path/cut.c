@@ -2,7 +2,8 @@
 /*
  * How long the segments of a payload are. One that has fewer segments than there are lanes would leave the others idle,
  * and all of it goes by one or two uplinks: so it is cut into at least one piece for each lane, and into as many for
- * each as for any other. A piece that is sent faster than it is posted would cost more than it brings.
+ * each as for any other. Each distance has its longest segment (DQPLB, NCCLX section 4.4.1). A piece that is sent
+ * faster than it is posted would cost more than it brings.
  */
 #include "path/path.h"
 
@@ -26,6 +27,8 @@ static uint64_t shortest(const struct path_lane *const *lanes, int count)
 uint64_t path_cut(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                   uint64_t most)
 {
+    uint64_t told = count ? path_segment_of(lanes[0]->distance) : most;
+    most = told < most ? told : most;
     uint64_t least = count > 1 ? shortest(lanes, count) : 0, ways = (uint64_t)count;
     if (!least || least >= most || payload->left < 2 * least)
         return most;

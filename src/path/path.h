@@ -29,6 +29,10 @@ struct path_windows {
 bool path_parse_windows(const char *text, struct path_windows *out);
 /* "rack=1,campus=4": the same, with queue pairs for segments and nothing else. */
 bool path_parse_queues(const char *text, struct path_windows *out);
+/* "rack=64K,campus=1M": bytes of a segment; 0: not told. False: the text is nothing of the kind. */
+bool path_parse_segments(const char *text, uint64_t out[WIRE_DISTANCES]);
+/* The longest segment to a peer at this distance: TUTTI_SEGMENTS, and TUTTI_SEGMENT at most. */
+uint64_t path_segment_of(enum wire_distance distance);
 
 /* A policy's lanes(): as path_all_data(), but some lanes are backups (ICCL section 3.3: a queue pair on another
  * adapter, open and idle). Backups are the lanes of interfaces that TUTTI_BACKUP names, or that are farther from this

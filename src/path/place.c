@@ -131,6 +131,7 @@ tutti_result_t path_settings(struct wire_process *self)
                *windows = param_string(PARAM_WINDOWS);
     const char *queues = param_string(PARAM_QUEUES);
     struct path_windows none;
+    uint64_t lengths[WIRE_DISTANCES];
     tutti_result_t result = TUTTI_SUCCESS;
     if (*text && !path_parse_place(text, self->place))
         result = place_refuse("TUTTI_PLACE", 0, text);
@@ -147,5 +148,11 @@ tutti_result_t path_settings(struct wire_process *self)
                            "TUTTI_QUEUES: \"%s\" is not DISTANCE=NUMBER[,DISTANCE=...], of the distances host, rack, "
                            "zone, building, campus and far each once at most",
                            queues);
+    if (result == TUTTI_SUCCESS && !path_parse_segments(param_string(PARAM_SEGMENTS), lengths))
+        result =
+            error_set(TUTTI_INVALID_ARGUMENT,
+                      "TUTTI_SEGMENTS: \"%s\" is not DISTANCE=BYTES[,DISTANCE=...], of 4096 bytes and more, of the "
+                      "distances host, rack, zone, building, campus and far each once at most",
+                      param_string(PARAM_SEGMENTS));
     return result;
 }

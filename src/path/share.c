@@ -19,7 +19,7 @@ void path_share_begin(struct path_share *share, const struct path_lane *lane)
 {
     uint64_t us = 0;
     struct path_window most = path_window_of(lane, &us);
-    uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT), bytes = most.segments * segment;
+    uint64_t segment = path_segment_of(lane->distance), bytes = most.segments * segment;
     *share = (struct path_share){.most = most, .trip = us * NS_PER_US, .segment = segment};
     share->top = most.bytes && (!bytes || most.bytes < bytes) ? most.bytes : bytes;
     if (!share->top)

@@ -69,6 +69,41 @@ bool path_parse_windows(const char *text, struct path_windows *out)
     return true;
 }
 
+#define LEAST_SEGMENT 4096 /* as of TUTTI_SEGMENT */
+
+bool path_parse_segments(const char *text, uint64_t out[WIRE_DISTANCES])
+{
+    memset(out, 0, WIRE_DISTANCES * sizeof *out);
+    while (*text) {
+        char item[ITEM];
+        int64_t bytes;
+        size_t length = strcspn(text, ",");
+        if (length >= sizeof item || (text[length] && !text[length + 1]))
+            return false;
+        memcpy(item, text, length);
+        item[length] = 0;
+        char *equal = strchr(item, '=');
+        if (!equal)
+            return false;
+        *equal = 0;
+        unsigned distance = find_distance(item);
+        if (distance == WIRE_DISTANCES || out[distance] || !parse_size(equal + 1, &bytes) || bytes < LEAST_SEGMENT)
+            return false;
+        out[distance] = (uint64_t)bytes;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+uint64_t path_segment_of(enum wire_distance distance)
+{
+    uint64_t told[WIRE_DISTANCES], most = (uint64_t)param_int(PARAM_SEGMENT);
+    const char *text = param_string(PARAM_SEGMENTS);
+    if (!*text || !path_parse_segments(text, told) || !told[distance] || told[distance] > most)
+        return most;
+    return told[distance];
+}
+
 bool path_parse_queues(const char *text, struct path_windows *out)
 {
     bool right = path_parse_windows(text, out);
@@ -78,9 +113,9 @@ bool path_parse_queues(const char *text, struct path_windows *out)
 }
 
 /* Rate times round trip, in whole segments, and one more: a segment counts until its last byte is there. */
-static struct path_window derive(uint64_t mbits, uint64_t us)
+static struct path_window derive(uint64_t mbits, uint64_t us, uint64_t segment)
 {
-    uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT), way = mbits * us / 8;
+    uint64_t way = mbits * us / 8;
     return (struct path_window){.bytes = way ? (way + segment - 1) / segment * segment + segment : 0};
 }
 
@@ -91,5 +126,5 @@ struct path_window path_window_of(const struct path_lane *lane, uint64_t *us)
     *us = right ? told.us[lane->distance] : round_trips[lane->distance];
     if (right && (told.window[lane->distance].segments || told.window[lane->distance].bytes || !*us))
         return told.window[lane->distance];
-    return derive(lane->nic->about.rate, *us);
+    return derive(lane->nic->about.rate, *us, path_segment_of(lane->distance));
 }

@@ -46,6 +46,50 @@ static void rate_times_round_trip(void **state)
     assert_true(is(window(WIRE_DISTANCE_RACK, 1000), 0, MIB));
 }
 
+/* Shorter segments nearby: what lies in queues there is less, and far away nothing changes. */
+static void segments_by_distance(void **state)
+{
+    struct path_nic nic = {.about.rate = 100000};
+    struct path_lane near = {.distance = WIRE_DISTANCE_RACK, .nic = &nic}, other = near;
+    const struct path_lane *lanes[] = {&near, &other};
+    const struct path_payload payload = {.left = 8 * MIB};
+    setenv("TUTTI_SEGMENT", "512K", 1);
+    setenv("TUTTI_SEGMENTS", "rack=128K,campus=64M", 1);
+    told("");
+    assert_true(is(window(WIRE_DISTANCE_RACK, 100000), 0, MIB / 4));
+    assert_true(is(window(WIRE_DISTANCE_CAMPUS, 100000), 0, 4 * MIB + MIB / 2));
+    assert_int_equal(path_cut(NULL, lanes, 2, &payload, MIB / 2), MIB / 8);
+    assert_int_equal(path_cut(NULL, lanes, 2, &payload, MIB / 16), MIB / 16); /* never longer than the link wants */
+    near.distance = other.distance = WIRE_DISTANCE_ZONE;
+    assert_int_equal(path_cut(NULL, lanes, 2, &payload, MIB / 2), MIB / 2);
+    unsetenv("TUTTI_SEGMENTS");
+    told("");
+}
+
+static void segments_that_are_none(void **state)
+{
+    static const char *const texts[] = {"rack",
+                                        "rack=",
+                                        "rack=1",
+                                        "rak=64K",
+                                        "rack=64K,",
+                                        "rack=64K/1",
+                                        "rack=64K,rack=64K",
+                                        "rack=64K;zone=64K",
+                                        ",rack=64K",
+                                        "rack=-64K"};
+    struct wire_process self = {0};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        setenv("TUTTI_SEGMENTS", texts[i], 1);
+        told("");
+        assert_int_equal(path_settings(&self), TUTTI_INVALID_ARGUMENT);
+        assert_non_null(strstr(error_last(), "TUTTI_SEGMENTS: \""));
+    }
+    unsetenv("TUTTI_SEGMENTS");
+    told("");
+    assert_int_equal(path_settings(&self), TUTTI_SUCCESS);
+}
+
 static void none_where_nothing_is_known(void **state)
 {
     told("");
@@ -256,6 +300,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_times_round_trip),
+        cmocka_unit_test(segments_by_distance),
+        cmocka_unit_test(segments_that_are_none),
         cmocka_unit_test(none_where_nothing_is_known),
         cmocka_unit_test(as_told),
         cmocka_unit_test(windows_that_are_none),

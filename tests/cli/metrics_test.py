@@ -107,11 +107,11 @@ class Once(Job):
         count = 'program="tutti",rank="0",slot="0",collective="allreduce",size="64KiB"'
         self.assertTrue(wait_for(lambda: (self.value(f"tutti_operation_seconds_count{{{count}}}") or 0) > 10))
         self.histogram(self.once())
-        of_lanes = '{program="tutti",rank="0",slot="0",interface="lo"'
-        for metric in ("windows", "messages_timed"):
-            self.assertTrue(wait_for(lambda name=metric: (self.value(f"tutti_lane_{name}_total{of_lanes}}}") or 0) > 0))
-        self.assertRegex(self.once(), r'tutti_lane_slowest_window_bytes_per_second\{.*interface="lo",span="1h",'
-                                      r'cause="[a-z ]+"\} \d')
+        of_lanes = r'\{program="tutti",rank="0",slot="0",interface="\w+"'
+        timed = f"^tutti_lane_messages_timed_total{of_lanes}\\}} [1-9]"
+        self.assertTrue(wait_for(lambda: re.search(timed, self.once(), re.M)))
+        self.assertRegex(self.once(), f'tutti_lane_longest_message_seconds{of_lanes},span="1h"\\}} \\d')
+        self.assertRegex(self.once(), f"tutti_lane_windows_slow_total{of_lanes}\\}} \\d")
         self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
 
     def histogram(self, text):

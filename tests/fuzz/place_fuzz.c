@@ -37,6 +37,8 @@ static bool takes_windows(const char *text)
 {
     struct path_windows windows;
     path_parse_queues(text, &windows);
+    uint64_t segments[WIRE_DISTANCES];
+    path_parse_segments(text, segments);
     return path_parse_windows(text, &windows);
 }
 
