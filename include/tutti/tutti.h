@@ -365,6 +365,44 @@ TUTTI_API tutti_result_t tutti_alltoall(const void *send, void *recv, size_t cou
 TUTTI_API tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, const size_t *send_offsets,
                                          void *recv, const size_t *recv_counts, const size_t *recv_offsets,
                                          tutti_type_t type, tutti_comm_t comm, tutti_stream_t stream);
+
+/* What tutti_alltoallv_dynamic() exchanges. Rows are what is counted: `row` elements each. All that is a pointer is
+ * device memory, which the GPU reads when the call runs: a kernel in front of the call may write it, and a graph is
+ * replayed with what is there then. Until the call is over nobody may write it. */
+#define TUTTI_DYNAMIC_SPLITS 2048
+typedef struct tutti_dynamic {
+    size_t size;                 /* sizeof(tutti_dynamic_t) of the caller */
+    size_t row;                  /* elements of a row. The same on all ranks */
+    int splits;                  /* number of splits of `send`, 1 to TUTTI_DYNAMIC_SPLITS. The same on all ranks */
+    int windows;                 /* of `send`, each with as many of the splits; mostly 1. The same on all ranks */
+    const int64_t *split_rows;   /* `splits` entries: rows of each split. In a window splits follow one another */
+    const int64_t *index_counts; /* n entries: how many of the indices are for rank 0, for rank 1 and so on */
+    const int64_t *indices; /* which splits go to rank 0, then which go to rank 1 and so on, in any order. A split may
+                               go to several ranks, or to none */
+    size_t index_room;      /* indices that there may be, at most */
+    size_t send_rows;       /* rows that a window of `send` has: window w begins at row w * send_rows */
+    size_t recv_rows;       /* rows that a window of `recv` has */
+    size_t recv_stride; /* what comes from rank r is stored in the window that begins at row r * recv_stride of `recv`;
+                           0: all windows are one */
+    int64_t
+        *recv_splits; /* n * splits entries: gets split_rows of rank 0, then of rank 1 and so on; NULL: not wanted */
+} tutti_dynamic_t;
+
+/*
+ * Exchange of which only the GPUs know how much goes where. My splits that the indices name for rank r come to rank r's
+ * window for me, to the rows where they lie in mine. Between them nothing is stored, and nothing is sent. For a layer
+ * of experts: split e are the rows for expert e, and index_counts says how many experts each rank has. To bring results
+ * back, call it with recv as send: windows = n, splits = n * the former, split_rows = recv_splits, the indices r *
+ * former + e for rank r, and recv_stride 0.
+ *
+ * The call needs no host: it may be captured in a graph. Counts that are negative, that do not fit the windows, or that
+ * name no split fail the communicator, on all ranks, with a sentence that names the rank. Nothing is stored outside the
+ * windows then. tutti_comm_get_async_error() and tutti_comm_synchronize() tell. Up to 8 GPUs of one host that reach one
+ * another; elsewhere TUTTI_INVALID_USAGE. Not in a group. In place: not allowed. Needs 33 KiB of device memory for each
+ * peer, which every communicator has. After AllToAllvDynamic (NCCLX section 6.1).
+ */
+TUTTI_API tutti_result_t tutti_alltoallv_dynamic(const void *send, void *recv, tutti_type_t type,
+                                                 const tutti_dynamic_t *what, tutti_comm_t comm, tutti_stream_t stream);
 /* On root recv holds n blocks of count elements; block r = rank r's send. In place on root: send == recv + root *
  * count. */
 TUTTI_API tutti_result_t tutti_gather(const void *send, void *recv, size_t count, tutti_type_t type, int root,

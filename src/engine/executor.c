@@ -46,6 +46,16 @@ static tutti_result_t no_messages(struct executor *executor, const struct p2p_it
     return engine_executor_refuse(executor, "carry messages");
 }
 
+static tutti_result_t no_dynamic(struct executor *executor, const struct dynamic_call *call, tutti_stream_t stream)
+{
+    (void)call;
+    (void)stream;
+    return engine_executor_refuse(
+        executor,
+        "exchange what only GPUs know the lengths of, as up to 8 GPUs of one host can that reach one another; "
+        "read the lengths and call tutti_alltoallv()");
+}
+
 static tutti_result_t no_register(struct executor *executor, void *buffer, size_t size, void **out)
 {
     (void)executor;
@@ -152,6 +162,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .issue = ops->issue ? ops->issue : no_issue,
                 .issue_many = ops->issue_many ? ops->issue_many : one_by_one,
                 .messages = ops->messages ? ops->messages : no_messages,
+                .dynamic = ops->dynamic ? ops->dynamic : no_dynamic,
                 .register_symmetric = ops->register_symmetric ? ops->register_symmetric : no_register,
                 .unregister = ops->unregister ? ops->unregister : no_unregister,
                 .window_open = ops->window_open ? ops->window_open : no_window_open,

@@ -34,6 +34,14 @@ struct executor_call {
     bool first;  /* of the communicator's collectives in the caller's group */
 };
 
+/* tutti_alltoallv_dynamic(): what its user says of lengths, and bytes of a row. */
+struct dynamic_call {
+    const void *in;
+    void *out;
+    size_t row;
+    tutti_dynamic_t what;
+};
+
 struct executor_ops {
     const char *name;
 
@@ -63,6 +71,9 @@ struct executor_ops {
     /* Issues sends and receives that go on at the same time. Default: an error. */
     tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count,
                                tutti_stream_t stream);
+
+    /* Issues an exchange whose lengths are read when it runs; checked by the caller. Default: an error. */
+    tutti_result_t (*dynamic)(struct executor *executor, const struct dynamic_call *call, tutti_stream_t stream);
 
     /*
      * Collective: all ranks register [buffer, buffer + size) of theirs, for

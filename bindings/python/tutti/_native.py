@@ -32,6 +32,14 @@ class SignalWait(ctypes.Structure):
     _fields_ = [("peer", c_int), ("signal", c_int), ("count", c_uint)]
 
 
+class Dynamic(ctypes.Structure):
+    """tutti_dynamic_t."""
+
+    _fields_ = [("size", c_size_t), ("row", c_size_t), ("splits", c_int), ("windows", c_int), ("split_rows", c_void_p),
+                ("index_counts", c_void_p), ("indices", c_void_p), ("index_room", c_size_t), ("send_rows", c_size_t),
+                ("recv_rows", c_size_t), ("recv_stride", c_size_t), ("recv_splits", c_void_p)]
+
+
 class EventStruct(ctypes.Structure):
     """tutti_event_t."""
 
@@ -99,6 +107,7 @@ _CALLS = {
     "reduce_scatterv": [c_void_p, _SIZES, _SIZES, c_void_p, c_int, c_int, _COMM, c_void_p],
     "alltoall": [c_void_p, c_void_p, c_size_t, c_int, _COMM, c_void_p],
     "alltoallv": [c_void_p, _SIZES, _SIZES, c_void_p, _SIZES, _SIZES, c_int, _COMM, c_void_p],
+    "alltoallv_dynamic": [c_void_p, c_void_p, c_int, POINTER(Dynamic), _COMM, c_void_p],
     "gather": [c_void_p, c_void_p, c_size_t, c_int, c_int, _COMM, c_void_p],
     "scatter": [c_void_p, c_void_p, c_size_t, c_int, c_int, _COMM, c_void_p],
     "barrier": [_COMM, c_void_p],

@@ -16,6 +16,7 @@ from typing import Any, Literal, overload
 
 from ._buffers import TYPES, Buffer, current_stream, describe
 from ._cuda import follow, handle
+from ._dynamic import Counts, describe_dynamic
 from ._errors import Error, InvalidUsage, Result, error_of
 from ._group import opened
 from ._native import HOST, Config, SignalWait, UniqueId, call, calls, check, last_error
@@ -457,6 +458,27 @@ class Communicator:
         into = self._blocks(there, "recv", recv_counts, recv_offsets)
         kind = here.units()[1]
         return self._issue("alltoallv", (here.address, *out, there.address, *into, kind), (here, there), wait, stream)
+
+    def alltoallv_dynamic(self, send: Any, recv: Any, split_rows: Any, index_counts: Any, indices: Any, *, row: int,
+                          recv_splits: Any = None, windows: int = 1, merged: bool = False,
+                          stream: int | None = None) -> Work:
+        """Splits of `send` go where indices say that the GPU reads when the call runs, also in a graph that is replayed.
+        split_rows: rows of each split, of `row` elements. index_counts: how many of the indices are for rank 0, 1, ...
+        What comes from rank r is stored in the r-th of `size` windows of recv, or with `merged` all in one, at the rows
+        where it lies in rank r's window of send. recv_splits gets split_rows of all ranks. Counts are int64 on the GPU.
+        To bring results back: send=recv, windows=size, split_rows=recv_splits, merged=True."""
+        here, there = self._place(send, "send"), self._place(recv, "recv", True)
+        if here.name != there.name:
+            raise TypeError(f"send is of type {here.name}, recv of {there.name}")
+        counts = Counts(self._place(split_rows, "split_rows"), self._place(index_counts, "index_counts"),
+                        self._place(indices, "indices"),
+                        None if recv_splits is None else self._place(recv_splits, "recv_splits", True))
+        what = describe_dynamic(here, there, counts, row, windows, merged, self.size)
+        if here.type < 0:  # moved as bytes
+            what.row *= here.itemsize
+        keep = (here, there, *(buffer for buffer in counts if buffer is not None))
+        return self._issue("alltoallv_dynamic", (here.address, there.address, here.units()[1], byref(what)), keep,
+                           True, stream)
 
     def _blocks(self, buffer: Buffer, argument: str, counts: Sequence[int],
                 offsets: Sequence[int] | None) -> tuple[Any, Any]:

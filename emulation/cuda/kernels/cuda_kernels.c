@@ -31,6 +31,7 @@ RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
 RUN(tutti_messages, kernel_messages)
 RUN(tutti_gather_words, kernel_list)
+RUN(tutti_exchange_dynamic, kernel_dynamic)
 KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
 
@@ -42,9 +43,10 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     ROW(tutti_reduce_peer_##name, kernel_peer)
-static const struct cuda_kernel kernels[] = {ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(
-    tutti_exchange, kernel_exchange) ROW(tutti_messages, kernel_messages) ROW(tutti_gather_words, kernel_list)
-                                                 KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
+static const struct cuda_kernel kernels[] = {
+    ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(tutti_exchange, kernel_exchange)
+        ROW(tutti_messages, kernel_messages) ROW(tutti_gather_words, kernel_list)
+            ROW(tutti_exchange_dynamic, kernel_dynamic) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
 
 const struct cuda_kernel *cuda_kernel_find(const char *name)
 {

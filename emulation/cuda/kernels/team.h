@@ -10,8 +10,9 @@
 
 struct thread_team {
     int n;
-    /* one behind the other: what is wanted of kernels, rank 0's last launch that is over, whom kernels wait for */
-    uint32_t abort, over, waits[KERNEL_RANKS];
+    /* one behind the other: what is wanted of kernels, rank 0's last launch that is over, whom kernels wait for, and
+     * what they find wrong */
+    uint32_t abort, over, waits[KERNEL_RANKS], wrong[KERNEL_RANKS][4];
     uint32_t tickets;
     uint64_t times[2 * KERNEL_TIMES]; /* of rank 0's launches */
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];

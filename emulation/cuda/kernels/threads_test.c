@@ -24,7 +24,7 @@
 
 /* Shared by all processes. */
 static struct world {
-    uint32_t abort;
+    uint32_t abort, behind[KERNEL_WRONG + 4 * KERNEL_RANKS]; /* what kernels tell the host */
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
     unsigned char *received[KERNEL_RANKS]; /* from each rank LONG + GUARD bytes: peers may store there */
     int32_t *vector[KERNEL_RANKS][2];      /* of reductions: in and out, each VECTOR words: peers may store there */
@@ -51,6 +51,7 @@ static void begin(int n)
             world->vector[p][i] = shared(4 * VECTOR);
         for (size_t i = 0; i < KERNEL_CONTROL_BYTES / 4; i++)
             ((uint32_t *)world->window[p])[i] = (uint32_t)-7; /* numbers wrap */
+        *(uint32_t *)(world->window[p] + kernel_dynamic_begin(n)) = (uint32_t)-7;
     }
 }
 
@@ -282,6 +283,91 @@ static bool exchange_one(int rank, unsigned number)
     return true;
 }
 
+/* What a rank has in an exchange whose lengths only kernels know: every rank knows it of all. */
+#define SPLITS 9
+struct dynamic_plan {
+    int64_t splits[SPLITS], lengths[KERNEL_RANKS], indices[KERNEL_RANKS * SPLITS];
+};
+
+static struct dynamic_plan dynamic_plan_of(int of, unsigned number)
+{
+    struct dynamic_plan plan = {{0}, {0}, {0}};
+    int at = 0;
+    for (int i = 0; i < SPLITS; i++)
+        plan.splits[i] = mix64(number * 999u + (unsigned)(of * SPLITS + i)) % 4 ? (int64_t)(number * 7 % 40) : i * 100;
+    for (int p = 0; p < ranks; p++)
+        for (int i = SPLITS - 1; i >= 0; i--)
+            if (mix64(number * 77u + (unsigned)((of * 8 + p) * SPLITS + i)) % 2) {
+                plan.lengths[p]++;
+                plan.indices[at++] = i;
+            }
+    return plan;
+}
+
+static bool dynamic_takes(const struct dynamic_plan *plan, int to, int split)
+{
+    int at = 0;
+    for (int p = 0; p < to; p++)
+        at += (int)plan->lengths[p];
+    for (int i = at; i < at + plan->lengths[to]; i++)
+        if (plan->indices[i] == split)
+            return true;
+    return false;
+}
+
+static bool dynamic_right(int rank, unsigned number, size_t row, const int64_t *told)
+{
+    for (int p = 0; p < ranks; p++) {
+        const struct dynamic_plan theirs = dynamic_plan_of(p, number);
+        const unsigned char *at = world->received[rank] + (size_t)p * (LONG + GUARD);
+        size_t i = 0;
+        for (int split = 0; split < SPLITS; split++) {
+            const size_t end = i + (size_t)theirs.splits[split] * row;
+            if (told[p * SPLITS + split] != theirs.splits[split])
+                return false;
+            for (; i < end; i++)
+                if (at[i] != (dynamic_takes(&theirs, rank, split) ? byte_of(p, 0, i, number) : 0x5a))
+                    return false;
+        }
+        if (at[i] != 0x5a)
+            return false;
+    }
+    return true;
+}
+
+static bool dynamic_one(int rank, unsigned number)
+{
+    const struct dynamic_plan plan = dynamic_plan_of(rank, number);
+    const size_t row = 1 + number % 3 * 13;
+    int64_t told[KERNEL_RANKS * SPLITS];
+    struct kernel_dynamic what = {.exchange = {.team = team_of(rank),
+                                               .plain_from = number % 3 ? 1 + number % 7 * 2000 : UINT64_MAX,
+                                               .lines_from = number % 4 * 500,
+                                               .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000},
+                                  .splits = plan.splits,
+                                  .lengths = plan.lengths,
+                                  .indices = plan.indices,
+                                  .recv_splits = told,
+                                  .row = row,
+                                  .count = SPLITS,
+                                  .group = SPLITS,
+                                  .room = KERNEL_RANKS * SPLITS,
+                                  .send_rows = 4000,
+                                  .recv_rows = 4000,
+                                  .blocks = 1};
+    for (size_t i = 0; i < 4000 * row; i++)
+        sent[0][i] = byte_of(rank, 0, i, number);
+    memset(world->received[rank], 0x5a, (size_t)ranks * (LONG + GUARD));
+    for (int p = 0; p < ranks; p++) {
+        what.exchange.send[p] = sent[0];
+        what.exchange.recv[p] = world->received[rank] + (size_t)p * (LONG + GUARD);
+    }
+    for (unsigned block = 0; block < (unsigned)ranks; block++)
+        threads_run(threads_exchange_dynamic, &what, number % 2 ? 8 : 12, (struct cuda_index){(unsigned)ranks, 1, 1},
+                    (struct cuda_index){block, 0, 0});
+    return dynamic_right(rank, number, row, told);
+}
+
 /* All ranks of n run `one` for numbers 1 and on, until one goes wrong. */
 static void run_all(int n, unsigned operations, bool (*one)(int rank, unsigned number))
 {
@@ -315,6 +401,12 @@ static void test_exchanges(void **state)
         run_all(n, how_many(30), exchange_one);
 }
 
+static void test_dynamic(void **state)
+{
+    for (int n = 1; n <= 3; n++)
+        run_all(n, how_many(12), dynamic_one);
+}
+
 static void test_operations(void **state)
 {
     for (int n = 1; n <= 4; n++)
@@ -346,6 +438,7 @@ static void test_give_up(void **state)
 {
     give_up_alone(run_one);
     give_up_alone(exchange_one);
+    give_up_alone(dynamic_one);
 }
 
 /* Peers take part in the first steps alone: the one that goes on gives up in the middle. */
@@ -378,6 +471,7 @@ static void test_give_up_in_the_middle(void **state)
 {
     give_up_in_the_middle(run_one);
     give_up_in_the_middle(exchange_one);
+    give_up_in_the_middle(dynamic_one);
 }
 
 int main(void)
@@ -385,6 +479,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operations),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_dynamic),
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_give_up_in_the_middle),
     };

@@ -278,6 +278,20 @@ void kernel_choose_messages(struct kernel_messages *what, struct kernel_room roo
     out->kernel = KERNEL_MESSAGES;
 }
 
+/* A pair's lines have no more stripes than a peer gets blocks here. */
+void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room, bool in_host,
+                           struct kernel_launch *out)
+{
+    const unsigned others = (unsigned)what->exchange.team.nranks - 1,
+                   most =
+                       smaller(launch_larger(in_host ? NUMBER_HOST_BLOCKS : NUMBER_MANY_BLOCKS, room.least), room.most),
+                   share = most / (others + 1);
+    what->blocks = launch_larger(1, smaller(share, NUMBER_DYNAMIC_BLOCKS));
+    *out = (struct kernel_launch){.kernel = KERNEL_DYNAMIC,
+                                  .blocks = in_clusters(what->blocks * (others + 1), room.most),
+                                  .threads = KERNEL_DYNAMIC_THREADS};
+}
+
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN,

@@ -15,6 +15,7 @@ enum kernel_id {
     KERNEL_CHAIN,
     KERNEL_COURIER,
     KERNEL_MESSAGES,
+    KERNEL_DYNAMIC,
     KERNEL_GATHER,
     KERNEL_REDUCE_ONE,
     KERNEL_REDUCE_TWO,
@@ -73,6 +74,10 @@ unsigned kernel_most_blocks(enum kernel_id kernel, struct kernel_room room);
 /* The same for all of a list, by all messages to and from each rank that have stripes of their own. */
 void kernel_choose_messages(struct kernel_messages *what, struct kernel_room room, bool in_host,
                             struct kernel_launch *out);
+
+/* By numbers that are the same on all ranks: nobody knows the lengths. */
+void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room, bool in_host,
+                           struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 

@@ -71,7 +71,7 @@ static void gpu_exchange_invite(struct gpu *gpu, struct kernel_exchange *what)
         }
 }
 
-static void take_forms(const struct gpu *gpu, struct kernel_exchange *what)
+void exchange_take_forms(const struct gpu *gpu, struct kernel_exchange *what)
 {
     const struct plan_forms *forms = &gpu->shapes.forms;
     what->plain_from = forms->plain_from;
@@ -83,14 +83,14 @@ static void take_forms(const struct gpu *gpu, struct kernel_exchange *what)
 bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes)
 {
     struct kernel_exchange forms;
-    take_forms(gpu, &forms);
+    exchange_take_forms(gpu, &forms);
     return gpu->nranks > 1 && bytes < gpu->shapes.forms.copy_from[1] && !kernel_exchange_invites(&forms, bytes);
 }
 
 uint32_t exchange_stripes(const struct gpu *gpu, uint64_t bytes)
 {
     struct kernel_exchange forms;
-    take_forms(gpu, &forms);
+    exchange_take_forms(gpu, &forms);
     return kernel_exchange_stripes(&forms, bytes);
 }
 
@@ -102,7 +102,7 @@ static tutti_result_t gpu_exchange_launch(struct gpu *gpu, struct kernel_exchang
     if (!any)
         return TUTTI_SUCCESS;
     what->team = gpu->kernels;
-    take_forms(gpu, what);
+    exchange_take_forms(gpu, what);
     what->mappings = layout_mappings(gpu);
     gpu_exchange_invite(gpu, what);
     return launch_messages(gpu, what, stream);

@@ -14,6 +14,9 @@ bool exchange_by_slots(const struct gpu *gpu, uint64_t bytes);
 /* Stripes of a message of `bytes` bytes. */
 uint32_t exchange_stripes(const struct gpu *gpu, uint64_t bytes);
 
+/* The sizes from which messages have other forms. */
+void exchange_take_forms(const struct gpu *gpu, struct kernel_exchange *what);
+
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, enum exchange kind, CUstream stream,
                               bool capturing);
 

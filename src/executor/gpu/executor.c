@@ -7,6 +7,7 @@
 #include "engine/p2p.h"
 #include "executor/gpu/collective.h"
 #include "executor/gpu/depart.h"
+#include "executor/gpu/dynamic.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/launch.h"
@@ -54,6 +55,12 @@ static tutti_result_t gpu_executor_messages(struct executor *executor, const str
                                             tutti_stream_t stream)
 {
     return gpu_p2p(gpu_of(executor), items, count, (CUstream)stream);
+}
+
+static tutti_result_t gpu_executor_dynamic(struct executor *executor, const struct dynamic_call *call,
+                                           tutti_stream_t stream)
+{
+    return gpu_dynamic(gpu_of(executor), call, (CUstream)stream);
 }
 
 static tutti_result_t register_symmetric(struct executor *executor, void *buffer, size_t size, void **out)
@@ -126,6 +133,7 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .issue = gpu_executor_issue,
                                             .issue_many = gpu_executor_issue_many,
                                             .messages = gpu_executor_messages,
+                                            .dynamic = gpu_executor_dynamic,
                                             .register_symmetric = register_symmetric,
                                             .unregister = unregister,
                                             .follow = follow,

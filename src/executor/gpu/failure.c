@@ -8,6 +8,7 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
+#include "executor/gpu/wrong.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ tutti_result_t gpu_hear_failure(struct gpu *gpu)
 {
     const struct mailbox_failure *failure = gpu->failure;
     depart_notice(gpu);
+    wrong_notice(gpu);
     if (!atomic_load_explicit(&failure->state, memory_order_acquire))
         return team_failure(gpu->base.team);
     for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)

@@ -133,6 +133,7 @@ struct gpu {
     struct gpu_shapes shapes;
     struct way_flows flows; /* collective.c: what this rank does in each collective, as it was last carried out */
     uint32_t reads;         /* reduce.c: launches whose contributions are read: their last number */
+    _Atomic bool wrongs;    /* wrong.c: kernels read lengths, and may find them wrong */
     struct gpu_scratch scratch;
     struct gpu_messages messages;
     struct gpu_offers offers;

@@ -18,6 +18,7 @@
 #include "executor/gpu/patience.h"
 #include "executor/gpu/settle.h"
 #include "executor/gpu/undone.h"
+#include "executor/gpu/wrong.h"
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between attempts to send descriptors; more and more */
@@ -41,13 +42,20 @@ static void helper_give_up(struct gpu *gpu, uint64_t *deadline)
     undone_let_go(gpu, clock_passed(*deadline));
 }
 
+/* 0: not at all. */
+static uint64_t sooner(uint64_t x, uint64_t y)
+{
+    return x && (!y || x < y) ? x : y;
+}
+
 /* The microseconds until the next look, as far as a team that has not failed needs one. */
 static uint64_t look_for_trouble(struct gpu *gpu)
 {
     struct gpu_helper *helper = &gpu->helper;
     uint64_t then = atomic_load(&gpu->base.team->failed) ? 0 : mixing_look(gpu, &helper->mixing);
     uint64_t later = atomic_load(&gpu->base.team->failed) ? 0 : patience_look(gpu, &helper->patience);
-    return then && (!later || then < later) ? then : later;
+    then = sooner(then, wrong_watch(gpu));
+    return sooner(then, later);
 }
 
 static uint64_t helper_look(void *context)

@@ -108,6 +108,9 @@ struct mailbox_rank {
         CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t over;                  /* the ticket of the last operation that is over */
     _Atomic uint32_t waits[KERNEL_RANKS];   /* the answer of a kernel that was asked: for whom it waits */
+    /* what kernels have found wrong in a rank's lengths (struct kernel_wrong): the kind, which is stored last; at,
+     * value */
+    _Atomic uint32_t wrong[KERNEL_RANKS][4];
     _Alignas(CACHE_LINE) struct ticket_times times[KERNEL_TIMES]; /* of the launch with this ticket */
     _Alignas(CACHE_LINE) _Atomic uint32_t bell; /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t closed;   /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost
@@ -133,6 +136,9 @@ _Static_assert(offsetof(struct mailbox_rank, over) == offsetof(struct mailbox_ra
                "a kernel's ticket");
 _Static_assert(offsetof(struct mailbox_rank, waits) == offsetof(struct mailbox_rank, abort) + 4 * KERNEL_WAITS,
                "a kernel's answer");
+_Static_assert(offsetof(struct mailbox_rank, wrong) == offsetof(struct mailbox_rank, abort) + 4 * KERNEL_WRONG,
+               "a kernel's complaint");
+_Static_assert(sizeof(struct kernel_wrong) == 4 * 4, "as it is read");
 
 /* What some rank's team failed of: a rank whose links are idle or gone hears of it here. */
 struct mailbox_failure {

@@ -97,6 +97,22 @@ static void log_counts(const struct gpu *gpu, struct kernel_mappings *counts)
                  counts->read[0]);
 }
 
+/* Of exchanges whose lengths only kernels know they alone can count. */
+static void log_sent(struct gpu *gpu)
+{
+    const char *at = (const char *)(uintptr_t)gpu->scratch.window + kernel_dynamic_begin(gpu->nranks);
+    struct kernel_dynamic_words words = {0};
+    unsigned long long sent = 0;
+    if (!gpu->wrongs || gpu->scratch.in_host || !gpu->scratch.window ||
+        gpu->base.cu->MemcpyAsync(device_address(&words), device_address(at), sizeof words, gpu->base.graphs.sounded) !=
+            CUDA_SUCCESS ||
+        gpu->base.cu->StreamSynchronize(gpu->base.graphs.sounded) != CUDA_SUCCESS)
+        return;
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        sent += words.sent[peer];
+    log_info("rank %d sent %llu bytes whose lengths its GPU knew", gpu->rank, sent);
+}
+
 void tell_close(struct gpu *gpu)
 {
     static const size_t begin = offsetof(struct kernel_mappings, straight);
@@ -107,6 +123,8 @@ void tell_close(struct gpu *gpu)
                                   sizeof counts - begin, gpu->base.graphs.sounded) == CUDA_SUCCESS &&
         gpu->base.cu->StreamSynchronize(gpu->base.graphs.sounded) == CUDA_SUCCESS)
         log_counts(gpu, &counts);
+    if (log_level() >= LOG_INFO)
+        log_sent(gpu);
     beside_end(&gpu->base, gpu->offers.teller);
     gpu->offers.teller = NULL;
 }

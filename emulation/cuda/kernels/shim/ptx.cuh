@@ -127,6 +127,21 @@ DEVICE bool is_last_of(uint32_t *at, uint32_t n)
     return true;
 }
 
+DEVICE uint32_t count_bits(uint32_t x)
+{
+    return (uint32_t)__builtin_popcount(x);
+}
+
+DEVICE uint32_t first_bit(uint32_t x)
+{
+    return (uint32_t)__builtin_ctz(x);
+}
+
+DEVICE void add_word(uint64_t *at, uint64_t x)
+{
+    __atomic_fetch_add(at, x, __ATOMIC_RELAXED);
+}
+
 DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
 {
     __atomic_store_n(at, x, __ATOMIC_RELEASE);

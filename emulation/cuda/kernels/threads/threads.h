@@ -28,8 +28,8 @@ void threads_run(threads_kernel *kernel, const void *params, unsigned threads, s
 extern __thread struct cuda_index cuda_thread_index;
 extern struct cuda_index cuda_block_size;
 
-threads_kernel threads_exchange, threads_messages, threads_reduce_bulk_int32, threads_reduce_bulk_bfloat16,
-    threads_reduce_lines_int32, threads_reduce_ring_int32;
+threads_kernel threads_exchange, threads_exchange_dynamic, threads_messages, threads_reduce_bulk_int32,
+    threads_reduce_bulk_bfloat16, threads_reduce_lines_int32, threads_reduce_ring_int32;
 #define THREADS_LL 8 /* threads of the next two, or twice as many */
 threads_kernel threads_reduce_one_int32, threads_reduce_two_int32;
 

@@ -62,6 +62,10 @@
 #define KERNEL_LIST_MOST     32 /* vectors that one launch for small ones reduces */
 #define KERNEL_MESSAGES_MOST 7  /* exchanges in one launch: parameters of a kernel have 4 KiB */
 
+#define KERNEL_DYNAMIC_SPLITS  2048 /* most splits of a rank, in an exchange whose sizes only GPUs know */
+#define KERNEL_DYNAMIC_THREADS 512
+#define KERNEL_DYNAMIC_ROWS    ((uint32_t)0x7ffffffe) /* most rows of a window */
+
 #define KERNEL_TIMES 256 /* launches whose times are kept: by ticket */
 
 /* In kernel_team.abort; and words behind it. */
@@ -69,6 +73,7 @@
 #define KERNEL_ASKED   2u
 #define KERNEL_OVER    1
 #define KERNEL_WAITS   2
+#define KERNEL_WRONG   10 /* for each rank struct kernel_wrong */
 
 enum kernel_mode {
     KERNEL_ALLREDUCE,
@@ -78,6 +83,21 @@ enum kernel_mode {
     KERNEL_BROADCAST,
     KERNEL_ALLGATHER,
     KERNEL_ALLTOALL
+};
+
+/* What a kernel has found wrong in the lengths and indices of a rank: of whom the place is. `what` is stored last. */
+enum kernel_wrong_kind {
+    KERNEL_RIGHT,
+    KERNEL_WRONG_SPLIT,  /* split `at` has `value` rows */
+    KERNEL_WRONG_SUM,    /* with split `at` its window has `value` rows */
+    KERNEL_WRONG_LENGTH, /* the length of the block of indices for rank `at` is `value` */
+    KERNEL_WRONG_BLOCKS, /* with that block there are `value` indices */
+    KERNEL_WRONG_INDEX,  /* index number `at` is `value` */
+    KERNEL_WRONG_SHAPE,  /* the rank has `at` splits, and rows, or windows, of other lengths */
+    KERNEL_WRONG_WINDOW  /* what comes from the rank for split `at` ends at row `value` of this one's window */
+};
+struct kernel_wrong {
+    uint32_t what, at, low, high; /* low, high: value */
 };
 
 /* The ranks that take part. Fields count for all kernels, but for `bulk`. */
@@ -213,6 +233,27 @@ struct kernel_messages {
 };
 
 /*
+ * An exchange of which only GPUs know how much goes where: lengths and indices are read when the kernel runs. Of
+ * `exchange` team, forms and mappings count. send[p]: where this rank's windows begin. recv[p]: where the one for what
+ * comes from rank p does. Rows of a window are those of its splits, one behind another, at both ends.
+ *
+ * Each of the peers has `blocks` blocks, which is the same on all ranks. The blocks behind these copy what a rank has
+ * for itself.
+ */
+struct kernel_dynamic {
+    struct kernel_exchange exchange;
+    const int64_t *splits;         /* rows of each */
+    const int64_t *lengths;        /* nranks: how many of the indices are for rank 0, 1 and so on */
+    const int64_t *indices;        /* of splits, one rank's behind another's */
+    int64_t *recv_splits;          /* [nranks][count]: all ranks' splits; NULL: not wanted */
+    uint64_t row;                  /* bytes of a row; the same on all ranks, and so are count and group */
+    uint32_t count, group;         /* splits; of a window. KERNEL_DYNAMIC_SPLITS at most */
+    uint32_t room;                 /* indices, at most */
+    uint32_t send_rows, recv_rows; /* of a window, at most: KERNEL_DYNAMIC_ROWS. All of send: 2^32 rows */
+    uint32_t blocks;
+};
+
+/*
  * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out.
  * Stripes take turns with `parts` ways: this rank gets its stripe of part i from rank source[i] (-1: it is the root)
  * and passes it on to the ranks next[i]. chunk (0: the default) and parts are the same on all ranks. Needs bulk and two
@@ -321,13 +362,33 @@ KERNEL_SHARED uint64_t kernel_plain_slot(int nranks)
     return (uint64_t)(nranks <= 2 ? 64 : 16) << 10;
 }
 
-/* Bytes of a window: its words, and for every source room for short messages, for lines and for plain data. */
-KERNEL_SHARED uint64_t kernel_window_bytes(int nranks)
+/* Of a window: what kernels count of exchanges whose sizes only they know. */
+struct kernel_dynamic_words {
+    uint32_t number;             /* of the last launch */
+    uint64_t sent[KERNEL_RANKS]; /* bytes, to each rank */
+    uint32_t unused[46];
+};
+
+/* And behind these from every source what its splits are, twice. */
+KERNEL_SHARED uint64_t kernel_dynamic_bytes(int nranks)
+{
+    return sizeof(struct kernel_dynamic_words) +
+           (uint64_t)(nranks > 1 ? nranks - 1 : 0) * 2 * (2 + KERNEL_DYNAMIC_SPLITS / 2) * 16;
+}
+
+/* Where these begin: behind a window's words, and for every source room for short messages, for lines and for plain
+ * data. */
+KERNEL_SHARED uint64_t kernel_dynamic_begin(int nranks)
 {
     const uint64_t words = 2 * 2 * (uint64_t)KERNEL_STRIPES * KERNEL_LL_BYTES;
     const uint64_t lines = (uint64_t)KERNEL_LINES_MOST * KERNEL_LINES_DEPTH * KERNEL_LINES_SLOT;
     const uint64_t plain = (uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_DEPTH * kernel_plain_slot(nranks);
     return KERNEL_CONTROL_BYTES + (uint64_t)(nranks > 1 ? nranks - 1 : 0) * (words + lines + plain);
+}
+
+KERNEL_SHARED uint64_t kernel_window_bytes(int nranks)
+{
+    return (kernel_dynamic_begin(nranks) + kernel_dynamic_bytes(nranks) + 255) & ~(uint64_t)255;
 }
 
 /* Both ends of a message compute these from its size: its way, whether its receiver invites, and over how many stripes

@@ -23,6 +23,25 @@ DEVICE void launch_begins(const struct kernel_team &team)
         tell_time(team, 0);
 }
 
+/* By all threads of all blocks: true in one of them, behind all that the launch has done. */
+DEVICE bool launch_is_last(const struct kernel_team &team)
+{
+    const uint32_t blocks = gridDim.x * gridDim.y;
+    barrier();
+    if (threadIdx.x != 0)
+        return false;
+    if (blocks > 1)
+        return is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks);
+    fence_gpu();
+    return true;
+}
+
+DEVICE void launch_tell(const struct kernel_team &team)
+{
+    tell_time(team, 1);
+    store_flag((uint32_t *)team.abort + KERNEL_OVER, team.ticket);
+}
+
 /*
  * Called by all threads of all blocks, last. Work behind the ticket is ordered by a stream of the same GPU, for which
  * the counting is enough, or by a wide fence of its own: a fence for the whole system costs each launch 1.4 us on an
@@ -30,18 +49,8 @@ DEVICE void launch_begins(const struct kernel_team &team)
  */
 DEVICE void launch_over(const struct kernel_team &team)
 {
-    const uint32_t blocks = gridDim.x * gridDim.y;
-    if (!team.ticket)
-        return;
-    barrier();
-    if (threadIdx.x != 0)
-        return;
-    if (blocks == 1)
-        fence_gpu();
-    else if (!is_last_of((uint32_t *)(team.window[team.rank] + KERNEL_BLOCKS_OVER), blocks))
-        return;
-    tell_time(team, 1);
-    store_flag((uint32_t *)team.abort + KERNEL_OVER, team.ticket);
+    if (team.ticket && launch_is_last(team))
+        launch_tell(team);
 }
 
 /* A kernel that is given `struct parameters what`, with this team, and does this with it. */

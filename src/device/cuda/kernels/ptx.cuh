@@ -210,6 +210,41 @@ DEVICE bool warp_any(bool yes)
     return __any_sync(~0u, yes) != 0;
 }
 
+/* Bit i: what thread i of the warp says. */
+DEVICE uint32_t warp_votes(bool yes)
+{
+    return __ballot_sync(~0u, yes);
+}
+
+/* What the thread `by` places before has; of the first ones, their own. */
+DEVICE uint64_t warp_up(uint64_t x, uint32_t by)
+{
+    return __shfl_up_sync(~0u, (unsigned long long)x, by);
+}
+
+/* What thread `of` has. */
+DEVICE uint64_t warp_of(uint64_t x, uint32_t of)
+{
+    return __shfl_sync(~0u, (unsigned long long)x, (int)of);
+}
+
+DEVICE uint32_t count_bits(uint32_t x)
+{
+    return (uint32_t)__popc(x);
+}
+
+/* The lowest one; there is one. */
+DEVICE uint32_t first_bit(uint32_t x)
+{
+    return (uint32_t)__ffs((int)x) - 1;
+}
+
+/* Threads of this GPU add; nobody else writes there. */
+DEVICE void add_word(uint64_t *at, uint64_t x)
+{
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" : : "l"(at), "l"(x) : "memory");
+}
+
 #define TURNS_TO_LOOK 512 /* how often, until it is time for a look at host memory, which takes about a microsecond */
 
 /* Between two looks at a word that another GPU writes; `turn`: how many were in vain before. */
