@@ -82,6 +82,7 @@ DEVICE void dynamic_report(const struct kernel_team &team, int rank, const struc
     store_ack(at + 3, wrong.high);
     fence_all();
     store_flag(at, wrong.what);
+    fence_all(); /* the ticket comes behind */
 }
 
 /* ---- this rank's own ---- */
