@@ -207,6 +207,30 @@ def movements(comm):
     comm.barrier()
 
 
+def dynamic(comm):
+    """Rank r's split e has r + e rows and goes to rank e; there and back."""
+    n, me = comm.size, comm.rank
+    rows, splits = 3 * n * n, numpy.arange(n) + me
+    sent = numpy.arange(rows * 5, dtype="float32") + 1000 * me
+    recv, told, back = blank(n * rows * 5, "float32"), blank(n * n, "int64"), blank(rows * 5, "float32")
+    ones = put(numpy.ones(n, "int64"))
+    send, lengths, indices = put(sent), put(splits.astype("int64")), put(numpy.arange(n, dtype="int64"))
+    again = put(numpy.arange(n, dtype="int64") * n + me)
+    comm.alltoallv_dynamic(send, recv, lengths, ones, indices, row=5, recv_splits=told)
+    comm.alltoallv_dynamic(recv, back, told, ones, again, row=5, windows=n, merged=True)
+    same(told, numpy.concatenate([numpy.arange(n) + r for r in range(n)]), "lengths of all ranks")
+    wanted = numpy.full((n, rows * 5), 77, "float32")
+    for r in range(n):
+        ends = 5 * numpy.cumsum(numpy.arange(n) + r)
+        begin = ends[me] - 5 * (r + me)
+        wanted[r, begin:ends[me]] = numpy.arange(rows * 5)[begin:ends[me]] + 1000 * r
+    same(recv, wanted.ravel(), "alltoallv_dynamic")
+    same(back, numpy.where(numpy.arange(rows * 5) < 5 * splits.sum(), sent, 77), "what has come back")
+    refused(ValueError, lambda: comm.alltoallv_dynamic(send, recv, lengths, ones, indices, row=7), "rows of 7")
+    refused(TypeError, lambda: comm.alltoallv_dynamic(send, recv, send, ones, indices, row=5), "must be int64")
+    refused(ValueError, lambda: comm.alltoallv_dynamic(send, recv, lengths, told, ones, row=5), "index_counts has")
+
+
 def messages(comm):
     n, me = comm.size, comm.rank
     right, left = (me + 1) % n, (me - 1) % n
@@ -275,6 +299,8 @@ def main():
     faulthandler.dump_traceback_later(DEADLINE, exit=True)
     with tutti.init(name="arrays", device=GPU) as comm:
         parts = (reductions, movements, messages, wrong, children)
+        if not comm.staged:
+            parts = (*parts, dynamic)
         for part in (*parts, streams) if KIND == "interface" else parts:
             part(comm)
         comm.barrier()
