@@ -462,11 +462,11 @@ class Communicator:
     def alltoallv_dynamic(self, send: Any, recv: Any, split_rows: Any, index_counts: Any, indices: Any, *, row: int,
                           recv_splits: Any = None, windows: int = 1, merged: bool = False,
                           stream: int | None = None) -> Work:
-        """Splits of `send` go where indices say that the GPU reads when the call runs, also in a graph that is replayed.
+        """Splits of `send` go where indices say, which the GPU reads when the call runs, also in a graph.
         split_rows: rows of each split, of `row` elements. index_counts: how many of the indices are for rank 0, 1, ...
-        What comes from rank r is stored in the r-th of `size` windows of recv, or with `merged` all in one, at the rows
-        where it lies in rank r's window of send. recv_splits gets split_rows of all ranks. Counts are int64 on the GPU.
-        To bring results back: send=recv, windows=size, split_rows=recv_splits, merged=True."""
+        What comes from rank r is stored in the r-th of `size` windows of recv, or with `merged` in the only one, at
+        the rows where it lies in rank r's window of send. recv_splits gets split_rows of all ranks. Counts are int64
+        on the GPU. To bring results back: send=recv, windows=size, split_rows=recv_splits, merged=True."""
         here, there = self._place(send, "send"), self._place(recv, "recv", True)
         if here.name != there.name:
             raise TypeError(f"send is of type {here.name}, recv of {there.name}")
