@@ -160,7 +160,8 @@ def check(options, comm):
     """A small layer in a graph, replayed with other tokens, against one that exchanges nothing."""
     layer = Layer(options, 24, 256, 128)
     x = torch.randn(24, 256, device="cuda").bfloat16()
-    graph, out = capture(layer, x, Dynamic(comm, layer))
+    exchange = Dynamic(comm, layer)  # its counts must live as long as the graph
+    graph, out = capture(layer, x, exchange)
     for turn in range(3):
         x.copy_(torch.randn(24, 256, device="cuda", generator=torch.Generator(device="cuda").manual_seed(
             10 * turn + layer.rank)))
