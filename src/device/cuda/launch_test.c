@@ -239,7 +239,8 @@ static void test_sizes(void **state)
     assert_int_equal(kernel_bulk_bytes(1), 0);
     assert_true(kernel_bulk_bytes(4) <= (uint64_t)72 << 20);
     assert_true(kernel_bulk_bytes(KERNEL_RANKS) > kernel_bulk_bytes(4));
-    assert_int_equal(kernel_window_bytes(1), KERNEL_CONTROL_BYTES);
+    assert_int_equal(kernel_dynamic_begin(1), KERNEL_CONTROL_BYTES);
+    assert_int_equal(kernel_window_bytes(1), KERNEL_CONTROL_BYTES + sizeof(struct kernel_dynamic_words));
     assert_true(kernel_window_bytes(4) <= (uint64_t)11 << 20);
     assert_true(kernel_window_bytes(KERNEL_RANKS) <= (uint64_t)25 << 20);
 }
