@@ -52,6 +52,7 @@ static void begin(int n)
         for (size_t i = 0; i < KERNEL_CONTROL_BYTES / 4; i++)
             ((uint32_t *)world->window[p])[i] = (uint32_t)-7; /* numbers wrap */
         *(uint32_t *)(world->window[p] + kernel_dynamic_begin(n)) = (uint32_t)-7;
+        *(uint32_t *)(world->window[p] + KERNEL_BLOCKS_OVER) = 0; /* counts from 0, and comes to 0 again */
     }
 }
 
