@@ -231,6 +231,7 @@ struct answer_entry {
     uint8_t syndrome;
     bool valid;
     bool repeated; /* by packets: something did not work */
+    bool apart;    /* equally long packets, which make super-packets: the peer takes them */
 };
 
 #define ANSWERS_MAX 256

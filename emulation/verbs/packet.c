@@ -153,6 +153,7 @@ enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t 
     out->pkey = (uint16_t)(bytes[2] << 8 | bytes[3]);
     out->qpn = get32(bytes + 4) & QPN_MASK;
     out->ack_request = bytes[8] >> 7;
+    out->apart = bytes[8] >> 6 & 1;
     out->psn = get32(bytes + 8) & PSN_MASK;
     out->span = 1;
     if (bytes[1] & 0x0f)
@@ -186,7 +187,7 @@ void packet_build(const struct packet *in, uint8_t *out)
     out[2] = (uint8_t)(in->pkey >> 8);
     out[3] = (uint8_t)in->pkey;
     put32(out + 4, in->qpn & QPN_MASK);
-    uint8_t *at = put32(out + 8, (uint32_t)in->ack_request << 31 | (in->psn & PSN_MASK));
+    uint8_t *at = put32(out + 8, (uint32_t)in->ack_request << 31 | (uint32_t)in->apart << 30 | (in->psn & PSN_MASK));
     if (flags & HAS_DETH)
         at = put32(put32(at, in->qkey), in->source_qpn & QPN_MASK);
     if (flags & HAS_RETH)

@@ -83,6 +83,7 @@ enum nak { NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_REMOTE_OPER
 struct packet {
     uint8_t opcode, pad, syndrome;
     bool solicited, ack_request;
+    bool apart; /* a READ: each packet of its answer may be an answer of its own. A bit that others ignore */
     uint16_t pkey;
     uint32_t qpn, psn;
     uint32_t rkey, dma_length;

@@ -17,6 +17,7 @@ static void every_opcode_round_trips(void **state)
         uint8_t bytes[PACKET_HEADERS_MAX + 8] = {0};
         struct packet in = {
             .opcode = (uint8_t)opcode, .solicited = true, .ack_request = true, .pkey = 0x8001, .qpn = 0xabcdef};
+        in.apart = opcode % 2;
         struct packet out;
         if (!packet_flags((uint8_t)opcode))
             continue;
@@ -40,6 +41,7 @@ static void every_opcode_round_trips(void **state)
         assert_int_equal(out.qpn, in.qpn);
         assert_int_equal(out.psn, in.psn);
         assert_true(out.solicited && out.ack_request);
+        assert_int_equal(out.apart, in.apart);
         assert_int_equal(out.va, flags & (HAS_RETH | HAS_ATOMIC_ETH) ? in.va : 0);
         assert_int_equal(out.dma_length, flags & HAS_RETH ? in.dma_length : 0);
         assert_int_equal(out.compare, flags & HAS_ATOMIC_ETH ? in.compare : 0);

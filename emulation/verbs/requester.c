@@ -185,6 +185,7 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
         .qpn = qp->attr.dest_qp_num,
         .psn = req->psn,
         .ack_request = true,
+        .apart = wqe->opcode == IBV_WR_RDMA_READ,
         .va = wqe->remote + done,
         .rkey = wqe->rkey,
         .dma_length = (uint32_t)(bytes < left ? bytes : left),

@@ -261,6 +261,7 @@ static void take_read(struct qp *qp, const struct packet *packet, unsigned flags
     entry->va = packet->va;
     entry->rkey = packet->rkey;
     entry->length = packet->dma_length;
+    entry->apart = packet->apart && wire_joins();
     accepted(qp, packet, flags, entry->packets);
     entry->msn = qp->resp.msn;
     keep(qp, entry);

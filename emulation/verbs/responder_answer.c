@@ -24,7 +24,7 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
 
 static uint8_t read_opcode(const struct answer_entry *entry, uint32_t packets)
 {
-    bool first = entry->done == 0, last = entry->done + packets == entry->packets;
+    bool first = entry->apart || entry->done == 0, last = entry->apart || entry->done + packets == entry->packets;
     return first && last ? OP_READ_ONLY : first ? OP_READ_FIRST : last ? OP_READ_LAST : OP_READ_MIDDLE;
 }
 

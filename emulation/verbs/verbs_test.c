@@ -6,6 +6,7 @@
 #include "verbs/packet.h"
 #include "verbs/qp_state.h"
 #include "verbs/verbs_testing.h"
+#include "verbs/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -432,6 +433,23 @@ static void every_request_of_a_stream_completes(void **state)
     teardown(&pair);
 }
 
+/* A frame for the request, and two for 64 packets of answer: 62 of them fill one. */
+static void an_answer_fills_its_frames(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 0, 7, 7);
+    if (!wire_joins())
+        skip(); /* the kernel is too old */
+    for (uint32_t i = 0; i < SIZE; i++)
+        pair.memory[SIZE + i] = (uint8_t)(i * 7 + i / 251);
+    uint64_t before = counter_read(COUNT_sent_frames);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_READ, SIZE, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, SIZE);
+    assert_int_equal(counter_read(COUNT_sent_frames) - before, 3);
+    teardown(&pair);
+}
+
 static void memory_that_fails_ends_its_request_only(void **state)
 {
     static const struct softverbs_memory hook = {owns, fail_once, copy};
@@ -555,6 +573,7 @@ int main(void)
         cmocka_unit_test(closing_in_the_wrong_order),
         cmocka_unit_test(a_thousand_queue_pairs),
         cmocka_unit_test(every_request_of_a_stream_completes),
+        cmocka_unit_test(an_answer_fills_its_frames),
         cmocka_unit_test(data_is_handed_over),
         cmocka_unit_test(refused_data_goes_by_packets),
         cmocka_unit_test(memory_that_fails_ends_its_request_only),
