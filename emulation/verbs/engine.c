@@ -79,6 +79,12 @@ void engine_mark(struct qp *qp)
         list_push(&engine.dirty, &qp->dirty_node);
 }
 
+void engine_hurry(struct qp *qp)
+{
+    engine_mark(qp);
+    engine.hurry = true;
+}
+
 static void arm(struct qp *qp, uint64_t deadline, uint64_t tolerance)
 {
     if (list_empty(&qp->timer_node))

@@ -24,6 +24,10 @@ void engine_each_qp(void (*each)(struct qp *qp, void *arg), void *arg);
 /* There is something to send for this queue pair: it will be run before the engine rests. */
 void engine_mark(struct qp *qp);
 
+/* As engine_mark, of a queue pair whose peer has nothing to do until it hears more: not after a few batches, but after
+ * this one. */
+void engine_hurry(struct qp *qp);
+
 /* The queue pair has a timer that ends at `deadline`. */
 void engine_arm(struct qp *qp, uint64_t deadline);
 

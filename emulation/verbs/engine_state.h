@@ -20,6 +20,7 @@ extern struct engine_state {
     pthread_once_t once;
     int users;
     bool running, stop, sleepy;
+    bool hurry; /* what was marked is run after this batch */
     pthread_t thread;
     int wake_fd, monitor_fd;
     uint32_t slots[SLOTS_MAX];

@@ -205,8 +205,9 @@ static bool progress(void)
         if (!came || round == ROUNDS_MAX - 1)
             run_timers(now); /* not before what waited was read: it may be what a timer waits for */
         any |= came != WIRE_NOTHING;
-        if (came == WIRE_MANY && round % BATCHES != BATCHES - 1)
+        if (came == WIRE_MANY && round % BATCHES != BATCHES - 1 && !engine.hurry)
             continue;
+        engine.hurry = false;
         bool ran = run_dirty(now);
         wire_flush();
         if (!came && !ran)

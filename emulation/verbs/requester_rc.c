@@ -219,8 +219,11 @@ static void take_data(struct qp *qp, uint32_t end, uint64_t offset, const void *
         requester_complete(qp, IBV_WC_LOC_PROT_ERR);
         return;
     }
-    if (end == req->reads[req->read_head % req->read_capacity].end)
+    if (end == req->reads[req->read_head % req->read_capacity].end) {
         req->read_head++;
+        if (req->next != req->tail)
+            engine_hurry(qp); /* or else the peer answers all that it was asked, and then waits */
+    }
     advance(qp, end, now);
 }
 
