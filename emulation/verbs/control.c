@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands: stats, info, fault LIST, clear, kill QPN, freeze DEVICE, thaw DEVICE, unplug DEVICE, plug DEVICE,
- * gid-shift N [DEVICE]. */
+ * gid-shift N [DEVICE], flush [NAME], rates [LIST]. */
 #include "verbs/control.h"
 #include "verbs/counters.h"
 #include "verbs/device.h"
@@ -9,6 +9,7 @@
 #include "verbs/fault.h"
 #include "verbs/hand.h"
 #include "verbs/mr.h"
+#include "verbs/pace.h"
 #include "verbs/posted.h"
 #include "verbs/qp.h"
 #include "verbs/softverbs.h"
@@ -96,6 +97,23 @@ static int flush(struct control_text *text, char *args)
     return 0;
 }
 
+static void describe_pair(const char *memory, const char *device, uint64_t rate, const uint64_t moved[2], void *arg)
+{
+    print(arg, "%s@%s %llu bytes/s, read %llu bytes, written %llu bytes\n", memory, device, (unsigned long long)rate,
+          (unsigned long long)moved[PACE_OUT_OF_MEMORY], (unsigned long long)moved[PACE_INTO_MEMORY]);
+}
+
+static int rates(struct control_text *text, char *args)
+{
+    if (*args && !pace_set(args)) {
+        print(text, "a list like gpu1@mlx5_0=2gbit,host@*=10gbit is wanted\n");
+        return EINVAL;
+    }
+    if (!*args)
+        pace_each(describe_pair, text);
+    return 0;
+}
+
 static int kill_qp(struct control_text *text, char *args)
 {
     struct qp *qp = engine_find_qp((uint32_t)strtoul(args, NULL, 0));
@@ -174,9 +192,9 @@ static int hand(struct control_text *text, char *args)
 static const struct {
     const char *name;
     int (*run)(struct control_text *text, char *args);
-} commands[] = {{"stats", stats},  {"info", info},           {"fault", set_fault}, {"clear", clear},
-                {"kill", kill_qp}, {"freeze", freeze},       {"thaw", thaw},       {"unplug", unplug},
-                {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand},       {"flush", flush}};
+} commands[] = {{"stats", stats},   {"info", info},   {"fault", set_fault}, {"clear", clear}, {"kill", kill_qp},
+                {"freeze", freeze}, {"thaw", thaw},   {"unplug", unplug},   {"plug", plug},   {"gid-shift", gid_shift},
+                {"hand", hand},     {"flush", flush}, {"rates", rates}};
 
 int control_run(const char *command, char *answer, size_t size)
 {
@@ -193,9 +211,8 @@ int control_run(const char *command, char *answer, size_t size)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (!strcmp(commands[i].name, copy))
             return commands[i].run(&text, args);
-    print(
-        &text,
-        "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, unplug, plug, gid-shift, flush\n");
+    print(&text, "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, unplug, plug, gid-shift, "
+                 "flush, rates\n");
     return EINVAL;
 }
 

@@ -13,6 +13,7 @@
     X(sent_retransmitted)                                                                                              \
     X(send_failed)                                                                                                     \
     X(waited_for_queue)                                                                                                \
+    X(waited_for_rate)                                                                                                 \
     X(received_packets)                                                                                                \
     X(received_bytes)                                                                                                  \
     X(dropped_not_ip)                                                                                                  \

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions that a descriptor stands for: where they lie, what they refuse, who may go while they are used. */
+#include "verbs/counters.h"
+#include "verbs/dmabuf.h"
+#include "verbs/pace.h"
 #include "verbs/verbs_testing.h"
 
+#include "base/clock.h"
 #include "file_part.h"
 
 #include <errno.h>
@@ -20,9 +24,9 @@ struct memory {
     uint8_t *own;
 };
 
-static struct memory make_memory(void)
+static struct memory make_memory(const char *name)
 {
-    struct memory memory = {.fd = memfd_create("device0", MFD_CLOEXEC)};
+    struct memory memory = {.fd = memfd_create(name, MFD_CLOEXEC)};
     assert_true(memory.fd >= 0);
     assert_int_equal(ftruncate(memory.fd, (off_t)BYTES), 0);
     memory.own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
@@ -48,7 +52,7 @@ static void expect(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t size, 
 static void data_moves_at_its_offset(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1100, 0x3000, IOVA, memory.fd, ALL);
     assert_non_null(mr);
@@ -71,7 +75,7 @@ static void data_moves_at_its_offset(void **state)
 static void local_keys_reach_it(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0x10000, memory.fd, ALL);
     assert_non_null(mr);
@@ -91,7 +95,7 @@ static void local_keys_reach_it(void **state)
 static void refused(int access, enum ibv_wr_opcode opcode, uint64_t at, uint32_t key_change)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1100, 0x1000, IOVA, memory.fd, access);
     assert_non_null(mr);
@@ -127,7 +131,7 @@ static void must_fail(struct pair *pair, uint64_t offset, size_t size, uint64_t 
 static void bad_registrations_have_their_errno(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     int pipes[2], sealed = memfd_create("sealed", MFD_ALLOW_SEALING), plain = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(ftruncate(sealed, 4096), 0);
@@ -160,7 +164,7 @@ static void a_part_of_a_file_begins_at_its_first_page(void **state)
 {
     struct pair pair;
     char path[40];
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     snprintf(path, sizeof(path), "/proc/self/fd/%d", memory.fd);
     int part = open(path, O_RDWR | O_CLOEXEC), copy;
     assert_int_equal(part_set(part, 8192, 8192), 0);
@@ -196,7 +200,7 @@ static int mappings_of(const char *name)
 static void deregistering_unmaps(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     int before = mappings_of("/memfd:device0");
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0x1000, 0x1000, 0, memory.fd, ALL);
@@ -215,7 +219,7 @@ static void a_child_changes_nothing(void **state)
 {
     struct pair pair;
     int status = -1;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
     assert_non_null(mr);
@@ -255,7 +259,7 @@ static void control(const char *command)
 static void a_missing_flush_is_found(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory(), other = make_memory();
+    struct memory memory = make_memory("device0"), other = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
     struct ibv_mr *alike = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, other.fd, ALL);
@@ -301,7 +305,7 @@ static void a_missing_flush_is_found(void **state)
 static void messages_are_posted_too(void **state)
 {
     struct pair pair;
-    struct memory memory = make_memory();
+    struct memory memory = make_memory("device0");
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
     struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, ALL);
     assert_non_null(mr);
@@ -325,6 +329,120 @@ static void messages_are_posted_too(void **state)
     drop_memory(&memory);
 }
 
+static const struct rdma_device near_device = {.ibv = {.name = "near"}}, far_device = {.ibv = {.name = "far"}};
+
+/* Each of n moves as much as goes, in a second of time that is counted, not waited for. */
+static void move_for_a_second(struct pace *pace, enum pace_way way, uint64_t *moved, int n)
+{
+    struct pace_turn turns[4] = {{0}};
+    uint64_t begin = 10 * NS_PER_S;
+    for (uint64_t now = begin; now < begin + NS_PER_S; now += 20 * NS_PER_US)
+        for (int i = 0; i < n; i++)
+            while (pace_may(pace, way, &turns[i], now) && moved[i] < 1000000000) {
+                pace_charge(pace, way, 4096, now);
+                pace_took(&turns[i], 4096);
+                moved[i] += 4096;
+            }
+}
+
+static void expect_about(uint64_t value, uint64_t wanted)
+{
+    assert_in_range(value, wanted - wanted / 50, wanted + wanted / 50);
+}
+
+/* 800 mbit are 100 MB in a second, and four that share them have a quarter each. */
+static void a_pair_has_its_rate(void **state)
+{
+    uint64_t moved[4] = {0}, gpu = dmabuf_memory("tutti-emulated-gpu12");
+    assert_true(pace_set("gpu12@far=800mbit,gpu12@*=1.6gbit"));
+    struct pace *far = pace_of(&far_device, gpu, NULL), *near = pace_of(&near_device, gpu, NULL);
+    move_for_a_second(far, PACE_INTO_MEMORY, moved, 1);
+    expect_about(moved[0], 100000000);
+    moved[0] = 0;
+    move_for_a_second(far, PACE_OUT_OF_MEMORY, moved, 1); /* in that second again: the other way is free */
+    expect_about(moved[0], 100000000);
+    moved[0] = 0;
+    move_for_a_second(near, PACE_INTO_MEMORY, moved, 4); /* and the other pair, too */
+    for (int i = 0; i < 4; i++)
+        expect_about(moved[i], 50000000);
+    assert_ptr_equal(pace_of(&far_device, gpu, NULL), far);
+    assert_null(pace_of(&far_device, dmabuf_memory("tutti-emulated-gpu1"), NULL));
+    assert_null(pace_of(&far_device, 0, moved));
+    memset(moved, 0, sizeof(moved));
+    move_for_a_second(NULL, PACE_INTO_MEMORY, moved, 1); /* no rate: as much as is wanted at once */
+    assert_true(moved[0] >= 1000000000);
+    assert_true(pace_set("node0@far=1gbit, host@near=1gbit,*@near=2gbit"));
+    assert_non_null(pace_of(&far_device, 0, moved)); /* memory of the only node there is */
+    assert_ptr_not_equal(pace_of(&near_device, 0, moved), pace_of(&near_device, gpu, NULL));
+    assert_ptr_not_equal(pace_of(&near_device, gpu + 1, NULL), pace_of(&near_device, gpu, NULL));
+    assert_true(pace_set("node7@far=1gbit"));
+    assert_null(pace_of(&far_device, 0, moved));
+    static const char *const bad[] = {"gpu1",
+                                      "gpu1@far",
+                                      "gpu1@far=",
+                                      "@far=1gbit",
+                                      "gpu1@=1gbit",
+                                      "gpu1@far=0gbit",
+                                      "gpu1@far=-1gbit",
+                                      "gpu1@far=1",
+                                      "gpu1@far=infgbit",
+                                      "gpu1@far=1gbits",
+                                      "node7@far=1gbit,x",
+                                      "gpu1=1gbit@far",
+                                      "gpu1@far=1e30gbit"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(pace_set(bad[i]));
+    assert_true(pace_set(""));
+}
+
+/* How often requests of this kind waited for memory of this name: 256 KiB of 32 KiB each. Without a timeout, so that
+ * nothing is sent twice. */
+static uint64_t waits_of(const char *name, enum ibv_wr_opcode opcode, bool local)
+{
+    struct pair pair;
+    struct ibv_sge sge;
+    char answer[512], rate[80];
+    struct memory memory = make_memory(name);
+    setup(&pair, IBV_QPT_RC, 0, 7, 7);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0x700000000000, memory.fd, ALL);
+    assert_non_null(mr);
+    uint64_t before = counter_read(COUNT_waited_for_rate);
+    struct ibv_send_wr wr = {.opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    sge = (struct ibv_sge){local ? 0x700000000000 : remote_of(&pair, 0), BYTES, local ? mr->lkey : pair.mr->lkey};
+    wr.wr.rdma.remote_addr = local ? remote_of(&pair, 1) : 0x700000000000;
+    wr.wr.rdma.rkey = local ? pair.mr->rkey : mr->rkey;
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(ibv_post_send(pair.qp[0], &wr, &bad), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(memory.own, pair.memory + (local ? SIZE : 0), BYTES);
+    softverbs_control("rates", answer, sizeof(answer));
+    snprintf(rate, sizeof(rate), "%s@soft_lo 10000000 bytes/s, read ", name + strlen("tutti-emulated-"));
+    const char *line = strstr(answer, rate);
+    assert_true(line || strstr(name, "gpu0"));
+    if (line)
+        assert_int_equal(strtoull(line + strlen(rate), NULL, 10) % (8 * BYTES), 0); /* each byte once */
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    teardown(&pair);
+    drop_memory(&memory);
+    return counter_read(COUNT_waited_for_rate) - before;
+}
+
+/* At 80 mbit 32 KiB take 3.3 ms: all that touches the far memory waits for it, at either end, and the near one does not
+ * know. */
+static void far_memory_is_waited_for(void **state)
+{
+    char answer[128];
+    assert_int_equal(softverbs_control("rates gpu1@soft_lo=80mbit", answer, sizeof(answer)), 0);
+    for (int local = 0; local < 2; local++) {
+        assert_true(waits_of("tutti-emulated-gpu1", IBV_WR_RDMA_WRITE, local) >= 1);
+        assert_true(waits_of("tutti-emulated-gpu1", IBV_WR_RDMA_READ, local) >= 1);
+        assert_int_equal(waits_of("tutti-emulated-gpu0", IBV_WR_RDMA_WRITE, local), 0);
+    }
+    assert_int_equal(softverbs_control("rates gpu1", answer, sizeof(answer)), EINVAL);
+    assert_true(pace_set(""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +455,8 @@ int main(void)
         cmocka_unit_test(a_child_changes_nothing),
         cmocka_unit_test(a_missing_flush_is_found),
         cmocka_unit_test(messages_are_posted_too),
+        cmocka_unit_test(a_pair_has_its_rate),
+        cmocka_unit_test(far_memory_is_waited_for),
     };
     struct ibv_context *context = open_loopback();
     if (!context) {

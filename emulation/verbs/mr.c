@@ -6,9 +6,11 @@
 #include "verbs/dmabuf.h"
 #include "verbs/icrc.h"
 #include "verbs/mapped.h"
+#include "verbs/pace.h"
 #include "verbs/posted.h"
 #include "verbs/softverbs.h"
 
+#include "base/clock.h"
 #include "file_part.h"
 
 #include <dlfcn.h>
@@ -154,6 +156,7 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
     new.pinned = new.foreign || new.demand ? 0 : pages_of(address, size);
     if (!err && !may_pin(new.pinned))
         err = ENOMEM;
+    new.pace = pace_of(context_of(pd->ibv.context)->device, 0, new.demand ? NULL : address);
     struct mr *mr = err ? NULL : mr_enter(pd, &new);
     if (!mr)
         errno = err ? err : ENOMEM;
@@ -203,6 +206,7 @@ struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint6
     int err = check_dmabuf(offset, size, iova, access);
     if (!err)
         err = dmabuf_map(&new, fd, offset, size, access & IBV_ACCESS_LOCAL_WRITE);
+    new.pace = pace_of(context_of(pd->ibv.context)->device, new.memory, NULL);
     struct mr *mr = err ? NULL : mr_enter(pd, &new);
     if (mr)
         return mr;
@@ -265,9 +269,16 @@ struct mr *mr_find_for_peer(const struct qp *qp, uint32_t key, uint64_t va, uint
     return covers(mr, pd_base(qp->ex.qp_base.pd), va, size, access) ? mr : NULL;
 }
 
+static void pass(const struct mr *mr, enum pace_way way, size_t size)
+{
+    if (mr->pace)
+        pace_charge(mr->pace, way, size, clock_ns());
+}
+
 int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc)
 {
     const uint8_t *from = mr->host + (va - mr->iova);
+    pass(mr, PACE_OUT_OF_MEMORY, size);
     if (mr->mapping)
         posted_push(mr);
     if (!mr->foreign && !mr->demand) {
@@ -283,6 +294,7 @@ int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *c
 int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size)
 {
     uint8_t *to = mr->host + (va - mr->iova);
+    pass(mr, PACE_INTO_MEMORY, size);
     if (mr->foreign)
         return hook ? hook->write(to, from, size) : EFAULT;
     if (mr->demand)
@@ -378,9 +390,23 @@ int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t o
 int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out)
 {
     *out = (struct iovec){mr->host + (va - mr->iova), size};
+    if (mr->foreign)
+        return 0;
+    pass(mr, PACE_OUT_OF_MEMORY, size);
     if (mr->mapping)
         posted_push(mr);
-    return mr->foreign ? 0 : 1;
+    return 1;
+}
+
+struct pace *sgl_pace(const struct pd *pd, const struct ibv_sge *list, int n, enum pace_way way)
+{
+    struct pace *slowest = NULL;
+    for (int i = 0; i < n; i++) {
+        const struct mr *mr = list[i].length ? mr_find(pd, list[i].lkey, list[i].addr, list[i].length, 0) : NULL;
+        if (mr && mr->pace && pace_through(mr->pace, way) >= pace_through(slowest, way))
+            slowest = mr->pace;
+    }
+    return slowest;
 }
 
 int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out,

@@ -4,6 +4,7 @@
 #define VERBS_MR_H
 
 #include "verbs/object.h"
+#include "verbs/pace.h"
 
 #include <sys/uio.h>
 
@@ -47,6 +48,8 @@ int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t o
 int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out,
                int most);
 int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out);
+/* The pair of memory and device that is through with what it has last; NULL: none has a rate. */
+struct pace *sgl_pace(const struct pd *pd, const struct ibv_sge *list, int n, enum pace_way way);
 uint64_t sgl_size(const struct ibv_sge *list, int n);
 bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int access);
 

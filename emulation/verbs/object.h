@@ -82,8 +82,16 @@ struct pd {
     struct td *thread;
 };
 
+/* When something may be moved to or from memory that is slow: pace.h. */
+struct pace_turn {
+    uint64_t at; /* not before; 0: does not wait */
+    size_t left; /* bytes that may go now */
+    bool on;     /* the memory that it was asked for last has a rate */
+};
+
 struct mr {
     struct ibv_mr ibv;
+    struct pace *pace; /* NULL: as fast as it goes */
     uint64_t iova;
     uint8_t *host;
     int access;
@@ -217,6 +225,7 @@ struct requester {
     uint64_t ack_deadline, rnr_deadline; /* 0: not running */
     uint8_t retry_left, rnr_left;
     bool draining;
+    struct pace_turn turn;
 };
 
 enum answer { ANSWER_READ, ANSWER_ATOMIC, ANSWER_WRITTEN, ANSWER_ACK };
@@ -243,6 +252,10 @@ struct responder {
     uint64_t ack_at;   /* an acknowledgement that is due may wait until then; 0: leaves at once */
     uint64_t asked_at; /* when a message came that the program has not answered by one of its own; 0: none */
     uint8_t replies;   /* messages in a row that were answered quickly */
+    struct pace_turn turn;
+    uint64_t held_until;         /* what was written to slow memory is there then: no answer before. 0: nothing waits */
+    uint64_t all_until;          /* the same for all that was written */
+    uint32_t held_psn, held_msn; /* what may be acknowledged at held_until */
     uint64_t va;
     uint32_t rkey, left, received; /* of an RDMA WRITE or a SEND in progress */
     bool have_wqe;

@@ -153,6 +153,8 @@ static void reset(struct qp *qp)
     req->read_head = req->read_tail = 0;
     req->ack_deadline = req->rnr_deadline = 0;
     req->draining = false;
+    req->turn = resp->turn = (struct pace_turn){0};
+    resp->held_until = resp->all_until = 0;
     qp->recv.head = qp->recv.tail = 0;
     resp->queue_head = resp->queue_tail = 0;
     memset(resp->kept, 0, MAX_RD_ATOMIC * sizeof(*resp->kept));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a queue pair does by itself: sends, answers, looks at its timers. */
+#include "verbs/engine.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 #include "verbs/wire.h"
@@ -26,10 +27,25 @@ void qp_run(struct qp *qp, uint64_t now)
         responder_run(qp, now, replying);
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+/* What waited until then goes on. */
+static uint64_t pause_timer(struct qp *qp, uint64_t until, uint64_t now)
+{
+    if (until && now >= until)
+        engine_mark(qp);
+    return now >= until ? 0 : until;
+}
+
 uint64_t qp_timer(struct qp *qp, uint64_t now)
 {
-    uint64_t sends = requester_timer(qp, now), answers = responder_timer(qp, now);
-    return !sends || (answers && answers < sends) ? answers : sends;
+    uint64_t first = earlier(requester_timer(qp, now), responder_timer(qp, now));
+    first = earlier(first, pause_timer(qp, qp->req.turn.at, now));
+    first = earlier(first, pause_timer(qp, qp->resp.turn.at, now));
+    return earlier(first, pause_timer(qp, qp->resp.held_until, now));
 }
 
 bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)

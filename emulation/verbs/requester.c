@@ -8,6 +8,7 @@
 #include "verbs/engine.h"
 #include "verbs/event.h"
 #include "verbs/mr.h"
+#include "verbs/pace.h"
 #include "verbs/qp.h"
 
 #include <string.h>
@@ -110,7 +111,8 @@ static bool wants_ack(struct qp *qp, uint32_t packets, bool last)
     struct requester *req = &qp->req;
     bool full = psn_add(req->psn, packets) == req->until;
     req->unasked += packets;
-    bool wants = req->unasked >= ACK_EVERY || full || (last && !another_follows(qp));
+    bool pauses = req->turn.on && req->turn.left <= (size_t)packets * qp->mtu;
+    bool wants = req->unasked >= ACK_EVERY || full || pauses || (last && !another_follows(qp));
     if (wants)
         req->unasked = 0;
     return wants;
@@ -205,6 +207,7 @@ static void step(struct qp *qp, struct send_wqe *wqe, uint32_t packets)
     struct requester *req = &qp->req;
     if (psn_diff(req->psn, req->highest) < 0)
         count_add(sent_retransmitted, packets);
+    pace_took(&req->turn, (size_t)packets * qp->mtu);
     req->psn = psn_add(req->psn, packets);
     if (psn_diff(req->psn, req->highest) > 0)
         req->highest = req->psn;
@@ -231,8 +234,21 @@ static bool give_up(struct qp *qp, struct send_wqe *wqe)
     return true;
 }
 
+/* Whether the memory of the request is not too busy. */
+static bool may_touch(struct qp *qp, const struct send_wqe *wqe, uint64_t now)
+{
+    struct requester *req = &qp->req;
+    enum pace_way way =
+        requester_is_read(wqe) && wqe->opcode != IBV_WR_ATOMIC_WRITE ? PACE_INTO_MEMORY : PACE_OUT_OF_MEMORY;
+    const struct pace *pace = wqe->inlined ? NULL : sgl_pace(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, way);
+    if (pace_may(pace, way, &req->turn, now))
+        return true;
+    engine_arm(qp, req->turn.at);
+    return false;
+}
+
 /* Sends the next packet of the next request if nothing holds it back. */
-static bool send_next_rc(struct qp *qp)
+static bool send_next_rc(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;
     if (req->next == req->tail || psn_diff(req->psn, req->until) >= 0)
@@ -253,6 +269,8 @@ static bool send_next_rc(struct qp *qp)
         requester_finish_acked(qp);
         return true;
     }
+    if (!may_touch(qp, wqe, now))
+        return false;
     if (!requester_is_read(wqe)) {
         uint32_t packets = send_part(qp, wqe);
         if (!packets)
@@ -308,7 +326,7 @@ static void run_rc(struct qp *qp, uint64_t now)
     if (req->rnr_deadline || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
         return;
     bool sent = false, open = !wire_waits(qp->context->device) && open_window(req);
-    while (open && send_next_rc(qp))
+    while (open && send_next_rc(qp, now))
         sent = true;
     if (sent && req->unacked != req->highest && !req->ack_deadline && qp->attr.timeout) {
         req->ack_deadline = now + requester_timeout(qp);
@@ -321,14 +339,17 @@ static void run_rc(struct qp *qp, uint64_t now)
 }
 
 /* Unreliable services: a request is complete when it has left. An error stops the send queue only. */
-static void run_unreliable(struct qp *qp)
+static void run_unreliable(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;
+    bool waits = false;
     for (int budget = BUDGET; budget && req->next != req->tail && may_start(qp); budget--) {
         struct send_wqe *wqe = qp_send_wqe(qp, req->next);
         if (wqe->state == WQE_POSTED)
             start(qp, wqe);
         bool local = requester_is_local(wqe);
+        if (!local && (waits = !may_touch(qp, wqe, now)))
+            break;
         if (local)
             requester_act(qp, wqe);
         else if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
@@ -346,7 +367,7 @@ static void run_unreliable(struct qp *qp)
         if (req->next != before)
             requester_finish_head(qp);
     }
-    if (req->next != req->tail && may_start(qp))
+    if (!waits && req->next != req->tail && may_start(qp))
         engine_mark(qp);
     drained(qp);
 }
@@ -358,5 +379,5 @@ void requester_run(struct qp *qp, uint64_t now)
     else if (qp_is(qp, IBV_QPT_RC))
         run_rc(qp, now);
     else
-        run_unreliable(qp);
+        run_unreliable(qp, now);
 }

@@ -5,6 +5,7 @@
 #include "verbs/engine.h"
 #include "verbs/event.h"
 #include "verbs/mr.h"
+#include "verbs/pace.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 #include "verbs/window.h"
@@ -142,6 +143,22 @@ static void complete_receive(struct qp *qp, const struct packet *packet, uint32_
     responder_complete(qp, &wc, packet->solicited);
 }
 
+/* What was written is in memory of this pair when that is through with it. */
+static void wait_for_memory(struct qp *qp, const struct pace *pace)
+{
+    struct responder *resp = &qp->resp;
+    uint64_t until = pace_through(pace, PACE_INTO_MEMORY);
+    if (!until || until <= clock_ns())
+        return;
+    resp->all_until = until;
+    if (resp->held_until)
+        return;
+    count(waited_for_rate);
+    resp->held_until = until;
+    resp->held_psn = resp->psn;
+    resp->held_msn = resp->msn;
+}
+
 /* By more than an acknowledgement. */
 static bool answered(const struct packet *packet, unsigned flags)
 {
@@ -187,6 +204,7 @@ static void take_send(struct qp *qp, const struct packet *packet, unsigned flags
     }
     resp->received += packet->length;
     accepted(qp, packet, flags, packet->span);
+    wait_for_memory(qp, sgl_pace(qp_pd(qp), resp->sges, resp->wqe.count, PACE_INTO_MEMORY));
     if (flags & HAS_LAST)
         complete_receive(qp, packet, resp->received, false);
 }
@@ -221,6 +239,7 @@ static void take_write(struct qp *qp, const struct packet *packet, unsigned flag
     resp->va += packet->length;
     resp->left -= packet->length;
     accepted(qp, packet, flags, packet->span);
+    wait_for_memory(qp, mr ? mr->pace : NULL);
     if (flags & HAS_IMM)
         complete_receive(qp, packet, resp->received, true);
 }
@@ -452,9 +471,42 @@ void responder_request(struct qp *qp, const struct packet *packet)
     }
 }
 
+/* Whether answers wait for memory. When the first part of what was written is there, the peer hears of that part: it
+ * has a window, and would else stand still until all is there. */
+static bool memory_waits(struct qp *qp, uint64_t now)
+{
+    struct responder *resp = &qp->resp;
+    if (resp->held_until && now >= resp->held_until) {
+        bool more = now < resp->all_until && resp->queue_head == resp->queue_tail;
+        if (more && resp->held_psn != resp->psn)
+            responder_ack_until(qp, resp->held_psn, resp->held_msn);
+        resp->held_until = more ? resp->all_until : 0;
+        resp->held_psn = resp->psn;
+        resp->held_msn = resp->msn;
+    }
+    if (resp->held_until)
+        engine_arm(qp, resp->held_until);
+    return resp->held_until;
+}
+
+/* Whether what is to be read is not too busy. */
+static bool may_answer(struct qp *qp, const struct answer_entry *entry, uint64_t now)
+{
+    struct pace_turn *turn = &qp->resp.turn;
+    const struct mr *mr = entry->kind == ANSWER_READ && entry->length
+                              ? mr_find_for_peer(qp, entry->rkey, entry->va, entry->length, IBV_ACCESS_REMOTE_READ)
+                              : NULL;
+    if (pace_may(mr ? mr->pace : NULL, PACE_OUT_OF_MEMORY, turn, now))
+        return true;
+    engine_arm(qp, turn->at);
+    return false;
+}
+
 void responder_run(struct qp *qp, uint64_t now, bool replying)
 {
     struct responder *resp = &qp->resp;
+    if (memory_waits(qp, now))
+        return;
     if (replying)
         note_reply(resp, now);
     for (int budget = READ_BURST; resp->queue_head != resp->queue_tail; budget--) {
@@ -463,11 +515,15 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
             engine_mark(qp);
             return;
         }
+        if (!may_answer(qp, entry, now))
+            return;
+        uint32_t done = entry->done;
         if (!responder_answer(qp, entry)) {
             resp->queue_head = resp->queue_tail;
             fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
             return;
         }
+        pace_took(&resp->turn, (size_t)(entry->done - done) * qp->mtu);
         if (entry->kind != ANSWER_READ || entry->done == entry->packets)
             resp->queue_head++;
     }

@@ -88,18 +88,22 @@ uint64_t responder_timer(struct qp *qp, uint64_t now)
     return now >= resp->ack_at ? 0 : resp->ack_at;
 }
 
+void responder_ack_until(struct qp *qp, uint32_t psn, uint32_t msn)
+{
+    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(psn, PSN_MASK), .msn = msn};
+    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
+    responder_answer(qp, &ack);
+}
+
 void responder_ack(struct qp *qp)
 {
-    struct responder *resp = &qp->resp;
-    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
-    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
-    resp->ack_due = false;
-    resp->ack_at = 0;
-    responder_answer(qp, &ack);
+    qp->resp.ack_due = false;
+    qp->resp.ack_at = 0;
+    responder_ack_until(qp, qp->resp.psn, qp->resp.msn);
 }
 
 void responder_settle(struct qp *qp)
 {
-    if (qp->resp.ack_due && qp->resp.ack_at && qp_receives(qp))
+    if (qp->resp.ack_due && (qp->resp.ack_at || qp->resp.held_until) && qp_receives(qp))
         responder_ack(qp);
 }

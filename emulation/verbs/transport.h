@@ -30,10 +30,12 @@ void responder_run(struct qp *qp, uint64_t now, bool replying);
 /* One answer, or a part of it, leaves. False: its data cannot be read. */
 bool responder_answer(struct qp *qp, struct answer_entry *entry);
 void responder_ack(struct qp *qp);
+/* Of what is before this number alone. */
+void responder_ack_until(struct qp *qp, uint32_t psn, uint32_t msn);
 /* When an acknowledgement that waits must leave; 0: none waits. */
 uint64_t responder_timer(struct qp *qp, uint64_t now);
 void responder_flush(struct qp *qp);
-/* An acknowledgement that waits for the program's answer leaves now: the queue pair goes. */
+/* An acknowledgement that waits leaves now: the queue pair goes. */
 void responder_settle(struct qp *qp);
 
 void responder_uc(struct qp *qp, const struct packet *packet);

@@ -74,6 +74,7 @@ bool window_bind(const struct qp *qp, const struct window_bind *bind)
     entry->mapping = region->mapping;
     entry->mapped = region->mapped;
     entry->memory = region->memory;
+    entry->pace = region->pace;
     return true;
 }
 
