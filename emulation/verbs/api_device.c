@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #undef ibv_query_port
@@ -208,7 +210,14 @@ static void set_ops(struct rdma_context *context)
     ibv->ops.post_srq_recv = post_srq_recv;
 }
 
-static struct rdma_context *make_context(struct rdma_device *device)
+/* Not by fstat(), which the preloaded library answers for. 0: no descriptor. */
+static uint64_t file_of(int fd)
+{
+    struct stat status;
+    return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : status.st_ino;
+}
+
+static struct rdma_context *make_context(struct rdma_device *device, int cmd_fd)
 {
     struct rdma_context *context = calloc(1, sizeof(*context));
     if (!context)
@@ -219,40 +228,76 @@ static struct rdma_context *make_context(struct rdma_device *device)
     ibv->device = &device->ibv;
     ibv->num_comp_vectors = 1;
     ibv->async_fd = event_fd_open(&context->async_writer);
-    ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    ibv->cmd_fd = cmd_fd;
+    context->file = file_of(cmd_fd);
     pthread_mutex_init(&ibv->mutex, NULL);
     set_ops(context);
-    if (ibv->async_fd >= 0 && ibv->cmd_fd >= 0)
+    if (ibv->async_fd >= 0)
         return context;
-    if (ibv->async_fd >= 0) {
-        close(ibv->async_fd);
-        close(context->async_writer);
-    }
-    if (ibv->cmd_fd >= 0)
-        close(ibv->cmd_fd);
     free(context);
     return NULL;
 }
 
-EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+/* A context's file is what ibv_import_device() knows it by. With the engine's lock; NULL with errno. */
+static struct ibv_context *open_by(struct rdma_device *device, int cmd_fd)
 {
-    struct rdma_device *device = (struct rdma_device *)ibv;
-    pthread_mutex_lock(&device_life);
-    usleep((useconds_t)fault_open_us());
-    engine_lock();
     int err = fault_fails(FAULT_OPEN) ? ENOMEM : device->present ? engine_retain() : ENODEV;
-    struct rdma_context *context = err ? NULL : make_context(device);
+    struct rdma_context *context = err ? NULL : make_context(device, cmd_fd);
     if (context)
         list_push(&device->contexts, &context->node);
     else if (!err)
         engine_release();
+    errno = err ? err : ENOMEM;
+    return context ? context_ibv(context) : NULL;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+{
+    pthread_mutex_lock(&device_life);
+    usleep((useconds_t)fault_open_us());
+    engine_lock();
+    int fd = memfd_create("softverbs-device", MFD_CLOEXEC);
+    struct ibv_context *context = fd < 0 ? NULL : open_by((struct rdma_device *)ibv, fd);
+    int err = errno;
+    if (!context && fd >= 0)
+        close(fd);
     engine_unlock();
     pthread_mutex_unlock(&device_life);
-    if (!context) {
-        errno = err ? err : ENOMEM;
+    if (!context)
+        errno = err;
+    return context;
+}
+
+static struct rdma_context *context_behind(uint64_t file)
+{
+    list_each(node, &device_table)
+    {
+        const struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        list_each(other, &device->contexts) if (list_entry(other, struct rdma_context, node)->file ==
+                                                file) return list_entry(other, struct rdma_context, node);
+    }
+    return NULL;
+}
+
+/* Of this process alone: another one's queue pairs and memory are out of reach. The descriptor goes with the context.
+ */
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    uint64_t file = file_of(cmd_fd);
+    if (!file) {
+        errno = EBADF;
         return NULL;
     }
-    return context_ibv(context);
+    pthread_mutex_lock(&device_life);
+    engine_lock();
+    const struct rdma_context *known = context_behind(file);
+    struct ibv_context *context = known && !known->dead ? open_by(known->device, cmd_fd) : NULL;
+    int err = known && !known->dead ? errno : known ? EIO : EOPNOTSUPP;
+    engine_unlock();
+    pthread_mutex_unlock(&device_life);
+    if (!context)
+        errno = err;
+    return context;
 }
 
 static void detach_qp(struct qp *qp, void *arg)

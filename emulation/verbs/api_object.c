@@ -4,6 +4,7 @@
 #include "verbs/engine.h"
 #include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/imported.h"
 #include "verbs/mr.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     }
     pd->ibv.context = context;
     engine_lock();
+    imported_enter(pd);
     context_of(context)->objects++;
     engine_unlock();
     return &pd->ibv;
@@ -38,8 +40,10 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
         pd->base->users--;
     if (!err && pd->thread)
         pd->thread->users--;
-    if (!err)
+    if (!err) {
+        list_remove(&pd->node);
         context_put(context_of(ibv->context));
+    }
     engine_unlock();
     if (err)
         return err;

@@ -90,6 +90,7 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ib
         return NULL;
     }
     pd->ibv.context = context;
+    list_init(&pd->node);
     pd->base = pd_base(init->pd);
     pd->thread = (struct td *)init->td;
     engine_lock();

@@ -168,7 +168,7 @@ int mr_change(struct mr *mr, int what, struct pd *pd, void *address, size_t size
     bool moves = what & IBV_REREG_MR_CHANGE_TRANSLATION;
     pd = what & IBV_REREG_MR_CHANGE_PD ? pd : (struct pd *)mr->ibv.pd;
     access = what & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
-    if (mr->windows || mr->mapping)
+    if (mr->windows || mr->mapping || mr->imported)
         return mr->windows ? EBUSY : EINVAL;
     address = moves ? address : mr->ibv.addr;
     struct mr *new =
@@ -223,8 +223,8 @@ void mr_leave(struct mr *mr)
 
 int mr_deregister(struct mr *mr)
 {
-    if (mr->windows)
-        return EBUSY;
+    if (mr->windows || mr->imported)
+        return mr->windows ? EBUSY : EINVAL;
     mr_leave(mr);
     if (mr->mapping)
         posted_push(mr);

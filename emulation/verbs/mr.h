@@ -11,7 +11,7 @@
 /* NULL with errno set. */
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
 struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access);
-/* 0 or errno: EBUSY while a window is bound. */
+/* 0 or errno: EBUSY while a window is bound, EINVAL for one that was imported. */
 int mr_deregister(struct mr *mr);
 /* As ibv_rereg_mr: `what` is of IBV_REREG_MR_CHANGE_*. The keys stay. 0 or errno: then nothing has changed. */
 int mr_change(struct mr *mr, int what, struct pd *pd, void *address, size_t size, int access);

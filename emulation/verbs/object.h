@@ -68,6 +68,7 @@ struct rdma_context {
     bool closed;        /* goes with the last object */
     _Atomic bool dead;  /* its device was taken out: it only can be closed, also when the device is there again */
     bool inherited;     /* opened by the process that this one was forked from: its sockets and packets are not ours */
+    uint64_t file;      /* the inode behind cmd_fd: contexts that were imported have the same */
 };
 
 struct td {
@@ -77,8 +78,9 @@ struct td {
 
 struct pd {
     struct ibv_pd ibv;
+    struct list node; /* of all that have a handle */
     int users;
-    struct pd *base; /* of a parent domain: the protection domain it stands for */
+    struct pd *base; /* of a parent domain, and of one that was imported: the protection domain it stands for */
     struct td *thread;
 };
 
@@ -97,6 +99,7 @@ struct mr {
     int access;
     bool foreign;  /* memory that only the hook can touch */
     bool demand;   /* on demand: its pages may be missing */
+    bool imported; /* a program's second handle of a region: keys, and nothing else */
     size_t pinned; /* bytes that count against ulimit -l */
     /* of a descriptor: */
     void *mapping; /* NULL: the program's own memory */

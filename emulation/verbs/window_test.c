@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static struct ibv_wc do_request(const struct pair *pair, int side, struct ibv_send_wr *wr)
 {
@@ -324,6 +325,67 @@ static void eight_bytes_are_written_at_once(void **state)
     }
 }
 
+/* A queue pair of the second handles reaches the memory of the first ones, through itself. */
+static void through_itself(struct pair *pair, struct ibv_context *context, struct ibv_pd *pd, const struct ibv_mr *mr)
+{
+    struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}};
+    union ibv_gid gid;
+    init.send_cq = init.recv_cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    assert_non_null(qp);
+    to_init(qp);
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_int_equal(to_rtr(qp, qp->qp_num, &gid), 0);
+    assert_int_equal(to_rts(qp, 14, 7, 7), 0);
+    struct ibv_sge sge = {(uintptr_t)pair->memory, 100, mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1}, *bad;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = remote_of(pair, 1);
+    wr.wr.rdma.rkey = mr->rkey;
+    memset(pair->memory, 0x66, 100);
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    assert_int_equal(wait_for(init.send_cq).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair->memory, pair->memory + SIZE, 100);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(init.send_cq), 0);
+}
+
+static void what_is_imported_is_the_same(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    int foreign = dup(0);
+    struct ibv_context *context = ibv_import_device(dup(pair.context->cmd_fd)), *other = open_loopback();
+    assert_non_null(context);
+    struct ibv_pd *pd = ibv_import_pd(context, pair.pd->handle);
+    assert_non_null(pd);
+    struct ibv_mr *mr = ibv_import_mr(pd, pair.mr->handle);
+    assert_non_null(mr);
+    assert_null(mr->addr);
+    through_itself(&pair, context, pd, mr);
+    assert_int_equal(ibv_dealloc_pd(pair.pd), EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), EINVAL);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
+    assert_null(ibv_import_pd(other, pair.pd->handle)); /* another file */
+    assert_int_equal(errno, ENOENT);
+    assert_null(ibv_import_pd(context, pair.pd->handle + 1000));
+    assert_null(ibv_import_mr(pd, pair.mr->handle + 1000));
+    assert_int_equal(errno, ENOENT);
+    struct ibv_pd *elsewhere = ibv_alloc_pd(pair.context);
+    assert_null(ibv_import_mr(elsewhere, pair.mr->handle));
+    assert_null(ibv_import_device(foreign));
+    assert_int_equal(errno, EOPNOTSUPP);
+    close(foreign);
+    assert_null(ibv_import_device(foreign));
+    assert_int_equal(errno, EBADF);
+    ibv_unimport_mr(mr);
+    ibv_unimport_pd(pd);
+    assert_int_equal(ibv_dealloc_pd(elsewhere), 0);
+    assert_int_equal(ibv_close_device(other), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+    teardown(&pair); /* nothing of it is used any more */
+}
+
 static void what_adapters_refuse(void **state)
 {
     struct pair pair;
@@ -398,6 +460,7 @@ int main(void)
         cmocka_unit_test(memory_on_demand_may_be_missing),
         cmocka_unit_test(a_parent_domain_stands_for_its_own),
         cmocka_unit_test(eight_bytes_are_written_at_once),
+        cmocka_unit_test(what_is_imported_is_the_same),
         cmocka_unit_test(what_adapters_refuse),
         cmocka_unit_test(a_long_wait_wraps),
         cmocka_unit_test(an_overrun_ends_queue_pairs),
