@@ -161,15 +161,16 @@ EXPORT int ibv_dofork_range(void *base, size_t size)
     return 0;
 }
 
+/* There is no vendor whose options these could be. */
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     memset(ece, 0, sizeof(*ece));
-    return 0;
+    return EOPNOTSUPP;
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-    return ece->vendor_id ? EOPNOTSUPP : 0;
+    return EOPNOTSUPP;
 }
 
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)

@@ -119,11 +119,19 @@ struct multicast {
     const struct arrival *arrival;
 };
 
+/* What came by the loopback interface was sent by this host's device that has its source's address. */
+static bool from_device(const struct qp *qp, const struct arrival *arrival)
+{
+    return arrival->ifindex != loopback_index() ||
+           device_has_address(qp->context->device, arrival->flow.v6, arrival->flow.source);
+}
+
 static void deliver_group(struct qp *qp, void *arg)
 {
     const struct multicast *multicast = arg;
     const struct arrival *arrival = multicast->arrival;
-    if (qp_is(qp, IBV_QPT_UD) && qp_in_group(qp, arrival->flow.destination, arrival->flow.v6))
+    if (qp_is(qp, IBV_QPT_UD) && from_device(qp, arrival) &&
+        qp_in_group(qp, arrival->flow.destination, arrival->flow.v6))
         deliver(qp, multicast->packet, arrival);
 }
 

@@ -71,10 +71,81 @@ static void labels_choose_the_port_of_a_datagram(void **state)
     teardown(&pair);
 }
 
+struct member {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    uint8_t bytes[128];
+};
+
+static void join(struct member *member, const char *device, const union ibv_gid *group)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    for (int i = 0; list[i]; i++)
+        if (!strcmp(ibv_get_device_name(list[i]), device))
+            member->context = ibv_open_device(list[i]);
+    ibv_free_device_list(list);
+    assert_non_null(member->context);
+    member->pd = ibv_alloc_pd(member->context);
+    member->cq = ibv_create_cq(member->context, 8, NULL, NULL, 0);
+    member->mr = ibv_reg_mr(member->pd, member->bytes, sizeof(member->bytes), ALL);
+    struct ibv_qp_init_attr init = {.send_cq = member->cq, .recv_cq = member->cq, .qp_type = IBV_QPT_UD};
+    init.cap = (struct ibv_qp_cap){4, 4, 1, 1, 0};
+    assert_non_null(member->qp = ibv_create_qp(member->pd, &init));
+    to_init(member->qp);
+    assert_int_equal(to_rtr(member->qp, 0, group), 0);
+    assert_int_equal(to_rts(member->qp, 0, 0, 0), 0);
+    struct ibv_sge sge = {(uintptr_t)member->bytes, sizeof(member->bytes), member->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    assert_int_equal(ibv_post_recv(member->qp, &wr, &bad), 0);
+    assert_int_equal(ibv_attach_mcast(member->qp, group, 0), 0);
+}
+
+static void leave(struct member *member, const union ibv_gid *group)
+{
+    assert_int_equal(ibv_detach_mcast(member->qp, group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(member->qp), 0);
+    assert_int_equal(ibv_destroy_cq(member->cq), 0);
+    assert_int_equal(ibv_dereg_mr(member->mr), 0);
+    assert_int_equal(ibv_dealloc_pd(member->pd), 0);
+    assert_int_equal(ibv_close_device(member->context), 0);
+}
+
+/* What a device sends to a group comes back to it, as on adapters, and to no other device of the host. */
+static void a_group_has_members_at_home(void **state)
+{
+    static const union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 84, 0, 7}};
+    struct member near = {0}, other = {0};
+    struct ibv_wc wc;
+    if (system("for i in 0 1; do ip link add full$i type veth peer name bare$i && ip link set full$i up && "
+               "ip link set bare$i up && ip address add 10.85.$i.1/24 dev full$i || exit; done") != 0)
+        skip();
+    join(&near, "soft_full0", &group);
+    join(&other, "soft_full1", &group);
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
+    struct ibv_ah *ah = ibv_create_ah(near.pd, &attr);
+    struct ibv_sge sge = {(uintptr_t)near.bytes, 8, near.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = 0xffffff;
+    wr.wr.ud.remote_qkey = 0x1234;
+    assert_int_equal(ibv_post_send(near.qp, &wr, &bad), 0);
+    assert_int_equal(wait_for(near.cq).byte_len, 40 + 8);
+    assert_int_equal(ibv_poll_cq(near.cq, 1, &wc), 0);
+    assert_int_equal(ibv_poll_cq(other.cq, 1, &wc), 0);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    leave(&near, &group);
+    leave(&other, &group);
+    assert_int_equal(system("ip link del full0 && ip link del full1"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(usable_devices_come_first),
-                                       cmocka_unit_test(labels_choose_the_port_of_a_datagram)};
+                                       cmocka_unit_test(labels_choose_the_port_of_a_datagram),
+                                       cmocka_unit_test(a_group_has_members_at_home)};
     struct ibv_context *context = open_loopback();
     if (!context) {
         fprintf(stderr, "program_test: SKIPPED: %s\n", strerror(errno));

@@ -56,13 +56,17 @@ void wire_frame_close(void)
     frame_fd = -1;
 }
 
+static const uint8_t nobody[6] = {2}; /* locally administered */
+
+static bool to_a_group(const struct path *path)
+{
+    return path->v6 ? path->destination[0] == 0xff : path->destination[0] >> 4 == 0xe;
+}
+
 /* Multicast needs the kernel's copies; what is too long for the interface, its refusal. */
 int wire_frame_fd(const struct path *path, size_t size, uint64_t now, uint8_t to[6])
 {
-    static const uint8_t nobody[6] = {2}; /* locally administered */
-    uint8_t first = path->destination[0];
-    bool multicast = path->v6 ? first == 0xff : first >> 4 == 0xe;
-    if (frame_fd < 0 || multicast || size + IP6_SIZE + UDP_SIZE > path->device->mtu)
+    if (frame_fd < 0 || to_a_group(path) || size + IP6_SIZE + UDP_SIZE > path->device->mtu)
         return -1;
     if (path->device->hardware != ARPHRD_LOOPBACK)
         return size >= ETHER_LEAST && wire_hop_find(path, now, to) ? frame_fd : -1;
@@ -144,6 +148,19 @@ size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t t
           folded(pseudo + IPPROTO_UDP + (uint32_t)size + UDP_SIZE)); /* what cuts or forwards it adds the rest */
     memcpy(out, &offload, sizeof(offload));
     return (size_t)(at - out) + UDP_SIZE;
+}
+
+void wire_frame_loop(const struct path *path, uint8_t *bytes, size_t size, size_t segment)
+{
+    uint8_t headers[WIRE_FRAME_HEADERS];
+    struct sockaddr_ll link;
+    if (frame_fd < 0 || !to_a_group(path) || path->device->hardware == ARPHRD_LOOPBACK)
+        return;
+    struct iovec parts[2] = {{headers, wire_frame_headers(headers, path, nobody, size, segment)}, {bytes, size}};
+    struct msghdr message = {.msg_name = &link, .msg_namelen = sizeof(link), .msg_iov = parts, .msg_iovlen = 2};
+    wire_frame_address(&link, path);
+    link.sll_ifindex = (int)if_nametoindex("lo");
+    sendmsg(frame_fd, &message, MSG_DONTWAIT); /* datagrams may be lost */
 }
 
 void wire_frame_address(struct sockaddr_ll *out, const struct path *path)

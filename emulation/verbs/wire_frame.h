@@ -20,6 +20,10 @@ int wire_frame_fd(const struct path *path, size_t size, uint64_t now, uint8_t to
 /* All that comes before `size` bytes after the UDP header. `segment` is the size of the pieces of a super-packet, 0 for
  * a plain one. */
 size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t to[6], size_t size, size_t segment);
+/* What leaves for a group is given to its members on this host, too, as adapters do: the kernel's own copies are not
+ * for packet sockets. */
+void wire_frame_loop(const struct path *path, uint8_t *bytes, size_t size, size_t segment);
+
 void wire_frame_address(struct sockaddr_ll *out, const struct path *path);
 
 #endif

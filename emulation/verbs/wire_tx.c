@@ -556,6 +556,8 @@ void wire_flush(void)
         choose_way(&entries[k], k ? &entries[k - 1] : NULL, now);
     for (unsigned i = 0; i < n;)
         i += send_group(&entries[i], n - i, now);
+    for (const struct wire_tx_entry *sent = entries; sent < entries + n; sent++)
+        wire_frame_loop(&sent->path, arena + sent->start, sent->size, sent->count > 1 ? sent->segment : 0);
     arena_used = 0;
 }
 
