@@ -40,6 +40,15 @@ struct cm_channel *channel_of(int fd)
     return NULL;
 }
 
+void channel_each_id(void (*each)(struct list *node))
+{
+    list_each(node, &channels)
+    {
+        struct cm_channel *channel = list_entry(node, struct cm_channel, node);
+        list_each_safe(id, &channel->ids) each(id);
+    }
+}
+
 static void drain(int fd)
 {
     char bytes[64];

@@ -38,6 +38,9 @@ struct cm_channel *channel_of(int fd);
 /* Is called when the program has closed its end, before the channel goes. */
 void channel_on_close(void (*ended)(struct cm_channel *channel));
 
+/* Calls with the node of each identifier of this process. */
+void channel_each_id(void (*each)(struct list *node));
+
 /* Ends channels that the program has closed and the thread has not seen yet. Were there any? */
 bool channel_reap(void);
 

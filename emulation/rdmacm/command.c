@@ -3,6 +3,7 @@
 #include "rdmacm/door.h"
 #include "rdmacm/peer.h"
 #include "rdmacm/query.h"
+#include "rdmacm/removal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -502,6 +503,7 @@ EXPORT int softverbs_cm_open(int flags)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     cm_lock();
     channel_on_close(close_channel);
+    removal_watch();
     int fd = channel_open(flags);
     cm_unlock();
     pthread_setcancelstate(cancel, NULL);

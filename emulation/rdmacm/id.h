@@ -76,6 +76,7 @@ struct cm_id {
     struct cm_place place;
     uint8_t tos, ack_timeout; /* 0: default */
     bool reuse, only_family;
+    bool removed; /* its device was taken out, and the program was told */
     struct cm_door door;
     int backlog; /* requests that may still wait */
     struct cm_stream stream;

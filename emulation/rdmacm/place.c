@@ -113,6 +113,19 @@ int place_find(const union cm_address *address, struct cm_place *place)
     return found ? 0 : ENODEV;
 }
 
+bool place_is_there(const struct cm_place *place)
+{
+    bool there = false;
+    engine_lock();
+    list_each(node, &device_table)
+    {
+        const struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        there |= device->present && (uint32_t)device->ifindex == place->index && device_guid(device) == place->guid;
+    }
+    engine_unlock();
+    return there;
+}
+
 int place_source(const union cm_address *to, union cm_address *from)
 {
     union cm_address target = *to;

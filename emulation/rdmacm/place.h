@@ -38,6 +38,9 @@ union ibv_gid address_gid(const union cm_address *address);
 /* 0 or ENODEV. */
 int place_find(const union cm_address *address, struct cm_place *place);
 
+/* Whether its device has not been taken out. */
+bool place_is_there(const struct cm_place *place);
+
 /* The address that packets to `to` would leave from: 0 or errno. */
 int place_source(const union cm_address *to, union cm_address *from);
 

@@ -3,6 +3,8 @@
  * of a process. */
 #include "rdmacm/rdmacm_testing.h"
 
+#include "verbs/softverbs.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -96,6 +98,26 @@ static void destroying_an_end_disconnects_the_other(void **state)
     close(two.client);
     cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
     close(two.server);
+}
+
+/* Each identifier of the device hears of it, and the listener at no address of its own goes on. */
+static void a_device_is_taken_out(void **state)
+{
+    char answer[64];
+    struct two two = connect_both();
+    uint32_t bound = cm_create(two.server, SERVER, RDMA_PS_TCP);
+    assert_int_equal(cm_bind_err(two.server, bound, "127.0.0.1", PORT + 1), 0);
+    assert_int_equal(softverbs_control("unplug soft_lo", answer, sizeof(answer)), 0);
+    cm_expect(two.client, CLIENT, CM_DEVICE_REMOVAL, 0);
+    cm_expect(two.server, CHILD, CM_DEVICE_REMOVAL, 0);
+    assert_int_equal(cm_disconnect_err(two.client, two.asker), EINVAL);
+    assert_true(cm_quiet(two.client) && cm_quiet(two.server));
+    assert_int_equal(cm_destroy(two.client, two.asker), 4);
+    assert_int_equal(softverbs_control("plug soft_lo", answer, sizeof(answer)), 0);
+    uint32_t again = cm_asker(two.client, CLIENT, RDMA_PS_TCP, PORT, "");
+    cm_expect(two.server, SERVER, CM_CONNECT_REQUEST, 0);
+    cm_destroy(two.client, again);
+    end(&two);
 }
 
 static void nobody_listens(void **state)
@@ -519,6 +541,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_come_and_go),
         cmocka_unit_test(destroying_an_end_disconnects_the_other),
+        cmocka_unit_test(a_device_is_taken_out),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(listeners_may_be_late),
         cmocka_unit_test(programs_reject),

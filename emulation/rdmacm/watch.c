@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -28,6 +30,8 @@ static struct {
     int size;
     unsigned forks;
     struct list timers;
+    void (*look)(void);
+    _Atomic bool wanted; /* a look */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .wake = -1, .timers = {&watch.timers, &watch.timers}};
 
 void cm_lock(void)
@@ -100,6 +104,21 @@ static void woken(void *arg, uint32_t events)
     uint64_t count;
     if (read(watch.wake, &count, sizeof(count)) < 0)
         return;
+    if (atomic_exchange(&watch.wanted, false))
+        watch.look();
+}
+
+void watch_look(void)
+{
+    uint64_t one = 1;
+    atomic_store(&watch.wanted, true);
+    if (watch.wake >= 0 && write(watch.wake, &one, sizeof(one)) < 0)
+        return; /* full: the thread wakes anyway */
+}
+
+void watch_on_look(void (*look)(void))
+{
+    watch.look = look;
 }
 
 /* The thread's code must stay when the program unloads what has loaded the library. */

@@ -34,6 +34,10 @@ void cm_timer_init(struct cm_timer *timer, void (*ring)(struct cm_timer *timer))
 void cm_timer_set(struct cm_timer *timer, unsigned ms);
 void cm_timer_stop(struct cm_timer *timer);
 
+/* Lets the thread call `look` soon. The only one here that needs no lock. */
+void watch_look(void);
+void watch_on_look(void (*look)(void));
+
 /* In a child of fork: its parent's descriptors are closed, and its timers forgotten. */
 void watch_forget(void);
 /* How often that was: descriptors of a lower count are the parent's. */

@@ -211,6 +211,13 @@ static void kill_qp(struct qp *qp, void *arg)
         qp_fail(qp, -1);
 }
 
+static void (*on_vanish)(void);
+
+void device_on_vanish(void (*call)(void))
+{
+    on_vanish = call;
+}
+
 /* As when an adapter is taken out: what was opened is of no use any more, also when the adapter is back. */
 static void vanish(struct rdma_device *device)
 {
@@ -219,6 +226,8 @@ static void vanish(struct rdma_device *device)
     event_port(device, IBV_EVENT_DEVICE_FATAL);
     list_each(node, &device->contexts) list_entry(node, struct rdma_context, node)->dead = true;
     engine_each_qp(kill_qp, device);
+    if (on_vanish)
+        on_vanish();
 }
 
 void device_unplug(struct rdma_device *device)
