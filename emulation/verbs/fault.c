@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,8 +174,10 @@ static void load(void)
         return;
     now_set = nothing;
     loaded = true;
-    if (text && !fault_set(text, &why))
-        now_set = nothing;
+    if (!text || fault_set(text, &why))
+        return;
+    now_set = nothing;
+    fprintf(stderr, "softverbs: cannot use SOFTVERBS_FAULT=\"%s\": %s\n", text, why);
 }
 
 void fault_clear(void)

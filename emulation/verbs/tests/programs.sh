@@ -105,6 +105,9 @@ if [ $group = pingpong ]; then
             attributes=${gid%/gids*}/gid_attrs index=${gid##*/}
             echo $gid `cat $gid $attributes/types/$index $attributes/ndevs/$index 2>/dev/null`
         done'
+    tool 'cannot use SOFTVERBS_FAULT="drp=0.01": a list' "env SOFTVERBS_FAULT=drp=0.01 ibv_devices"
+    tool 'cannot use SOFTVERBS_RATES="host=1gbit": a list' \
+        "env SOFTVERBS_RATES=host=1gbit ibv_rc_pingpong -d mlx5_7 -g 0 127.0.0.1 || true" # refused: nobody listens
     unset SOFTVERBS_DEVICES
     patient ibv_rc_pingpong -g 0 -n 200
     patient ibv_rc_pingpong -g 0 -n 200 -e -m 4096 -s 20000
