@@ -229,11 +229,37 @@ static void test_flush(void **state)
     leave_device(1);
 }
 
+/* softverbs knows the memory of each GPU by its name, so that each may have a rate through each adapter. */
+static void test_rates(void **state)
+{
+    struct pair pair;
+    CUdeviceptr a;
+    int fd;
+    char answer[512];
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(softverbs_control("rates gpu1@soft_lo=8gbit,host@*=16gbit", answer, sizeof(answer)), 0);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        use_device(gpu);
+        OK(cuMemAlloc_v2(&a, 4096));
+        OK(export(&fd, a, 4096));
+        struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, 0, 4096, 0, fd, ALL);
+        assert_non_null(mr);
+        write_to(&pair, mr, 0, 1000 << gpu);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        close(fd);
+        OK(cuMemFree_v2(a));
+    }
+    assert_int_equal(softverbs_control("rates", answer, sizeof(answer)), 0);
+    assert_string_equal(answer, "gpu1@soft_lo 1000000000 bytes/s, read 0 bytes, written 2000 bytes\n");
+    teardown(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attributes), cmocka_unit_test(test_allocated), cmocka_unit_test(test_bad_ranges),
         cmocka_unit_test(test_mapped),     cmocka_unit_test(test_held),      cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_rates),
     };
     struct ibv_context *context = open_loopback();
     if (!context) {
