@@ -503,8 +503,9 @@ EXPORT int softverbs_cm_open(int flags)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     cm_lock();
     channel_on_close(close_channel);
-    removal_watch();
     int fd = channel_open(flags);
+    if (fd >= 0)
+        removal_watch();
     cm_unlock();
     pthread_setcancelstate(cancel, NULL);
     return fd;

@@ -6,6 +6,7 @@
 #include "rdmacm/peer.h"
 
 #include "verbs/device.h"
+#include "verbs/engine.h"
 
 static void end_if_gone(struct list *node)
 {
@@ -27,5 +28,7 @@ static void look(void)
 void removal_watch(void)
 {
     watch_on_look(look);
+    engine_lock();
     device_on_vanish(watch_look);
+    engine_unlock();
 }

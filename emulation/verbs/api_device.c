@@ -12,6 +12,7 @@
 #include "verbs/wire.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -214,7 +215,7 @@ static void set_ops(struct rdma_context *context)
 static uint64_t file_of(int fd)
 {
     struct stat status;
-    return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : status.st_ino;
+    return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : mix64(status.st_dev) ^ status.st_ino;
 }
 
 static struct rdma_context *make_context(struct rdma_device *device, int cmd_fd)

@@ -36,7 +36,7 @@ void device_shift(struct rdma_device *device, int by);
 
 /* Takes the device out, as a hand would: its contexts are dead. Plugging puts it back, if its interface is there; 0 or
  * errno. */
-/* Is called when one has gone, with the engine's lock held. */
+/* With the engine's lock held, as is the call when one has gone. */
 void device_on_vanish(void (*call)(void));
 
 void device_unplug(struct rdma_device *device);

@@ -50,12 +50,12 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
     return NULL;
 }
 
-/* One that regions or queue pairs still name stays as memory. */
+/* One that regions or queue pairs still name stays as memory, and so does one that was not imported. */
 EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
     struct pd *pd = (struct pd *)ibv;
     engine_lock();
-    bool used = pd->users > 0;
+    bool used = pd->users > 0 || !pd->base;
     if (!used) {
         pd->base->users--;
         context_put(context_of(ibv->context));
@@ -88,6 +88,8 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 
 EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 {
+    if (!((const struct mr *)ibv)->imported)
+        return;
     engine_lock();
     ((struct pd *)ibv->pd)->users--;
     engine_unlock();

@@ -68,7 +68,7 @@ struct rdma_context {
     bool closed;        /* goes with the last object */
     _Atomic bool dead;  /* its device was taken out: it only can be closed, also when the device is there again */
     bool inherited;     /* opened by the process that this one was forked from: its sockets and packets are not ours */
-    uint64_t file;      /* the inode behind cmd_fd: contexts that were imported have the same */
+    uint64_t file;      /* which one is behind cmd_fd: contexts that were imported have the same */
 };
 
 struct td {

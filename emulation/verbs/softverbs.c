@@ -22,7 +22,8 @@ static int usage(void)
           "softverbs list                          the processes of this network namespace that run on it\n"
           "softverbs ctl SLOT|all COMMAND...       stats | info | fault LIST | clear | kill QPN | freeze DEVICE | thaw "
           "DEVICE |\n"
-          "                                        unplug DEVICE | plug DEVICE | gid-shift N [DEVICE] | flush [NAME]\n"
+          "                                        unplug DEVICE | plug DEVICE | gid-shift N [DEVICE] |\n"
+          "                                        flush [NAME] | rates [LIST]\n"
           "softverbs is an emulator: what it measures says nothing about RDMA hardware.\n",
           stderr);
     return 2;

@@ -152,6 +152,7 @@ size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t t
 
 void wire_frame_loop(const struct path *path, uint8_t *bytes, size_t size, size_t segment)
 {
+    static unsigned loopback;
     uint8_t headers[WIRE_FRAME_HEADERS];
     struct sockaddr_ll link;
     if (frame_fd < 0 || !to_a_group(path) || path->device->hardware == ARPHRD_LOOPBACK)
@@ -159,7 +160,9 @@ void wire_frame_loop(const struct path *path, uint8_t *bytes, size_t size, size_
     struct iovec parts[2] = {{headers, wire_frame_headers(headers, path, nobody, size, segment)}, {bytes, size}};
     struct msghdr message = {.msg_name = &link, .msg_namelen = sizeof(link), .msg_iov = parts, .msg_iovlen = 2};
     wire_frame_address(&link, path);
-    link.sll_ifindex = (int)if_nametoindex("lo");
+    if (!loopback)
+        loopback = if_nametoindex("lo");
+    link.sll_ifindex = (int)loopback;
     sendmsg(frame_fd, &message, MSG_DONTWAIT); /* datagrams may be lost */
 }
 
