@@ -401,7 +401,7 @@ int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out)
 struct pace *sgl_pace(const struct pd *pd, const struct ibv_sge *list, int n, enum pace_way way)
 {
     struct pace *slowest = NULL;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && pace_used(); i++) {
         const struct mr *mr = list[i].length ? mr_find(pd, list[i].lkey, list[i].addr, list[i].length, 0) : NULL;
         if (mr && mr->pace && pace_through(mr->pace, way) >= pace_through(slowest, way))
             slowest = mr->pace;

@@ -183,6 +183,11 @@ struct pace *pace_of(const struct rdma_device *device, uint64_t memory, const vo
     return NULL;
 }
 
+bool pace_used(void)
+{
+    return !list_empty(&paces);
+}
+
 void pace_charge(struct pace *pace, enum pace_way way, size_t size, uint64_t now)
 {
     if (!pace)

@@ -14,6 +14,9 @@ bool pace_set(const char *text);
  * process's own, at `address`. */
 struct pace *pace_of(const struct rdma_device *device, uint64_t memory, const void *address);
 
+/* Whether any pair has one: the way of packets asks no more, if none has. */
+bool pace_used(void);
+
 /* Both at once do not disturb each other: a bus has two directions. */
 enum pace_way { PACE_OUT_OF_MEMORY, PACE_INTO_MEMORY };
 

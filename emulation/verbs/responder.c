@@ -493,7 +493,7 @@ static bool memory_waits(struct qp *qp, uint64_t now)
 static bool may_answer(struct qp *qp, const struct answer_entry *entry, uint64_t now)
 {
     struct pace_turn *turn = &qp->resp.turn;
-    const struct mr *mr = entry->kind == ANSWER_READ && entry->length
+    const struct mr *mr = pace_used() && entry->kind == ANSWER_READ && entry->length
                               ? mr_find_for_peer(qp, entry->rkey, entry->va, entry->length, IBV_ACCESS_REMOTE_READ)
                               : NULL;
     if (pace_may(mr ? mr->pace : NULL, PACE_OUT_OF_MEMORY, turn, now))
