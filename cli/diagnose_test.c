@@ -4,9 +4,11 @@
 #include "cli/cli.h"
 #include "cli/trace_stage.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 
@@ -235,6 +237,141 @@ static void test_other_program(void **state)
     assert_shows("other hang: dead (certain)");
 }
 
+/* ---- Control groups ---- */
+
+/* Makes a group of the first version below this controller, or of the second. False: not allowed here. */
+static bool make_group(char *folder, size_t size, const char *controller)
+{
+    const char *const mounts[] = {controller, "unified", ""};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(folder, size, "/sys/fs/cgroup/%s", mounts[i]);
+        if (access(folder, W_OK) == 0 &&
+            snprintf(folder, size, "/sys/fs/cgroup/%s/tutti-diagnose-%d", mounts[i], getpid()) &&
+            mkdir(folder, 0755) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool put(const char *folder, const char *file, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static void join(const char *folder, pid_t pid)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", pid);
+    assert_true(put(folder, "cgroup.procs", number));
+}
+
+static void remove_group(const char *folder, int rank)
+{
+    stage_kill(rank);
+    while (rmdir(folder) != 0 && errno == EBUSY)
+        usleep(1000);
+}
+
+static void test_frozen(void **state)
+{
+    char folder[128], sentence[256];
+    if (!make_group(folder, sizeof folder, "freezer"))
+        skip();
+    stage_play(4, three_wait_for_one);
+    join(folder, stage_ranks[3]);
+    assert_true(put(folder, "cgroup.freeze", "1") || put(folder, "freezer.state", "FROZEN"));
+    int status = diagnose("--stuck 0 --apart 10ms");
+    assert_true(put(folder, "cgroup.freeze", "0") || put(folder, "freezer.state", "THAWED"));
+    remove_group(folder, 3);
+    assert_int_equal(status, 5);
+    assert_shows("other hang: stopped (certain)");
+    assert_shows(") is frozen and is waited for by ranks 0 1 2 in allreduce #17");
+    snprintf(sentence, sizeof sentence, "control group /tutti-diagnose-%d is frozen: no process of it runs", getpid());
+    assert_shows(sentence);
+}
+
+static void hoard(int signal)
+{
+    for (;;) {
+        char *bytes = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        if (bytes != MAP_FAILED)
+            memset(bytes, 1, 1 << 20);
+    }
+}
+
+static void one_hoards(struct trace *trace, struct trace_comm *world, int rank)
+{
+    signal(SIGUSR1, hoard);
+    three_wait_for_one(trace, world, rank);
+}
+
+/* The kernel's log names the process that it has killed, and the group whose limit that was. */
+static void test_out_of_memory(void **state)
+{
+    char folder[128], sentence[256];
+    if (access("/dev/kmsg", R_OK) != 0 || !make_group(folder, sizeof folder, "memory"))
+        skip();
+    if (!put(folder, "memory.max", "33554432") && !put(folder, "memory.limit_in_bytes", "33554432")) {
+        rmdir(folder);
+        skip();
+    }
+    put(folder, "memory.swap.max", "0");
+    stage_play(4, one_hoards);
+    join(folder, stage_ranks[3]);
+    kill(stage_ranks[3], SIGUSR1);
+    wait_for_state(stage_ranks[3], 'Z');
+    int status = diagnose("--stuck 0 --apart 10ms");
+    remove_group(folder, 3);
+    assert_int_equal(status, 5);
+    assert_shows("other hang: dead (certain)");
+    snprintf(sentence, sizeof sentence, "the kernel has killed it for memory, says its log: the limit was that of ");
+    assert_shows(sentence);
+    snprintf(sentence, sizeof sentence, "/tutti-diagnose-%d\n", getpid());
+    assert_shows(sentence);
+}
+
+static void compute(int signal)
+{
+    for (volatile int i = 0;;)
+        i++;
+}
+
+static void one_computes(struct trace *trace, struct trace_comm *world, int rank)
+{
+    signal(SIGUSR1, compute);
+    three_wait_for_one(trace, world, rank);
+}
+
+/* A twentieth of a processor: the group of a real process is named. */
+static void test_real_quota(void **state)
+{
+    char folder[128], path[160], sentence[256], text[2048] = "";
+    if (!make_group(folder, sizeof folder, "cpu"))
+        skip();
+    if (!put(folder, "cpu.max", "5000 100000") && !put(folder, "cpu.cfs_quota_us", "5000")) {
+        rmdir(folder);
+        skip();
+    }
+    stage_play(4, one_computes);
+    join(folder, stage_ranks[3]);
+    kill(stage_ranks[3], SIGUSR1);
+    snprintf(path, sizeof path, "%s/cpu.stat", folder);
+    while (!strstr(text, "nr_throttled ") || strstr(text, "nr_throttled 0\n"))
+        boxfile_slurp(path, text, sizeof text);
+    int status = diagnose("--stuck 0 --apart 1s");
+    remove_group(folder, 3);
+    assert_true(status == 5 || status == 6);
+    snprintf(sentence, sizeof sentence, "control group /tutti-diagnose-%d: its quota of processors was used up for ",
+             getpid());
+    assert_shows(sentence);
+}
+
 /* ---- A namespace of its own ---- */
 
 static void stand_still(int ready)
@@ -364,10 +501,11 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_stopped),   CASE(test_traced),          CASE(test_behind),         CASE(test_dead_and_copied),
-        CASE(test_recorder),  CASE(test_no_communicator), CASE(test_one_dump_lacks), CASE(test_no_room),
-        CASE(test_namespace), CASE(test_nothing_wrong),   CASE(test_network),        CASE(test_statuses),
-        CASE(test_json),      CASE(test_other_program),
+        CASE(test_stopped),    CASE(test_traced),          CASE(test_behind),         CASE(test_dead_and_copied),
+        CASE(test_recorder),   CASE(test_no_communicator), CASE(test_one_dump_lacks), CASE(test_no_room),
+        CASE(test_namespace),  CASE(test_nothing_wrong),   CASE(test_network),        CASE(test_statuses),
+        CASE(test_json),       CASE(test_other_program),   CASE(test_frozen),         CASE(test_out_of_memory),
+        CASE(test_real_quota),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

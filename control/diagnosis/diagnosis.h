@@ -27,10 +27,16 @@ struct process_facts {
     uint64_t at;             /* CLOCK_MONOTONIC; 0: nothing is known about its threads */
     uint64_t unheard;        /* nanoseconds without a report, which is the age of these facts */
     uint64_t moved;          /* bytes that the process has read and written so far; 0: unknown */
-    uint64_t throttled;      /* nanoseconds so far in which its control group's quota of processors was used up */
+    uint64_t throttled;      /* nanoseconds so far in which its control group's quota of processors was used up, */
+    uint64_t stops;          /* and how often */
+    uint64_t killed;         /* processes of its control group that were killed for memory so far */
+    uint64_t faults;         /* pages so far that it had to wait for: major faults, of all threads */
     uint32_t stopped_parent; /* the process that started this one, if it is stopped; agents do not tell */
     bool replaced;           /* the process lives, and runs another program: exec */
-    char detail[64];         /* replaced: the program. blocked: where in the kernel. "": unknown */
+    bool frozen;             /* by a control group */
+    bool out_of_memory;      /* the process is dead: the kernel has killed it for memory */
+    char group[64];  /* the control group that froze it, has the quota, or had the limit; "": none, or unknown */
+    char detail[64]; /* replaced: the program. blocked: where in the kernel. "": unknown */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */
@@ -88,7 +94,7 @@ struct culprit {
 };
 
 #define FINDING_SENTENCE 900
-#define FINDING_EVIDENCE 8
+#define FINDING_EVIDENCE 12
 #define FINDING_LINE     256
 
 struct finding {

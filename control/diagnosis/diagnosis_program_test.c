@@ -207,6 +207,70 @@ static void test_short_of_processors(void **state)
                 "was last in"); /* all are crowded */
 }
 
+/* A quota stops rank 1 for 300 ms of each second, and nobody comes last; or it stops all, who are in one container. */
+static void test_quota(void **state)
+{
+    struct made_job looks[2];
+    for (int all = 0; all < 2; all++) {
+        for (int i = 0; i < 2; i++) {
+            const struct got none = {0}, some = {200, 20, 0}, stopped = {200, 20, 300};
+            looks[i] = made_job(3);
+            for (int rank = 0; rank < 3; rank++) {
+                made_call(made_comm(looks[i].boxes[rank], 1, "world", rank, 3), 1, NS_PER_S, NS_PER_S - NS_PER_MS);
+                looks[i].facts[rank] = facts(MADE_NOW - (i ? 0 : NS_PER_S), i == 0             ? none
+                                                                            : all || rank == 1 ? stopped
+                                                                                               : some);
+                looks[i].facts[rank].stops = i ? 9 : 2;
+                looks[i].facts[rank].faults = i ? 80 : 1;
+                strcpy(looks[i].facts[rank].group, "/slurm/job_12");
+            }
+        }
+        expect(&looks[0], &looks[1], FINDING_STARVED, all ? 0 : 1,
+               all ? "ranks 0 1 2 get too few processors: the quota of their control group /slurm/job_12 was used up "
+                     "for 300.0 ms of the last 1.0 s"
+                   : "gets no processor");
+        const struct snapshot snapshot = {
+            .now = made_look(&looks[1]), .before = made_look(&looks[0]), .stuck = MADE_STUCK};
+        struct findings found = diagnosis_find(&snapshot);
+        const char *quota = found.items->evidence[all ? 0 : 1], *pages = found.items->evidence[all ? 1 : 2];
+        assert_string_equal(quota, "control group /slurm/job_12: its quota of processors was used up for 300.0 ms of "
+                                   "the last 1.0 s, 7 times");
+        assert_string_equal(pages, "it waited 79 times for pages of memory from a disk in the last 1.0 s: memory is "
+                                   "short there");
+        findings_free(&found);
+        for (int rank = 0; rank < 3; rank++)
+            looks[1].facts[rank].throttled = 1 + 50 * NS_PER_MS; /* now and then: no fault */
+        found = diagnosis_find(&snapshot);
+        assert_int_equal(found.count, 0);
+        findings_free(&found);
+        made_free(&looks[0]);
+        made_free(&looks[1]);
+    }
+}
+
+static void test_frozen_or_out_of_memory(void **state)
+{
+    struct made_job job = behind();
+    job.facts[1].state = PROCESS_STOPPED;
+    job.facts[1].frozen = true;
+    strcpy(job.facts[1].group, "/docker/77");
+    expect(NULL, &job, FINDING_STOPPED, 1, "rank 1 (process 1001) is frozen and is waited for by ranks 0 2");
+    expect(NULL, &job, FINDING_STOPPED, 1, "control group /docker/77 is frozen: no process of it runs");
+    expect(NULL, &job, FINDING_STOPPED, 1, "echo 0 >cgroup.freeze in /docker/77 of /sys/fs/cgroup");
+    job.boxes[1]->alive = false;
+    job.facts[1] = (struct process_facts){.out_of_memory = true, .group = "/docker/77"};
+    expect(NULL, &job, FINDING_DEAD, 1,
+           "the kernel has killed it for memory, says its log: the limit was that of control group /docker/77");
+    expect(NULL, &job, FINDING_DEAD, 1, "give it more memory (memory.max of that group");
+    *job.facts[1].group = 0;
+    expect(NULL, &job, FINDING_DEAD, 1, "says its log: the limit was the machine's");
+    job.facts[1] = (struct process_facts){0};
+    job.facts[2].killed = 3;
+    expect(NULL, &job, FINDING_DEAD, 1,
+           "of the control group of process 1002, which lives beside it, 3 processes were killed for memory so far");
+    made_free(&job);
+}
+
 /* A rank that computes outside of calls, on a machine where it gets a third of a processor. */
 static void test_computes_on_a_crowded_machine(void **state)
 {
@@ -280,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_waits_in_the_kernel),
         cmocka_unit_test(test_other_program),
         cmocka_unit_test(test_short_of_processors),
+        cmocka_unit_test(test_quota),
+        cmocka_unit_test(test_frozen_or_out_of_memory),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
         cmocka_unit_test(test_slower_than_before),
         cmocka_unit_test(test_stopped_launcher),

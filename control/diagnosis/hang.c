@@ -9,6 +9,7 @@
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
 #include "diagnosis/stage.h"
+#include "diagnosis/system.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 
@@ -161,7 +162,7 @@ static void say_end(struct finding *finding, const struct victim *victim)
     if (victim->ending == FINDING_REPLACED)
         say(finding, " has become another program (%s) and", end->facts->detail);
     else if (victim->ending == FINDING_STOPPED)
-        say(finding, " is stopped and");
+        say(finding, " is %s and", end->facts->frozen ? "frozen" : "stopped");
     else if (victim->ending == FINDING_TRACED && end->facts->tracer)
         say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer,
             end->facts->tracer_name);
@@ -251,7 +252,9 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
 {
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
     const struct processor_share share = share_of(scene, end);
-    if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
+    if (now->frozen)
+        prove_frozen(finding, end);
+    else if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
         prove(finding, "/proc/%u/stat says %s", end->box->header.pid,
               now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
     else if (now->state == PROCESS_BLOCKED && before && before->state == PROCESS_BLOCKED)
@@ -265,8 +268,7 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
     if (now->stopped_parent)
         prove(finding, "process %u, which has started it, is stopped: it may wait until that reads what it prints",
               now->stopped_parent);
-    if (share.throttled)
-        prove(finding, "the quota of its control group was used up for %s of that", phrase_time(share.throttled).text);
+    prove_system(scene, finding, end);
 }
 
 /* The other calls that wait for the same end: one for each name of communicators, so that the finding stays
@@ -316,6 +318,8 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
     if (chain->witness->ending == FINDING_DEAD && !end->group->lives)
         prove(finding, "all these processes are dead; this one's black box ends %s before the last one's",
               waiter->box->now > end->box->now ? phrase_time(waiter->box->now - end->box->now).text : "some time");
+    if (chain->witness->ending == FINDING_DEAD)
+        prove_memory(scene, finding, end);
     if (chain->witness->ending != FINDING_ABSENT)
         prove_silence(finding, end);
     if (end->box->alive && chain->witness->ending != FINDING_ABSENT)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnosis/process.h"
+#include "diagnosis/group.h"
 
 #include "base/clock.h"
 #include "wire/boxfile.h"
@@ -10,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_PID_NAMESPACE 0xeffffffcu /* the kernel gives it this inode */
 
 /* Finds the state in /proc/PID/stat: the name may hold anything, also brackets. */
 static char state_letter(const char *stat)
@@ -82,6 +86,15 @@ static void read_tracer(struct process_facts *facts, uint32_t pid)
             facts->tracer_name[i] = 0;
 }
 
+/* Field 12 of /proc/PID/stat, of all threads. */
+static uint64_t major_faults(const char *stat)
+{
+    const char *at = strrchr(stat, ')');
+    for (int field = 2; at && field < 12; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
 static void read_moved(struct process_facts *facts, uint32_t pid)
 {
     char path[64], text[1024];
@@ -119,55 +132,6 @@ static void read_where(struct process_facts *facts, uint32_t pid)
     name_functions(text, facts->detail, sizeof facts->detail);
 }
 
-/* ---- Control groups ---- */
-
-#define GROUPS_MOST 16 /* a group, and those that it is in */
-
-/* Nanoseconds in a file cpu.stat, of either version; 0: none there. */
-static uint64_t throttled_in(const char *folder, const char *group, size_t length)
-{
-    char path[1200], text[2048];
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s%.*s/cpu.stat", folder, (int)length, group);
-    if (!boxfile_slurp(path, text, sizeof text))
-        return 0;
-    const char *us = strstr(text, "throttled_usec "), *ns = strstr(text, "throttled_time ");
-    return us   ? strtoull(us + strlen("throttled_usec "), NULL, 10) * NS_PER_US
-           : ns ? strtoull(ns + strlen("throttled_time "), NULL, 10)
-                : 0;
-}
-
-/* Reads a line of /proc/PID/cgroup: "0::/a/b", or of version 1 "4:cpu,cpuacct:/a/b". The quota may be any outer
- * group's. */
-static uint64_t throttled_by(const char *line)
-{
-    char folder[64] = "";
-    const char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-    size_t named = group ? (size_t)(group - names - 1) : 0, length = group ? strcspn(++group, "\n") : 0;
-    uint64_t most = 0;
-    if (!group || named + 2 > sizeof folder || (named && strncmp(names + 1, "cpu", 3) != 0))
-        return 0;
-    if (named)
-        snprintf(folder, sizeof folder, "/%.*s", (int)named, names + 1);
-    for (int i = 0; i < GROUPS_MOST && length; i++) {
-        uint64_t one = throttled_in(folder, group, length);
-        most = one > most ? one : most;
-        while (length && group[--length] != '/')
-            continue;
-    }
-    return most;
-}
-
-static void read_throttled(struct process_facts *facts, uint32_t pid)
-{
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/cgroup", pid);
-    const char *line = boxfile_slurp(path, text, sizeof text) ? text : "";
-    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        uint64_t one = throttled_by(line);
-        facts->throttled = one > facts->throttled ? one : facts->throttled;
-    }
-}
-
 /* The parent in "PID (NAME) STATE PARENT ...", if that is stopped: it may not read what this process prints. */
 static uint32_t stopped_parent(const char *stat)
 {
@@ -187,9 +151,12 @@ static struct process_facts facts_of(uint32_t pid)
         return facts;
     facts.state = state_of(state_letter(text));
     facts.stopped_parent = stopped_parent(text);
+    facts.faults = major_faults(text);
     read_threads(&facts, pid);
     read_moved(&facts, pid);
-    read_throttled(&facts, pid);
+    group_facts(&facts, pid);
+    if (facts.frozen)
+        facts.state = PROCESS_STOPPED;
     if (facts.state == PROCESS_BLOCKED)
         read_where(&facts, pid);
     if (facts.state == PROCESS_TRACED)
@@ -269,15 +236,47 @@ static struct process_facts facts_of_other_program(const struct blackbox *box)
     return facts;
 }
 
+/* ---- Processes that were killed for memory ---- */
+
+#define KILLS       64
+#define LOG_LATE_NS (2 * NS_PER_S) /* by which the log's clock may be late */
+
+struct kills {
+    struct group_kill items[KILLS];
+    size_t count;
+    bool read;
+};
+
+/* The log knows processes by their numbers in the first namespace alone. */
+static void find_kill(struct process_facts *facts, const struct blackbox *box, struct kills *kills)
+{
+    long rate = sysconf(_SC_CLK_TCK);
+    if (box->dumped || box->header.state != WIRE_BOX_OPEN || facts->replaced || rate <= 0 ||
+        box->header.pid_namespace != FIRST_PID_NAMESPACE || !is_of_this_machine(&box->header))
+        return;
+    if (!kills->read)
+        kills->count = group_kills(kills->items, KILLS);
+    kills->read = true;
+    double begun = (double)box->header.start_time / (double)rate;
+    for (size_t i = 0; i < kills->count; i++)
+        if (kills->items[i].pid == box->header.pid && (double)(kills->items[i].at + LOG_LATE_NS) / 1e9 > begun) {
+            facts->out_of_memory = true;
+            memcpy(facts->group, kills->items[i].group, sizeof facts->group);
+        }
+}
+
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count)
 {
     struct process_facts *facts = calloc(count + 1, sizeof *facts);
+    struct kills kills = {.read = false};
     for (size_t i = 0; facts && i < count; i++) {
         uint32_t pid = process_seen_here(boxes[i]);
         if (pid)
             facts[i] = facts_of(pid);
-        else if (!boxes[i]->alive)
+        else if (!boxes[i]->alive) {
             facts[i] = facts_of_other_program(boxes[i]);
+            find_kill(&facts[i], boxes[i], &kills);
+        }
     }
     return facts;
 }

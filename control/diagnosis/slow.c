@@ -9,6 +9,7 @@
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
 #include "diagnosis/stage.h"
+#include "diagnosis/system.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 
@@ -195,6 +196,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
               member->box->header.pid, phrase_time(share.ran).text, phrase_time(share.time).text,
               phrase_time(share.delayed).text);
+    prove_system(scene, finding, member);
     prove_stage(finding, member->box);
 }
 

@@ -36,7 +36,9 @@
 #define STARVED_LOOK_NS (200 * NS_PER_MS) /* two looks closer than this say nothing about a processor */
 #define SHORT_PART      0.25              /* part of the time: the same of a slow rank, */
 #define QUOTA_PART      0.1               /* or its quota was used up for longer */
-#define COMPUTES_LEAST  0.2               /* part of the time: with what it waits for a processor, it would compute */
+#define QUOTA_GROUP     0.25 /* the same where nobody comes last: of a group of several ranks, or of one rank alone */
+#define FAULTS_LEAST    50   /* major faults between the looks: a process with more waits for memory */
+#define COMPUTES_LEAST  0.2  /* part of the time: with what it waits for a processor, it would compute */
 #define TAKES_PART      0.01 /* part of the time: a process that runs longer takes what has come, and has a processor */
 #define COMPUTES_PART   0.5  /* part of the time between the looks: a process that runs longer computes */
 #define DELAY_TIMES     3.0  /* times the median: a slower link is slow, */

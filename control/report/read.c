@@ -245,9 +245,15 @@ static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
                                   .at = facts->at,
                                   .moved = facts->moved,
                                   .throttled = facts->throttled,
-                                  .replaced = facts->replaced};
+                                  .replaced = facts->replaced,
+                                  .stops = facts->stops,
+                                  .killed = facts->killed,
+                                  .faults = facts->faults,
+                                  .frozen = facts->frozen,
+                                  .out_of_memory = facts->out_of_memory};
     report_copy_text(out->tracer_name, sizeof out->tracer_name, facts->tracer_name);
     report_copy_text(out->detail, sizeof out->detail, facts->detail);
+    report_copy_text(out->group, sizeof out->group, facts->group);
     for (size_t i = 0; i < facts->n_threads; i++)
         out->threads[out->thread_count++] = (struct thread_facts){.number = facts->threads[i]->number,
                                                                   .ready = facts->threads[i]->ready,

@@ -95,6 +95,12 @@ static void test_round_trip(void **state)
                                                .throttled = 79,
                                                .replaced = true,
                                                .detail = "sleep",
+                                               .stops = 80,
+                                               .killed = 81,
+                                               .faults = 82,
+                                               .frozen = true,
+                                               .out_of_memory = true,
+                                               .group = "/slurm/job_1",
                                                .thread_count = 1,
                                                .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
     struct report report;

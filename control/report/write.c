@@ -296,6 +296,12 @@ static bool fill_facts(Tutti__Facts *out, const struct process_facts *facts)
     out->throttled = facts->throttled;
     out->replaced = facts->replaced;
     out->detail = *facts->detail ? strdup(facts->detail) : NULL;
+    out->stops = facts->stops;
+    out->killed = facts->killed;
+    out->faults = facts->faults;
+    out->frozen = facts->frozen;
+    out->out_of_memory = facts->out_of_memory;
+    out->group = *facts->group ? strdup(facts->group) : NULL;
     out->threads = pointers(FACTS_THREADS);
     bool fine = out->threads != NULL;
     for (size_t i = 0; fine && i < facts->thread_count; i++)
