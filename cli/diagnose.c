@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "diagnosis/process.h"
 #include "diagnosis/phrase.h"
+#include "evidence/evidence.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 struct diagnose_order {
     struct view_options view;
     uint64_t apart; /* ns */
-    bool network;
+    bool network, stacks;
 };
 
 #define O struct diagnose_order
@@ -42,6 +43,10 @@ static const struct option_row rows[] = {
      "say first whether it is the network: where the time of the ranks went, step by step, and what "
      "interfaces carried, by what the black boxes remember",
      TO_FLAG(O, network)},
+    {'s', "stacks", NULL,
+     "also the stacks of those that are named, by py-spy or gdb, which hold a process for a moment, and where their "
+     "threads are in the kernel",
+     TO_FLAG(O, stacks)},
     {'j', "json", NULL, "print JSON, for programs", TO_FLAG(O, view.json)},
     {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(O, view.dir)},
 };
@@ -184,11 +189,21 @@ static bool say_gaps(FILE *out, const struct view_set *set)
 
 /* ---- Telling ---- */
 
-static void print_all(const struct view_set *set, const struct findings *findings, bool twice, uint64_t apart,
-                      bool folders)
+static void print_stack(const char *lines)
 {
-    for (size_t i = 0; i < findings->count; i++)
+    if (lines)
+        printf("  stacks:\n");
+    for (; lines && *lines; lines += strcspn(lines, "\n"), lines += *lines == '\n')
+        printf("    %.*s\n", (int)strcspn(lines, "\n"), lines);
+}
+
+static void print_all(const struct view_set *set, const struct findings *findings, const struct evidence *evidence,
+                      bool twice, uint64_t apart, bool folders)
+{
+    for (size_t i = 0; i < findings->count; i++) {
         verdict_print(stdout, &findings->items[i]);
+        print_stack(evidence_stack(evidence, i));
+    }
     if (findings->left_out)
         printf("(%zu more)\n", findings->left_out);
     if (folders)
@@ -210,11 +225,15 @@ static void print_all(const struct view_set *set, const struct findings *finding
         printf("looked at once\n");
 }
 
-static bool print_json(const struct view_set *set, const struct findings *findings,
+static bool print_json(const struct view_set *set, const struct findings *findings, const struct evidence *evidence,
                        const struct network_report *network)
 {
+    json_t *list = view_findings_json(findings);
+    for (size_t i = 0; i < findings->count; i++)
+        if (evidence_stack(evidence, i))
+            json_object_set_new(json_array_get(list, i), "stacks", json_string(evidence_stack(evidence, i)));
     json_t *all = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "processes", (json_int_t)set->count, "left_out",
-                            (json_int_t)findings->left_out, "findings", view_findings_json(findings));
+                            (json_int_t)findings->left_out, "findings", list);
     if (all && network)
         json_object_set_new(all, "network", verdict_network_json(network, findings));
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
@@ -303,17 +322,17 @@ static bool look_at_network(const struct diagnose_order *order, const struct vie
 }
 
 static int tell(const struct diagnose_order *order, const struct view_set *set, const struct findings *findings,
-                bool twice)
+                const struct evidence *evidence, bool twice)
 {
     int status = status_of(&order->view, set, findings);
     struct network_report network = {0};
     if (order->network && !look_at_network(order, set, &network))
         status = VIEW_FAILED;
     else if (order->view.json)
-        status = print_json(set, findings, order->network ? &network : NULL) ? status : VIEW_FAILED;
+        status = print_json(set, findings, evidence, order->network ? &network : NULL) ? status : VIEW_FAILED;
     else if (set->count) {
         verdict_print_network(stdout, &network, findings);
-        print_all(set, findings, twice, order->apart, order->view.file_count > order->view.named);
+        print_all(set, findings, evidence, twice, order->apart, order->view.file_count > order->view.named);
     } else
         say_nothing(&order->view, set);
     network_free(&network);
@@ -326,12 +345,16 @@ static int diagnose(const struct diagnose_order *order)
     struct findings findings = {0};
     int status = VIEW_FAILED;
     bool seen = look_at(&order->view, &now), twice = seen && order->apart && someone_lives(&now.set);
+    struct evidence *evidence = twice ? evidence_open(&(struct look){now.set.boxes, now.facts, now.set.count}) : NULL;
     if (twice)
         seen = look_again(order, &before, &now);
     if (seen)
         findings = find(order, &before, &now);
-    if (seen && (!twice || confirm(order, &before, &now, &findings)))
-        status = tell(order, &now.set, &findings, twice);
+    if (seen && (!twice || confirm(order, &before, &now, &findings))) {
+        evidence_add(evidence, &(struct look){now.set.boxes, now.facts, now.set.count}, &findings, order->stacks);
+        status = tell(order, &now.set, &findings, evidence, twice);
+    }
+    evidence_close(evidence);
     findings_free(&findings);
     forget(&before);
     forget(&now);

@@ -98,7 +98,9 @@ static void test_traced(void **state)
 static void test_behind(void **state)
 {
     stage_play(4, three_wait_for_one);
-    assert_int_equal(diagnose("--stuck 0 --apart 300ms"), 5);
+    assert_int_equal(diagnose("--stuck 0 --apart 300ms --stacks"), 5);
+    assert_shows("\n  stacks:\n    thread ");
+    assert_shows(": state S");
     assert_shows(
         ") has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 of communicator world");
     assert_shows(": it sleeps, or waits for something");
