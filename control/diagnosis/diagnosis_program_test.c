@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -288,49 +289,90 @@ static void test_computes_on_a_crowded_machine(void **state)
 
 /* ---- Slower than before ---- */
 
-enum { SLOWER, LARGER_MESSAGES, COMPUTES, YOUNG, AS_BEFORE };
+enum { SLOWER, LARGER_MESSAGES, COMPUTES, YOUNG, AS_BEFORE, LONG_AGO, LATE, HOWS };
 
-/* In the last 10 s each rank has made a call every second, and a thousand in 50 s before. A job did so of which two of
- * four hosts had got slow interfaces. */
+#define HOUR (3600 * NS_PER_S)
+
+/* Samples every `apart`, from `ago` before now until `until`, with these calls and bytes a second. */
+static void sample(struct blackbox *box, uint64_t ago, uint64_t until, uint64_t apart, uint64_t calls, uint64_t bytes)
+{
+    struct blackbox_sample next = {MADE_NOW - ago, 0, 0};
+    if (box->sample_count)
+        next = box->samples[box->sample_count - 1];
+    else
+        box->samples[box->sample_count++] = next;
+    for (uint64_t at = ago; at > until; at -= apart) {
+        next.at += apart;
+        next.calls += calls * apart / NS_PER_S;
+        next.bytes += bytes * apart / NS_PER_S;
+        box->samples[box->sample_count++] = next;
+    }
+}
+
+/* In the last 12 s each rank has made a call every second, and 20 a second before: for 48 s, or for hours until 20 h
+ * ago. A job did so of which two of four hosts had got slow interfaces. */
 static struct made_job slower(uint64_t ago, int how)
 {
     struct made_job job = made_job(3);
-    uint64_t before = how == AS_BEFORE ? 50 : 1000;
     for (int rank = 0; rank < 3; rank++) {
         struct blackbox *box = job.boxes[rank];
         struct blackbox_comm *world = made_comm(box, 1, "world", rank, 3);
         for (uint64_t seq = 0; seq < 20; seq++) {
-            uint64_t begun = (20 - seq) * NS_PER_S, took = how == COMPUTES && rank == 1 ? 300 : 900;
-            made_call(world, before + seq, begun, begun - took * NS_PER_MS)->position += before;
+            uint64_t begun = (20 - seq) * NS_PER_S, took = how == COMPUTES ? 300 : 900;
+            if (how == LATE && rank == 1 && seq % 2) /* too seldom for a rank that is slow */
+                begun -= 600 * NS_PER_MS, took = 300;
+            made_call(world, seq, begun, begun - took * NS_PER_MS)->position += 1000;
         }
-        world->opened = MADE_NOW - (how == YOUNG ? 30 : 60) * NS_PER_S;
+        uint64_t bytes = how == LARGER_MESSAGES ? 900000 : 10000;
+        if (how == LONG_AGO) {
+            sample(box, 30 * HOUR, 20 * HOUR, HOUR / 2, 20, 1000000);
+            sample(box, 20 * HOUR, 0, HOUR / 2, 1, bytes);
+            sample(box, 0, 0, 1, 0, 0);
+        } else {
+            sample(box, how == YOUNG ? 36 * NS_PER_S : 60 * NS_PER_S, 12 * NS_PER_S, 4 * NS_PER_S,
+                   how == AS_BEFORE ? 1 : 20, 1000000);
+            sample(box, 12 * NS_PER_S, 0, 4 * NS_PER_S, 1, bytes);
+        }
         box->now -= ago;
-        box->counter_count = WIRE_COUNTER_COUNT;
-        box->counters[WIRE_COUNTER_OPERATIONS] = before + 10;
-        box->counters[WIRE_COUNTER_SENT_TCP] =
-            50000000000ull - ago / NS_PER_S * (how == LARGER_MESSAGES ? 900000000u : 10000000u);
-        if (ago)
-            world->op_count--;
+        box->realtime_offset = 24 * (int64_t)HOUR - MADE_NOW + (how == LONG_AGO ? 0 : 7200 * (int64_t)NS_PER_S);
     }
     return job;
 }
 
+static void expect_slower(int how, const struct findings *found)
+{
+    static const char *const sentences[HOWS] = {
+        [SLOWER] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, and "
+                   "20.0 at best; nobody stands out",
+        [LONG_AGO] = "communicator world is slow since 04:00 on 1970-01-01: each rank made 1.0 calls a second in the "
+                     "last 1800.0 s, and 20.0 at best; nobody stands out",
+        [LATE] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, and "
+                 "20.0 at best; rank 1 (process 1001) stands out: others waited for it for 28 % of the latest calls' "
+                 "time",
+    };
+    if (found->count != (sentences[how] != NULL))
+        fail_msg("%d: %s", how, found->count ? found->items->sentence : "nothing");
+    if (!found->count)
+        return;
+    assert_int_equal(found->items->kind, FINDING_SLOWED);
+    assert_string_equal(found->items->sentence, sentences[how]);
+    if (how == SLOWER) {
+        assert_string_equal(found->items->evidence[0],
+                            "its best: from 01:59 for 32.0 s, 1e+06 bytes a second of each rank; now 1e+04");
+        assert_string_equal(found->items->evidence[1], "of the time ranks are outside of calls for 10 %");
+        assert_string_equal(found->items->evidence[2], "of the time in calls: 100 % in allreduce");
+    }
+}
+
 static void test_slower_than_before(void **state)
 {
-    for (int how = SLOWER; how <= AS_BEFORE; how++) {
+    setenv("TZ", "UTC", 1);
+    tzset();
+    for (int how = SLOWER; how < HOWS; how++) {
         struct made_job before = slower(NS_PER_S, how), now = slower(0, how);
         const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
         struct findings found = diagnosis_find(&snapshot);
-        if (found.count != (how == SLOWER))
-            fail_msg("%d: %s", how, found.count ? found.items->sentence : "nothing");
-        if (found.count) {
-            assert_int_equal(found.items->kind, FINDING_SLOWED);
-            assert_string_equal(found.items->sentence,
-                                "communicator world is slower than before, and nobody stands out: each rank made 1.0 "
-                                "calls a second in the last 10.0 s, and 20.0 in 50.0 s before; it was in calls for 90 "
-                                "% of the time");
-            assert_string_equal(found.items->evidence[0], "of the time in calls: 100 % in allreduce");
-        }
+        expect_slower(how, &found);
         findings_free(&found);
         made_free(&before);
         made_free(&now);

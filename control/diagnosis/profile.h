@@ -7,7 +7,7 @@
 #ifndef TUTTI_DIAGNOSIS_PROFILE_H
 #define TUTTI_DIAGNOSIS_PROFILE_H
 
-#include "diagnosis/network.h"
+#include "diagnosis/diagnosis.h"
 
 /* A finished collective, all of whose segments are remembered. */
 struct profile_call {

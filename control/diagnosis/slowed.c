@@ -1,110 +1,179 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: a job that is slower than it was, and nobody stands out. Each rank makes less than half of the calls a second
- * that it made so far. It sends less than half of the bytes, and is in calls for most of the time. A program that
- * computes for longer, or a rank that saves something, is outside of calls. A program that now sends larger messages
- * sends as many bytes.
+ * Rule: a job that is slower than it was. Each rank makes less than half of the calls a second that it made in its best
+ * hour, or in the best quarter of a shorter life. It sends less than half of the bytes, and is in calls for most of the
+ * time. A program that computes for longer, or a rank that saves something, is outside of calls. A program that now
+ * sends larger messages sends as many bytes. The best hour stays in the samples of the black box, so the verdict stays
+ * while the job is slow.
  */
+#include "diagnosis/slowed.h"
+
 #include "diagnosis/rules.h"
 
 #include "diagnosis/phrase.h"
+#include "diagnosis/profile.h"
+#include "diagnosis/slow.h"
 #include "diagnosis/thresholds.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* What one process did in the latest time, and before. */
+/* What one process did in the latest time, and at its best. */
 struct slowed_pace {
-    double calls, calls_before; /* a second */
-    double bytes, bytes_before;
-    double inside; /* part of the latest time in calls */
-    uint64_t window, before;
+    double calls, bytes;                /* a second */
+    double best_calls, best_bytes;      /* a second */
+    double inside;                      /* part of the latest time in calls */
+    uint64_t window;                    /* the latest time */
+    uint64_t from, to;                  /* of the best time */
+    uint64_t since;                     /* slow */
     uint64_t in[WIRE_COLLECTIVE_COUNT]; /* ns of the latest time in calls of each kind */
 };
 
-static uint64_t sent_bytes(const struct blackbox *box)
+/* ---- Samples ---- */
+
+static double rate(uint64_t before, uint64_t now, uint64_t ns)
 {
-    return box->counters[WIRE_COUNTER_SENT_SHM] + box->counters[WIRE_COUNTER_SENT_TCP] +
-           box->counters[WIRE_COUNTER_SENT_VERBS];
+    return ns ? (double)(now - before) * (double)NS_PER_S / (double)ns : 0;
 }
 
-/* The same process in the earlier look, most often in the same place. */
-static const struct blackbox *box_before(const struct scene *scene, size_t process)
+/* The latest sample that is this time before sample `to`; 0: the first. */
+static size_t sample_before(const struct blackbox *box, size_t to, uint64_t ns)
 {
-    const struct look *before = &scene->snapshot->before;
-    uint64_t key = process_key(scene->snapshot->now.boxes[process]);
-    for (size_t i = 0, at = process; i < before->count; i++, at++)
-        if (process_key(before->boxes[at % before->count]) == key)
-            return before->boxes[at % before->count];
-    return NULL;
+    size_t at = to;
+    while (at > 0 && box->samples[to].at - box->samples[at].at < ns)
+        at--;
+    return at;
 }
 
-/* The latest time of which all communicators of the process remember all calls; and the time since the first began. */
-static uint64_t window_of(const struct blackbox *box, uint64_t *since)
+static bool is_half(const struct slowed_pace *pace, const struct blackbox_sample *from,
+                    const struct blackbox_sample *to)
 {
-    uint64_t window = SLOWED_NS;
-    *since = box->now;
+    return rate(from->calls, to->calls, to->at - from->at) < SLOWED_PART * pace->best_calls &&
+           rate(from->bytes, to->bytes, to->at - from->at) < SLOWED_PART * pace->best_bytes;
+}
+
+/* The best time, up to sample `start`, of which both rates are twice those of now. False: there was none. */
+static bool find_best(const struct blackbox *box, size_t start, struct slowed_pace *pace)
+{
+    const struct blackbox_sample *all = box->samples;
+    uint64_t life = all[box->sample_count - 1].at - all->at, length = life / SLOWED_LIFE;
+    length = length > SLOWED_BEST_NS ? SLOWED_BEST_NS : length < SLOWED_BEFORE_NS ? SLOWED_BEFORE_NS : length;
+    for (size_t to = 1; to <= start; to++) {
+        const struct blackbox_sample *from = &all[sample_before(box, to, length)], *end = &all[to];
+        double calls = rate(from->calls, end->calls, end->at - from->at),
+               bytes = rate(from->bytes, end->bytes, end->at - from->at);
+        if (end->at - from->at < length || pace->calls >= SLOWED_PART * calls || pace->bytes >= SLOWED_PART * bytes ||
+            calls <= pace->best_calls)
+            continue;
+        pace->best_calls = calls, pace->best_bytes = bytes;
+        pace->from = from->at, pace->to = end->at;
+    }
+    return pace->best_calls > 0;
+}
+
+/* Goes back while each ten seconds were as slow. */
+static void find_since(const struct blackbox *box, struct slowed_pace *pace, size_t start)
+{
+    size_t at = start;
+    while (at > 0) {
+        size_t before = sample_before(box, at, SLOWED_NS);
+        if (!is_half(pace, &box->samples[before], &box->samples[at]))
+            break;
+        at = before;
+    }
+    pace->since = box->samples[at].at;
+}
+
+/* ---- One process ---- */
+
+/* The latest time of which all communicators of the process remember all calls. */
+static uint64_t remembered(const struct blackbox *box, uint64_t window)
+{
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];
-        uint64_t opened = comm->opened && comm->opened < box->now ? comm->opened : box->now;
         bool forgets = comm->op_count && comm->ops[0].position > 0 && comm->ops[0].begin < box->now;
-        *since = opened < *since ? opened : *since;
         if (forgets && box->now - comm->ops[0].begin < window)
             window = box->now - comm->ops[0].begin;
     }
     return window;
 }
 
-static void add_calls(const struct blackbox *box, struct slowed_pace *pace)
+static void add_calls(const struct blackbox *box, uint64_t window, struct slowed_pace *pace)
 {
-    uint64_t from = box->now - pace->window;
+    uint64_t from = box->now - window, inside = 0;
     for (size_t i = 0; i < box->comm_count; i++)
         for (size_t j = 0; j < box->comms[i].op_count; j++) {
             const struct blackbox_op *op = &box->comms[i].ops[j];
             uint64_t end = op->state == WIRE_OP_DONE ? (op->end > op->begin ? op->end : op->begin) : box->now;
             uint64_t begin = op->begin > from ? op->begin : from;
-            pace->calls += op->begin >= from;
-            if (end > begin && op->collective >= 0 && op->collective < WIRE_COLLECTIVE_COUNT)
-                pace->in[op->collective] += end - begin;
+            if (end <= begin || op->collective < 0 || op->collective >= WIRE_COLLECTIVE_COUNT)
+                continue;
+            pace->in[op->collective] += end - begin;
+            inside += end - begin;
         }
+    pace->inside = window ? (double)inside / (double)window : 0;
+    pace->inside = pace->inside > 1 ? 1 : pace->inside; /* calls that run beside each other */
 }
 
-/* False: too little is known of this process. */
-static bool pace_of(struct scene *scene, size_t process, struct slowed_pace *pace)
+/* False: it is as quick as ever, or too little is known. */
+static bool is_slowed(const struct blackbox *box, struct slowed_pace *pace)
 {
-    const struct blackbox *box = scene->snapshot->now.boxes[process], *then = box_before(scene, process);
-    uint64_t since, inside = 0;
-    *pace = (struct slowed_pace){.window = window_of(box, &since)};
-    if (!then || !box->alive || box->now <= then->now || pace->window < SLOWED_LEAST_NS ||
-        box->now - since < pace->window + SLOWED_BEFORE_NS)
+    *pace = (struct slowed_pace){0};
+    if (!box->alive || box->sample_count < 3)
         return false;
-    pace->before = box->now - since - pace->window;
-    add_calls(box, pace);
-    for (int i = 0; i < WIRE_COLLECTIVE_COUNT; i++)
-        inside += pace->in[i];
-    double recent = pace->calls, seconds = (double)(box->now - then->now) / (double)NS_PER_S;
-    double all = (double)box->counters[WIRE_COUNTER_OPERATIONS], bytes = (double)sent_bytes(box);
-    pace->inside = (double)inside / (double)pace->window;
-    pace->calls = recent * (double)NS_PER_S / (double)pace->window;
-    pace->calls_before = all > recent ? (all - recent) * (double)NS_PER_S / (double)pace->before : 0;
-    pace->bytes = (bytes - (double)sent_bytes(then)) / seconds;
-    pace->bytes_before = (double)sent_bytes(then) * (double)NS_PER_S / (double)(then->now - since);
-    return recent >= SLOWED_CALLS && then->now > since;
+    const struct blackbox_sample *now = &box->samples[box->sample_count - 1];
+    size_t start = sample_before(box, box->sample_count - 1, SLOWED_NS);
+    while (start > 0 && now->calls - box->samples[start].calls < SLOWED_CALLS)
+        start--;
+    const struct blackbox_sample *from = &box->samples[start];
+    pace->window = now->at - from->at;
+    if (pace->window < SLOWED_NS || now->calls - from->calls < SLOWED_CALLS)
+        return false;
+    pace->calls = rate(from->calls, now->calls, pace->window);
+    pace->bytes = rate(from->bytes, now->bytes, pace->window);
+    if (!find_best(box, start, pace))
+        return false;
+    uint64_t window = remembered(box, pace->window);
+    add_calls(box, window, pace);
+    find_since(box, pace, start);
+    return window >= SLOWED_LEAST_NS && pace->inside >= SLOWED_INSIDE;
 }
 
-static bool is_slowed(const struct slowed_pace *pace)
+bool process_is_slowed(const struct blackbox *box)
 {
-    return pace->calls < SLOWED_PART * pace->calls_before && pace->bytes < SLOWED_PART * pace->bytes_before &&
-           pace->inside >= SLOWED_INSIDE;
+    struct slowed_pace pace;
+    return is_slowed(box, &pace);
 }
 
-static void prove_kinds(struct finding *finding, const struct slowed_pace *sum)
+/* ---- The sentence ---- */
+
+struct clock_text {
+    char text[32];
+};
+
+/* "02:14", or "02:14 on 2026-11-28" if that is another day than the box's. */
+static struct clock_text clock_of(const struct blackbox *box, uint64_t at)
+{
+    struct clock_text out = {"some time"};
+    struct tm then, today;
+    time_t seconds = (time_t)(((int64_t)at + box->realtime_offset) / (int64_t)NS_PER_S),
+           now = (time_t)(((int64_t)box->now + box->realtime_offset) / (int64_t)NS_PER_S);
+    if (!localtime_r(&seconds, &then) || !localtime_r(&now, &today))
+        return out;
+    bool same = then.tm_yday == today.tm_yday && then.tm_year == today.tm_year;
+    strftime(out.text, sizeof out.text, same ? "%H:%M" : "%H:%M on %Y-%m-%d", &then);
+    return out;
+}
+
+static void prove_kinds(struct finding *finding, const struct slowed_pace *sum, double inside)
 {
     uint64_t left[WIRE_COLLECTIVE_COUNT];
     double all = 0;
     memcpy(left, sum->in, sizeof left);
     for (int i = 0; i < WIRE_COLLECTIVE_COUNT; i++)
         all += (double)left[i];
+    prove(finding, "of the time ranks are outside of calls for %.0f %%", 100 * (1 - inside));
     for (int shown = 0; shown < 3; shown++) {
         int most = 0;
         for (int i = 1; i < WIRE_COLLECTIVE_COUNT; i++)
@@ -116,28 +185,101 @@ static void prove_kinds(struct finding *finding, const struct slowed_pace *sum)
     }
 }
 
-static void judge(struct scene *scene, struct findings *findings, struct member_group *group)
+/* ---- The rank that stands out ---- */
+
+/* The member with the most, if that is much and twice as much as any other has. SIZE_MAX: nobody. */
+static size_t stands_out(const double *parts, size_t count, double least)
 {
-    struct slowed_pace sum = {0}, one;
-    for (size_t i = 0; i < group->count; i++) {
-        if (!pace_of(scene, group->members[i].process, &one) || !is_slowed(&one))
-            return;
-        sum.calls += one.calls, sum.calls_before += one.calls_before, sum.inside += one.inside;
-        sum.window = one.window, sum.before = one.before;
-        for (int j = 0; j < WIRE_COLLECTIVE_COUNT; j++)
-            sum.in[j] += one.in[j];
-        scene->steps += WIRE_BOX_OPS;
+    size_t most = 0;
+    double second = 0;
+    for (size_t i = 1; i < count; i++)
+        most = parts[i] > parts[most] ? i : most;
+    for (size_t i = 0; i < count; i++)
+        second = i != most && parts[i] > second ? parts[i] : second;
+    return parts[most] >= least && parts[most] >= 2 * second ? most : SIZE_MAX;
+}
+
+/* Says it of the rank that comes last, that is outside of calls, or that sends slowly. False: nobody stands out. */
+static bool say_who_stands_out(struct scene *scene, struct finding *finding, const struct member_group *group,
+                               const double *outside)
+{
+    double *shares = calloc(group->count, sizeof *shares);
+    size_t last = SIZE_MAX, away = stands_out(outside, group->count, SLOWED_STANDS);
+    if (shares) {
+        slow_shares(scene, group, shares);
+        last = stands_out(shares, group->count, SLOWED_STANDS);
     }
+    if (last != SIZE_MAX || away != SIZE_MAX) {
+        size_t who = last != SIZE_MAX ? last : away;
+        say(finding, "; ");
+        say_who(finding, &group->members[who]);
+        say(finding,
+            last != SIZE_MAX ? " stands out: others waited for it for %.0f %% of the latest calls' time"
+                             : " stands out: it was outside of calls for %.0f %% of the time",
+            100 * (last != SIZE_MAX ? shares[last] : outside[away]));
+    }
+    free(shares);
+    return last != SIZE_MAX || away != SIZE_MAX;
+}
+
+/* Ranks that send, while they have data under way, at less than half of the usual rate. */
+static bool say_slow_senders(const struct scene *scene, struct finding *finding, const struct member_group *group)
+{
+    struct profile profile;
+    struct rank_list list = {0};
+    if (profile_look(scene->snapshot, &profile))
+        for (size_t i = 0; i < profile.rank_count; i++)
+            for (size_t j = 0; j < group->count && profile.ranks[i].slow; j++)
+                if (group->members[j].process == profile.ranks[i].process)
+                    list_member(&list, &group->members[j]);
+    profile_free(&profile);
+    if (list.count && list.count < group->count)
+        say(finding, "; rank%s%s stand%s out: with data under way, less than half of the usual rate",
+            list.count == 1 ? "" : "s", list_text(&list), list.count == 1 ? "s" : "");
+    return list.count && list.count < group->count;
+}
+
+/* ---- The rule ---- */
+
+static void report(struct scene *scene, struct findings *findings, struct member_group *group,
+                   const struct slowed_pace *sum, const double *outside)
+{
     double ranks = (double)group->count;
+    const struct blackbox *box = group->members->box;
     struct finding *finding = finding_add_rank(findings, FINDING_SLOWED, group->members->comm, -1);
     finding->confidence = LIKELY;
     finding->victims = group->count;
     say(finding,
-        "communicator %s is slower than before, and nobody stands out: each rank made %.1f calls a second in the last "
-        "%s, and %.1f in %s before; it was in calls for %.0f %% of the time",
-        phrase_name(group->members->comm), sum.calls / ranks, phrase_time(sum.window).text, sum.calls_before / ranks,
-        phrase_time(sum.before).text, 100 * sum.inside / ranks);
-    prove_kinds(finding, &sum);
+        "communicator %s is slow since %s: each rank made %.1f calls a second in the last %s, and %.1f at best",
+        phrase_name(group->members->comm), clock_of(box, sum->since).text, sum->calls / ranks,
+        phrase_time(sum->window).text, sum->best_calls / ranks);
+    if (!say_who_stands_out(scene, finding, group, outside) && !say_slow_senders(scene, finding, group))
+        say(finding, "; nobody stands out");
+    prove(finding, "its best: from %s for %s, %.3g bytes a second of each rank; now %.3g",
+          clock_of(box, sum->from).text, phrase_time(sum->to - sum->from).text, sum->best_bytes / ranks,
+          sum->bytes / ranks);
+    prove_kinds(finding, sum, sum->inside / ranks);
+}
+
+static void judge(struct scene *scene, struct findings *findings, struct member_group *group)
+{
+    struct slowed_pace sum = {0}, one;
+    double *outside = calloc(group->count, sizeof *outside);
+    bool slow = outside != NULL;
+    for (size_t i = 0; slow && i < group->count; i++) {
+        slow = is_slowed(group->members[i].box, &one);
+        sum.calls += one.calls, sum.bytes += one.bytes, sum.inside += one.inside;
+        sum.best_calls += one.best_calls, sum.best_bytes += one.best_bytes;
+        if (!i || one.since < sum.since)
+            sum.since = one.since, sum.window = one.window, sum.from = one.from, sum.to = one.to;
+        outside[i] = 1 - one.inside;
+        for (int j = 0; j < WIRE_COLLECTIVE_COUNT; j++)
+            sum.in[j] += one.in[j];
+        scene->steps += WIRE_BOX_OPS;
+    }
+    if (slow)
+        report(scene, findings, group, &sum, outside);
+    free(outside);
 }
 
 /* Of the largest communicator that has all its ranks here. */

@@ -56,12 +56,15 @@
 #define CUT_NS          (1500 * NS_PER_MS) /* later: lanes may know why a message does not arrive */
 #define LOST_LANES      2                  /* ends of lanes that must have gone down; one lane has two */
 
-#define SLOWED_PART      0.5 /* of the rate so far, in calls and bytes a second: a job that is below is slower, */
+#define SLOWED_PART      0.5 /* of the best rate, in calls and bytes a second: a job that is below is slower, */
 #define SLOWED_INSIDE    0.5 /* if each rank is in calls for this part of the latest time: */
-#define SLOWED_NS        (10 * NS_PER_S) /* so much, */
-#define SLOWED_LEAST_NS  (5 * NS_PER_S)  /* or what the black boxes remember, at least this, */
-#define SLOWED_BEFORE_NS (30 * NS_PER_S) /* and the job ran for this time before */
-#define SLOWED_CALLS     4               /* calls in the latest time: fewer tell nothing */
+#define SLOWED_NS        (10 * NS_PER_S)   /* so much; of it */
+#define SLOWED_LEAST_NS  (5 * NS_PER_S)    /* black boxes must remember this. */
+#define SLOWED_BEST_NS   (3600 * NS_PER_S) /* the best rate was kept for this time, */
+#define SLOWED_LIFE      4                 /* or for this part of a shorter life, */
+#define SLOWED_BEFORE_NS (30 * NS_PER_S)   /* and at least for this */
+#define SLOWED_CALLS     4                 /* calls in the latest time: fewer tell nothing */
+#define SLOWED_STANDS    0.2               /* part of the time that one rank alone has: the rank stands out */
 
 #define HICCUP_RECENT_NS (3600 * NS_PER_S) /* lanes that were slow earlier do not count */
 #define HICCUPS_MOST     8                 /* interfaces that are told of */

@@ -214,6 +214,18 @@ static bool copy_pauses(struct blackbox *out, const Tutti__Box *box)
     return fine;
 }
 
+static bool copy_samples(struct blackbox *out, const Tutti__Box *box)
+{
+    bool fine = box->n_samples <= WIRE_BOX_SAMPLES + 1;
+    for (size_t i = 0; fine && i < box->n_samples; i++) {
+        const Tutti__Sample *one = box->samples[i], *last = i ? box->samples[i - 1] : NULL;
+        fine = is_time(one->at) &&
+               (!last || (one->at > last->at && one->calls >= last->calls && one->bytes >= last->bytes));
+        out->samples[out->sample_count++] = (struct blackbox_sample){one->at, one->calls, one->bytes};
+    }
+    return fine;
+}
+
 static bool copy_box(struct blackbox *out, const Tutti__Box *box)
 {
     if (!box_makes_sense(box))
@@ -231,7 +243,7 @@ static bool copy_box(struct blackbox *out, const Tutti__Box *box)
     }
     for (size_t i = 0; fine && i < box->n_events; i++)
         fine = copy_event(&out->events[out->event_count++], box->events[i]);
-    return fine && copy_pauses(out, box) && copy_lanes(out, box);
+    return fine && copy_pauses(out, box) && copy_samples(out, box) && copy_lanes(out, box);
 }
 
 static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)

@@ -107,6 +107,9 @@ static void test_round_trip(void **state)
     size_t size;
     box.pauses[0] = (struct blackbox_pause){12, 26, 500, WIRE_ALLREDUCE, -1, 1000, 7};
     box.pause_count = 1;
+    box.samples[0] = (struct blackbox_sample){100, 2, 30};
+    box.samples[1] = (struct blackbox_sample){200, 4, 50};
+    box.sample_count = 2;
     box.expected_since = 900, box.expected_until = 2000;
     strcpy(box.expected, "checkpoint");
     uint8_t *bytes = written(&process, 1, 10, &size);
@@ -114,6 +117,8 @@ static void test_round_trip(void **state)
     assert_string_equal(report.host, "node-1.rack");
     assert_int_equal(report.processes->box->pause_count, 1);
     assert_memory_equal(report.processes->box->pauses, box.pauses, sizeof box.pauses[0]);
+    assert_int_equal(report.processes->box->sample_count, 2);
+    assert_memory_equal(report.processes->box->samples, box.samples, 2 * sizeof box.samples[0]);
     assert_true(report.processes->box->expected_since == 900 && report.processes->box->expected_until == 2000);
     assert_string_equal(report.processes->box->expected, "checkpoint");
     box.pause_count = 0;

@@ -239,6 +239,23 @@ static bool add_pause(Tutti__Box *box, const struct blackbox_pause *pause)
     return true;
 }
 
+static bool add_samples(Tutti__Box *out, const struct blackbox *box)
+{
+    out->samples = pointers(box->sample_count);
+    bool fine = out->samples != NULL;
+    for (size_t i = 0; fine && i < box->sample_count; i++) {
+        Tutti__Sample *one = malloc(sizeof *one);
+        if (!(fine = one != NULL))
+            break;
+        *one = (Tutti__Sample)TUTTI__SAMPLE__INIT;
+        one->at = box->samples[i].at;
+        one->calls = box->samples[i].calls;
+        one->bytes = box->samples[i].bytes;
+        out->samples[out->n_samples++] = one;
+    }
+    return fine;
+}
+
 static bool add_pauses(Tutti__Box *out, const struct blackbox *box)
 {
     out->pauses = pointers(box->pause_count);
@@ -269,7 +286,7 @@ static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
         fine = add_comm(out, &box->comms[i], calls);
     for (size_t i = first; fine && i < box->event_count; i++)
         fine = add_event(out, &box->events[i]);
-    return fine && add_pauses(out, box);
+    return fine && add_pauses(out, box) && add_samples(out, box);
 }
 
 static bool add_thread(Tutti__Facts *facts, const struct thread_facts *thread)

@@ -95,9 +95,55 @@ static void test_expected(void **state)
     trace_close(trace, false);
 }
 
+/* ---- Samples of the speed ---- */
+
+/* A week of calls, with a sample every four seconds: few remain, the newer the denser. It ends now, since the reader
+ * compares times with now. */
+static void test_samples(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *world = trace_comm_open(trace, 1, "world", 0, 2, 2);
+    enum { STEPS = 150000 };
+    uint64_t step = ticks_of(trace, 16) / 64, end = trace_now(); /* an hour's: machines may have started lately */
+    uint64_t first = end > STEPS * step ? end - STEPS * step : 0;
+    step = (end - first) / STEPS;
+    for (unsigned i = 0; i <= STEPS; i++) {
+        trace->counters[WIRE_COUNTER_SENT_TCP] = 1000ull * i;
+        trace->counters[WIRE_COUNTER_OPERATIONS] = i;
+        trace->sample_at = 0;
+        trace_sample(trace, first + i * step);
+    }
+    assert_true(trace->sample_at == first + STEPS * step + ticks_of(trace, 16)); /* the next one is due then */
+    call(world, 1, 1000);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->sample_count, WIRE_BOX_SAMPLES + 1);
+    const struct blackbox_sample *all = box->samples, *last = &all[WIRE_BOX_SAMPLES];
+    assert_true(all[0].calls == 0 && all[WIRE_BOX_SAMPLES - 1].calls == STEPS);
+    assert_true(last->at == box->now && last->calls == STEPS + 1);
+    for (size_t i = 2; i < WIRE_BOX_SAMPLES - 8; i++) {
+        assert_true(all[i].at > all[i - 1].at && all[i].bytes == 1000 * all[i].calls);
+        if (8 * (all[i].calls - all[i - 1].calls) > 2 * (STEPS - all[i - 1].calls))
+            fail_msg("sample %zu: %lu to %lu", i, (unsigned long)all[i - 1].calls, (unsigned long)all[i].calls);
+    }
+    blackbox_free(box);
+    struct wire_box_samples *samples =
+        (struct wire_box_samples *)(void *)((uint8_t *)trace->counters - WIRE_BOX_COUNTER_AT + WIRE_BOX_SAMPLE_AT);
+    samples->items[50].calls = 1; /* nonsense is left out */
+    samples->items[51].at = 1;
+    box = must_read(trace_path(trace));
+    assert_int_equal(box->sample_count, WIRE_BOX_SAMPLES - 1);
+    blackbox_free(box);
+    samples->stamp++; /* being written */
+    box = must_read(trace_path(trace));
+    assert_int_equal(box->sample_count, 0);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_histogram, make_dir, remove_dir),
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_samples, make_dir, remove_dir),
+                                       cmocka_unit_test_setup_teardown(test_histogram, make_dir, remove_dir),
                                        cmocka_unit_test_setup_teardown(test_in_a_call, make_dir, remove_dir),
                                        cmocka_unit_test_setup_teardown(test_expected, make_dir, remove_dir)};
     return cmocka_run_group_tests_name("pauses", tests, NULL, NULL);

@@ -77,6 +77,7 @@ static void fill_header(struct trace_box *box)
     header->state = WIRE_BOX_OPEN;
     header->marked = box->file.marked;
     header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
+    header->samples = WIRE_BOX_SAMPLE_AT;
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, WIRE_BOX_COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
     header->lanes = (struct wire_box_section){WIRE_BOX_LANE_AT, WIRE_BOX_LANE_BYTES, WIRE_BOX_LANES};
@@ -135,6 +136,7 @@ struct trace *trace_open(void)
     box->public.counters = (uint64_t *)(void *)(box->file.base + WIRE_BOX_COUNTER_AT);
     box->public.pause_ticks = pause_ticks();
     box->public.newest = &box->none;
+    box->public.sample_at = 0;
     fill_header(box);
     return &box->public;
 }
@@ -249,6 +251,50 @@ void trace_expect_pause(struct trace *trace, const char *what, uint64_t ns)
     copy_text(expected->what, sizeof expected->what, what);
     __atomic_store_n(&expected->stamp, stamp + 2, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&box->lock);
+}
+
+/* ---- Samples of the speed ---- */
+
+#define SAMPLE_PAUSES 16 /* from one sample to the next, in shortest pauses: about four seconds */
+
+/* Makes room: the sample goes whose neighbours are nearest to each other for their age. The first one stays. */
+static void thin_out(struct wire_box_samples *samples, uint64_t now)
+{
+    struct wire_box_sample *items = samples->items;
+    size_t least = 1;
+    double best = 2;
+    for (size_t i = 1; i + 1 < WIRE_BOX_SAMPLES; i++) {
+        double part = (double)(items[i + 1].at - items[i - 1].at) / (double)(now - items[i - 1].at);
+        if (part < best)
+            best = part, least = i;
+    }
+    memmove(items + least, items + least + 1, (WIRE_BOX_SAMPLES - 1 - least) * sizeof *items);
+    samples->count = WIRE_BOX_SAMPLES - 1;
+}
+
+/* Of threads that call at once one takes the sample. */
+void trace_sample(struct trace *trace, uint64_t now)
+{
+    struct trace_box *box = (struct trace_box *)trace;
+    struct wire_box_samples *samples = (struct wire_box_samples *)(void *)(box->file.base + WIRE_BOX_SAMPLE_AT);
+    uint64_t due = trace_load(&trace->sample_at);
+    if (due > now ||
+        !__atomic_compare_exchange_n(&trace->sample_at, &due, UINT64_MAX, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    uint64_t stamp = samples->stamp, last = samples->count ? samples->items[samples->count - 1].at : 0;
+    trace_store(&samples->stamp, stamp + 1);
+    trace_fence();
+    if (samples->count >= WIRE_BOX_SAMPLES)
+        thin_out(samples, now);
+    samples->items[samples->count++] = (struct wire_box_sample){
+        .at = now > last ? now : last + 1,
+        .calls = trace_load(&trace->counters[WIRE_COUNTER_OPERATIONS]),
+        .bytes = trace_load(&trace->counters[WIRE_COUNTER_SENT_SHM]) +
+                 trace_load(&trace->counters[WIRE_COUNTER_SENT_TCP]) +
+                 trace_load(&trace->counters[WIRE_COUNTER_SENT_VERBS]),
+    };
+    __atomic_store_n(&samples->stamp, stamp + 2, __ATOMIC_RELEASE);
+    __atomic_store_n(&trace->sample_at, now + SAMPLE_PAUSES * trace->pause_ticks, __ATOMIC_RELEASE);
 }
 
 /* ---- Communicators ---- */

@@ -37,6 +37,7 @@ struct trace {
     uint64_t *counters;         /* WIRE_BOX_COUNTERS of them, never NULL */
     struct wire_box_op *newest; /* the call that began last, in whatever communicator; none so far: one of no state */
     uint64_t pause_ticks;       /* a shorter pause is not remembered; a power of 2 */
+    uint64_t sample_at;         /* ticks: the next call from then on takes a sample of the speed */
 };
 
 struct trace_comm {
@@ -216,6 +217,9 @@ void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((c
 void trace_paused(struct trace *trace, const struct wire_box_op *before, const struct wire_box_op *after)
     __attribute__((cold));
 
+/* A call begins at this time, and a sample of the speed is due. */
+void trace_sample(struct trace *trace, uint64_t now) __attribute__((cold));
+
 /* A segment was put. position: its number among those of the lane, from 0 on without a gap. */
 static inline void trace_segment_post(struct trace_lane *lane, uint64_t position, const struct trace_payload *of,
                                       uint64_t length, uint64_t now)
@@ -278,6 +282,8 @@ static inline void trace_op_newest(struct trace *trace, struct wire_box_op *reco
     __atomic_store_n(&trace->newest, record, __ATOMIC_RELAXED);
     if (__builtin_expect(trace_load(&before->begin) + trace->pause_ticks <= now, 0))
         trace_paused(trace, before, record);
+    if (__builtin_expect(trace_load(&trace->sample_at) <= now, 0))
+        trace_sample(trace, now);
 }
 
 /* All that is said when it is enqueued; the stamp is the caller's to publish. */

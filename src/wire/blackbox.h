@@ -2,8 +2,8 @@
 /*
  * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() in wire/boxread.h reads it.
  *
- *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ... | lane 0: record +
- * ring of segments | lane 1 | ...
+ *   header page | events ring | samples | communicator 0: page + ring of operations | communicator 1 | ... | lane 0:
+ * record + ring of segments | lane 1 | ...
  *
  * Byte order and word size are the writer's; the magic tells. Times are ticks: see struct wire_box_clock. A stamp of 0
  * marks a record that was never written or is being written. New fields take reserved space or the ends of records,
@@ -27,6 +27,7 @@
 #define WIRE_BOX_SENTENCE 256
 #define WIRE_BOX_MEMORY   16 /* rows of a communicator's ledger */
 #define WIRE_BOX_PAUSES   40 /* rows of pauses */
+#define WIRE_BOX_SAMPLES  96 /* of its speed */
 
 enum wire_event_kind {
     WIRE_EVENT_NONE,
@@ -111,7 +112,7 @@ struct wire_box_header {
     uint32_t clock_kind;    /* enum wire_clock_kind */
     uint32_t state;         /* enum wire_box_state */
     uint32_t marked;        /* 1: while its process lives, the file carries boxfile_mark() */
-    uint32_t reserved;
+    uint32_t samples;       /* offset of struct wire_box_samples; 0 in boxes of earlier writers */
     struct wire_box_clock opened;
     struct wire_box_clock latest; /* refreshed now and then, never by an operation */
     struct wire_box_section events;
@@ -146,6 +147,21 @@ struct wire_box_expected {
 struct wire_box_pauses {
     struct wire_box_pause rows[WIRE_BOX_PAUSES];
     struct wire_box_expected expected;
+};
+
+/*
+ * How quick the process was: what it had counted at these times, oldest first. The newer, the denser: where there is no
+ * room for one more, the sample goes whose neighbours are nearest for their age. Stamp as of a communicator.
+ */
+struct wire_box_sample {
+    uint64_t at;           /* ticks */
+    uint64_t calls, bytes; /* so far; bytes sent to other processes */
+};
+
+struct wire_box_samples {
+    uint64_t stamp;
+    uint64_t count;
+    struct wire_box_sample items[WIRE_BOX_SAMPLES];
 };
 
 enum wire_comm_state { WIRE_COMM_OPEN = 1, WIRE_COMM_CLOSED = 2, WIRE_COMM_FAILED = 3, WIRE_COMM_ABORTED = 4 };
@@ -366,6 +382,7 @@ _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_CO
 _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAUSE_AT &&
                    WIRE_BOX_PAUSE_AT + sizeof(struct wire_box_pauses) <= WIRE_BOX_COUNTER_AT,
                "the header page holds the pauses too");
+_Static_assert(sizeof(struct wire_box_samples) <= WIRE_BOX_PAGE, "the samples have a page");
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
@@ -378,7 +395,8 @@ _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 
 #define WIRE_BOX_COMM_BYTES (WIRE_BOX_PAGE + WIRE_BOX_OPS * sizeof(struct wire_box_op))
 #define WIRE_BOX_EVENT_AT   WIRE_BOX_PAGE
-#define WIRE_BOX_COMM_AT    (WIRE_BOX_EVENT_AT + WIRE_BOX_EVENTS * sizeof(struct wire_box_event))
+#define WIRE_BOX_SAMPLE_AT  (WIRE_BOX_EVENT_AT + WIRE_BOX_EVENTS * sizeof(struct wire_box_event))
+#define WIRE_BOX_COMM_AT    (WIRE_BOX_SAMPLE_AT + WIRE_BOX_PAGE)
 #define WIRE_BOX_LANE_AT    (WIRE_BOX_COMM_AT + WIRE_BOX_COMMS * WIRE_BOX_COMM_BYTES)
 #define WIRE_BOX_LANE_LEAST 104 /* bytes of a lane's record, of the earliest writers */
 #define WIRE_BOX_WATCH_AT   192 /* in a lane's place; in boxes of earlier writers segments begin before */

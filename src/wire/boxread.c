@@ -287,6 +287,42 @@ static void read_pauses(struct blackbox *box, const struct box_source *source, c
     box_copy_text(box->expected, sizeof box->expected, in.expected.what, sizeof in.expected.what);
 }
 
+/* ---- Samples of the speed ---- */
+
+/* Times and counts only grow. */
+static bool follows(const struct blackbox *box, const struct blackbox_sample *next)
+{
+    const struct blackbox_sample *last = &box->samples[box->sample_count - 1];
+    return !box->sample_count || (next->at > last->at && next->calls >= last->calls && next->bytes >= last->bytes);
+}
+
+static void read_samples(struct blackbox *box, const struct box_source *source, const struct box_rate *rate)
+{
+    struct wire_box_samples in, again;
+    uint64_t offset = box->header.samples;
+    if (!offset || !box_source_read(source, offset, &in, sizeof in))
+        return;
+    box_source_barrier();
+    if (!box_source_read(source, offset, &again, sizeof again) || in.stamp % 2 || again.stamp != in.stamp ||
+        in.count > WIRE_BOX_SAMPLES)
+        return;
+    for (uint64_t i = 0; i < in.count; i++) {
+        const struct blackbox_sample next = {box_rate_ns(rate, in.items[i].at), in.items[i].calls, in.items[i].bytes};
+        if (follows(box, &next))
+            box->samples[box->sample_count++] = next;
+    }
+}
+
+/* The last sample is of now. */
+static void add_sample(struct blackbox *box)
+{
+    const struct blackbox_sample now = {box->now, box->counters[WIRE_COUNTER_OPERATIONS],
+                                        box->counters[WIRE_COUNTER_SENT_SHM] + box->counters[WIRE_COUNTER_SENT_TCP] +
+                                            box->counters[WIRE_COUNTER_SENT_VERBS]};
+    if (box->sample_count && follows(box, &now))
+        box->samples[box->sample_count++] = now;
+}
+
 /* ---- Whole ---- */
 
 /* As this process's clocks tell the start, which may round differently. */
@@ -331,6 +367,8 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     find_offset(box);
     read_counters(box, source);
     read_pauses(box, source, &rate, &shift);
+    if (!box->outline)
+        read_samples(box, source, &rate);
     bool fine = (box->path = strdup(path)) && (box->comms = calloc(box->header.comms.count + 1, sizeof *box->comms)) &&
                 (box->outline || read_events(box, source, &rate));
     for (unsigned i = 0; fine && i < box->header.comms.count; i++)
@@ -341,6 +379,7 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
     if (!fine)
         return error_note(TUTTI_SYSTEM_ERROR, "reading the black box %s: no memory", path);
     box->now = box->alive ? clock_ns() : last_sign(box);
+    add_sample(box);
     return TUTTI_SUCCESS;
 }
 

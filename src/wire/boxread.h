@@ -95,6 +95,12 @@ struct blackbox_pause {
     uint64_t before_count, after_count;
 };
 
+/* What the process had counted at this time. */
+struct blackbox_sample {
+    uint64_t at;           /* ns */
+    uint64_t calls, bytes; /* so far */
+};
+
 struct blackbox {
     char *path;
     struct wire_box_header header; /* texts are terminated */
@@ -113,6 +119,8 @@ struct blackbox {
     size_t counter_count;
     struct blackbox_pause pauses[WIRE_BOX_PAUSES]; /* the shortest first; those that there were */
     size_t pause_count;
+    struct blackbox_sample samples[WIRE_BOX_SAMPLES + 1]; /* oldest first, and as it is now */
+    size_t sample_count;
     uint64_t expected_since, expected_until; /* the pause that the program has said it makes; until 0: none */
     char expected[WIRE_BOX_NAME];
     size_t torn; /* records left out because they were being written, or make no sense */

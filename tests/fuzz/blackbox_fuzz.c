@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing.
  * Mutates a real box by the input's instructions, or takes the input itself as the box. */
+#include "base/clock.h"
 #include "diagnosis/network.h"
 #include "diagnosis/profile.h"
 #include "wire/blackbox.h"
@@ -34,6 +35,11 @@ static void build(uint8_t *bytes)
     header->lanes = (struct wire_box_section){LANE_AT, WIRE_BOX_LANE_BYTES, LANES};
     header->segments =
         (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
+    header->samples = WIRE_BOX_SAMPLE_AT;
+    struct wire_box_samples *samples = (struct wire_box_samples *)(void *)(bytes + WIRE_BOX_SAMPLE_AT);
+    *samples = (struct wire_box_samples){.stamp = 2, .count = 9};
+    for (uint64_t i = 0; i < samples->count; i++)
+        samples->items[i] = (struct wire_box_sample){(i + 1) * 20 * NS_PER_S, i * 100, i * 1000};
     for (int i = 0; i < LANES; i++) {
         struct wire_box_lane *lane =
             (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
@@ -79,9 +85,9 @@ static void fill(uint8_t *bytes, uint8_t comm, uint64_t what)
 /* Where most decisions hang: the header, an event, a communicator, an operation, a lane. */
 static size_t place(uint8_t kind, uint16_t offset)
 {
-    static const size_t starts[] = {
-        0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE, LANE_AT, LANE_AT + WIRE_BOX_WATCH_AT};
-    size_t at = starts[(kind & 0x7f) % 6] + (kind & 0x80 ? offset : offset % 512);
+    static const size_t starts[] = {0,       WIRE_BOX_EVENT_AT,           WIRE_BOX_COMM_AT,  WIRE_BOX_COMM_AT + WIRE_BOX_PAGE,
+                                    LANE_AT, LANE_AT + WIRE_BOX_WATCH_AT, WIRE_BOX_SAMPLE_AT};
+    size_t at = starts[(kind & 0x7f) % 7] + (kind & 0x80 ? offset : offset % 512);
     return at < BYTES - 8 ? at : 0;
 }
 
