@@ -45,6 +45,10 @@ static const struct option_row rows[] = {
     {0, "host", "NAME", "how this host is called (default: as it calls itself); each agent of a job has its own",
      TO_TEXT(W, agent.host)},
     {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(W, agent.dir)},
+    {0, "history", "FILE",
+     "keep there, by day, what this host went through: lanes that went down, pauses, slow minutes; tutti diagnose "
+     "--history FILE shows it",
+     TO_TEXT(W, agent.history)},
     {'1', "once", NULL, "one report; exit status 1 if the master does not take it", TO_FLAG(W, agent.once)},
 };
 #undef W

@@ -5,8 +5,10 @@
 #include "cli/options.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/param.h"
 #include "base/parse.h"
+#include "days/days.h"
 #include "diagnosis/process.h"
 #include "diagnosis/phrase.h"
 #include "evidence/evidence.h"
@@ -28,6 +30,7 @@ struct diagnose_order {
     struct view_options view;
     uint64_t apart; /* ns */
     bool network, stacks;
+    const char *history;
 };
 
 #define O struct diagnose_order
@@ -47,6 +50,10 @@ static const struct option_row rows[] = {
      "also the stacks of those that are named, by py-spy or gdb, which hold a process for a moment, and where their "
      "threads are in the kernel",
      TO_FLAG(O, stacks)},
+    {0, "history", "FILE",
+     "show what hosts went through, by day, as tutti agent --history or tutti master --days keeps it; looks at no "
+     "process",
+     TO_TEXT(O, history)},
     {'j', "json", NULL, "print JSON, for programs", TO_FLAG(O, view.json)},
     {0, "dir", "DIR", "read the black boxes in DIR instead of those in TUTTI_TRACE_DIR", TO_TEXT(O, view.dir)},
 };
@@ -361,12 +368,33 @@ static int diagnose(const struct diagnose_order *order)
     return status;
 }
 
+static int show_history(const char *path)
+{
+    struct days days;
+    int status = VIEW_FAILED;
+    if (access(path, F_OK) != 0) {
+        fprintf(stderr, "tutti diagnose: %s: %s\n", path, strerror(errno));
+        return VIEW_MISSING;
+    }
+    if (!days_open(&days))
+        fprintf(stderr, "tutti diagnose: no memory\n");
+    else if (days_load(&days, path) != TUTTI_SUCCESS)
+        fprintf(stderr, "tutti diagnose: %s\n", error_last());
+    else
+        status = VIEW_SHOWN;
+    if (status == VIEW_SHOWN)
+        days_print(&days, stdout);
+    days_close(&days);
+    return status;
+}
+
 int cmd_diagnose(int argc, char **argv)
 {
     struct diagnose_order order = {
         .view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS}, .apart = APART_NS};
     int status = parse_options(argc, argv, &order);
-    status = status < 0 ? diagnose(&order) : status;
+    if (status < 0)
+        status = order.history ? show_history(order.history) : diagnose(&order);
     view_free_files(&order.view);
     return status;
 }

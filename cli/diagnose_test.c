@@ -176,7 +176,7 @@ static void test_one_dump_lacks(void **state)
 /* The folder of the black boxes has room for these and for one communicator each, as a container's /dev/shm. */
 static void test_no_room(void **state)
 {
-    if (mount("tmpfs", stage_dir, "tmpfs", 0, "size=512k") != 0)
+    if (mount("tmpfs", stage_dir, "tmpfs", 0, "size=520k") != 0)
         skip();
     stage_play(2, many_communicators);
     int status = diagnose("--stuck 0 --apart 10ms");
@@ -478,6 +478,10 @@ static void test_statuses(void **state)
     assert_int_equal(diagnose("/nonexistent/box"), 3);
     assert_int_equal(diagnose("/proc/self/exe"), 1);
     assert_int_equal(diagnose("--dir /nonexistent/folder"), 1);
+    assert_int_equal(diagnose("--history /nonexistent/days"), 3);
+    assert_int_equal(diagnose("--history /proc/self/exe"), 1);
+    assert_int_equal(diagnose("--history /dev/null"), 0);
+    assert_shows("HOST, LAST 7 DAYS");
     assert_int_equal(diagnose("--help"), 0);
 }
 

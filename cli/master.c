@@ -52,6 +52,10 @@ static const struct option_row rows[] = {
      "keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, "
      "there",
      TO_TEXT(W, master.history)},
+    {0, "days", "FILE",
+     "keep there, by day and host, lanes that went down, pauses, slow minutes and verdicts; tutti diagnose --history "
+     "FILE shows it",
+     TO_TEXT(W, master.days)},
     {0, "job", "NAME", "how this job is called there, where several share a database (default \"job\")",
      TO_TEXT(W, master.job)},
     {0, "hook", "COMMAND",

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "days/days.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #define PAUSE_MOST 30  /* seconds between two tries */
 #define GATHER_MS  50  /* that the reports of others wait for more of them */
 #define NICE       10
+#define KEEP_NS    (60 * NS_PER_S) /* between two writes of the history */
 
 static volatile bool ended;
 
@@ -46,6 +48,8 @@ struct agent {
     bool heard;
     bool cut;          /* the latest post did not arrive, also with the reports of others */
     unsigned failures; /* own reports in a row */
+    struct days days;  /* no rows: no history is kept */
+    uint64_t kept;     /* when the history was written */
     char said[2][300]; /* the latest complaints, which are not repeated: connections end in two ways by turns */
     unsigned complaints;
 };
@@ -130,6 +134,32 @@ static bool report(struct agent *agent, bool own)
     return delivered;
 }
 
+/* ---- The history ---- */
+
+/* False after error_note. */
+static bool open_history(struct agent *agent)
+{
+    const char *path = agent->options->history;
+    if (!path)
+        return true;
+    if (!days_open(&agent->days))
+        return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
+    watch_keep_days(agent->watch, &agent->days);
+    return days_load(&agent->days, path) == TUTTI_SUCCESS;
+}
+
+/* A file that cannot be written costs nothing else. */
+static void keep_history(struct agent *agent, bool now)
+{
+    if (!agent->days.rows || !days_changed(&agent->days) || (!now && clock_ns() < agent->kept + KEEP_NS))
+        return;
+    agent->kept = clock_ns();
+    if (days_save(&agent->days, agent->options->history) == TUTTI_SUCCESS)
+        days_clean(&agent->days);
+    else
+        complain(agent);
+}
+
 /* ---- The loop ---- */
 
 static uint64_t pause_ns(const struct agent *agent)
@@ -192,6 +222,7 @@ static void loop(struct agent *agent)
         bool delivered = report(agent, own);
         if (!ended && (own || agent->cut))
             next = conclude(agent, delivered, next);
+        keep_history(agent, ended);
         own = ended || wait_until(agent, next);
     }
 }
@@ -232,7 +263,7 @@ static bool open_all(struct agent *agent)
         return false;
     if (!(agent->watch = watch_open(options->dir, options->host)))
         return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
-    return !options->door || open_relay(agent);
+    return open_history(agent) && (!options->door || open_relay(agent));
 }
 
 bool agent_run(const struct agent_options *options)
@@ -246,6 +277,8 @@ bool agent_run(const struct agent_options *options)
         fine = run_once(&agent);
     else
         loop(&agent);
+    keep_history(&agent, true);
+    days_close(&agent.days);
     relay_close(agent.relay);
     watch_close(agent.watch);
     sender_close(agent.sender);

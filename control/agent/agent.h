@@ -14,6 +14,7 @@
 /* ---- watch.c: the black boxes in a folder ---- */
 
 struct agent_watch;
+struct days;
 
 /* `host`: the name of this host in reports. NULL: no memory. */
 struct agent_watch *watch_open(const char *dir, const char *host);
@@ -23,6 +24,8 @@ void watch_close(struct agent_watch *watch);
 uint8_t *watch_report(struct agent_watch *watch, bool whole, bool lanes, size_t *size);
 /* Has a process died, or lost a peer or a communicator, since the last report? Costs two system calls a process. */
 bool watch_is_alarmed(struct agent_watch *watch);
+/* Each look is noted there from now on. */
+void watch_keep_days(struct agent_watch *watch, struct days *days);
 /* Processes in the last report. */
 size_t watch_count(const struct agent_watch *watch);
 
@@ -94,6 +97,7 @@ struct agent_options {
     struct sender_options sender;
     const char *dir, *host;
     struct serve_door *door; /* where other agents report to; NULL: nowhere */
+    const char *history;     /* file of what this host went through, by day; NULL: none */
     bool once;               /* sends one report, and ends */
 };
 

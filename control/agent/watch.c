@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "days/days.h"
 #include "diagnosis/process.h"
 #include "wire/boxfile.h"
 
@@ -46,7 +47,8 @@ struct agent_watch {
     size_t count, told;
     uint64_t *comms; /* ids of the living processes' communicators */
     size_t comm_count, comm_room, comms_before;
-    bool lanes; /* in this report */
+    bool lanes;        /* in this report */
+    struct days *days; /* NULL: nothing is noted */
 };
 
 struct agent_watch *watch_open(const char *dir, const char *host)
@@ -88,6 +90,11 @@ void watch_close(struct agent_watch *watch)
         free(watch->dir);
     }
     free(watch);
+}
+
+void watch_keep_days(struct agent_watch *watch, struct days *days)
+{
+    watch->days = days;
 }
 
 size_t watch_count(const struct agent_watch *watch)
@@ -273,6 +280,8 @@ static void look_at(struct agent_watch *watch, struct report_writer *writer, str
     if (!box)
         return;
     remember(entry, box);
+    if (box->alive && watch->days)
+        days_note(watch->days, box, watch->head.host, watch->head.realtime);
     if (box->alive)
         entry->life = note_comms(watch, box) ? LIVES : entry->life;
     else

@@ -28,6 +28,9 @@ int64_t history_begin(struct history *history, const struct verdict *verdict);
 bool history_end(struct history *history, const struct verdict *verdict, uint64_t day);
 /* The answer of the hook. */
 bool history_note(struct history *history, int64_t row, const char *outcome);
+/* "host h3 again: the 4th verdict in 7 days (slow 2, link 1), the one before began 2026-11-28 02:14", of the latest
+ * thousand; `day`: CLOCK_REALTIME now. "": there was none. */
+void history_again(struct history *history, const char *host, uint64_t day, char *out, size_t size);
 /* The latest verdicts, newest first; NULL after error_note. */
 json_t *history_json(struct history *history, int most);
 

@@ -354,6 +354,18 @@ static void test_history(void **state)
     assert_true(history_end(history, &verdict, DAY + 2 * SECOND));
     assert_true(history_note(history, verdict.row, "exit status 0"));
     assert_true(history_begin(history, &verdict) > verdict.row);
+    char again[160];
+    history_again(history, "h3", DAY + 3 * SECOND, again, sizeof again);
+    assert_string_equal(again, "");
+    history_again(history, verdict.finding.culprit.host, DAY + 3 * SECOND, again, sizeof again);
+    if (!strstr(again, " again: the 3rd verdict in 7 days (before: ") ||
+        !strstr(again, " 2), the latest of them began "))
+        fail_msg("%s", again);
+    history_again(history, verdict.finding.culprit.host, DAY + 8ull * 24 * 3600 * SECOND, again, sizeof again);
+    assert_string_equal(again, ""); /* longer ago */
+    snprintf(verdict.again, sizeof verdict.again, "host h again");
+    verdict_say_again(&verdict);
+    assert_string_equal(verdict.finding.evidence[verdict.finding.evidence_count - 1], "host h again");
     history_close(history);
     history = history_open(path, "job"); /* an open verdict is over now */
     json_t *rows = history_json(history, 10), *last = json_array_get(rows, 0), *first = json_array_get(rows, 1);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "master/ledger.h"
 
+#include <stdio.h>
+
 /* Another kind of hang of the same culprit is no other verdict: a process that dies fails its communicators a moment
  * later. */
 static bool is_same(const struct finding *a, const struct finding *b)
@@ -15,6 +17,13 @@ static bool is_confirmed(const struct verdict *verdict)
     return verdict->finding.confidence == CERTAIN || verdict->found >= LEDGER_SURE;
 }
 
+void verdict_say_again(struct verdict *verdict)
+{
+    struct finding *finding = &verdict->finding;
+    if (*verdict->again && finding->evidence_count < FINDING_EVIDENCE)
+        snprintf(finding->evidence[finding->evidence_count++], FINDING_LINE, "%s", verdict->again);
+}
+
 static void meet(struct ledger *ledger, const struct finding *finding, uint64_t day)
 {
     for (size_t i = 0; i < ledger->count; i++) {
@@ -22,6 +31,7 @@ static void meet(struct ledger *ledger, const struct finding *finding, uint64_t 
         if (!is_same(&verdict->finding, finding))
             continue;
         verdict->finding = *finding;
+        verdict_say_again(verdict);
         verdict->found += verdict->missed > 0; /* once in a look */
         verdict->missed = 0;
         return;

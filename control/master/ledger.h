@@ -20,6 +20,7 @@ struct verdict {
     int64_t row;            /* its row in the history; 0: none */
     unsigned found, missed; /* looks in a row */
     bool acted;             /* the hook has heard of it */
+    char again[160];        /* earlier verdicts about its host; "": none, or no history */
 };
 
 struct ledger {
@@ -38,6 +39,8 @@ struct ledger_events {
 /* `day`: CLOCK_REALTIME. */
 void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day,
                    const struct ledger_events *events);
+/* Puts what is known of earlier verdicts under the finding. */
+void verdict_say_again(struct verdict *verdict);
 /* Verdicts that stand. */
 size_t ledger_standing(const struct ledger *ledger);
 

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define EVERY_NS NS_PER_S
+#define EVERY_NS   NS_PER_S
+#define DAYS_LOOKS 10
+#define DAYS_NS    (60 * NS_PER_S) /* between two writes of their file */
 #define SETTLE_MS                                                                                                      \
     300 /* from an alarm to the look: one host notices something first, the others report it a moment later */
 
@@ -38,10 +40,15 @@ static void print_time(uint64_t day)
 static void on_begin(void *context, struct verdict *verdict)
 {
     struct master *master = context;
+    if (master->history)
+        history_again(master->history, verdict->finding.culprit.host, verdict->began, verdict->again,
+                      sizeof verdict->again);
+    verdict_say_again(verdict);
     print_time(verdict->began);
     printf("verdict %llu begins\n", (unsigned long long)verdict->number);
     verdict_print(stdout, &verdict->finding);
     past_begin(&master->past, verdict);
+    days_note_verdict(&master->days, verdict->finding.culprit.host, verdict->finding.kind, verdict->began);
     if (master->history && !(verdict->row = history_begin(master->history, verdict)))
         complain(master);
 }
@@ -90,6 +97,27 @@ static bool has_slow_lanes(const struct findings *findings)
     return false;
 }
 
+/* What hosts went through: each process once in ten looks. */
+static void note_days(struct master *master, const struct look *look)
+{
+    for (size_t i = master->looks++ % DAYS_LOOKS; i < look->count; i += DAYS_LOOKS)
+        if (look->boxes[i]->alive)
+            days_note(&master->days, look->boxes[i], look->boxes[i]->header.host, master_day());
+}
+
+/* A file that cannot be written costs nothing else. The caller holds the lock. */
+static void keep_days(struct master *master, bool now)
+{
+    uint64_t kept = master->days_kept;
+    if (!master->options->days || !days_changed(&master->days) || (!now && clock_ns() < kept + DAYS_NS))
+        return;
+    master->days_kept = clock_ns();
+    if (days_save(&master->days, master->options->days) == TUTTI_SUCCESS)
+        days_clean(&master->days);
+    else
+        complain(master);
+}
+
 /* The rules work on a look of their own, while reports come in. */
 static void look(struct master *master)
 {
@@ -116,6 +144,8 @@ static void look(struct master *master)
     ledger_update(&master->ledger, &findings, master_day(), &events);
     act(master);
     past_note(&master->past, &sum, master_day(), ledger_standing(&master->ledger));
+    note_days(master, &now.look);
+    keep_days(master, false);
     pthread_mutex_unlock(&master->lock);
     fflush(stdout);
     findings_free(&findings);
@@ -149,6 +179,12 @@ static bool open_all(struct master *master, const struct serve_options *serve)
         return false;
     if ((hook.command || hook.url) && !(master->hook = hook_open(&hook)))
         return false;
+    if (!days_open(&master->days)) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory");
+        return false;
+    }
+    if (options->days && days_load(&master->days, options->days) != TUTTI_SUCCESS)
+        return false;
     if (!(master->sources = sources_open("tutti master"))) {
         error_note(TUTTI_SYSTEM_ERROR, "no memory");
         return false;
@@ -162,6 +198,9 @@ static void close_all(struct master *master)
     sources_close(master->sources);
     hook_close(master->hook);
     history_close(master->history);
+    if (master->days.rows)
+        keep_days(master, true);
+    days_close(&master->days);
     free(master->picture.text);
     job_look_free(&master->before);
     job_free(&master->job);
@@ -188,15 +227,15 @@ bool master_run(const struct master_options *options)
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* set before there are threads that would take the signals */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a history that may not grow fails by its result */
-    const struct serve_options serve = {.door = &door,
-                                        .token = &options->token,
-                                        .uploads = MASTER_UPLOADS,
-                                        .context = master,
-                                        .on_post = master_post,
-                                        .on_page = master_page,
-                                        .pages =
-                                            "There are /, /page, /verdicts, /past, /network, /history and /metrics",
-                                        .on_refusal = master_refusal};
+    const struct serve_options serve = {
+        .door = &door,
+        .token = &options->token,
+        .uploads = MASTER_UPLOADS,
+        .context = master,
+        .on_post = master_post,
+        .on_page = master_page,
+        .pages = "There are /, /page, /verdicts, /past, /days, /network, /history and /metrics",
+        .on_refusal = master_refusal};
     bool fine = open_all(master, &serve);
     if (fine) {
         const char *s = door.certificate ? "s" : "";

@@ -20,6 +20,7 @@ struct master_options {
     struct token token;
     uint64_t stuck;            /* ns */
     const char *history, *job; /* history: file or URL, NULL: none; job: whose it is there */
+    const char *days;          /* file of what hosts went through, by day; NULL: none */
     struct hook_options hook;  /* without outcome and context */
     enum confidence sure;      /* enough for the hook */
 };

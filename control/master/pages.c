@@ -47,6 +47,23 @@ static void write_text(const struct master *master, FILE *out)
                  "clocks of two hosts.\n");
 }
 
+/* The newest first: day, host, lanes that went down, pauses, slow minutes, verdicts by kind. */
+static json_t *days_json(const struct days *days)
+{
+    json_t *rows = json_array();
+    for (size_t i = days->count; i-- > 0;) {
+        const struct day_row *row = &days->rows[i];
+        json_t *kinds = json_object();
+        for (int kind = 0; kind < FINDING_KINDS; kind++)
+            if (row->verdicts[kind])
+                json_object_set_new(kinds, finding_row((enum finding_kind)kind)->name,
+                                    json_integer((json_int_t)row->verdicts[kind]));
+        json_array_append_new(rows, json_pack("[s, s, I, I, I, o]", row->day, row->host, (json_int_t)row->lanes,
+                                              (json_int_t)row->pauses, (json_int_t)row->slow, kinds));
+    }
+    return json_pack("{s:i, s:o}", "version", 1, "rows", rows);
+}
+
 static char *dump(json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
@@ -134,6 +151,8 @@ static char *locked_page(struct master *master, const char *url, const char **ty
     *type = type_json;
     if (strcmp(url, "/verdicts") == 0)
         return dump(master_state(master));
+    if (strcmp(url, "/days") == 0)
+        return dump(days_json(&master->days));
     if (strcmp(url, "/past") == 0)
         return dump(past_json(&master->past));
     if (strcmp(url, "/history") == 0)

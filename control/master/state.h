@@ -3,6 +3,7 @@
 #ifndef TUTTI_MASTER_STATE_H
 #define TUTTI_MASTER_STATE_H
 
+#include "days/days.h"
 #include "diagnosis/phrase.h"
 #include "master/history.h"
 #include "master/hook.h"
@@ -27,10 +28,13 @@ struct master {
     struct hook *hook;       /* NULL: there is none */
     struct job_look before;  /* owned by the thread that looks */
     char said[300];          /* owned by the same */
+    uint64_t looks;          /* owned by the same */
     pthread_mutex_t lock;    /* protects all below */
     struct master_job job;
     struct ledger ledger;
     struct past past;
+    struct days days;
+    uint64_t days_kept;                  /* CLOCK_MONOTONIC of the last write */
     char complaint[SERVE_SENTENCE];      /* the latest refusal, here or by an agent */
     uint64_t reports, refused, analysis; /* analysis: ns of the latest one */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text to the readers of what the system, its log and other programs say of a process: what comes out fits, and is
  * printable. An even first byte: the others are words of these texts. */
+#include "days/days.h"
 #include "diagnosis/group.h"
 #include "evidence/parts.h"
 
@@ -44,6 +45,11 @@ static const char *const words[] = {
     "{\"eth0\": {\"chassis\": {\"leaf1\": {}}, \"port\": {\"id\": {\"type\": \"ifname\", \"value\": \"a\"}}}}",
     "}}",
     "[",
+    "2026-11-28 h3 lanes 4 pauses 12 slow 7 verdicts ",
+    "2026-11-28 ",
+    "h3 lanes 4294967295 pauses ",
+    "slow:2,",
+    "link:1",
     "]",
 };
 
@@ -93,6 +99,25 @@ static void groups(const char *text)
     must_be_clean(kill.group, sizeof kill.group, false);
 }
 
+/* A row that is taken is written and read again as the same. */
+static void history(const char *text)
+{
+    struct day_row row, again;
+    char line[1024];
+    static struct days days;
+    must(days.rows || days_open(&days));
+    days.count = 0;
+    if (!days_read_row(text, &row) || !days_add(&days, &row))
+        return;
+    must_be_clean(row.host, sizeof row.host, false);
+    FILE *out = fmemopen(line, sizeof line, "w");
+    must(out);
+    days_write_row(out, &row);
+    fclose(out);
+    must(days_read_row(line, &again) && again.lanes == row.lanes && strcmp(again.host, row.host) == 0 &&
+         memcmp(again.verdicts, row.verdicts, sizeof row.verdicts) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -100,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct nic before, now;
     char out[160], line[EVIDENCE_LINE], *text = text_of(data, size);
     groups(text);
+    history(text);
     awaited_tcp(text, 12, out, sizeof out);
     awaited_mount(text, "/a/b", out, sizeof out);
     must(stacks_choose(text, out, sizeof out) < sizeof out);

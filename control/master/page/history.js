@@ -2,7 +2,7 @@
 // What has been: how many calls and bytes a rank made in the last hour, when verdicts stood, and which.
 import {bytes, colour, element, plural, prepare, time} from "./words.js";
 
-const AGAIN_MS = 5000, HIGH = 150, LEFT = 84, TOP = 22, LOW = 22;
+const AGAIN_MS = 5000, DAYS_SHOWN = 100, HIGH = 150, LEFT = 84, TOP = 22, LOW = 22;
 
 function understand(answer) {
   return {
@@ -79,6 +79,17 @@ function list(view) {
     : [element("p", {className: "note"}, "No verdict so far.")]));
 }
 
+// What hosts went through, by day, the newest first.
+function listDays(view) {
+  const total = (kinds) => Object.values(kinds).reduce((sum, one) => sum + one, 0);
+  const rows = view.days.slice(0, DAYS_SHOWN).map(([day, host, lanes, pauses, slow, kinds]) => element("tr", {},
+    ...[day, host, lanes, pauses, slow].map((value) => element("td", {}, String(value))),
+    element("td", {}, total(kinds) ? Object.entries(kinds).map(([kind, count]) => `${kind} ${count}`).join(", ") : "")));
+  const heads = ["Day", "Host", "Lanes down", "Pauses", "Slow minutes", "Verdicts"].map((word) => element("th", {}, word));
+  view.hosts.replaceChildren(...(rows.length ? [element("table", {}, element("tr", {}, ...heads), ...rows)]
+    : [element("p", {className: "note"}, "No host has lost a lane, paused, been slow or had a verdict.")]));
+}
+
 function draw(view) {
   if (!view.data) {
     return;
@@ -96,6 +107,7 @@ function draw(view) {
     drawCurve(view, view.bytes, "Bytes of these calls a second, about", (one) => one.bytes, (value) => bytes(Math.round(value)));
   }
   list(view);
+  listDays(view);
 }
 
 export function makeHistory(page) {
@@ -106,8 +118,10 @@ export function makeHistory(page) {
   view.status = element("p", {className: "note"});
   view.status.setAttribute("role", "status");
   view.list = element("div", {className: "past"});
+  view.hosts = element("div", {className: "past"});
+  view.days = [];
   view.panel = element("section", {}, view.status, element("div", {className: "drawing"}, view.calls),
-    element("div", {className: "drawing"}, view.bytes), view.list,
+    element("div", {className: "drawing"}, view.bytes), view.list, view.hosts,
     element("p", {className: "note"}, "The last hour, as this master has seen it. Bands are times in which a verdict stood: red for a " +
       "hang or a failure, yellow for something slow."));
   view.show = async () => {
@@ -118,6 +132,7 @@ export function makeHistory(page) {
     view.asked = Date.now();
     try {
       view.data = understand(await page.ask("past"));
+      view.days = (await page.ask("days")).rows;
       draw(view);
     } catch (error) {
       view.status.textContent = `No answer: ${error.message}`;
