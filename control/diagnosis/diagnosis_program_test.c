@@ -272,6 +272,38 @@ static void test_frozen_or_out_of_memory(void **state)
     made_free(&job);
 }
 
+/* Two ranks wait for each other. What rank 1 has put on its lanes does not arrive; one lane is down. */
+static void test_lanes_beside_a_hang(void **state)
+{
+    for (int interfaces = 1; interfaces <= 2; interfaces++) {
+        struct made_job job = made_job(2);
+        for (int rank = 0; rank < 2; rank++)
+            made_wait(made_comm(job.boxes[rank], 1, "world", rank, 2), 2, 1 - rank, 0);
+        strcpy(job.boxes[1]->header.host, "h3");
+        for (int i = 0; i < 3; i++) {
+            struct blackbox_lane *lane = made_lane(job.boxes[1], job.boxes[0], 3);
+            strcpy(lane->interface, i == 2 && interfaces == 2 ? "eth2" : "eth1");
+            made_segment(lane, 2, 5100, 5100, 5000, 4000);
+            lane->segments[0].status = i == 0 ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED;
+            lane->state = i == 0 ? WIRE_LANE_DOWN : WIRE_LANE_UP;
+        }
+        const struct snapshot snapshot = {.now = made_look(&job), .stuck = MADE_STUCK / 2};
+        struct findings found = diagnosis_find(&snapshot);
+        const char *words = interfaces == 1 ? "interface eth1: 1 of 3 lanes are down, and 2 segments are on their way, "
+                                              "the oldest for 5.0 s"
+                                            : "all interfaces of host h3: 1 of 3 lanes are down, and 2 segments are on "
+                                              "their way, the oldest for 5.0 s";
+        bool told = false;
+        assert_int_equal(found.count, 1);
+        for (size_t i = 0; i < found.items->evidence_count; i++)
+            told |= strcmp(found.items->evidence[i], words) == 0;
+        if (!told)
+            fail_msg("%s: %s", found.items->sentence, found.items->evidence[0]);
+        findings_free(&found);
+        made_free(&job);
+    }
+}
+
 /* A rank that computes outside of calls, on a machine where it gets a third of a processor. */
 static void test_computes_on_a_crowded_machine(void **state)
 {
@@ -387,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_other_program),
         cmocka_unit_test(test_short_of_processors),
         cmocka_unit_test(test_quota),
+        cmocka_unit_test(test_lanes_beside_a_hang),
         cmocka_unit_test(test_frozen_or_out_of_memory),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
         cmocka_unit_test(test_slower_than_before),

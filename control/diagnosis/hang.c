@@ -5,6 +5,7 @@
  * waits for another is not the cause.)
  */
 #include "diagnosis/circle.h"
+#include "diagnosis/laggards.h"
 #include "diagnosis/patience.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -329,6 +330,11 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
               phrase_time(longest_pause(end->comm)).text);
     if (chain->witness->ending != FINDING_ABSENT)
         prove_stage(finding, end->box);
+    if (finding_row(finding->kind)->class == CLASS_COMMUNICATION_HANG || finding->kind == FINDING_STILL) {
+        prove_laggards(finding, end, scene->snapshot->stuck);
+        if (end->next && end->next->process != end->process)
+            prove_laggards(finding, end->next, scene->snapshot->stuck);
+    }
     prove_wait(finding, waiter);
     prove_others(finding, chain);
     if (scene->snapshot->before.count && waiter->box->alive)

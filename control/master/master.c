@@ -89,10 +89,12 @@ static void on_outcome(void *context, uint64_t number, int64_t row, const char *
 
 /* ---- Looks ---- */
 
-static bool has_slow_lanes(const struct findings *findings)
+/* Lanes that are slow, or a hang that lanes may tell of. */
+static bool wants_lanes(const struct findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].kind == FINDING_INTERFACE || findings->items[i].kind == FINDING_LINK)
+        if (findings->items[i].kind == FINDING_INTERFACE || findings->items[i].kind == FINDING_LINK ||
+            finding_row(findings->items[i].kind)->class == CLASS_COMMUNICATION_HANG)
             return true;
     return false;
 }
@@ -139,7 +141,7 @@ static void look(struct master *master)
     const struct past_sum sum = past_sum(&now.look, begun);
     pthread_mutex_lock(&master->lock);
     master->analysis = clock_ns() - begun;
-    if (has_slow_lanes(&findings))
+    if (wants_lanes(&findings))
         job_look_closer(&master->job, clock_ns());
     ledger_update(&master->ledger, &findings, master_day(), &events);
     act(master);
