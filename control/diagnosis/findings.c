@@ -106,8 +106,9 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_lanes(&scene, &findings);
     rule_losses(&scene, &findings);
     rule_slow(&scene, &findings);
-    rule_starved(snapshot, &findings);
     rule_delays(&scene, &findings);
+    rule_outside(&scene, &findings);
+    rule_starved(snapshot, &findings);
     rule_slowed(&scene, &findings);
     rule_idle(&scene, &findings);
     rule_hiccups(&scene, &findings);

@@ -6,6 +6,7 @@
  */
 #include "diagnosis/circle.h"
 #include "diagnosis/laggards.h"
+#include "diagnosis/launcher.h"
 #include "diagnosis/patience.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -266,9 +267,6 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
               share_is_starved(&share) ? "is ready to run and gets none"
               : share_computes(&share) ? "computes"
                                        : "sleeps, or waits for something");
-    if (now->stopped_parent)
-        prove(finding, "process %u, which has started it, is stopped: it may wait until that reads what it prints",
-              now->stopped_parent);
     prove_system(scene, finding, end);
 }
 
@@ -471,6 +469,18 @@ static void prove_unusual(struct finding *finding, const struct chain *chain, co
           phrase_time(absence->away).text, phrase_number(absence->times).text, phrase_time(absence->longest).text);
 }
 
+/* A rank that does not come, and waits until its launcher reads what it prints. One finding for all of them. */
+static void tell_launcher(struct findings *findings, const struct chain *chain, uint32_t launcher)
+{
+    struct finding *finding = launcher_add(findings, chain->witness->end->comm, launcher, chain->count);
+    if (!finding)
+        return;
+    say(finding, ", and ");
+    say_who(finding, chain->witness->end);
+    say_waiters(finding, chain, " is waited for by");
+    say(finding, ": it may wait until its launcher reads what it prints");
+}
+
 static void find_one(struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
@@ -480,6 +490,11 @@ static void find_one(struct scene *scene, struct findings *findings, const struc
     const struct absence absence = absence_of(scene, witness);
     enum finding_kind kind = kind_of(witness);
     bool away = kind == FINDING_BEHIND && !starved && absence.why != ABSENCE_UNUSUAL;
+    uint32_t launcher = kind == FINDING_BEHIND ? launcher_stopped(scene, witness->end) : 0;
+    if (launcher) {
+        tell_launcher(findings, chain, launcher);
+        return;
+    }
     struct habit habit;
     const struct member *odd =
         kind == FINDING_CIRCLE || kind == FINDING_ORDER ? circle_odd(scene, witness->end, &habit) : NULL;

@@ -4,6 +4,7 @@
  * read from one file system that stands still, or the job has nothing to do. A note says for how long, and what was
  * usual.
  */
+#include "diagnosis/launcher.h"
 #include "diagnosis/rules.h"
 
 #include "diagnosis/phrase.h"
@@ -73,13 +74,11 @@ static uint32_t stopped_launcher(const struct scene *scene, const struct member_
     *time = UINT64_MAX;
     for (size_t i = 0; i < group->count; i++) {
         const struct member *member = &group->members[i];
-        const struct process_facts *before = facts_before(scene, member);
         uint64_t away = idle[member->process];
         if (!member->box->alive || away < scene->snapshot->stuck || away == 0)
             return 0;
         *time = away < *time ? away : *time;
-        if (before && before->stopped_parent && before->stopped_parent == member->facts->stopped_parent)
-            found = before->stopped_parent;
+        found = launcher_stopped(scene, member) ? launcher_stopped(scene, member) : found;
     }
     return found;
 }
@@ -91,15 +90,13 @@ static bool tell_launcher(const struct scene *scene, struct findings *findings, 
         uint32_t launcher = stopped_launcher(scene, &scene->groups[i], idle, &time);
         if (!launcher)
             continue;
-        struct finding *finding = finding_add_rank(findings, FINDING_STOPPED, scene->groups[i].members->comm, -1);
-        finding->confidence = LIKELY;
-        finding->victims = scene->groups[i].count;
-        finding->culprit.pid = launcher;
+        struct finding *finding =
+            launcher_add(findings, scene->groups[i].members->comm, launcher, scene->groups[i].count);
         say(finding,
-            "process %u, which has started ranks, is stopped, and all %zu ranks of communicator %s are outside of "
-            "calls "
-            "for %s: they may wait until it reads what they print",
-            launcher, scene->groups[i].count, phrase_name(scene->groups[i].members->comm), phrase_time(time).text);
+            ", and all %zu ranks of communicator %s are outside of calls for %s: they may wait until it reads what "
+            "they "
+            "print",
+            scene->groups[i].count, phrase_name(scene->groups[i].members->comm), phrase_time(time).text);
         return true;
     }
     return false;

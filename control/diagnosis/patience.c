@@ -3,6 +3,7 @@
 #include "diagnosis/patience.h"
 
 #include "diagnosis/lanes.h"
+#include "diagnosis/launcher.h"
 #include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 
@@ -130,6 +131,16 @@ static bool is_on_its_way(const struct scene *scene, const struct victim *witnes
     return false;
 }
 
+/* A rank that sleeps outside of calls may do so for a moment, as behind a small file or a request. */
+static bool is_short_pause(const struct scene *scene, const struct victim *witness)
+{
+    uint64_t stuck = scene->snapshot->stuck, longest = stuck > PAUSE_SHORT_NS ? stuck : PAUSE_SHORT_NS;
+    uint64_t patience = PAUSE_SHORT_TIMES * stuck < longest ? PAUSE_SHORT_TIMES * stuck : longest;
+    const struct process_facts *now = witness->end->facts;
+    return witness->ending == FINDING_BEHIND && (now->state == PROCESS_SLEEPS || now->state == PROCESS_RUNS) &&
+           !launcher_stopped(scene, witness->end) && member_waited(witness->member) < patience;
+}
+
 /* A message is late and not lost if the latest message between the two was slow, too: the whole interface may be. */
 static bool is_late(const struct scene *scene, const struct victim *witness)
 {
@@ -145,9 +156,9 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
 static bool may_be_cut(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
-    bool message = witness->ending == FINDING_UNREAD || witness->ending == FINDING_CIRCLE;
+    bool circle = witness->ending == FINDING_CIRCLE, message = circle || witness->ending == FINDING_UNREAD;
     return message && peer && strcmp(end->box->header.host, peer->box->header.host) != 0 &&
-           member_waited(witness->member) < scene->snapshot->stuck + CUT_NS;
+           member_waited(witness->member) < scene->snapshot->stuck + (circle ? CIRCLE_NS : CUT_NS);
 }
 
 /* Kernels report their waits when they are asked, and on a crowded machine not at once. While another GPU has not been
@@ -172,6 +183,7 @@ bool may_get_on(struct scene *scene, const struct victim *witness)
     if (!end->box->alive || !end->box->now || /* a dump without times */
         (double)member_waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
         return false;
-    return is_on_its_way(scene, witness) || is_late(scene, witness) || may_be_cut(scene, witness) || is_open(witness) ||
+    return is_on_its_way(scene, witness) || is_short_pause(scene, witness) || is_late(scene, witness) ||
+           may_be_cut(scene, witness) || is_open(witness) ||
            (only_starved(scene, witness) && share_is_crowded_out(scene, end));
 }

@@ -10,6 +10,8 @@ void rule_failures(struct scene *scene, struct findings *findings);
 void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
+/* Slow ranks for which others wait in messages, too. */
+void rule_outside(struct scene *scene, struct findings *findings);
 void rule_idle(struct scene *scene, struct findings *findings);
 void rule_lanes(struct scene *scene, struct findings *findings);
 /* Interfaces that were slow for a while, minutes ago: notes. */

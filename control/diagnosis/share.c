@@ -70,7 +70,7 @@ bool share_computes(const struct processor_share *share)
 {
     double time = (double)share->time, ran = (double)share->ran;
     return time > 0 && (ran >= COMPUTES_PART * time ||
-                        (ran >= COMPUTES_LEAST * time && ran + (double)share->delayed >= COMPUTES_PART * time));
+                        (ran >= COMPUTES_LEAST * time && ran + (double)share->delayed >= WOULD_COMPUTE * time));
 }
 
 bool share_hardly_runs(const struct processor_share *share)

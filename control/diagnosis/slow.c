@@ -6,6 +6,7 @@
  */
 #include "diagnosis/slow.h"
 
+#include "diagnosis/overlap.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
 #include "diagnosis/stage.h"
@@ -51,6 +52,7 @@ struct slow_tally {
     size_t held;     /* calls that this rank held up */
     uint64_t waited; /* average of the other ranks' waits in these calls, without the longest */
     uint64_t longest;
+    double squares; /* of these waits */
 };
 
 /* Finds the numbers that every rank has called. False: they are too few, or some rank makes none. */
@@ -303,6 +305,7 @@ static void add_wait(struct slow_tally *tally, uint64_t waited)
     uint64_t longest = waited > tally->longest ? waited : tally->longest;
     tally->waited += tally->longest + waited - longest;
     tally->longest = longest;
+    tally->squares += (double)waited * (double)waited;
     tally->held++;
 }
 
@@ -343,6 +346,30 @@ static struct slow_tally count_waits(const struct member_group *group, const str
     return all;
 }
 
+/* A rank that sleeps for times that differ much, as ever since the job began: a server's, which waits for requests. */
+static bool waits_for_work(const struct scene *scene, const struct member *member, const struct slow_tally *tally)
+{
+    const struct processor_share share = share_of(scene, member);
+    double mean = (double)(tally->waited + tally->longest) / (double)tally->held;
+    return share.time && (double)share.ran < WORK_PART * (double)share.time &&
+           (double)share.delayed < SHORT_PART * (double)share.time &&
+           tally->squares / (double)tally->held >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean &&
+           !overlap_was_faster(member->box);
+}
+
+static void note_work(struct findings *findings, const struct member_group *group, size_t who,
+                      const struct slow_tally *tally)
+{
+    const struct member *member = &group->members[who];
+    struct finding *finding = finding_add(findings, FINDING_AWAY, LIKELY, member);
+    finding->victims = group->count - 1;
+    say_who(finding, member);
+    say(finding,
+        " was last in %zu calls of communicator %s, after times that differ much, %s on average, as since the job "
+        "began: it may wait for requests",
+        tally->held, phrase_name(member->comm), phrase_time(tally->waited / (tally->held - 1)).text);
+}
+
 static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
                   const struct meetings *meetings, const struct slow_rule *rule)
 {
@@ -353,8 +380,13 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
     for (size_t i = 0; all.held && i < group->count; i++) {
         const struct slow_tally *mine = &tallies[i];
         if (mine->held >= rule->held && (double)mine->waited >= SLOW_SHARE * (double)all.waited && took &&
-            (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings))
-            report(scene, findings, group, i, mine, &all);
+            (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings) &&
+            !overlap_hides_waits(scene, group)) {
+            if (waits_for_work(scene, &group->members[i], mine))
+                note_work(findings, group, i, mine);
+            else
+                report(scene, findings, group, i, mine, &all);
+        }
     }
     free(tallies);
 }

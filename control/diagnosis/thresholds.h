@@ -10,21 +10,23 @@
 #define PAUSE_OFTEN    3        /* pauses of this length make one usual, whatever call was before them */
 #define PAUSE_BUSY_NS                                                                                                  \
     (60 * NS_PER_S) /* a rank outside of calls that computes, or moves files, may stay for this time */
-#define IDLE_NS        (30 * NS_PER_S) /* all ranks are outside of calls for this time, which is told, */
-#define IDLE_TIMES     3               /* if no pause before took a third of it */
-#define MOVES_BYTES    (1 << 20)       /* between the looks: a process with more moves files */
-#define MOVING_TIMES   5.0 /* times `stuck`: a rank that moves elsewhere, and is waited for longer, is to blame */
-#define LATE_PART      0.1 /* part of `stuck`: a message took longer, so the next one may be late, too */
-#define JOIN_NS        (10 * NS_PER_S)  /* joining takes longer: a rank is missing */
-#define SLOW_LAST      60               /* newest collectives of a communicator that are compared */
-#define SLOW_WAIT_NS   (2 * NS_PER_MS)  /* a collective counts if the others wait this long in it on average */
-#define SLOW_CALLS     20               /* calls that one rank must have held up, of those that count */
-#define SLOW_SHARE     0.8              /* part of all waiting that the rank must have caused */
-#define SLOW_PART      0.2              /* part of the time from the first call to the last that was spent waiting */
-#define SLOW_STALLS    5                /* or stalls of one rank among the newest WIRE_BOX_OPS collectives, */
-#define SLOW_STALL_NS  (3 * NS_PER_S)   /* each of this time at most: a longer one is a checkpoint or an evaluation; */
-#define SLOW_STALLED   0.5              /* part of the time that the others waited in them */
-#define SLOW_WINDOW_NS (600 * NS_PER_S) /* older collectives do not count */
+#define PAUSE_SHORT_NS    (6 * NS_PER_S)  /* a rank outside of calls that sleeps may stay for this time, */
+#define PAUSE_SHORT_TIMES 3               /* or this number of times `stuck`, if that is less */
+#define IDLE_NS           (30 * NS_PER_S) /* all ranks are outside of calls for this time, which is told, */
+#define IDLE_TIMES        3               /* if no pause before took a third of it */
+#define MOVES_BYTES       (1 << 20)       /* between the looks: a process with more moves files */
+#define MOVING_TIMES      5.0 /* times `stuck`: a rank that moves elsewhere, and is waited for longer, is to blame */
+#define LATE_PART         0.1 /* part of `stuck`: a message took longer, so the next one may be late, too */
+#define JOIN_NS           (10 * NS_PER_S) /* joining takes longer: a rank is missing */
+#define SLOW_LAST         60              /* newest collectives of a communicator that are compared */
+#define SLOW_WAIT_NS      (2 * NS_PER_MS) /* a collective counts if the others wait this long in it on average */
+#define SLOW_CALLS        20              /* calls that one rank must have held up, of those that count */
+#define SLOW_SHARE        0.8             /* part of all waiting that the rank must have caused */
+#define SLOW_PART         0.2             /* part of the time from the first call to the last that was spent waiting */
+#define SLOW_STALLS       5               /* or stalls of one rank among the newest WIRE_BOX_OPS collectives, */
+#define SLOW_STALL_NS     (3 * NS_PER_S) /* each of this time at most: a longer one is a checkpoint or an evaluation; */
+#define SLOW_STALLED      0.5            /* part of the time that the others waited in them */
+#define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
 #define STARVED_PART                                                                                                   \
     0.75 /* part of the time: a starved thread is ready for longer than this, and than all threads ran */
 #define HARDLY_RAN  0.05 /* part of the time: a thread ready at both looks that ran less was always ready, */
@@ -38,7 +40,8 @@
 #define QUOTA_PART      0.1               /* or its quota was used up for longer */
 #define QUOTA_GROUP     0.25 /* the same where nobody comes last: of a group of several ranks, or of one rank alone */
 #define FAULTS_LEAST    50   /* major faults between the looks: a process with more waits for memory */
-#define COMPUTES_LEAST  0.2  /* part of the time: with what it waits for a processor, it would compute */
+#define COMPUTES_LEAST  0.02 /* part of the time: with what it waits for a processor, it would compute, */
+#define WOULD_COMPUTE   0.6  /* if both together take this part */
 #define TAKES_PART      0.01 /* part of the time: a process that runs longer takes what has come, and has a processor */
 #define COMPUTES_PART   0.5  /* part of the time between the looks: a process that runs longer computes */
 #define DELAY_TIMES     3.0  /* times the median: a slower link is slow, */
@@ -54,7 +57,22 @@
 #define LANE_FRESH_NS   (5 * NS_PER_S)     /* newer segments tell what a lane does now */
 #define LOST_RECENT_NS  (30 * NS_PER_S)    /* lanes that went down earlier do not count */
 #define CUT_NS          (1500 * NS_PER_MS) /* later: lanes may know why a message does not arrive */
+#define CIRCLE_NS       (5 * NS_PER_S)     /* later: adapters of RDMA may know it, too, and a circle names nobody */
 #define LOST_LANES      2                  /* ends of lanes that must have gone down; one lane has two */
+
+#define OUTSIDE_NS       (5 * NS_PER_S) /* the latest time, in which one rank is outside of calls, */
+#define OUTSIDE_LEAST_NS NS_PER_S       /* or what the black boxes remember, at least this: */
+#define OUTSIDE_LONG_NS  NS_PER_S       /* (longer pauses, and calls, are left out: they may be a checkpoint's) */
+#define OUTSIDE_PART     0.75           /* the rank for this part of the time, */
+#define OUTSIDE_OTHERS   0.6            /* and each other for this part of that at most */
+
+#define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
+#define WORK_VARIES 0.5 /* if its times vary by this part of their mean, and the job was never quicker */
+
+#define OVERLAP_NS     (5 * NS_PER_S) /* the latest time, in which a process begins collectives */
+#define OVERLAP_PART   0.2            /* while others are under way, this part of them: */
+#define OVERLAP_CALLS  10             /* fewer tell nothing. Ranks are slow there, */
+#define OVERLAP_SLOWER 0.7            /* if the job makes fewer calls than this part of those before */
 
 #define SLOWED_PART      0.5 /* of the best rate, in calls and bytes a second: a job that is below is slower, */
 #define SLOWED_INSIDE    0.5 /* if each rank is in calls for this part of the latest time: */

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots in the shape of drawn jobs (benchmarks/diagnosis_drawn.py) of which something wrong was said, or nothing.
+ * Times are those of their black boxes, rounded to milliseconds.
+ */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STEPS 60
+
+/* kind -1: nothing is found. */
+static void expect(const struct made_job *before, const struct made_job *now, int kind, int rank, const char *words)
+{
+    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
+    if (before)
+        snapshot.before = made_look(before);
+    struct findings found = diagnosis_find(&snapshot);
+    if (found.count != (kind >= 0) ||
+        (kind >= 0 && ((int)found.items->kind != kind || found.items->culprit.world_rank != rank ||
+                       !strstr(found.items->sentence, words))))
+        fail_msg("%zu findings, %s of rank %d: %s", found.count,
+                 found.count ? finding_row(found.items->kind)->name : "",
+                 found.count ? found.items->culprit.world_rank : -1, found.count ? found.items->sentence : "");
+    findings_free(&found);
+}
+
+/* Two looks at the same boxes, a second apart, between which each process ran for 5 ms and slept. */
+static struct made_job look_before(struct made_job *now)
+{
+    struct made_job before = {now->boxes, calloc(now->count, sizeof *before.facts), now->count};
+    for (size_t i = 0; i < now->count; i++) {
+        struct process_facts facts = {
+            .state = PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S, .threads = {{.number = 1}}, .thread_count = 1};
+        before.facts[i] = facts;
+        facts.at = MADE_NOW;
+        facts.threads[0].ran = 5 * NS_PER_MS;
+        now->facts[i] = facts;
+    }
+    return before;
+}
+
+/* ---- Slow ranks ---- */
+
+/* A call of a step that ended `ago`: its beginning and its end in milliseconds of the step. */
+static struct blackbox_op *in_step(struct blackbox_comm *comm, uint64_t seq, uint64_t ago, int collective, int begin,
+                                   int end)
+{
+    struct blackbox_op *op = made_call(comm, seq, ago - (uint64_t)begin * NS_PER_MS, ago - (uint64_t)end * NS_PER_MS);
+    op->collective = collective;
+    return op;
+}
+
+/* Each rank sends to the next one and receives from the one before, then all meet. Rank 2 computes 80 ms longer than
+ * the others, so rank 0 waits for its message, and rank 1 in the gather. */
+static struct made_job ring(bool slow)
+{
+    static const int slow_times[3][3] = {{18, 98, 115}, {16, 18, 34}, {98, 99, 115}};
+    static const int times[3][3] = {{18, 19, 36}, {16, 18, 34}, {18, 19, 36}};
+    int all = slow ? 116 : 37;
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        const int *at = slow ? slow_times[rank] : times[rank];
+        for (uint64_t step = 0; step < STEPS; step++) {
+            uint64_t ago = (STEPS - step) * (uint64_t)all * NS_PER_MS;
+            in_step(world, 2 * step, ago, WIRE_RECV, at[0], at[1])->root = (rank + 2) % 3;
+            in_step(world, 2 * step, ago, WIRE_GATHER, at[2], rank == 1 ? all - 1 : at[2])->root = 1;
+            in_step(world, 2 * step + 1, ago, WIRE_ALLGATHER, all - 1, all);
+        }
+    }
+    return job;
+}
+
+static void test_slow_by_messages(void **state)
+{
+    struct made_job job = ring(true);
+    expect(NULL, &job, FINDING_SLOW, 2, "rank 2 (process 1002) hardly waits, and all others of communicator world do");
+    struct made_job quick = ring(false);
+    expect(NULL, &quick, -1, 0, "");
+    made_free(&job);
+    made_free(&quick);
+}
+
+/* Two ranks issue a reduce-scatter, compute for 28 ms, issue a gather, compute, and ask for the end of both. Rank 1
+ * came first and stays so; nobody waits. `quicker`: the job made ten times as many calls a second before. */
+static struct made_job overlapped(bool quicker)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_comm *near = made_comm(job.boxes[rank], 1, "near", rank, 2);
+        for (uint64_t step = 0; step < STEPS; step++) {
+            uint64_t ago = (STEPS - step) * 56 * NS_PER_MS;
+            int late = rank ? 0 : 28;
+            in_step(near, 2 * step, ago, WIRE_REDUCE_SCATTER, late, rank ? 29 : late);
+            in_step(near, 2 * step + 1, ago, WIRE_GATHER, 28 + late - 1, 28 + late)->root = 0;
+        }
+        for (size_t i = 0; i < near->op_count; i++)
+            near->ops[i].position += 1000;
+        near->opened = MADE_NOW - 40 * NS_PER_S;
+        job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
+        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = quicker ? 12000 : 1300;
+    }
+    return job;
+}
+
+static void test_computes_meanwhile(void **state)
+{
+    struct made_job job = overlapped(false), slower = overlapped(true);
+    expect(NULL, &job, -1, 0, "");
+    expect(NULL, &slower, FINDING_SLOW, 0, "rank 0 (process 1000) was last in ");
+    made_free(&job);
+    made_free(&slower);
+}
+
+/* Rank 0 waits for requests, then tells rank 1. `even`: they come every 300 ms, as from a slow rank. */
+static struct made_job server(bool even, bool quicker)
+{
+    static const uint64_t gaps[] = {40, 900, 120, 60, 1400, 210, 90, 30, 640, 310}; /* ms */
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 2);
+        uint64_t ago = 0;
+        for (int step = 0; step < STEPS; step++)
+            ago += (even ? 300 : gaps[step % 10]) + 20;
+        for (int step = 0; step < STEPS; step++) {
+            uint64_t gap = even ? 300 : gaps[step % 10];
+            made_call(world, (uint64_t)step, (ago - (rank ? 0 : gap)) * NS_PER_MS, (ago - gap - 1) * NS_PER_MS)
+                ->position += 1000;
+            ago -= gap + 20;
+        }
+        world->opened = MADE_NOW - 100 * NS_PER_S;
+        job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
+        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = quicker ? 12000 : 200;
+    }
+    return job;
+}
+
+static void expect_server(bool even, bool quicker, enum finding_kind kind, const char *words)
+{
+    struct made_job now = server(even, quicker), before = look_before(&now);
+    expect(&before, &now, (int)kind, 0, words);
+    free(before.facts);
+    made_free(&now);
+}
+
+static void test_waits_for_requests(void **state)
+{
+    expect_server(false, false, FINDING_AWAY, "after times that differ much");
+    expect_server(true, false, FINDING_SLOW, "was last in ");
+    expect_server(false, true, FINDING_SLOW, "was last in ");
+}
+
+/* ---- Ranks that do not come ---- */
+
+/* Rank 1 of 3 has not come to #8, for which the others wait. */
+static struct made_job without_one(uint64_t waited)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        made_call(world, 7, waited + 2 * NS_PER_MS, waited + NS_PER_MS);
+        struct blackbox_op *op = rank == 1 ? NULL : made_wait(world, 8, 1, 0);
+        if (op)
+            op->begin = op->start = op->wait_since = MADE_NOW - waited;
+    }
+    return job;
+}
+
+static void test_short_pause(void **state)
+{
+    for (uint64_t seconds = 3; seconds < 8; seconds += 4) {
+        struct made_job now = without_one(seconds * NS_PER_S), before = look_before(&now);
+        expect(&before, &now, seconds < 6 ? -1 : (int)FINDING_BEHIND, 1, "has not called allreduce #8");
+        before.facts[1].state = now.facts[1].state = PROCESS_STOPPED;
+        expect(&before, &now, FINDING_STOPPED, 1, "is stopped");
+        before.facts[1].state = now.facts[1].state = PROCESS_BLOCKED;
+        expect(&before, &now, FINDING_BEHIND, 1, "has not called allreduce #8");
+        free(before.facts);
+        made_free(&now);
+    }
+}
+
+/* Two ranks have printed more than a pipe holds, which the stopped launcher does not read; the third waits for both. */
+static void test_launcher_stopped(void **state)
+{
+    struct made_job now = without_one(3 * NS_PER_S);
+    struct blackbox_comm *pair = made_comm(now.boxes[0], 2, "pair", 0, 2);
+    made_call(pair, 1, 4 * NS_PER_S, 4 * NS_PER_S - NS_PER_MS);
+    struct made_job before = look_before(&now);
+    for (int rank = 0; rank < 3; rank++)
+        before.facts[rank].stopped_parent = now.facts[rank].stopped_parent = 77;
+    expect(&before, &now, FINDING_STOPPED, -1,
+           "process 77, which has started ranks, is stopped, and rank 1 (process 1001) is waited for by ranks 0 2 in "
+           "allreduce #8");
+    before.facts[1].stopped_parent = 0; /* a moment ago it ran */
+    expect(&before, &now, -1, 0, "");
+    free(before.facts);
+    made_free(&now);
+}
+
+/* A rank that computes outside of calls gets a thirtieth of a processor from a crowded machine. */
+static void test_computes_where_all_do(void **state)
+{
+    struct made_job now = without_one(12 * NS_PER_S), before = look_before(&now);
+    now.facts[1].threads[0].ran = 30 * NS_PER_MS;
+    now.facts[1].threads[0].delayed = 650 * NS_PER_MS;
+    expect(&before, &now, FINDING_AWAY, 1, "and works;");
+    now.facts[1].threads[0].delayed = 300 * NS_PER_MS;
+    expect(&before, &now, FINDING_BEHIND, 1, "has not called allreduce #8");
+    free(before.facts);
+    made_free(&now);
+}
+
+/* Ranks of three hosts wait for each other in one call: their lanes may say why, so the circle is told later. */
+static void test_circle_of_hosts(void **state)
+{
+    for (uint64_t seconds = 4; seconds < 9; seconds += 4)
+        for (int hosts = 1; hosts < 4; hosts += 2) {
+            struct made_job job = made_job(3);
+            for (int rank = 0; rank < 3; rank++) {
+                struct blackbox_op *op =
+                    made_wait(made_comm(job.boxes[rank], 1, "world", rank, 3), 8, (rank + 1) % 3, 0);
+                op->begin = op->start = op->wait_since = MADE_NOW - seconds * NS_PER_S;
+                snprintf(job.boxes[rank]->header.host, sizeof job.boxes[rank]->header.host, "node%d", rank % hosts);
+            }
+            expect(NULL, &job, seconds < 7 && hosts > 1 ? -1 : (int)FINDING_CIRCLE, -1, "wait for each other");
+            made_free(&job);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_by_messages),   cmocka_unit_test(test_computes_meanwhile),
+        cmocka_unit_test(test_waits_for_requests), cmocka_unit_test(test_short_pause),
+        cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
+        cmocka_unit_test(test_circle_of_hosts),
+    };
+    return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rule: the only rank that hardly waits. All others are in calls for most of the time, and one is outside of calls. So
+ * the others wait for it, whether in collectives or for messages. Each process is measured by its own clock.
+ */
+#include "diagnosis/rules.h"
+
+#include "diagnosis/overlap.h"
+#include "diagnosis/phrase.h"
+#include "diagnosis/stage.h"
+#include "diagnosis/thresholds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The latest time of one process. */
+struct outside_time {
+    uint64_t window, inside, outside; /* ns; of calls of any communicator. Long calls and pauses do not count */
+    size_t calls;
+};
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
+                             *b = *(const struct blackbox_op *const *)right;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* All calls of the process, by their beginnings. NULL: none, no memory, or a GPU makes them. */
+static const struct blackbox_op **calls_of(const struct blackbox *box, size_t *count)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        most += box->comms[i].op_count;
+    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
+    *count = 0;
+    for (size_t i = 0; calls && i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++) {
+            if (box->comms[i].ops[j].device) {
+                free(calls);
+                return NULL;
+            }
+            calls[(*count)++] = &box->comms[i].ops[j];
+        }
+    if (calls)
+        qsort(calls, *count, sizeof *calls, by_begin);
+    return calls;
+}
+
+/* The latest time of which every communicator of the process remembers all calls. */
+static uint64_t window_of(const struct blackbox *box)
+{
+    uint64_t window = OUTSIDE_NS;
+    for (size_t i = 0; i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        uint64_t first = comm->op_count ? comm->ops[0].begin : 0;
+        if (first && first < box->now && comm->ops[0].position > 0 && box->now - first < window)
+            window = box->now - first;
+    }
+    return window < box->now ? window : 0;
+}
+
+/* The part of a time that lies in the window, if it is no long one. */
+static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from)
+{
+    return end <= from || end - begin >= OUTSIDE_LONG_NS ? 0 : end - (begin > from ? begin : from);
+}
+
+static struct outside_time time_of(struct scene *scene, const struct blackbox *box)
+{
+    size_t count;
+    const struct blackbox_op **calls = calls_of(box, &count);
+    struct outside_time time = {.window = calls ? window_of(box) : 0};
+    uint64_t from = box->now - time.window, over = 0;
+    for (size_t i = 0; i < count && time.window; i++) {
+        uint64_t begin = calls[i]->begin, end = calls[i]->state == WIRE_OP_DONE ? calls[i]->end : box->now;
+        time.calls += begin >= from && begin < box->now;
+        if (end < begin || end <= over || end > box->now)
+            continue;
+        if (over && begin > over)
+            time.outside += part_in(over, begin, from);
+        time.inside += part_in(begin > over ? begin : over, end, from);
+        over = end;
+    }
+    scene->steps += count;
+    free(calls);
+    return time;
+}
+
+static double part_of(const struct outside_time *time)
+{
+    uint64_t all = time->inside + time->outside;
+    return all ? (double)time->outside / (double)all : 0;
+}
+
+static void report(struct findings *findings, const struct member_group *group, size_t who,
+                   const struct outside_time *times)
+{
+    const struct member *member = &group->members[who];
+    struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
+    double most = 0;
+    for (size_t i = 0; i < group->count; i++)
+        most = i != who && part_of(&times[i]) > most ? part_of(&times[i]) : most;
+    finding->victims = group->count - 1;
+    say_who(finding, member);
+    say(finding,
+        " hardly waits, and all others of communicator %s do: it was outside of calls for %.0f %% of the last %s, the "
+        "others for %.0f %% at most",
+        phrase_name(member->comm), 100 * part_of(&times[who]), phrase_time(times[who].window).text, 100 * most);
+    prove_stage(finding, member->box);
+}
+
+/* Exactly one rank is outside of calls for most of the time, and none of the others for half as long. */
+static void judge(struct scene *scene, struct findings *findings, const struct member_group *group)
+{
+    struct outside_time *times = calloc(group->count, sizeof *times);
+    size_t who = 0;
+    bool known = times != NULL;
+    for (size_t i = 0; known && i < group->count; i++) {
+        times[i] = time_of(scene, group->members[i].box);
+        known = group->members[i].box->alive && !group->members[i].stuck &&
+                times[i].inside + times[i].outside >= OUTSIDE_LEAST_NS && times[i].calls >= SLOW_CALLS;
+        if (known && part_of(&times[i]) > part_of(&times[who]))
+            who = i;
+    }
+    double mine = known ? part_of(&times[who]) : 0;
+    bool alone = mine >= OUTSIDE_PART;
+    for (size_t i = 0; alone && i < group->count; i++)
+        alone = i == who || part_of(&times[i]) <= OUTSIDE_OTHERS * mine;
+    if (alone && !overlap_hides_waits(scene, group))
+        report(findings, group, who, times);
+    free(times);
+}
+
+/* Of the largest communicator that has all its ranks here. */
+void rule_outside(struct scene *scene, struct findings *findings)
+{
+    const struct member_group *largest = NULL;
+    for (size_t i = 0; i < scene->group_count && !findings->count; i++) {
+        const struct member_group *group = &scene->groups[i];
+        if (group->count > 1 && group->count == (size_t)group->members->comm->nranks &&
+            group->members->comm->state == WIRE_COMM_OPEN && (!largest || group->count > largest->count))
+            largest = group;
+    }
+    if (largest)
+        judge(scene, findings, largest);
+}

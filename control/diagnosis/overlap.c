@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs that compute while their collectives are under way. A call that lasts long tells nothing there: the program may
+ * not have asked for its end so far. Ranks stay one behind the other, by as much as they compute, and nobody waits.
+ */
+#include "diagnosis/overlap.h"
+
+#include "diagnosis/thresholds.h"
+
+#include <stdlib.h>
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
+                             *b = *(const struct blackbox_op *const *)right;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* The process's collectives in the latest time, by their beginnings. NULL: none, or no memory. */
+static const struct blackbox_op **calls_of(const struct blackbox *box, size_t *count)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        most += box->comms[i].op_count;
+    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
+    *count = 0;
+    for (size_t i = 0; calls && i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++) {
+            const struct blackbox_op *op = &box->comms[i].ops[j];
+            if (op->collective < WIRE_SEND && !op->device && op->begin <= box->now && box->now - op->begin < OVERLAP_NS)
+                calls[(*count)++] = op;
+        }
+    if (calls)
+        qsort(calls, *count, sizeof *calls, by_begin);
+    return calls;
+}
+
+/* Does this process often begin a collective while another one is under way? */
+static bool overlaps(struct scene *scene, const struct blackbox *box)
+{
+    size_t count, under_way = 0;
+    const struct blackbox_op **calls = calls_of(box, &count);
+    uint64_t over = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t end = calls[i]->state == WIRE_OP_DONE ? calls[i]->end : box->now;
+        under_way += calls[i]->begin < over;
+        over = end > over ? end : over;
+    }
+    scene->steps += count;
+    free(calls);
+    return count >= OVERLAP_CALLS && (double)under_way >= OVERLAP_PART * (double)count;
+}
+
+/* The latest time ends with the newest call: a pause after it says nothing. */
+bool overlap_was_faster(const struct blackbox *box)
+{
+    uint64_t window = OVERLAP_NS, since = box->now, newest = 0;
+    double latest = 0;
+    for (size_t i = 0; i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        uint64_t last = comm->op_count ? comm->ops[comm->op_count - 1].begin : 0;
+        since = comm->opened && comm->opened < since ? comm->opened : since;
+        newest = last > newest && last <= box->now ? last : newest;
+    }
+    for (size_t i = 0; i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        uint64_t first = comm->op_count ? comm->ops[0].begin : newest;
+        if (comm->op_count && comm->ops[0].position > 0 && first < newest && newest - first < window)
+            window = newest - first;
+    }
+    for (size_t i = 0; i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++)
+            latest += box->comms[i].ops[j].begin + window >= newest;
+    double all = (double)box->counters[WIRE_COUNTER_OPERATIONS];
+    if (newest <= since || newest - since <= window || all <= latest || latest < OVERLAP_CALLS)
+        return false;
+    return latest / (double)window < OVERLAP_SLOWER * (all - latest) / (double)(newest - since - window);
+}
+
+bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
+{
+    bool overlap = false, slower = true;
+    for (size_t i = 0; i < group->count; i++) {
+        overlap = overlap || overlaps(scene, group->members[i].box);
+        slower = slower && overlap_was_faster(group->members[i].box);
+    }
+    return overlap && !slower;
+}
