@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws jobs and faults by a seed, runs them, and asks `tutti diagnose`, as it is by default, who it was.
 
-    diagnosis_drawn.py BUILD [--cases 600] [--seed 1] [--at-once 4] [--kinds NAME...] [--numbers N...]
-                       [--results FILE] [--keep FOLDER] [--check] [--table FILE...]
+    diagnosis_drawn.py BUILD [--cases 600] [--seed 1] [--at-once 4] [--kinds NAME...] [--where shm|tcp|...]
+                       [--ranks 16] [--numbers N...] [--results FILE] [--keep FOLDER] [--check] [--table FILE...]
 
 Each number is a case of its own: it is drawn from the seed and the number alone. A case that is not right is run once
 more when all others are over, alone. --results adds a line of JSON for each case; --table reads these files and prints
@@ -17,12 +17,13 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import sys
 import threading
 import time
 
 from drawn_case import BEGIN, NOTES, Case, Job
-from drawn_faults import FAKETIME, KINDS
+from drawn_faults import ANY, FAKETIME, KINDS
 from drawn_jobs import Plan
 
 PRINT = threading.Lock()
@@ -35,11 +36,18 @@ def draw_kind(draw):
     return draw.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
 
 
+def is_wanted(arguments, number):
+    if draw_kind(random.Random(f"{arguments.seed} {number}")).name not in arguments.kinds:
+        return False
+    case = draw_case(arguments.seed, number)
+    return case.where in arguments.where and case.plan.ranks <= arguments.ranks
+
+
 def numbers_of(arguments):
     """Those of the kinds that are wanted, and possible here."""
     number = arguments.first
     for _ in range(arguments.cases):
-        while draw_kind(random.Random(f"{arguments.seed} {number}")).name not in arguments.kinds:
+        while not is_wanted(arguments, number):
             number += 1
         yield number
         number += 1
@@ -78,7 +86,7 @@ def fits(case, job, finding):
         return None if finding["world_rank"] in (None, -1) else finding["world_rank"] == case.culprit
     if finding["kind"] == "slowed":
         return True
-    text = finding["text"]
+    text = finding["text"].split("; it is waited for")[0]
     ranks = re.findall(r"ranks? ((?:\d+ ?)+)of world-" if " of world-" in text else r"ranks? ((?:\d+ ?)+)", text)
     hosts = {case.host_of(int(rank)) for some in ranks for rank in some.split()} | \
         {int(host) for host in re.findall(r"\bh(\d+)\b", text)}
@@ -116,7 +124,7 @@ def come_to_fault(case, job):
     """The time of the fault, and steps a second before. None: the job did not come so far."""
     whose = case.culprit if case.culprit is not None else 0
     if case.absent is not None:
-        return time.monotonic(), 0.0
+        return job.first, 0.0
     before = None
     if case.kind.within == 30:
         if not job.wait_steps(lambda steps: steps[whose] >= 0.8 * case.at or
@@ -183,7 +191,7 @@ def one(arguments, number, attempt):
             with open(f"{arguments.keep}/seed{arguments.seed}-{number}-{attempt}/case", "w", encoding="utf-8") as file:
                 file.write(case.words() + "\n" + json.dumps(result, indent=1) + "\n" +
                            "".join(f"---- {rank}\n{case.plan.script(rank)}" for rank in range(case.plan.ranks)))
-    except (OSError, RuntimeError, IndexError, ValueError) as error:
+    except (OSError, RuntimeError, IndexError, ValueError, subprocess.SubprocessError) as error:
         result = {"outcome": "no job", "seconds": 0,
                   "findings": [{"kind": "none", "text": f"{type(error).__name__}: {error}"}]}
     finally:
@@ -273,6 +281,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS))
+    parser.add_argument("--where", nargs="*", choices=ANY, default=ANY)
+    parser.add_argument("--ranks", type=int, default=16, help="at most")
     parser.add_argument("--numbers", nargs="*", type=int)
     parser.add_argument("--results")
     parser.add_argument("--keep")

@@ -92,6 +92,7 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="tutti-drawn-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.boxes = os.path.join(self.folder, "boxes")
         self.lab, self.processes, self.others, self.groups, self.over = None, [], [], [], False
+        self.has_lab = False  # holds one of the labs that may be up
         os.mkdir(self.boxes)
         if case.room:
             run("mount", "-t", "tmpfs", "-o", f"size={case.room}k", "drawn", self.boxes)
@@ -108,6 +109,7 @@ class Job:
         case = self.case
         if case.hosts:
             LABS.acquire()
+            self.has_lab = True
             self.lab = Lab(self.build, self.name, case.hosts, case.nics)
         held, port = hold_port()
         first = f"{self.lab.address if self.lab else '127.0.0.1'}:{port}"
@@ -122,8 +124,10 @@ class Job:
                 words = (self.lab.inside(case.host_of(rank)) if self.lab else []) + case.wrap[rank]
                 self.add(words + [f"{self.build}/tests/diagnosis/player", self.folder], self.env(rank, first),
                          subprocess.DEVNULL)
-            self.wait_steps(lambda steps: all(steps[rank] for rank in ranks), 15) if not case.delay else None
-        self.ranks, self.began = ranks, time.monotonic()
+            self.ranks, self.first = ranks, begin
+            if not case.delay and case.absent is None:
+                self.wait_steps(lambda steps: all(steps[rank] for rank in ranks), 15)
+        self.began = time.monotonic()
 
     def common(self):
         case = self.case
@@ -212,6 +216,7 @@ class Job:
                 os.rmdir(folder)
         if self.lab:
             self.lab("down")
+        if self.has_lab:
             LABS.release()
         if self.case.room:
             run("umount", "-l", self.boxes, check=False)

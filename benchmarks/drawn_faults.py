@@ -57,6 +57,11 @@ def insert(case, line, when, rank=None, at=None):
     case.what += f"{line} before {item.name} "
 
 
+def first_part(case, rank):
+    """Of this rank's step."""
+    return next(item.lines[rank] for item in case.plan.items if rank in item.lines)
+
+
 def only(lines, when):
     return [(f"{old},{when}" if old != "*" else when, line) for old, line in lines]
 
@@ -94,8 +99,16 @@ def stopped(case):
 
 @fault("traced", weight=8)
 def traced(case):
-    case.inject = lambda job: job.others.append(
-        subprocess.Popen([sys.executable, "-c", TRACER, str(job.pid(case.culprit))])) or time.sleep(0.2)
+    def trace(job):
+        pid, end = job.pid(case.culprit), time.monotonic() + 30
+        job.others.append(subprocess.Popen([sys.executable, "-S", "-c", TRACER, str(pid)]))
+        while time.monotonic() < end:
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                if ") t " in file.read():
+                    break
+            time.sleep(0.02)
+        return time.monotonic()
+    case.inject = trace
 
 
 @fault("replaced", weight=8)
@@ -391,7 +404,7 @@ def evaluation(case):
         insert(case, f"rest {int(seconds * 1e6)}", f"={step}", rank, 0)
     more = case.draw.uniform(1, 8)
     last = case.draw.choice((f"burn {int(more * 1e6)}", f"save FOLDER/saved {int(more * 20)} 50000"))
-    case.plan.items[0].lines[case.culprit].insert(1, (f"={step}", last))
+    first_part(case, case.culprit).insert(1, (f"={step}", last))
     case.what, case.looking = f"{seconds:.1f} s, then {last}", seconds + more + 10
 
 
@@ -429,7 +442,7 @@ def growing_work(case):
 def server(case):
     """Ranks wait until one has a request: gaps are drawn."""
     case.pipes = [0]
-    case.plan.items[0].lines[0].insert(0, ("*", "take FOLDER/pipe-0"))
+    first_part(case, 0).insert(0, ("*", "take FOLDER/pipe-0"))
     mean = case.draw.uniform(0.2, 1.5)
     case.what, case.looking = f"each {mean:.1f} s", 40
 

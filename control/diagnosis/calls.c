@@ -60,16 +60,22 @@ static bool differs_before(struct scene *scene, const struct blackbox_comm *a, c
     return false;
 }
 
-/* Compares every rank with the rank that remembers most. */
+/* Compares every rank with the rank that remembers most, and with one that has made the newest call. */
 static bool find_first(struct scene *scene, const struct member_group *group, uint64_t *seq)
 {
-    const struct blackbox_comm *most = group->members[0].comm;
+    const struct member *most = group->members, *newest = group->members;
     bool found = false;
     *seq = UINT64_MAX;
-    for (size_t i = 1; i < group->count; i++)
-        most = group->members[i].comm->op_count > most->op_count ? group->members[i].comm : most;
-    for (size_t i = 0; i < group->count; i++)
-        found = (group->members[i].comm != most && differs_before(scene, most, group->members[i].comm, seq)) || found;
+    for (size_t i = 1; i < group->count; i++) {
+        const struct member *one = &group->members[i];
+        most = one->comm->op_count > most->comm->op_count ? one : most;
+        newest = one->has_newest && (!newest->has_newest || one->newest > newest->newest) ? one : newest;
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *one = &group->members[i];
+        found = (one != most && differs_before(scene, most->comm, one->comm, seq)) || found;
+        found = (one != newest && newest != most && differs_before(scene, newest->comm, one->comm, seq)) || found;
+    }
     return found;
 }
 

@@ -220,6 +220,27 @@ static void test_computes_where_all_do(void **state)
     made_free(&now);
 }
 
+/* Rank 3 makes #442 another call than ranks 1 and 2, which notice that. Rank 0 has not come so far. */
+static void test_first_has_not_come(void **state)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
+        for (uint64_t seq = rank ? 438 : 437; seq <= (rank ? 442 : 441); seq++) { /* all remember as much */
+            struct blackbox_op *op = made_call(world, seq, 3 * NS_PER_S, 3 * NS_PER_S - NS_PER_MS);
+            op->collective = seq == 441 || (seq == 442 && rank == 3) ? WIRE_SCATTER : WIRE_BARRIER;
+            op->root = 2;
+            op->result = seq == 442 ? TUTTI_INVALID_USAGE : TUTTI_SUCCESS;
+        }
+        world->state = WIRE_COMM_FAILED;
+        world->result = TUTTI_INVALID_USAGE;
+        world->culprit = 2;
+        strcpy(world->sentence, "rank 3 called scatter, rank 2 called barrier: operation 442 differs");
+    }
+    expect(NULL, &job, FINDING_MISMATCH, 3, "rank 3 (process 1003) called scatter");
+    made_free(&job);
+}
+
 /* Ranks of three hosts wait for each other in one call: their lanes may say why, so the circle is told later. */
 static void test_circle_of_hosts(void **state)
 {
@@ -243,7 +264,7 @@ int main(void)
         cmocka_unit_test(test_slow_by_messages),   cmocka_unit_test(test_computes_meanwhile),
         cmocka_unit_test(test_waits_for_requests), cmocka_unit_test(test_short_pause),
         cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
-        cmocka_unit_test(test_circle_of_hosts),
+        cmocka_unit_test(test_circle_of_hosts),    cmocka_unit_test(test_first_has_not_come),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

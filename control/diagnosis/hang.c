@@ -267,6 +267,9 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
               share_is_starved(&share) ? "is ready to run and gets none"
               : share_computes(&share) ? "computes"
                                        : "sleeps, or waits for something");
+    if (now->stopped_parent)
+        prove(finding, "process %u, which has started it, is stopped: it may wait until that reads what it prints",
+              now->stopped_parent);
     prove_system(scene, finding, end);
 }
 

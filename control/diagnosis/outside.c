@@ -17,6 +17,10 @@
 struct outside_time {
     uint64_t window, inside, outside; /* ns; of calls of any communicator. Long calls and pauses do not count */
     size_t calls;
+    uint64_t longest;                /* pause, */
+    const struct blackbox_op *after; /* which this call ended */
+    size_t pauses;                   /* that calls like it ended, */
+    double sum, squares;             /* of these */
 };
 
 static int by_begin(const void *left, const void *right)
@@ -66,6 +70,20 @@ static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from)
     return end <= from || end - begin >= OUTSIDE_LONG_NS ? 0 : end - (begin > from ? begin : from);
 }
 
+/* Sums the pauses before calls like that behind the longest one. */
+static void add_pauses(const struct blackbox_op *const *calls, size_t count, uint64_t from, struct outside_time *time)
+{
+    uint64_t over = 0;
+    for (size_t i = 0; i < count && time->after; i++) {
+        const struct blackbox_op *op = calls[i];
+        double pause = over && op->begin > over ? (double)(op->begin - over) : 0;
+        if (op->begin > from && pause > 0 && op->collective == time->after->collective &&
+            op->count == time->after->count && op->root == time->after->root)
+            time->pauses++, time->sum += pause, time->squares += pause * pause;
+        over = op->end > over ? op->end : over;
+    }
+}
+
 static struct outside_time time_of(struct scene *scene, const struct blackbox *box)
 {
     size_t count;
@@ -77,12 +95,16 @@ static struct outside_time time_of(struct scene *scene, const struct blackbox *b
         time.calls += begin >= from && begin < box->now;
         if (end < begin || end <= over || end > box->now)
             continue;
-        if (over && begin > over)
+        if (over && begin > over && begin > from) {
             time.outside += part_in(over, begin, from);
+            if (begin - over > time.longest)
+                time.longest = begin - over, time.after = calls[i];
+        }
         time.inside += part_in(begin > over ? begin : over, end, from);
         over = end;
     }
-    scene->steps += count;
+    add_pauses(calls, count, from, &time);
+    scene->steps += 2 * count;
     free(calls);
     return time;
 }
@@ -127,7 +149,9 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
     bool alone = mine >= OUTSIDE_PART;
     for (size_t i = 0; alone && i < group->count; i++)
         alone = i == who || part_of(&times[i]) <= OUTSIDE_OTHERS * mine;
-    if (alone && !overlap_hides_waits(scene, group))
+    if (alone && !overlap_hides_waits(scene, group) &&
+        !overlap_waits_for_work(scene, &group->members[who], times[who].sum / (double)times[who].pauses,
+                                times[who].squares / (double)times[who].pauses))
         report(findings, group, who, times);
     free(times);
 }

@@ -5,6 +5,7 @@
  */
 #include "diagnosis/overlap.h"
 
+#include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 
 #include <stdlib.h>
@@ -85,4 +86,12 @@ bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
         slower = slower && overlap_was_faster(group->members[i].box);
     }
     return overlap && !slower;
+}
+
+bool overlap_waits_for_work(const struct scene *scene, const struct member *member, double mean, double squares)
+{
+    const struct processor_share share = share_of(scene, member);
+    return share.time && (double)share.ran < WORK_PART * (double)share.time &&
+           (double)share.delayed < SHORT_PART * (double)share.time &&
+           squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !overlap_was_faster(member->box);
 }

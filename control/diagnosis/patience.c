@@ -152,13 +152,28 @@ static bool is_late(const struct scene *scene, const struct victim *witness)
     return (double)(there > back ? there : back) > LATE_PART * stuck;
 }
 
-/* Lanes to another host that die say so after 2 s of silence. */
+static bool on_one_host(const struct member *a, const struct member *b)
+{
+    return strcmp(a->box->header.host, b->box->header.host) == 0;
+}
+
+/* Are ranks of other hosts in the call in which this circle stands? Their lanes may have lost what it waits for. */
+static bool has_other_hosts(const struct member *end)
+{
+    for (size_t i = 0; i < end->group->count; i++)
+        if (!on_one_host(end, &end->group->members[i]))
+            return true;
+    return false;
+}
+
+/* Lanes to another host that die say so after 2 s of silence, adapters of RDMA later. */
 static bool may_be_cut(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
-    bool circle = witness->ending == FINDING_CIRCLE, message = circle || witness->ending == FINDING_UNREAD;
-    return message && peer && strcmp(end->box->header.host, peer->box->header.host) != 0 &&
-           member_waited(witness->member) < scene->snapshot->stuck + (circle ? CIRCLE_NS : CUT_NS);
+    uint64_t waited = member_waited(witness->member), stuck = scene->snapshot->stuck;
+    if (witness->ending == FINDING_CIRCLE)
+        return waited < stuck + CIRCLE_NS && has_other_hosts(end);
+    return witness->ending == FINDING_UNREAD && peer && !on_one_host(end, peer) && waited < stuck + CUT_NS;
 }
 
 /* Kernels report their waits when they are asked, and on a crowded machine not at once. While another GPU has not been

@@ -346,17 +346,6 @@ static struct slow_tally count_waits(const struct member_group *group, const str
     return all;
 }
 
-/* A rank that sleeps for times that differ much, as ever since the job began: a server's, which waits for requests. */
-static bool waits_for_work(const struct scene *scene, const struct member *member, const struct slow_tally *tally)
-{
-    const struct processor_share share = share_of(scene, member);
-    double mean = (double)(tally->waited + tally->longest) / (double)tally->held;
-    return share.time && (double)share.ran < WORK_PART * (double)share.time &&
-           (double)share.delayed < SHORT_PART * (double)share.time &&
-           tally->squares / (double)tally->held >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean &&
-           !overlap_was_faster(member->box);
-}
-
 static void note_work(struct findings *findings, const struct member_group *group, size_t who,
                       const struct slow_tally *tally)
 {
@@ -382,7 +371,9 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
         if (mine->held >= rule->held && (double)mine->waited >= SLOW_SHARE * (double)all.waited && took &&
             (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings) &&
             !overlap_hides_waits(scene, group)) {
-            if (waits_for_work(scene, &group->members[i], mine))
+            if (overlap_waits_for_work(scene, &group->members[i],
+                                       (double)(mine->waited + mine->longest) / (double)mine->held,
+                                       mine->squares / (double)mine->held))
                 note_work(findings, group, i, mine);
             else
                 report(scene, findings, group, i, mine, &all);
