@@ -67,7 +67,7 @@
 #define OUTSIDE_OTHERS   0.6            /* and each other for this part of that at most */
 
 #define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
-#define WORK_VARIES 0.5 /* if its times vary by this part of their mean, and the job was never quicker */
+#define WORK_VARIES 0.7 /* if its times vary by this part of their mean, and the job was never quicker */
 
 #define OVERLAP_NS     (5 * NS_PER_S) /* the latest time, in which a process begins collectives */
 #define OVERLAP_PART   0.2            /* while others are under way, this part of them: */
