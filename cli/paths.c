@@ -276,32 +276,12 @@ static int check(int argc, char **argv, const struct paths_wishes *w)
     return -1;
 }
 
-static tutti_result_t load_lab(const char *path, struct fabric *out)
-{
-    struct lab_topology topology;
-    tutti_result_t result = config_load(path, &topology);
-    if (result)
-        return result;
-    result = paths_from_lab(&topology, out);
-    topology_free(&topology);
-    return result;
-}
-
-static tutti_result_t load(const char *path, struct fabric *out)
-{
-    bool is_fabric = false;
-    tutti_result_t result = fabric_recognise(path, &is_fabric);
-    if (result)
-        return result;
-    return is_fabric ? fabric_load(path, out) : load_lab(path, out);
-}
-
 static int paths_of(const char *what, const char *path, char **files, const struct paths_wishes *w)
 {
     struct fabric fabric = {0};
     struct paths paths = {.label = path, .fabric = &fabric, .lanes = (unsigned)w->lanes, .dscp = w->dscp};
     struct text out = {0};
-    tutti_result_t result = load(path, &fabric);
+    tutti_result_t result = paths_load(path, &fabric);
     if (!result)
         result = paths_open(&paths);
     int code = result ? failure("paths", "%s", error_last()) : run(what, files, w, &paths, &out);

@@ -22,6 +22,7 @@ import traceback
 import copies
 import defaults
 import jobs
+import master
 import monitor
 import port
 import rates
@@ -34,7 +35,8 @@ from result import HEAD, table
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
 
-MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "uplink": uplink, "port": port,
+MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "uplink": uplink,
+                "port": port,
                 "rates": rates, "windows": windows, "copies": copies, "monitor": monitor}
 
 

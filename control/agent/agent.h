@@ -54,6 +54,9 @@ enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t si
 /* Posts a bundle of `count` reports, and takes an answer for each. False after error_note: what arrived is unknown. */
 bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
                         size_t count);
+/* Posts to another page. The answer stays until the next post. False after error_note: no answer, or a refusal. */
+bool sender_ask(struct sender *sender, const char *page, const uint8_t *bytes, size_t size, const uint8_t **answer,
+                size_t *answered);
 /* The meaning of one of these answers; NOT_DELIVERED after error_note. */
 enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer);
 /* Seconds after which to try again, as the answer to the latest failure said; 0: it did not say. */

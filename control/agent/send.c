@@ -213,3 +213,15 @@ bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size
         sender_meaning(sender, &answer);
     return false;
 }
+
+bool sender_ask(struct sender *sender, const char *page, const uint8_t *bytes, size_t size, const uint8_t **answer,
+                size_t *answered)
+{
+    unsigned status = post(sender, page, bytes, size);
+    const struct bundle_answer text = as_text(sender, status);
+    *answer = sender->answer;
+    *answered = sender->answered;
+    if (status && status != 200)
+        error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%u): %s", sender->url, status, text.sentence);
+    return status == 200;
+}

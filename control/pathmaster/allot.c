@@ -296,7 +296,9 @@ static tutti_result_t apply_give(struct allot *allot, const struct allot_event *
                                          .to = event->to,
                                          .weight = event->weight,
                                          .port = event->port,
+                                         .wave = event->wave,
                                          .way = way};
+    allot->wave = event->wave > allot->wave ? event->wave : allot->wave;
     chain_number(allot, i);
     chain_port(allot, i);
     chain_own(allot, i);
@@ -383,6 +385,6 @@ tutti_result_t allot_apply(struct allot *allot, const struct allot_event *event)
     if (result)
         return result;
     allot->events++;
-    allot->uneven |= event->kind == ALLOT_END || event->kind == ALLOT_LEAVE || event->kind == ALLOT_LINK;
+    allot->uneven |= event->kind != ALLOT_OWNER && event->kind != ALLOT_MOVE;
     return TUTTI_SUCCESS;
 }

@@ -91,7 +91,7 @@ struct allot_event {
     int32_t uplink;   /* GIVE, MOVE, LINK */
     uint8_t side;     /* GIVE, MOVE */
     uint16_t port;    /* GIVE, MOVE */
-    uint64_t wave;    /* MOVE */
+    uint64_t wave;    /* GIVE, MOVE */
     uint32_t percent; /* LINK: of its rate; 0: it takes nothing */
 };
 
@@ -112,6 +112,7 @@ enum allot_answer {
     ALLOT_NO_PORT,   /* all source ports of the paths between the two are taken */
     ALLOT_TOO_MANY,  /* the owner has ALLOT_OWN_LANES, or there are ALLOT_LANES */
     ALLOT_DIFFERENT, /* the owner has another lane of that number */
+    ALLOT_UNKNOWN,   /* the fabric does not have both NICs */
 };
 
 struct allot_ask {
@@ -121,6 +122,7 @@ struct allot_ask {
     uint32_t parts;   /* lanes that share what the NIC sends; 1 to ALLOT_PARTS */
     bool idle;        /* it carries next to nothing */
     bool again;       /* the lane failed where it was: another path, if there is one */
+    uint16_t port;    /* that a new lane would keep: it had the port before; 0: none */
 };
 
 enum allot_answer allot_ask(const struct allot *allot, const struct allot_ask *ask, struct allot_event *out);
@@ -128,6 +130,8 @@ enum allot_answer allot_ask(const struct allot *allot, const struct allot_ask *a
 int32_t allot_find_owner(const struct allot *allot, int32_t tenant, const uint8_t secret[ALLOT_SECRET]); /* -1: none */
 /* The place of the next owner; -1: there are ALLOT_OWNERS. */
 int32_t allot_next_owner(const struct allot *allot);
+/* An owner whose time is over, at place `from` or behind it; -1: there is none. */
+int32_t allot_overdue(const struct allot *allot, int32_t from, uint64_t now);
 int32_t allot_find_lane(const struct allot *allot, int32_t owner, uint64_t number); /* -1: none */
 
 /* The way by an uplink; false: it leads elsewhere. */

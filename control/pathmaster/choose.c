@@ -29,6 +29,14 @@ int32_t allot_find_lane(const struct allot *allot, int32_t owner, uint64_t numbe
     return i;
 }
 
+int32_t allot_overdue(const struct allot *allot, int32_t from, uint64_t now)
+{
+    for (int32_t i = from; i < allot->owner_places; i++)
+        if (allot->owner[i].tenant >= 0 && allot->owner[i].until <= now)
+            return i;
+    return -1;
+}
+
 static bool is_emptier(struct allot_fill a, struct allot_fill b)
 {
     return a.most < b.most || (a.most == b.most && a.sum < b.sum);
@@ -104,6 +112,21 @@ static enum allot_answer ask_again(const struct allot *allot, const struct allot
     return ALLOT_NEW;
 }
 
+/* Where a lane goes on that this state does not know: it came here from another one. */
+static bool keeps_port(const struct allot *allot, const struct allot_lane *lane, uint16_t port,
+                       struct allot_choice *out)
+{
+    const struct fabric_nic *a = &allot->paths->fabric->nic[lane->from], *b = &allot->paths->fabric->nic[lane->to];
+    *out = (struct allot_choice){.port = port};
+    for (uint8_t side = 0; side < a->ports && side < b->ports; side++) {
+        int32_t uplink = paths_uplink(allot->paths, a->port[side].leaf, port);
+        if (a->port[side].leaf != b->port[side].leaf && uplink >= 0 &&
+            allot_way(allot, lane->from, lane->to, side, uplink, &out->way) && allot_is_open(allot, &out->way))
+            return !allot_is_taken(allot, lane->from, lane->to, port);
+    }
+    return false;
+}
+
 enum allot_answer allot_ask(const struct allot *allot, const struct allot_ask *ask, struct allot_event *out)
 {
     int32_t i = allot_find_lane(allot, ask->owner, ask->number);
@@ -114,7 +137,9 @@ enum allot_answer allot_ask(const struct allot *allot, const struct allot_ask *a
         return ALLOT_TOO_MANY;
     const struct allot_lane lane = {
         .number = ask->number, .from = ask->from, .to = ask->to, .weight = weight_of(allot, ask)};
-    enum allot_answer answer = allot_choose(allot, &lane, false, -1, &choice);
+    enum allot_answer answer = ALLOT_NEW;
+    if (ask->again || !ask->port || !keeps_port(allot, &lane, ask->port, &choice))
+        answer = allot_choose(allot, &lane, false, -1, &choice);
     if (answer != ALLOT_NEW)
         return answer;
     *out = (struct allot_event){.kind = ALLOT_GIVE,

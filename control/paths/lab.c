@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fabric that a lab's file describes. */
+/* The fabric that a file describes: its own, or a lab's. */
 #include "paths/paths.h"
 #include "base/error.h"
+#include "file/read.h"
+#include "wiring/config.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,4 +89,24 @@ tutti_result_t paths_from_lab(const struct lab_topology *topology, struct fabric
     for (int h = 0; good && h < spec->hosts; h++)
         good = add_host(topology, h, out);
     return good ? fabric_finish(out) : error_note(TUTTI_SYSTEM_ERROR, "no memory for the fabric %s", spec->name);
+}
+
+static tutti_result_t load_lab(const char *path, struct fabric *out)
+{
+    struct lab_topology topology;
+    tutti_result_t result = config_load(path, &topology);
+    if (result)
+        return result;
+    result = paths_from_lab(&topology, out);
+    topology_free(&topology);
+    return result;
+}
+
+tutti_result_t paths_load(const char *path, struct fabric *out)
+{
+    bool is_fabric = false;
+    tutti_result_t result = fabric_recognise(path, &is_fabric);
+    if (result)
+        return result;
+    return is_fabric ? fabric_load(path, out) : load_lab(path, out);
 }

@@ -36,6 +36,9 @@ struct paths {
  * what happens. fabric_free() also after a failure. */
 tutti_result_t paths_from_lab(const struct lab_topology *topology, struct fabric *out);
 
+/* Reads a file of either kind. fabric_free() after success. */
+tutti_result_t paths_load(const char *path, struct fabric *out);
+
 /* Deals shares and lanes; the other fields are set. paths_close() also after a failure. */
 tutti_result_t paths_open(struct paths *paths);
 void paths_close(struct paths *paths);

@@ -31,6 +31,7 @@ struct serve_request {
     struct MHD_Connection *connection;
     char from[INET6_ADDRSTRLEN];
     bool is_post, is_bundle;
+    unsigned token;   /* that came with it */
     unsigned refusal; /* HTTP status; 0: fine so far */
     char *body;
     size_t used, room;
@@ -120,8 +121,15 @@ void serve_say(struct serve_request *request, unsigned status, const char *sente
 
 static const char too_large[] = "A report has 32 MiB at most, and a bundle 33 MiB";
 
+static const char *why_too_large(const struct serve_request *request)
+{
+    return request->server->options->post ? "The question is too long" : too_large;
+}
+
 static size_t body_limit(const struct serve_request *request)
 {
+    if (request->server->options->post)
+        return request->server->options->most;
     return request->is_bundle ? BUNDLE_BYTES : REPORT_BYTES;
 }
 
@@ -135,24 +143,36 @@ static bool is_token(const char *given, const struct token *token)
     return !differs;
 }
 
+/* All are compared, for the same reason. */
+static bool find_token(const struct serve_options *options, const char *given, unsigned *which)
+{
+    bool found = false;
+    for (unsigned i = 0; i < (options->tokens ? options->tokens : 1); i++)
+        if (is_token(given, &options->token[i])) {
+            *which = i;
+            found = true;
+        }
+    return found;
+}
+
 /* A browser asks its user for a name, which may be any, and a password. */
-static bool knows_password(const struct server *server, struct MHD_Connection *connection)
+static bool knows_password(const struct server *server, struct MHD_Connection *connection, unsigned *which)
 {
     char *password = NULL, *name = MHD_basic_auth_get_username_password(connection, &password);
-    bool knows = password && is_token(password, server->options->token);
+    bool knows = password && find_token(server->options, password, which);
     MHD_free(name);
     MHD_free(password);
     return knows;
 }
 
 /* Passwords are good for reading only: browsers send them also where another page has made them ask. */
-static bool may_speak(const struct server *server, struct MHD_Connection *connection, bool reads)
+static bool may_speak(const struct server *server, struct MHD_Connection *connection, bool reads, unsigned *which)
 {
     static const char scheme[] = "Bearer ";
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     if (given && strncasecmp(given, scheme, sizeof scheme - 1) == 0)
-        return is_token(given + sizeof scheme - 1, server->options->token);
-    return given && reads && knows_password(server, connection);
+        return find_token(server->options, given + sizeof scheme - 1, which);
+    return given && reads && knows_password(server, connection, which);
 }
 
 static const char *why_not(unsigned status)
@@ -195,6 +215,13 @@ static void name_sender(struct serve_request *request)
         snprintf(request->from, sizeof request->from, "nowhere");
 }
 
+static bool takes_post(const struct serve_options *options, const char *url)
+{
+    if (options->post)
+        return strcmp(url, options->post) == 0;
+    return strcmp(url, "/report") == 0 || strcmp(url, "/bundle") == 0;
+}
+
 /* Refuses a request, if its head is reason enough, before its body has come. */
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *url,
                              const char *method, void **state)
@@ -212,14 +239,17 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     const char *doubt = judge_certificate(server, connection);
     if (doubt)
         return refuse(request, MHD_HTTP_FORBIDDEN, doubt);
-    if (!may_speak(server, connection, get))
-        return refuse(request, MHD_HTTP_UNAUTHORIZED, "This wants the token of the job: Authorization: Bearer TOKEN");
+    if (!may_speak(server, connection, get, &request->token))
+        return refuse(request, MHD_HTTP_UNAUTHORIZED,
+                      server->options->post ? "This wants the token of a tenant: Authorization: Bearer TOKEN"
+                                            : "This wants the token of the job: Authorization: Bearer TOKEN");
     if (!post && !get)
         return refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET, HEAD and POST");
-    if (post && !request->is_bundle && strcmp(url, "/report") != 0)
-        return refuse(request, MHD_HTTP_NOT_FOUND, "Reports go to /report, several to /bundle");
+    if (post && !takes_post(server->options, url))
+        return refuse(request, MHD_HTTP_NOT_FOUND,
+                      server->options->post ? "Nothing is taken there" : "Reports go to /report, several to /bundle");
     if (length && strtoull(length, NULL, 10) > body_limit(request))
-        return refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, too_large);
+        return refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, why_too_large(request));
     return MHD_YES;
 }
 
@@ -259,8 +289,11 @@ static void take(struct server *server, struct serve_request *request, const cha
 /* Hands a request to on_post, once. A later answer finds the connection suspended; an earlier one is found here. */
 static enum MHD_Result hand_over(struct server *server, struct serve_request *request)
 {
-    const struct serve_post post = {request->from, request->is_bundle, request->used ? request->body : "",
-                                    request->used};
+    const struct serve_post post = {.from = request->from,
+                                    .bundle = request->is_bundle,
+                                    .token = request->token,
+                                    .bytes = request->used ? request->body : "",
+                                    .size = request->used};
     if (!request->handed) {
         request->handed = true;
         server->options->on_post(server->options->context, request, &post);
@@ -281,7 +314,7 @@ static enum MHD_Result hand_over(struct server *server, struct serve_request *re
 static enum MHD_Result finish_post(struct server *server, struct serve_request *request)
 {
     if (request->refusal == MHD_HTTP_CONTENT_TOO_LARGE)
-        return refuse(request, request->refusal, too_large);
+        return refuse(request, request->refusal, why_too_large(request));
     if (request->refusal)
         return refuse(request, request->refusal, "Too many reports at once");
     return hand_over(server, request);

@@ -26,6 +26,7 @@ struct serve_request;
 struct serve_post {
     const char *from;  /* the address of the sender, without a port */
     bool bundle;       /* else a report */
+    unsigned token;    /* which of the options' it came with */
     const void *bytes; /* stay until the answer, as `from` does */
     size_t size;
 };
@@ -33,7 +34,10 @@ struct serve_post {
 struct serve_options {
     struct serve_door *door; /* its port becomes the one that was bound */
     const struct token *token;
-    size_t uploads; /* most bytes that are coming in, or wait for their answer */
+    unsigned tokens;  /* in a row at `token`; 0: one */
+    const char *post; /* the one page that takes posts, such as "/paths"; NULL: /report and /bundle */
+    size_t most;      /* bytes of a post there */
+    size_t uploads;   /* most bytes that are coming in, or wait for their answer */
     void *context;
     /* Called by the one thread. serve_answer() must follow once for each, at once or later. */
     void (*on_post)(void *context, struct serve_request *request, const struct serve_post *post);

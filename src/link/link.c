@@ -103,6 +103,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .shared = link_carrier_shared,
                                           .memory = count_memory,
                                           .source = links_source,
+                                          .steered = links_steered,
                                           .unreadable = borrow_unreadable,
                                           .unwritable = incoming_unwritable,
                                           .lent = borrow_target,

@@ -8,6 +8,7 @@
 #include "link/trial.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
 {
@@ -28,6 +29,26 @@ static int links_nics(struct transport *transport, const struct transport_ops *o
     return count;
 }
 
+static bool links_address(const struct wire_address *address, uint8_t out[16])
+{
+    static const uint8_t before[12] = {[10] = 0xff, [11] = 0xff}; /* of an address of IPv4 */
+    bool four = address->family == 4;
+    if (four)
+        memcpy(out, before, sizeof before);
+    memcpy(out + (four ? 12 : 0), address->bytes, four ? 4 : 16);
+    return address->family;
+}
+
+/* Lanes take the interfaces of either end in turn, by their indexes. */
+static bool links_ends(const struct wire_process *self, struct path_source *lane)
+{
+    unsigned theirs = 0;
+    while (theirs < WIRE_DEVICES && lane->peer->verbs[theirs].family)
+        theirs++;
+    return theirs && lane->device < WIRE_DEVICES && links_address(&self->verbs[lane->device], lane->from) &&
+           links_address(&lane->peer->verbs[lane->index % theirs], lane->to);
+}
+
 int links_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
                  uint16_t index)
 {
@@ -37,14 +58,22 @@ int links_source(void *context, const struct transport_ops *ops, const struct wi
         if (domain->ops[i] != ops)
             continue;
         struct transport_nic nic[LINK_NICS];
-        const struct path_source lane = {.peer = peer,
-                                         .device = device,
-                                         .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
-                                         .place = index - first,
-                                         .messages = index == LINK_MESSAGE_LANE};
+        struct path_source lane = {.peer = peer,
+                                   .device = device,
+                                   .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
+                                   .place = index - first,
+                                   .messages = index == LINK_MESSAGE_LANE,
+                                   .index = index};
+        lane.known = links_ends(&domain->self, &lane);
         return domain->policy.source(&lane, clock_ns());
     }
     return 0;
+}
+
+int links_steered(void *context, const uint8_t *peer, uint16_t index)
+{
+    const struct link_domain *domain = context;
+    return domain->policy.steered(peer, index, clock_ns());
 }
 
 /* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */

@@ -44,6 +44,11 @@ static uint64_t longest(void *state, const struct path_lane *const *lanes, int c
     return most;
 }
 
+static int policy_same_source(const uint8_t *peer, uint16_t index, uint64_t now)
+{
+    return 0;
+}
+
 static int any_source(const struct path_source *lane, uint64_t now)
 {
     return 0;
@@ -63,5 +68,6 @@ struct path_policy path_complete(const struct path_policy *policy)
                                 .down = policy->down ? policy->down : ignore_lane,
                                 .credit = policy->credit ? policy->credit : any_lane,
                                 .segment = policy->segment ? policy->segment : longest,
-                                .source = policy->source ? policy->source : any_source};
+                                .source = policy->source ? policy->source : any_source,
+                                .steered = policy->steered ? policy->steered : policy_same_source};
 }

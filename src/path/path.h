@@ -43,7 +43,13 @@ int path_lanes_and_backups(void *state, const struct path_question *question, st
 uint64_t path_cut(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                   uint64_t most);
 
-/* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */
+/* A policy's source(): the port that the path master gives, else the one that TUTTI_PATHS plans. */
+int path_lane_source(const struct path_source *lane, uint64_t now);
+/* The one that TUTTI_PATHS plans (dnlb.h). */
 int path_planned_source(const struct path_source *lane, uint64_t now);
+/* The one that the path master gives, by the agent at TUTTI_PATH_AGENT; 0: none. */
+int path_leased_source(const struct path_source *lane, uint64_t now);
+/* A policy's steered(): the port to which the path master has moved a lane. */
+int path_leased_port(const uint8_t *peer, uint16_t index, uint64_t now);
 
 #endif

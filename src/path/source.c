@@ -27,3 +27,9 @@ int path_planned_source(const struct path_source *lane, uint64_t now)
                        : "is not UPLINKS:NUMBER[,[UPLINKS:]NUMBER...], one for each RDMA port");
     return 0;
 }
+
+int path_lane_source(const struct path_source *lane, uint64_t now)
+{
+    int port = path_leased_source(lane, now);
+    return port ? port : path_planned_source(lane, now);
+}

@@ -211,4 +211,5 @@ const struct path_policy path_stripe = {.name = "stripe",
                                         .landed = landed,
                                         .up = up,
                                         .segment = path_cut,
-                                        .source = path_planned_source};
+                                        .source = path_lane_source,
+                                        .steered = path_leased_port};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transport over RDMA verbs as a whole. */
 #include "transport/verbs/verbs.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -16,9 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH      50 /* before TCP */
-#define TURN       4  /* batches of completions of a device that one poll takes */
-#define LOOK_EVERY 32 /* polls */
+#define REACH        50 /* before TCP */
+#define TURN         4  /* batches of completions of a device that one poll takes */
+#define LOOK_EVERY   32 /* polls */
+#define FOLLOW_POLLS 16 /* polls between two looks at the clock */
+#define FOLLOW_EVERY (200 * NS_PER_MS)
 
 static void verbs_close(struct transport *transport)
 {
@@ -123,6 +126,25 @@ static bool verbs_nic(struct transport *transport, unsigned device, struct trans
     return true;
 }
 
+/* Lanes of which the owner wants another source port get it while they live, if the adapter can. */
+static void verbs_follow(struct verbs_transport *verbs)
+{
+    const struct transport_owner *owner = &verbs->base.owner;
+    uint64_t now = clock_ns();
+    verbs->polls = 0;
+    if (now - verbs->followed < FOLLOW_EVERY)
+        return;
+    verbs->followed = now;
+    for (unsigned i = 0; i < verbs->places; i++) {
+        struct verbs_lane *lane = verbs->lanes[i];
+        if (!lane || lane->state != VERBS_OPEN || !lane->base.lane.source)
+            continue;
+        int port = owner->steered(owner->context, lane->peer, lane->index);
+        if (port > 0 && port != lane->base.lane.source && verbs_set_source(lane->qp, (uint16_t)port))
+            lane->base.lane.source = (uint16_t)port;
+    }
+}
+
 static int verbs_poll(struct transport *transport)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
@@ -135,6 +157,8 @@ static int verbs_poll(struct transport *transport)
     for (int i = 0; i < verbs->devices; i++)
         for (int turn = 0, taken = VERBS_BATCH; verbs->device[i].lanes && turn < TURN && taken == VERBS_BATCH; turn++)
             done += taken = verbs_complete(&verbs->device[i]);
+    if (transport->owner.steered && ++verbs->polls >= FOLLOW_POLLS)
+        verbs_follow(verbs);
     if (++transport->idle_polls >= LOOK_EVERY)
         done += transport_look(transport);
     done += transport_settle(transport);

@@ -48,7 +48,9 @@ struct verbs_transport {
     struct list memories;      /* registered */
     struct verbs_lane **lanes; /* by place */
     unsigned places;
-    uint32_t serial; /* of the latest lane */
+    uint32_t serial;   /* of the latest lane */
+    uint32_t polls;    /* since ports were asked for, */
+    uint64_t followed; /* and when that was */
 };
 
 /* A message or put that waits, wholly or in part. */

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eight jobs of two hosts at once, one host of each at either leaf, with source ports of the path master, against ECMP
+and against CTCCL's equation. The jobs have each second host of a leaf: the equation counts NICs, and cannot know which
+of them send. Then one uplink fails while all run, and the master is told."""
+import contextlib
+import os
+import statistics
+import subprocess
+import time
+
+from fabric import FOREVER, Failed, Job, Lab, Ports
+from result import Row, spread
+
+TITLE = "8 jobs of 2 hosts at once: paths by a master against ECMP and the equation"
+JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
+HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
+NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
+FAILED, WITHIN = "l0.u1", 2  # seconds
+TOKEN = "a-tenant-of-the-lab"
+OPERATOR = "an-operator-of-the-lab"
+
+
+def fabric(build, steered, spines):
+    return Lab(build, {"hosts": 4 * JOBS, "nics": 1, "leaves": 2, "spines": spines, "rate": f"{UPLINK}mbit"}, steered)
+
+
+class Master:
+    """`tutti pathmaster` of a lab, and the agent of all its hosts, which share a machine."""
+
+    def __init__(self, lab):
+        self.lab, self.programs, self.socket = lab, [], os.path.join(lab.folder.name, "paths")
+        self.tenants, self.token, self.operator = (os.path.join(lab.folder.name, name)
+                                                   for name in ("tenants", "token", "operator"))
+        for name, text in ((self.tenants, f"lab {TOKEN}\nowner {OPERATOR} operator\n"), (self.token, TOKEN),
+                           (self.operator, OPERATOR)):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def start(self, *words):
+        """The first line that the program says."""
+        self.programs.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+        line = self.programs[-1].stdout.readline()
+        if not line:
+            raise Failed(f"{words[0]} does not start")
+        return line
+
+    def __enter__(self):
+        build = self.lab.build
+        try:
+            said = self.start(build.path("control", "pathmaster", "tutti-pathmaster"), self.lab.file, "--tenants",
+                              self.tenants, "--state", os.path.join(self.lab.folder.name, "paths.sqlite"), "--listen",
+                              "127.0.0.1:0")
+            self.url = said.split()[3].rstrip(":")
+            self.start(self.agent(), "--master", self.url, "--token", self.token, "--socket", self.socket)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for program in self.programs:
+            program.kill()
+            program.wait()
+            program.stdout.close()
+
+    def agent(self):
+        return self.lab.build.path("control", "pathagent", "tutti-pathagent")
+
+    def link(self, uplink, percent):
+        subprocess.run([self.agent(), "--master", self.url, "--token", self.operator, "--link", f"{uplink}={percent}"],
+                       check=True)
+
+
+def start(lab, master, stripe="turns"):
+    """All jobs, begun."""
+    settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_STRIPE": stripe}
+    if master:
+        settings["TUTTI_PATH_AGENT"] = master.socket
+    told, jobs = lab.plan(LANES) if lab.steered and not master else None, []
+    try:
+        for pair in HOSTS:
+            jobs.append(Job(lab, list(pair), ["allreduce", "-b", "256K", "-e", "256K", *FOREVER], settings, told))
+    except BaseException:
+        end(jobs)
+        raise
+    return jobs
+
+
+def end(jobs):
+    for job in jobs:
+        job.__exit__()
+
+
+def rates_of(sent):
+    return [8e-6 * (sent[f"{one}.n0"] + sent[f"{other}.n0"]) / 2 for one, other in HOSTS]
+
+
+def once(bench, lab, ports, master, what):
+    """Mbit/s that each job's hosts sent."""
+    jobs = start(lab, master)
+    try:
+        ports.flows(jobs, NICS, 1 << 20)
+        found = rates_of(ports.window(bench.seconds, jobs))
+    finally:
+        end(jobs)
+    bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {lab.drops()} packets dropped")
+    return found
+
+
+def failure(bench, lab, ports, master):
+    """(Mbit/s that all uplinks of l0 that are left sent, from WITHIN s after one failed; the same before)"""
+    jobs = start(lab, master, "arrival")
+    left = [f"l0.u{uplink}" for uplink in range(JOBS)]
+    try:
+        ports.flows(jobs, NICS, 1 << 20)
+        before = ports.window(bench.seconds, jobs)
+        lab.link("down", FAILED, "--silent")
+        if master:
+            master.link(FAILED, 0)
+        time.sleep(WITHIN)
+        after = ports.window(bench.seconds, jobs)
+    finally:
+        end(jobs)
+        lab.link("up", FAILED)
+        if master:
+            master.link(FAILED, 100)
+    sums = [8e-6 * sum(sent[port] for port in left if sent is before or port != FAILED) for sent in (after, before)]
+    jobs_left = rates_of(after)
+    bench.say(f"{FAILED} failed {'with' if master else 'without'} a master: {sums[1]:.1f}, then {sums[0]:.1f} Mbit/s "
+              f"up; jobs {' '.join(f'{rate:.1f}' for rate in jobs_left)}")
+    return sums[0], jobs_left
+
+
+def apart(rates):
+    """Greatest less least, of the mean."""
+    return (max(rates) - min(rates)) / statistics.fmean(rates)
+
+
+def rows_of(name, paper, found, bound):
+    mean = {way: statistics.fmean(statistics.fmean(rates) for rates in runs) for way, runs in found.items()}
+    most = max(map(apart, found["master"]))
+    part = mean["master"] / bound
+    return [Row(f"{name}: mean of the jobs' rates, master over ECMP; over the equation", paper[0], "",
+                f"{mean['master'] / mean['ECMP']:.2f}x; {mean['master'] / mean['equation']:.2f}x "
+                f"({spread([statistics.fmean(rates) for rates in found['master']])} against "
+                f"{mean['ECMP']:.1f} and {mean['equation']:.1f} Mbit/s)", None),
+            Row(f"{name}: the same, of the bound", "", ">= 95%", f"{100 * part:.1f}%", part >= 0.95),
+            Row(f"{name}: spread between jobs (greatest less least, of the mean)", paper[1], "< 5%",
+                f"{100 * most:.1f}%; equation {100 * statistics.fmean(map(apart, found['equation'])):.0f}%, ECMP "
+                f"{100 * statistics.fmean(map(apart, found['ECMP'])):.0f}%", most < 0.05)]
+
+
+def compare(bench, spines):
+    """{way: rates in each turn}, and what came of a failed uplink with a master and without; None if not tried."""
+    found, failed = {"ECMP": [], "equation": [], "master": []}, None
+    with contextlib.ExitStack() as stack:
+        labs = [stack.enter_context(fabric(bench.build, steered, spines)) for steered in (False, True)]
+        nodes = ["l0", *(name.split(".")[0] for name in NICS)]
+        ports = [stack.enter_context(Ports(lab, nodes)) for lab in labs]
+        master = stack.enter_context(Master(labs[1]))
+        for _ in range(bench.turns):
+            found["ECMP"].append(once(bench, labs[0], ports[0], None, f"{spines} spines, ECMP"))
+            found["equation"].append(once(bench, labs[1], ports[1], None, f"{spines} spines, equation"))
+            found["master"].append(once(bench, labs[1], ports[1], master, f"{spines} spines, master"))
+        if spines == JOBS:
+            failed = [failure(bench, labs[1], ports[1], which) for which in (master, None)]
+    return found, failed
+
+
+def measure(bench):
+    even, failed = compare(bench, JOBS)
+    half, _ = compare(bench, JOBS // 2)
+    bench.bars("lab-master", "Mbit/s of each of 8 jobs; 2:1: half the uplinks",
+               {f"{way}{after}": runs[-1] for after, found in (("", even), (", 2:1", half))
+                for way, runs in found.items()})
+    bench.keep(even=even, oversubscribed=half, failed=failed)
+    left = UPLINK * (JOBS - 1)
+    kept = failed[0][0] / left
+    return [*rows_of("1:1", ("1.70x (C4P)", "43%, then 2% (C4P)"), even, UPLINK),
+            *rows_of("2:1 oversubscribed", ("1.66x (C4P)", "11.27 Gbit/s (C4P)"), half, UPLINK / 2),
+            Row(f"{FAILED} fails silently: from {WITHIN} s on, of what is left", "301 of 315 (C4P)", ">= 96%",
+                f"{100 * kept:.1f}% with a master ({failed[0][0]:.1f} Mbit/s), {100 * failed[1][0] / left:.1f}% "
+                f"without", kept >= 0.96)]

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti-pathagent, which `tutti pathagent` runs: asks the path master for the processes of this host. */
+#include "cli/cli.h"
+#include "cli/options.h"
+
+#include "pathagent/pathagent.h"
+
+#include "base/error.h"
+#include "base/standard.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOCKET "/run/tutti/paths"
+
+struct pathagent_wishes {
+    const char *token;
+    char link[PATHAGENT_LINK]; /* "": none */
+    unsigned percent;
+    struct pathagent_options agent;
+};
+
+static int take_link(void *request, const char *text)
+{
+    struct pathagent_wishes *wishes = request;
+    char *end;
+    const char *equals = strchr(text, '=');
+    long percent = equals ? strtol(equals + 1, &end, 10) : -1;
+    if (percent < 0 || percent > 100 || end == equals + 1 || *end || equals - text >= PATHAGENT_LINK)
+        return OPTION_REFUSED;
+    snprintf(wishes->link, sizeof wishes->link, "%.*s", (int)(equals - text), text);
+    wishes->percent = (unsigned)percent;
+    return OPTION_TAKEN;
+}
+
+#define W struct pathagent_wishes
+static const struct option_row rows[] = {
+    {'m', "master", "URL", "https://HOST:PORT of the path master", TO_TEXT(W, agent.sender.url)},
+    {'t', "token", "FILE", "the tenant's secret: the first line, 16 to 256 characters", TO_TEXT(W, token)},
+    {'s', "socket", "PATH", "where processes ask; their TUTTI_PATH_AGENT (default " SOCKET ")",
+     TO_TEXT(W, agent.socket)},
+    {0, "ca", "FILE", "trust this certificate (PEM) instead of those that the system trusts",
+     TO_TEXT(W, agent.sender.ca)},
+    {0, "certificate", "FILE", "certificate of this host (PEM): shown to a master that asks for one",
+     TO_TEXT(W, agent.sender.certificate)},
+    {0, "key", "FILE", "private key of that certificate (PEM)", TO_TEXT(W, agent.sender.key)},
+    {0, "link", "UPLINK=PERCENT",
+     "say, as an operator, what an uplink has of its rate, such as rack1.u3=0 while it is down; and end",
+     TO_CALL(take_link, "NAME=0 to NAME=100")},
+    {0, "plain", NULL, "HTTP also where others may listen; on the same host it is taken anyhow",
+     TO_FLAG(W, agent.sender.plain)},
+};
+#undef W
+
+static const struct options options_of_pathagent = {
+    .command = "pathagent",
+    .usage = "--master URL --token FILE [OPTION...]",
+    .before = "Asks the path master of a fabric (tutti pathmaster) for source ports of the RDMA lanes of this host's "
+              "processes. They ask at a Unix socket (TUTTI_PATH_AGENT). Their lanes end with them. Where no master "
+              "answers, processes are told so at once, and their lanes open by TUTTI_PATHS. One agent runs on each "
+              "host, until it is ended.",
+    .after = "Exit status: 0 ended by a signal, 1 it cannot begin, 2 wrong options.",
+    .rows = rows,
+    .count = sizeof rows / sizeof *rows,
+};
+
+static int parse(int argc, char **argv, struct pathagent_wishes *wishes)
+{
+    int code = options_parse(&options_of_pathagent, argc, argv, wishes);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return usage_error("pathagent", "takes no arguments, got %s", argv[optind]);
+    if (!wishes->agent.sender.url || !wishes->token)
+        return usage_error("pathagent", "--master and --token are needed");
+    if (!wishes->agent.sender.certificate != !wishes->agent.sender.key)
+        return usage_error("pathagent", "--certificate and --key go together");
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct token token = {0};
+    struct pathagent_wishes wishes = {.agent = {.sender = {.token = &token}, .socket = SOCKET}};
+    standard_hold();
+    int code = parse(argc, argv, &wishes);
+    if (code >= 0)
+        return code;
+    if (token_load(wishes.token, &token) == TUTTI_SUCCESS && !*wishes.link)
+        return pathagent_run(&wishes.agent) ? EXIT_OK : EXIT_FAILED;
+    if (*wishes.link && *token.text && pathagent_tell(&wishes.agent, wishes.link, wishes.percent))
+        return EXIT_OK;
+    return failure("pathagent", "%s", error_last());
+}
