@@ -73,13 +73,13 @@ class Master:
 
 def start(lab, master, stripe="turns"):
     """All jobs, begun."""
-    settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_STRIPE": stripe}
+    settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_STRIPE": stripe, "TUTTI_IB_TIMEOUT": "16"}
     if master:
         settings["TUTTI_PATH_AGENT"] = master.socket
     told, jobs = lab.plan(LANES) if lab.steered and not master else None, []
     try:
         for pair in HOSTS:
-            jobs.append(Job(lab, list(pair), ["allreduce", "-b", "256K", "-e", "256K", *FOREVER], settings, told))
+            jobs.append(Job(lab, list(pair), ["allreduce", "-b", "512K", "-e", "512K", *FOREVER], settings, told))
     except BaseException:
         end(jobs)
         raise

@@ -133,11 +133,21 @@ static void want(struct lane_table *table, struct agent_lane *lane)
     lane->wanted = true;
 }
 
+static bool has_other_ends(const struct wire_lease_ask *a, const struct wire_lease_ask *b)
+{
+    return memcmp(a->from, b->from, sizeof a->from) != 0 || memcmp(a->to, b->to, sizeof a->to) != 0;
+}
+
 bool table_ask(struct lane_table *table, int32_t client, const struct wire_lease_ask *ask)
 {
     if (ask->magic != WIRE_LEASE_ASK || !ask->parts || ask->parts > ALLOT_PARTS)
         return false;
     int32_t i = find(table, client, ask->number);
+    if (i >= 0 && has_other_ends(&table->lane[i].ask, ask)) { /* another lane, for the master */
+        note_end(table, number_of(table, i));
+        drop(table, i);
+        i = -1;
+    }
     if (i < 0)
         i = take(table, client, ask->number);
     if (i < 0)
@@ -296,7 +306,5 @@ void table_fail(struct lane_table *table)
         const struct wire_lease_answer none = {.magic = WIRE_LEASE_ANSWER, .number = lane->ask.number};
         table->tell(table->context, lane->client, &none);
         lane->waits = false;
-        table->wanted -= lane->wanted;
-        lane->wanted = false;
     }
 }

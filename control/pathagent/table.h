@@ -35,7 +35,8 @@ int32_t table_lanes(const struct lane_table *table);
 uint8_t *table_question(struct lane_table *table, size_t *size);
 /* *come: milliseconds after which to ask again. */
 tutti_result_t table_answer(struct lane_table *table, const void *bytes, size_t size, uint32_t *come);
-/* No master: all that wait are told that there is no port, and the lanes that the master knew are kept. */
+/* No master: all that wait are told that there is no port. They are asked for all the same: what the next master gives
+ * is news to the living lane. */
 void table_fail(struct lane_table *table);
 
 #endif

@@ -43,7 +43,7 @@ static struct {
     struct lease *chain[CHAINS];
     uint32_t number; /* the latest lane's */
     uint64_t away;   /* no agent is looked for before */
-    uint64_t slow;   /* no question is asked before: one was not answered */
+    uint64_t slow;   /* no answer is waited for before: one did not come in its time */
 } leases = {.fd = -1};
 static pthread_mutex_t leases_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -168,14 +168,14 @@ static bool lease_ask(struct lease *lease, const struct path_source *lane, bool 
                                  .flags = (lane->messages ? WIRE_LEASE_IDLE : 0) | (again ? WIRE_LEASE_AGAIN : 0)};
     memcpy(ask.from, lane->from, sizeof ask.from);
     memcpy(ask.to, lane->to, sizeof ask.to);
-    if (now < leases.slow || !lease_meet(now))
+    if (!lease_meet(now))
         return false;
     if (send(leases.fd, &ask, sizeof ask, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof ask) {
         lease_part(now);
         return false;
     }
     lease->state = LEASE_ASKED;
-    lease->deadline = now + (uint64_t)param_int(PARAM_PATH_WAIT) * NS_PER_MS;
+    lease->deadline = now < leases.slow ? now : now + (uint64_t)param_int(PARAM_PATH_WAIT) * NS_PER_MS;
     lease->handed = 0;
     return true;
 }
@@ -188,7 +188,7 @@ static int lease_hand_out(struct lease *lease, uint64_t now)
 }
 
 /* A lane that was up is asked for anew: it failed where it was. One that is asked about is waited for until its time is
- * over; the answer that comes later is for the next time. */
+ * over; the answer that comes later moves the living lane. */
 static int lease_source(struct lease *lease, const struct path_source *lane, uint64_t now)
 {
     lease_hear(now);
@@ -198,10 +198,9 @@ static int lease_source(struct lease *lease, const struct path_source *lane, uin
         return lease->port;
     if (now < lease->deadline)
         return -1;
-    leases.slow = now + PAUSE;
-    lease->state = LEASE_NONE;
-    lease->handed = now;
-    return lease->port;
+    if (!lease->handed)
+        leases.slow = now + PAUSE;
+    return lease_hand_out(lease, now);
 }
 
 int path_leased_source(const struct path_source *lane, uint64_t now)

@@ -149,7 +149,8 @@ class Generator(unittest.TestCase):
             code, text = generate(*args, tutti=alone, env=env)
             self.assertEqual(code, 0, text)
             self.assertIn("not built here, and left as they are: "
-                          "tutti-simulate.1 tutti-hostfile.1 tutti-agent.1 tutti-master.1", text)
+                          "tutti-simulate.1 tutti-hostfile.1 tutti-agent.1 tutti-master.1 tutti-pathmaster.1 "
+                          "tutti-pathagent.1", text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transport over RDMA verbs as a whole. */
 #include "transport/verbs/verbs.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -17,11 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH        50 /* before TCP */
-#define TURN         4  /* batches of completions of a device that one poll takes */
-#define LOOK_EVERY   32 /* polls */
-#define FOLLOW_POLLS 16 /* polls between two looks at the clock */
-#define FOLLOW_EVERY (200 * NS_PER_MS)
+#define REACH      50  /* before TCP */
+#define TURN       4   /* batches of completions of a device that one poll takes */
+#define LOOK_EVERY 32  /* polls */
+#define FOLLOW_MS  200 /* between two questions for the ports of lanes */
 
 static void verbs_close(struct transport *transport)
 {
@@ -29,6 +27,7 @@ static void verbs_close(struct transport *transport)
     for (int i = 0; i <= WIRE_DEVICES; i++)
         acceptor_close(&verbs->listening[i]);
     acceptor_fini(&verbs->acceptor);
+    transport_timer_clear(&verbs->base, &verbs->follow);
     for (unsigned i = 0; i < verbs->places; i++) /* those that the owner does not know of yet */
         if (verbs->lanes[i])
             verbs_lane_close(&verbs->lanes[i]->base.lane);
@@ -60,6 +59,20 @@ static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire
     return TUTTI_SUCCESS;
 }
 
+/* Lanes of which the owner wants another source port get it while they live, if the adapter can. */
+static void verbs_follow(struct transport_timer *timer)
+{
+    struct verbs_transport *verbs = container_of(timer, struct verbs_transport, follow);
+    const struct transport_owner *owner = &verbs->base.owner;
+    for (unsigned i = 0; i < verbs->places; i++) {
+        struct verbs_lane *lane = verbs->lanes[i];
+        int port = lane && lane->state == VERBS_OPEN ? owner->steered(owner->context, lane->peer, lane->index) : 0;
+        if (port > 0 && port != lane->base.lane.source && verbs_set_source(lane->qp, (uint16_t)port))
+            lane->base.lane.source = (uint16_t)port;
+    }
+    transport_timer_set(&verbs->base, &verbs->follow, FOLLOW_MS);
+}
+
 static tutti_result_t open_parts(struct verbs_transport *verbs, const struct transport_owner *owner,
                                  struct poller *poller, struct wire_process *self)
 {
@@ -68,6 +81,8 @@ static tutti_result_t open_parts(struct verbs_transport *verbs, const struct tra
         result = verbs_open_devices(verbs);
     if (result == TUTTI_SUCCESS)
         result = listen_at_ports(verbs, self);
+    if (result == TUTTI_SUCCESS && owner->steered && *param_string(PARAM_PATH_AGENT))
+        transport_timer_set(&verbs->base, &verbs->follow, FOLLOW_MS);
     return result;
 }
 
@@ -89,6 +104,8 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
     for (int i = 0; i < WIRE_DEVICES; i++)
         verbs->device[i] = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
     list_init(&verbs->memories);
+    list_init(&verbs->follow.node);
+    verbs->follow.expired = verbs_follow;
     acceptor_init(&verbs->acceptor, &verbs->base, sizeof(struct verbs_hello), verbs_greeted);
     result = open_parts(verbs, owner, poller, self);
     if (result != TUTTI_SUCCESS) {
@@ -126,25 +143,6 @@ static bool verbs_nic(struct transport *transport, unsigned device, struct trans
     return true;
 }
 
-/* Lanes of which the owner wants another source port get it while they live, if the adapter can. */
-static void verbs_follow(struct verbs_transport *verbs)
-{
-    const struct transport_owner *owner = &verbs->base.owner;
-    uint64_t now = clock_ns();
-    verbs->polls = 0;
-    if (now - verbs->followed < FOLLOW_EVERY)
-        return;
-    verbs->followed = now;
-    for (unsigned i = 0; i < verbs->places; i++) {
-        struct verbs_lane *lane = verbs->lanes[i];
-        if (!lane || lane->state != VERBS_OPEN || !lane->base.lane.source)
-            continue;
-        int port = owner->steered(owner->context, lane->peer, lane->index);
-        if (port > 0 && port != lane->base.lane.source && verbs_set_source(lane->qp, (uint16_t)port))
-            lane->base.lane.source = (uint16_t)port;
-    }
-}
-
 static int verbs_poll(struct transport *transport)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
@@ -157,8 +155,6 @@ static int verbs_poll(struct transport *transport)
     for (int i = 0; i < verbs->devices; i++)
         for (int turn = 0, taken = VERBS_BATCH; verbs->device[i].lanes && turn < TURN && taken == VERBS_BATCH; turn++)
             done += taken = verbs_complete(&verbs->device[i]);
-    if (transport->owner.steered && ++verbs->polls >= FOLLOW_POLLS)
-        verbs_follow(verbs);
     if (++transport->idle_polls >= LOOK_EVERY)
         done += transport_look(transport);
     done += transport_settle(transport);

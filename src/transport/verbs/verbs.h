@@ -48,9 +48,8 @@ struct verbs_transport {
     struct list memories;      /* registered */
     struct verbs_lane **lanes; /* by place */
     unsigned places;
-    uint32_t serial;   /* of the latest lane */
-    uint32_t polls;    /* since ports were asked for, */
-    uint64_t followed; /* and when that was */
+    uint32_t serial;               /* of the latest lane */
+    struct transport_timer follow; /* until the owner is asked for the ports of living lanes */
 };
 
 /* A message or put that waits, wholly or in part. */
