@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti pathmaster and tutti pathagent, as programs. Usage: pathagent_test.py MASTER AGENT SOURCE_ROOT"""
+"""tutti pathmaster and tutti pathagent, as programs. Usage: pathagent_test.py MASTER AGENT PATHS SOURCE_ROOT"""
 import ipaddress
 import os
 import random
@@ -189,6 +189,29 @@ class Programs(unittest.TestCase):
         self.assertEqual(other.socket.recv(64), b"")
         self.assertEqual(process.ask(range(4)), before)
 
+    def test_the_page_runs_as_written(self):
+        with open(os.path.join(ROOT, "docs", "operate", "pathmaster.md"), encoding="utf-8") as file:
+            part = file.read().split("## From a fabric to allocated lanes")[1].split("\n## ")[0]
+        self.kill()
+        script = ["set -e", "trap 'kill $(jobs -p)' EXIT"]
+        for line in part.splitlines():
+            if line.startswith("    ") and not line.strip().startswith("#"):
+                script.append(line.strip().replace("127.0.0.1:9799", self.url))
+                if "pathmaster" in line:
+                    script.append(f"until curl -s http://{self.url}/ >it; do :; done")
+                if "paths.sock" in line:
+                    script.append("until [ -S paths.sock ]; do :; done")
+        self.write("tutti", f'#!/bin/sh\ncase $1 in pathmaster) shift; exec {MASTER} "$@";; pathagent) shift; exec {AGENT} '
+                   f'"$@";; paths) shift; exec {PATHS} "$@";; esac\n')
+        os.chmod(self.path("tutti"), 0o755)
+        env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
+               "OWNED": os.path.join(ROOT, "examples", "fabric", "owned.yaml")}
+        done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=self.folder, env=env, capture_output=True,
+                              text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("rack1.u0", done.stdout)
+        self.assertIn("rack1.u0 has 100% of its rate", done.stdout)
+
     def test_what_cannot_begin_says_why(self):
         fabric = os.path.join(ROOT, "examples", "fabric", "owned.yaml")
         self.write("bad", "red short\n")
@@ -203,5 +226,5 @@ class Programs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    MASTER, AGENT, ROOT = (os.path.abspath(path) for path in sys.argv[1:4])
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+    MASTER, AGENT, PATHS, ROOT = (os.path.abspath(path) for path in sys.argv[1:5])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
