@@ -201,8 +201,8 @@ class Programs(unittest.TestCase):
                     script.append(f"until curl -s http://{self.url}/ >it; do :; done")
                 if "paths.sock" in line:
                     script.append("until [ -S paths.sock ]; do :; done")
-        self.write("tutti", f'#!/bin/sh\ncase $1 in pathmaster) shift; exec {MASTER} "$@";; pathagent) shift; exec {AGENT} '
-                   f'"$@";; paths) shift; exec {PATHS} "$@";; esac\n')
+        self.write("tutti", f'#!/bin/sh\nname=$1; shift\ncase $name in pathmaster) exec {MASTER} "$@";; '
+                   f'pathagent) exec {AGENT} "$@";; paths) exec {PATHS} "$@";; esac\n')
         os.chmod(self.path("tutti"), 0o755)
         env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
                "OWNED": os.path.join(ROOT, "examples", "fabric", "owned.yaml")}

@@ -65,7 +65,10 @@ expect "trees below DESTDIR" "$(cd "$dest" && echo *)" usr
 expect "names of NVIDIA's" "$(find "$dest" \( -name 'libnccl*' -o -name nccl.h \) ! -path '*/tutti/*')" ""
 # Programs for operators are there where their libraries are.
 expect "programs" "$(cd "$dest/usr/bin" && for name in *; do
-    case $name in tutti-agent | tutti-hostfile | tutti-master | tutti-pathagent | tutti-pathmaster | tutti-simulate) ;; *) echo "$name" ;; esac
+    case $name in
+    tutti-agent | tutti-hostfile | tutti-master | tutti-pathagent | tutti-pathmaster | tutti-simulate) ;;
+    *) echo "$name" ;;
+    esac
 done)" tutti
 expect "files that others cannot read" "$(find "$dest/usr" ! -type l ! -perm -o=r)" ""
 grep -q "LD_PRELOAD=.*/tutti/libnccl.so.2" "$work/log" ||
