@@ -80,6 +80,7 @@ typedef struct tutti_comm *tutti_comm_t;
 typedef struct tutti_stream *tutti_stream_t;
 typedef struct tutti_window *tutti_window_t;
 typedef struct tutti_events *tutti_events_t;
+typedef struct tutti_elastic *tutti_elastic_t;
 
 #define TUTTI_UNIQUE_ID_BYTES 128
 typedef struct tutti_unique_id {
@@ -274,6 +275,85 @@ TUTTI_API tutti_result_t tutti_events_open(tutti_events_t *events, int *descript
 TUTTI_API tutti_result_t tutti_events_next(tutti_events_t events, tutti_event_t *event);
 /* NULL is allowed. */
 TUTTI_API tutti_result_t tutti_events_close(tutti_events_t events);
+
+/* ---- Elastic groups ---- */
+
+/* Members whose allreduce ends also when some of them die or are late: the others go on without those, in the same
+ * step. Members are processes on host memory. From step to step they are a generation; when one is missing, those who
+ * answer are the next one. Not for several ranks of one process. Contract, and where it ends:
+ * docs/understand/elastic.md (NCCLX section 5.3: fault-tolerant allreduce, hybrid sharding). */
+typedef struct tutti_elastic_config {
+    size_t size;    /* sizeof(tutti_elastic_config_t) of the caller */
+    int timeout_ms; /* a member that does not come to a step within this time is left out, whether it lives or not; the
+                       same on all members. 0: TUTTI_TIMEOUT */
+    int minimum;    /* units with which the group may go on; the same on all members. 1: down to the last one. Only with
+                       more than half of the units can two parts of a network that is cut not both go on */
+    int unit;       /* the replica group that this member belongs to: its members stay together, or leave together. -1:
+                       a unit of its own */
+    int shard;      /* of the unit: members of equal shard reduce with one another. Each unit has the same shards, each
+                       once */
+} tutti_elastic_config_t;
+#define TUTTI_ELASTIC_CONFIG_INITIALIZER                                                                               \
+    {                                                                                                                  \
+        sizeof(tutti_elastic_config_t), 0, 1, -1, 0                                                                    \
+    }
+
+/* What a step has reduced. */
+typedef struct tutti_elastic_step {
+    size_t size;         /* set by the caller: sizeof(tutti_elastic_step_t) */
+    uint64_t step;       /* number of the step, from 1 */
+    uint64_t generation; /* with whose members the step counts, from 0 */
+    int members, units;  /* how many they are */
+    int tries;           /* 1, and one more for each generation that ended in the step */
+    double scale;        /* 1.0 / units: a sum times this is the mean */
+    const int *set;      /* the numbers of the members, until the next call on the group */
+} tutti_elastic_step_t;
+
+typedef struct tutti_elastic_state {
+    size_t size; /* set by the caller: sizeof(tutti_elastic_state_t) */
+    uint64_t steps, generation;
+    int members, units;      /* of the present generation, some of whom may be gone */
+    int member, unit, shard; /* of this member. Numbers of members are never used again */
+    size_t host_bytes;       /* that the group holds, with the copy of an input */
+} tutti_elastic_state_t;
+
+/* Collective over `comm`: its ranks are the first generation. The group has communicators of its own; `comm` may be
+ * destroyed. config may be NULL. */
+TUTTI_API tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm,
+                                            const tutti_elastic_config_t *config);
+
+/* One step: out[i] is the reduction of in[i] of all members of this one's shard, in the generation that *step names.
+ * Waits for the end. TUTTI_SUCCESS: every member that returns it for this step has the same set and scale. Members of a
+ * shard have the same bits: those of a plain allreduce of the set. A member that is missing is left out, with its unit,
+ * and the step is done again from `in`, which is kept. in == out: a copy of it is kept, of count elements, until the
+ * end of the group.
+ * op: TUTTI_SUM to TUTTI_AVG, which divides by the number of units. step may be NULL.
+ *
+ * Every failure is for good: the group can only be ended. TUTTI_REMOTE_ERROR: the others have left this member out, or
+ * fewer than the minimum have answered. TUTTI_INVALID_USAGE: calls differ. The first wait for one that is late lasts
+ * timeout_ms, the second a fourth of it. */
+TUTTI_API tutti_result_t tutti_elastic_allreduce(tutti_elastic_t elastic, const void *in, void *out, size_t count,
+                                                 tutti_type_t type, tutti_op_t op, tutti_elastic_step_t *step);
+
+/* Makes the meeting point at which newcomers join, opened by this member. */
+TUTTI_API tutti_result_t tutti_elastic_get_unique_id(tutti_elastic_t elastic, tutti_unique_id_t *id);
+
+/* Called by all members between two steps, and with tutti_elastic_join() by `newcomers` processes: the next generation
+ * has them all. One member passes the id, which it made by tutti_elastic_get_unique_id(), the others NULL. If a
+ * newcomer does not come within timeout_ms, or somebody dies meanwhile, all members get TUTTI_REMOTE_ERROR. Then the
+ * group goes on without newcomers, as tutti_elastic_get_state() tells, and may grow again. */
+TUTTI_API tutti_result_t tutti_elastic_grow(tutti_elastic_t elastic, int newcomers, const tutti_unique_id_t *id);
+
+/* A newcomer: `members` is the number of all with the newcomers, `rank` its own place, from the number of the old
+ * members on. What the application keeps, as weights, it gets by means of its own: a step in which all other members
+ * give zeros will do. */
+TUTTI_API tutti_result_t tutti_elastic_join(tutti_elastic_t *elastic, int members, const tutti_unique_id_t *id,
+                                            int rank, const tutti_elastic_config_t *config);
+
+TUTTI_API tutti_result_t tutti_elastic_get_state(tutti_elastic_t elastic, tutti_elastic_state_t *state);
+
+/* Leaves the group and frees it; waits for nobody. Others go on without this member. NULL is allowed. */
+TUTTI_API tutti_result_t tutti_elastic_end(tutti_elastic_t elastic);
 
 /* ---- Host streams ---- */
 

@@ -167,6 +167,8 @@ static void meet_hear(void *context, int from, const struct wire_memo *memo)
     struct meeting *meeting = context;
     struct meet_arrival *arrival = find_arrival(meeting, from);
     bool here = meeting->visit && memo->yours == meeting->visit;
+    if (memo->kind == WIRE_MEMO_CONSENT && meeting->consents)
+        meeting->consents(meeting->consents_context, from, memo);
     switch (memo->kind) {
     case WIRE_MEMO_COME:
         came(meeting, from, memo);
@@ -185,8 +187,6 @@ static void meet_hear(void *context, int from, const struct wire_memo *memo)
         break;
     case WIRE_MEMO_LEAVE:
         meet_left(meeting, from, memo);
-        break;
-    default:
         break;
     }
 }

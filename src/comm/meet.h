@@ -18,6 +18,8 @@ struct meeting {
     struct list arrivals;    /* those who have said that they have come */
     uint64_t visits;         /* of this rank, counted */
     _Atomic unsigned aborts; /* by the user; each ends the visit of that time */
+    memo_fn *consents;       /* or NULL: hears the words of a generation's members, */
+    void *consents_context;  /* with this */
 
     /* the visit */
     uint64_t visit;     /* its number; 0: none */

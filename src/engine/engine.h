@@ -41,6 +41,7 @@ struct reports {
 };
 
 #define ENGINE_EARLY 16
+#define ENGINE_OVER  64
 
 /* That a communicator has failed which this process has not, or has not yet: peers may be ahead in making it. */
 struct early_failure {
@@ -72,6 +73,8 @@ struct engine {
     unsigned closings;
     struct early_failure early[ENGINE_EARLY]; /* the last ones */
     unsigned earlies;
+    uint64_t over[ENGINE_OVER]; /* communicators of generations that are over here, the last ones */
+    unsigned overs;
     _Atomic uint32_t mode;      /* enum engine_mode of the thread */
     _Atomic uint32_t attending; /* callers that wait and progress */
     _Atomic uint32_t activity;  /* changes when callers come and go */

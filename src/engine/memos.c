@@ -2,6 +2,7 @@
 /*
  * Memos from rank to rank: messages that are no operations. They know nothing of the queue and of the team's failure.
  * Ranks of this process hear at once, from inside: `hear` may answer a memo with one that nobody answers, and no more.
+ * Members of a generation answer twice more: propose, accept, decided (src/comm/consent.c).
  */
 #include "engine/memos.h"
 
@@ -42,6 +43,24 @@ static struct wire_memo nobody_there(const struct engine *engine, int rank, cons
     return answer;
 }
 
+void memos_over(struct engine *engine, uint64_t comm)
+{
+    engine->over[engine->overs++ % ENGINE_OVER] = comm;
+}
+
+/* What a member of a generation asks that is over here: it was left out of the next one. A team that is not open yet
+ * says nothing. */
+static bool over_there(const struct engine *engine, uint64_t comm, const struct wire_memo *memo,
+                       struct wire_memo *answer)
+{
+    bool asks = memo->kind == WIRE_MEMO_CONSENT && memo->consent.what == WIRE_MEMBER_ASKS;
+    *answer = (struct wire_memo){.kind = WIRE_MEMO_CONSENT, .consent.what = WIRE_MEMBER_DECIDED};
+    for (unsigned i = 0; asks && i < ENGINE_OVER && i < engine->overs; i++)
+        if (engine->over[i] == comm)
+            return true;
+    return false;
+}
+
 static tutti_result_t say_here(struct team *team, int to, const struct wire_memo *memo)
 {
     struct team *sibling = memos_find(team->engine, team->id, (uint32_t)to);
@@ -49,6 +68,8 @@ static tutti_result_t say_here(struct team *team, int to, const struct wire_memo
     if (sibling)
         sibling->hear(sibling->hear_context, team->rank, memo);
     else if (memo->kind == WIRE_MEMO_COME && team->hear)
+        team->hear(team->hear_context, to, &answer);
+    else if (over_there(team->engine, team->id, memo, &answer) && team->hear)
         team->hear(team->hear_context, to, &answer);
     poller_wake(team->engine->poller);
     return TUTTI_SUCCESS;
@@ -79,7 +100,7 @@ void memos_heard(void *context, struct link *link, const struct wire_tag *tag, c
     if (!team) {
         struct wire_memo answer = nobody_there(engine, (int)tag->to, memo);
         struct wire_tag back = {.comm = tag->comm, .from = tag->to, .to = tag->from};
-        if (memo->kind == WIRE_MEMO_COME)
+        if (memo->kind == WIRE_MEMO_COME || over_there(engine, tag->comm, memo, &answer))
             link_memo(link, &back, &answer);
     } else if (tag->from < (uint32_t)team->nranks &&
                wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid)) {

@@ -52,6 +52,19 @@ static void engine_watch_give_up(struct team *team, const struct op *op, uint64_
     team_give_up(team, op->waiting, waited, what);
 }
 
+/* The caller has no more time, whether the peer lives or not. */
+static void engine_watch_is_late(struct team *team, const struct op *op, uint64_t now)
+{
+    char sentence[TEAM_SENTENCE];
+    snprintf(
+        sentence, sizeof sentence,
+        "rank %d (process %u) is late: after %.1f s of waiting for it in %s, operation %u, the time of the step is "
+        "over",
+        team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
+        (double)(now - team->watch.since) / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);
+    team_fail(team, TUTTI_REMOTE_ERROR, op->waiting, sentence);
+}
+
 /* The peer lives, and does not come: it may be elsewhere in its program for good. */
 static void warn(struct team *team, const struct op *op, uint64_t now)
 {
@@ -111,7 +124,10 @@ static void engine_watch_look(struct team *team, const struct op *op, uint64_t n
     if (op->kind->waits && !op->kind->waits(op))
         return; /* another thread has met the message since this one tried to go on */
     calls_look(team, op, now);
-    if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
+    uint64_t due = atomic_load_explicit(&team->due, memory_order_relaxed);
+    if (due && now >= due)
+        engine_watch_is_late(team, op, now);
+    else if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
         engine_watch_give_up(team, op, waited);
     else {
         warn(team, op, now);

@@ -163,6 +163,7 @@ enum wire_memo_kind {
     WIRE_MEMO_READY,    /* all below me are here, with the same list; `id` if one of us has it */
     WIRE_MEMO_GO,       /* all are: the new communicator has number `child`, and newcomers wait at `id` */
     WIRE_MEMO_LEAVE,    /* I am gone again, because of `why` */
+    WIRE_MEMO_CONSENT,  /* of the members of a generation: src/comm/consent.h */
 };
 #define WIRE_MEMO_SHOWN 32
 struct wire_list {
@@ -171,7 +172,19 @@ struct wire_list {
     int32_t first[WIRE_MEMO_SHOWN];
     int32_t nranks; /* that the communicator is to grow to; 0: it shrinks */
 };
-#define WIRE_ID_BYTES 128
+#define WIRE_ID_BYTES  128
+#define WIRE_SET_BYTES 128
+enum wire_member { /* of enum consent_kind, what this needs; and one that takes part no more */
+                   WIRE_MEMBER_ASKS = 1,
+                   WIRE_MEMBER_DECIDED = 5,
+                   WIRE_MEMBER_LEFT = 255,
+};
+struct wire_consent {
+    uint32_t what; /* enum consent_kind, or enum wire_member */
+    uint32_t ballot, finished, accepted, turn, reserved;
+    uint64_t child;
+    uint8_t set[WIRE_SET_BYTES]; /* a bit for each member, the lowest first */
+};
 struct wire_memo {
     uint32_t kind;  /* enum wire_memo_kind */
     uint32_t owes;  /* visits of the receiver that the sender will end at once: of attempts that failed before that one
@@ -185,6 +198,7 @@ struct wire_memo {
             uint8_t id[WIRE_ID_BYTES]; /* a tutti_unique_id_t; zeros: none */
         };
         struct wire_abort why;
+        struct wire_consent consent;
     };
 };
 

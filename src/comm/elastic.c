@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps and growths of an elastic group. Each is a turn: work on the present generation's communicators, then a word
+ * that all have done the work. When that fails members consent on whether the turn counts, and on the members of the
+ * next generation. A turn that does not count is done again there.
+ */
+#include "comm/elastic.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "engine/collective.h"
+#include "engine/failure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIES_MORE 16 /* than there are members: a turn that fails with all of them here ends the group */
+
+/* What members tell one another when they meet: rank 0's numbers hold. */
+struct elastic_hello {
+    uint64_t generation, steps, timeout;
+    uint32_t turn;
+    int32_t next, minimum;
+    struct generation_member member;
+};
+
+tutti_result_t elastic_check(const struct tutti_elastic *elastic)
+{
+    if (!elastic || elastic->magic != ELASTIC_MAGIC)
+        return error_set(TUTTI_INVALID_ARGUMENT, "the elastic group %p is not one, or was ended",
+                         (const void *)elastic);
+    if (elastic->fork != fork_generation)
+        return error_set(TUTTI_INVALID_USAGE, "the elastic group %p belongs to the process that forked this one",
+                         (const void *)elastic);
+    return elastic->over == TUTTI_SUCCESS ? TUTTI_SUCCESS : error_note(elastic->over, "%s", elastic->sentence);
+}
+
+/* ---- Meeting ---- */
+
+static tutti_result_t compare_hellos(const struct elastic_hello *all, int members)
+{
+    for (int rank = 1; rank < members; rank++)
+        if (all[rank].timeout != all[0].timeout || all[rank].minimum != all[0].minimum)
+            return error_set(
+                TUTTI_INVALID_ARGUMENT,
+                "rank 0 has a timeout of %.3f s and a minimum of %d, rank %d of %.3f s and %d: all members "
+                "pass the same",
+                (double)all[0].timeout / NS_PER_S, all[0].minimum, rank, (double)all[rank].timeout / NS_PER_S,
+                all[rank].minimum);
+    return TUTTI_SUCCESS;
+}
+
+/* A newcomer's number is the next one, in the order of ranks; so is the unit of one that names none. */
+static void number_members(const struct elastic_hello *all, int members, struct generation_member *member,
+                           int32_t *next)
+{
+    *next = all[0].next;
+    for (int rank = 0; rank < members; rank++) {
+        member[rank] = all[rank].member;
+        if (member[rank].number < 0)
+            member[rank].number = (*next)++;
+        if (member[rank].unit < 0)
+            member[rank].unit = member[rank].number;
+    }
+}
+
+static struct elastic_hello hello_of(const struct tutti_elastic *elastic)
+{
+    struct elastic_hello hello = {.generation = elastic->number,
+                                  .steps = elastic->steps,
+                                  .timeout = elastic->settings.timeout,
+                                  .turn = elastic->turn,
+                                  .next = elastic->next,
+                                  .minimum = elastic->settings.minimum,
+                                  .member = {-1, elastic->settings.unit, elastic->settings.shard}};
+    if (elastic->now)
+        hello.member = elastic->now->member[elastic->now->comm->team->rank];
+    return hello;
+}
+
+/* A generation on the communicator, which it takes over. *first: what rank 0 says. */
+static tutti_result_t meet_on(const struct tutti_elastic *elastic, struct tutti_comm *comm, uint64_t deadline,
+                              uint32_t turn, struct elastic_hello *first, struct generation **out)
+{
+    size_t count = (size_t)comm->team->nranks;
+    struct elastic_hello mine = hello_of(elastic), *all = calloc(count, sizeof *all);
+    struct generation_member *member = calloc(count, sizeof *member);
+    tutti_result_t result =
+        all && member ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu members", count);
+    atomic_store(&comm->team->due, deadline);
+    if (result == TUTTI_SUCCESS)
+        result = team_tell_all(comm->team, &mine, sizeof mine, all);
+    if (result == TUTTI_SUCCESS)
+        result = compare_hellos(all, (int)count);
+    *out = NULL;
+    if (result == TUTTI_SUCCESS) {
+        *first = all[0];
+        number_members(all, (int)count, member, &first->next);
+        result = generation_open(comm, member, first->minimum, first->timeout, turn ? turn : first->turn, out);
+    } else {
+        comm_abort(comm, true);
+        comm_free(comm);
+    }
+    free(all);
+    free(member);
+    return result;
+}
+
+/* ---- The end of this member ---- */
+
+static tutti_result_t be_over(struct tutti_elastic *elastic, tutti_result_t result)
+{
+    elastic->over = result;
+    snprintf(elastic->sentence, sizeof elastic->sentence, "%s", error_last());
+    if (elastic->now)
+        generation_leave(elastic->now, true);
+    return error_note(result, "%s", elastic->sentence);
+}
+
+static tutti_result_t be_left_out(struct tutti_elastic *elastic)
+{
+    const struct generation *now = elastic->now;
+    const struct generation_member *mine = &now->member[now->comm->team->rank];
+    char members[200];
+    int used = 0, count = 0;
+    members[0] = 0;
+    for (int rank = 0; rank < now->members; rank++)
+        if (consent_has(&now->consent.value.set, rank) && ++count <= 16)
+            used += snprintf(members + used, sizeof members - (size_t)used, " %d", now->member[rank].number);
+    error_set(TUTTI_REMOTE_ERROR,
+              "member %d (unit %d) was left out of generation %llu: it, or another member of its unit, did not answer "
+              "within %.3f s; %s%s%s. Leave, and let a replacement join by tutti_elastic_join()",
+              mine->number, mine->unit, (unsigned long long)elastic->number + 1,
+              (double)elastic->settings.timeout / NS_PER_S, count ? "there go on members" : "the others have gone on",
+              members, count > 16 ? " and more" : "");
+    return be_over(elastic, TUTTI_REMOTE_ERROR);
+}
+
+/* ---- From one generation to the next ---- */
+
+static void take_generation(struct tutti_elastic *elastic, struct generation *next)
+{
+    generation_close(elastic->before);
+    elastic->before = elastic->now;
+    elastic->now = next;
+    elastic->number++;
+}
+
+static void tell_of_next(const struct tutti_elastic *elastic, int before)
+{
+    log_info("generation %llu of an elastic group: %d members in %d units, after %d",
+             (unsigned long long)elastic->number, elastic->now->members, elastic->now->units, before);
+}
+
+/* Members consent. *counts: the turn does. A turn of growth that counts has made the next generation. */
+static tutti_result_t end_generation(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due,
+                                     bool *counts)
+{
+    struct generation *now = elastic->now, *next = NULL;
+    int before = now->members;
+    tutti_result_t result = generation_end(now, due);
+    if (result != TUTTI_SUCCESS)
+        return be_over(elastic, result);
+    const struct consent_value *value = &now->consent.value;
+    *counts = value->turn >= work->turn;
+    if (*counts && work->newcomers && work->grown)
+        return TUTTI_SUCCESS;
+    if (!consent_has(&value->set, now->consent.me) || (*counts && work->newcomers))
+        return be_left_out(elastic);
+    result = generation_follow(now, clock_ns() + now->timeout, &next);
+    if (result != TUTTI_SUCCESS) {
+        generation_close(next);
+        return be_over(elastic, result);
+    }
+    take_generation(elastic, next);
+    tell_of_next(elastic, before);
+    return TUTTI_SUCCESS;
+}
+
+/* What cannot be mended by doing it again: calls that differ, no memory. */
+static bool is_final(tutti_result_t result)
+{
+    return result != TUTTI_REMOTE_ERROR;
+}
+
+typedef tutti_result_t turn_fn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due);
+
+static tutti_result_t try_turn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due, turn_fn *turn)
+{
+    generation_enter(elastic->now, true);
+    tutti_result_t result = generation_make(elastic->now, due);
+    generation_set_due(elastic->now, due);
+    if (result == TUTTI_SUCCESS)
+        result = turn(elastic, work, due);
+    return result == TUTTI_SUCCESS ? generation_finish(elastic->now, work->turn) : result;
+}
+
+/* Until the turn counts. A growth is not done again. *members: those with whom it counts. */
+static tutti_result_t run_turn(struct tutti_elastic *elastic, struct elastic_work *work, turn_fn *turn, int *tries)
+{
+    char why[TEAM_SENTENCE];
+    work->turn = elastic->turn + 1;
+    for (*tries = 1;; ++*tries) {
+        struct generation *worked = elastic->now;
+        uint64_t due = clock_ns() + worked->timeout;
+        bool counts = false;
+        tutti_result_t result = try_turn(elastic, work, due, turn);
+        if (result == TUTTI_SUCCESS)
+            break;
+        if (is_final(result) || *tries > worked->members + TRIES_MORE)
+            return be_over(elastic, result);
+        snprintf(why, sizeof why, "%s", error_last());
+        result = end_generation(elastic, work, due, &counts);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        if (counts)
+            break;
+        if (work->newcomers) /* not in a call any more */
+            return error_set(TUTTI_REMOTE_ERROR, "the group did not grow, and goes on without newcomers: %s", why);
+    }
+    elastic->turn = work->turn;
+    generation_enter(elastic->now, false);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Steps ---- */
+
+static tutti_result_t keep_input(struct tutti_elastic *elastic, const struct call *call)
+{
+    if (elastic->kept_bytes < call->bytes) {
+        void *more = realloc(elastic->kept, call->bytes);
+        if (!more)
+            return error_set(TUTTI_SYSTEM_ERROR,
+                             "no memory for a copy of %zu bytes; pass another buffer for the result", call->bytes);
+        elastic->kept = more;
+        elastic->kept_bytes = call->bytes;
+    }
+    memcpy(elastic->kept, call->in, call->bytes);
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t allreduce_turn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due)
+{
+    struct call call = work->call;
+    (void)due;
+    if (work->input) { /* the result of a try that does not count is there */
+        memcpy(call.out, work->input, call.bytes);
+        call.in = call.out;
+    }
+    return team_do(elastic->now->data->team, &call);
+}
+
+/* `with`: the generation with whose members the step counts. */
+static tutti_result_t describe(struct tutti_elastic *elastic, const struct generation *with, uint64_t number, int tries,
+                               tutti_elastic_step_t *step)
+{
+    if (!step)
+        return TUTTI_SUCCESS;
+    if (elastic->set_room < with->members) {
+        int *more = realloc(elastic->set, (size_t)with->members * sizeof *more);
+        if (!more)
+            return error_set(TUTTI_SYSTEM_ERROR, "no memory for the numbers of %d members", with->members);
+        elastic->set = more;
+        elastic->set_room = with->members;
+    }
+    for (int rank = 0; rank < with->members; rank++)
+        elastic->set[rank] = with->member[rank].number;
+    *step = (tutti_elastic_step_t){.size = step->size,
+                                   .step = elastic->steps,
+                                   .generation = number,
+                                   .members = with->members,
+                                   .units = with->units,
+                                   .tries = tries,
+                                   .scale = 1.0 / with->units,
+                                   .set = elastic->set};
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t elastic_allreduce(struct tutti_elastic *elastic, const struct call *call, tutti_elastic_step_t *step)
+{
+    struct elastic_work work = {.call = *call};
+    bool in_place = call->in == call->out && call->bytes;
+    tutti_result_t result = in_place ? keep_input(elastic, call) : TUTTI_SUCCESS;
+    int tries;
+    if (result != TUTTI_SUCCESS)
+        return be_over(elastic, result);
+    work.input = in_place ? elastic->kept : NULL;
+    uint64_t number = elastic->number;
+    result = run_turn(elastic, &work, allreduce_turn, &tries);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    elastic->steps++;
+    /* A turn that counts by consent counts with the generation that ended. */
+    bool ended = elastic->number > number + (uint64_t)tries - 1;
+    result = describe(elastic, ended ? elastic->before : elastic->now, elastic->number - ended, tries, step);
+    if (!ended) {
+        generation_close(elastic->before);
+        elastic->before = NULL;
+    }
+    return result;
+}
+
+/* ---- Growing ---- */
+
+static tutti_result_t grow_turn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due)
+{
+    struct tutti_comm *old = elastic->now->comm, *grown;
+    struct comm_settings settings = {.blocking = 1,
+                                     .timeout_ms = old->settings.timeout_ms,
+                                     .executor = old->settings.executor,
+                                     .deadline = due,
+                                     .nranks = elastic->now->members + work->newcomers,
+                                     .rank = old->team->rank,
+                                     .has_id = work->id != NULL,
+                                     .grows = old};
+    struct elastic_hello first;
+    if (work->id)
+        settings.id = *work->id;
+    tutti_result_t result = comm_new(&settings, &grown);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = comm_join(grown);
+    if (result != TUTTI_SUCCESS) {
+        char sentence[TEAM_SENTENCE];
+        snprintf(sentence, sizeof sentence, "%s", error_last());
+        if (grown->team)
+            comm_abort(grown, true);
+        comm_free(grown);
+        return error_note(TUTTI_REMOTE_ERROR, "%s", sentence);
+    }
+    result = meet_on(elastic, grown, due, work->turn, &first, &work->grown);
+    if (result == TUTTI_SUCCESS)
+        elastic->next = first.next;
+    return result == TUTTI_SUCCESS ? result : error_note(TUTTI_REMOTE_ERROR, "%s", error_last());
+}
+
+/* Newcomers hear here that the growth counts. A member that is lost meanwhile is found by the next step. */
+static tutti_result_t see_grown(struct generation *grown, uint64_t due)
+{
+    tutti_result_t result = generation_make(grown, due);
+    return result == TUTTI_SUCCESS ? comm_agree(grown->comm->team, TUTTI_SUCCESS) : result;
+}
+
+tutti_result_t elastic_grow(struct tutti_elastic *elastic, int newcomers, const tutti_unique_id_t *id)
+{
+    struct elastic_work work = {.newcomers = newcomers, .id = id};
+    int tries, before = elastic->now->members;
+    tutti_result_t result = run_turn(elastic, &work, grow_turn, &tries);
+    if (result != TUTTI_SUCCESS) {
+        generation_close(work.grown);
+        return result;
+    }
+    take_generation(elastic, work.grown);
+    tell_of_next(elastic, before);
+    see_grown(elastic->now, clock_ns() + elastic->now->timeout);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Beginning and end ---- */
+
+static struct tutti_elastic *elastic_new(const struct elastic_settings *settings)
+{
+    struct tutti_elastic *elastic = calloc(1, sizeof *elastic);
+    if (!elastic) {
+        error_set(TUTTI_SYSTEM_ERROR, "no memory for an elastic group");
+        return NULL;
+    }
+    *elastic = (struct tutti_elastic){.magic = ELASTIC_MAGIC, .fork = fork_generation, .settings = *settings};
+    return elastic;
+}
+
+static tutti_result_t elastic_begin(struct tutti_elastic *elastic, struct tutti_comm *comm, bool is_new)
+{
+    struct elastic_hello first;
+    uint64_t due = clock_ns() + elastic->settings.timeout;
+    tutti_result_t result = meet_on(elastic, comm, due, 0, &first, &elastic->now);
+    if (result == TUTTI_SUCCESS) {
+        elastic->number = first.generation + is_new;
+        elastic->steps = first.steps;
+        elastic->turn = first.turn + is_new;
+        elastic->next = first.next;
+        elastic->now->consent.finished = elastic->turn;
+        result = see_grown(elastic->now, due);
+    }
+    return result;
+}
+
+tutti_result_t elastic_open(struct tutti_comm *comm, const struct elastic_settings *settings,
+                            struct tutti_elastic **out)
+{
+    struct making making;
+    tutti_comm_t child = NULL;
+    struct tutti_elastic *elastic = elastic_new(settings);
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeout_ms = (int)(settings->timeout / NS_PER_MS);
+    making_split(&making, comm, 0, comm->team->rank, &config, elastic ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR);
+    tutti_result_t result = making_run(&making);
+    result = making_end(&making, result, &child);
+    if (result == TUTTI_SUCCESS)
+        result = elastic_begin(elastic, child, false);
+    if (result == TUTTI_SUCCESS)
+        *out = elastic;
+    else
+        elastic_close(elastic);
+    return result;
+}
+
+tutti_result_t elastic_join(const tutti_unique_id_t *id, int nranks, int rank, const struct elastic_settings *settings,
+                            struct tutti_elastic **out)
+{
+    struct comm_settings join = comm_defaults();
+    struct tutti_elastic *elastic = elastic_new(settings);
+    struct tutti_comm *comm = NULL;
+    tutti_result_t result = elastic ? comm_settings(&join, NULL) : TUTTI_SYSTEM_ERROR;
+    join.id = *id;
+    join.nranks = nranks;
+    join.rank = rank;
+    join.timeout_ms = settings->timeout / NS_PER_MS;
+    if (result == TUTTI_SUCCESS)
+        result = comm_new(&join, &comm);
+    if (result == TUTTI_SUCCESS) {
+        result = comm_join(comm);
+        if (result != TUTTI_SUCCESS)
+            comm_free(comm);
+    }
+    if (result == TUTTI_SUCCESS)
+        result = elastic_begin(elastic, comm, true);
+    if (result == TUTTI_SUCCESS)
+        *out = elastic;
+    else
+        elastic_close(elastic);
+    return result;
+}
+
+void elastic_close(struct tutti_elastic *elastic)
+{
+    struct error_saved saved;
+    if (!elastic)
+        return;
+    error_save(&saved);
+    if (elastic->now && elastic->over == TUTTI_SUCCESS)
+        generation_leave(elastic->now, false);
+    generation_close(elastic->before);
+    generation_close(elastic->now);
+    free(elastic->kept);
+    free(elastic->set);
+    elastic->magic = 0;
+    free(elastic);
+    error_restore(&saved);
+}
+
+size_t elastic_memory(const struct tutti_elastic *elastic)
+{
+    size_t total = sizeof *elastic + elastic->kept_bytes + (size_t)elastic->set_room * sizeof *elastic->set;
+    total += elastic->before ? generation_memory(elastic->before) : 0;
+    return total + generation_memory(elastic->now);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic TRANSPORT [FIRST [COUNT [SEED]]]: elastic groups of four processes of which one or two are killed or stopped,
+ * each at a place that is counted in the library's own calls. All who say that a step counts must say the same of the
+ * step. `elastic TRANSPORT soak FAULTS SEED`: the same at random moments.
+ */
+#include "base/random.h"
+#include "comm/elastic.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MEMBERS 4
+#define STEPS   6
+#define COUNT   5000
+#define MARKS   16 /* elements that tell who is in the sum */
+
+enum point {
+    NOWHERE,
+    BEFORE_WORK, /* of a step */
+    AFTER_WORK,  /* the turn is not finished yet */
+    BEFORE_VOTE, /* the turn is finished, and nobody knows */
+    AFTER_VOTE,  /* the turn counts */
+    AT_THE_END,  /* another member is missing */
+    AT_ASK,      /* about to ask */
+    AT_CONCLUDE, /* about to propose */
+    HEARS_ASK,   /* and has not answered */
+    HEARS_PROMISE,
+    HEARS_PROPOSE,
+    HEARS_ACCEPT,
+    HEARS_DECIDED,
+    BEFORE_NEXT, /* about to open the next generation */
+    IN_MAKING,   /* of its communicators */
+    POINTS
+};
+
+struct said {
+    bool counts;
+    uint64_t generation, hash;
+    int members;
+    unsigned set;
+};
+
+struct told {
+    struct said said[STEPS + 1];
+    _Atomic int steps; /* that the member has done */
+    _Atomic bool ended;
+    tutti_result_t result;
+    char sentence[600];
+    bool wrong, fresh;
+};
+
+struct job {
+    tutti_unique_id_t id;
+    _Atomic bool made, over;
+    int timeout_ms, units, minimum;
+    bool compares; /* with a plain allreduce of those who are left */
+    bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
+    struct {
+        int point, signal, step;
+    } fault[MEMBERS];
+    struct told told[MEMBERS];
+};
+static struct job *job;
+static int me, step_now;
+
+static void nap(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+/* ---- Places in the library ---- */
+
+static void reach(enum point point)
+{
+    if (!job || (int)point != job->fault[me].point || step_now < job->fault[me].step)
+        return;
+    job->fault[me].point = NOWHERE;
+    raise(job->fault[me].signal);
+}
+
+tutti_result_t __real_generation_make(struct generation *generation, uint64_t deadline);
+tutti_result_t __wrap_generation_make(struct generation *generation, uint64_t deadline);
+tutti_result_t __wrap_generation_make(struct generation *generation, uint64_t deadline)
+{
+    if (!generation->made)
+        reach(IN_MAKING);
+    tutti_result_t result = __real_generation_make(generation, deadline);
+    if (result == TUTTI_SUCCESS)
+        reach(BEFORE_WORK);
+    return result;
+}
+tutti_result_t __real_generation_finish(struct generation *generation, uint32_t turn);
+tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t turn);
+tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t turn)
+{
+    reach(AFTER_WORK);
+    tutti_result_t result = __real_generation_finish(generation, turn);
+    if (result == TUTTI_SUCCESS)
+        reach(AFTER_VOTE);
+    return result;
+}
+bool __real_consent_finish(struct consent *consent, uint32_t turn);
+bool __wrap_consent_finish(struct consent *consent, uint32_t turn);
+bool __wrap_consent_finish(struct consent *consent, uint32_t turn)
+{
+    bool result = __real_consent_finish(consent, turn);
+    reach(BEFORE_VOTE);
+    return result;
+}
+tutti_result_t __real_generation_end(struct generation *generation, uint64_t due);
+tutti_result_t __wrap_generation_end(struct generation *generation, uint64_t due);
+tutti_result_t __wrap_generation_end(struct generation *generation, uint64_t due)
+{
+    reach(AT_THE_END);
+    return __real_generation_end(generation, due);
+}
+void __real_consent_ask(struct consent *consent);
+void __wrap_consent_ask(struct consent *consent);
+void __wrap_consent_ask(struct consent *consent)
+{
+    reach(AT_ASK);
+    __real_consent_ask(consent);
+}
+bool __real_consent_conclude(struct consent *consent, uint64_t child);
+bool __wrap_consent_conclude(struct consent *consent, uint64_t child);
+bool __wrap_consent_conclude(struct consent *consent, uint64_t child)
+{
+    reach(AT_CONCLUDE);
+    return __real_consent_conclude(consent, child);
+}
+void __real_consent_hear(struct consent *consent, int from, const struct consent_word *word);
+void __wrap_consent_hear(struct consent *consent, int from, const struct consent_word *word);
+void __wrap_consent_hear(struct consent *consent, int from, const struct consent_word *word)
+{
+    if (word->kind >= CONSENT_ASK && word->kind <= CONSENT_DECIDED)
+        reach(HEARS_ASK + (int)word->kind - CONSENT_ASK);
+    __real_consent_hear(consent, from, word);
+}
+tutti_result_t __real_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
+tutti_result_t __wrap_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
+tutti_result_t __wrap_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out)
+{
+    reach(BEFORE_NEXT);
+    return __real_generation_follow(old, deadline, out);
+}
+
+/* ---- A member ---- */
+
+/* First the marks: element i is 1 of member i. Then numbers whose sum depends on the order of adding. */
+static void fill(float *in, int member, int step)
+{
+    for (int i = 0; i < COUNT; i++)
+        in[i] = i < MARKS ? (float)(i == member)
+                          : (float)(int32_t)mix64((uint64_t)step << 40 | (uint64_t)member << 32 | (uint64_t)i) * 1e-7f;
+}
+
+static void note_step(const tutti_elastic_step_t *step, const float *out, int number)
+{
+    struct told *told = &job->told[me];
+    struct said *said = &told->said[number];
+    unsigned marks = 0;
+    *said = (struct said){true, step->generation, hash_bytes(1, out, COUNT * sizeof *out), step->members, 0};
+    for (int i = 0; i < step->members; i++)
+        said->set |= 1u << step->set[i];
+    for (int i = 0; i < MARKS; i++)
+        marks |= (unsigned)(out[i] == 1.0f) << i;
+    unsigned own = said->set;
+    if (job->units) /* members of the other shard are not in this sum */
+        for (int i = 0; i < MEMBERS; i++)
+            own &= i % 2 == me % 2 ? ~0u : ~(1u << i);
+    int units = job->units ? step->members / 2 : step->members;
+    told->wrong |= marks != own || step->step != (uint64_t)number || step->scale != 1.0 / units || !(own >> me & 1) ||
+                   __builtin_popcount(said->set) != step->members;
+}
+
+/* The members that are left reduce once more, by a communicator that has nothing to do with the group. */
+static void compare(tutti_comm_t comm, const float *in, const float *out, unsigned set)
+{
+    tutti_comm_t rest = NULL;
+    int excluded[MEMBERS], count = 0;
+    static float again[COUNT];
+    for (int i = 0; i < MEMBERS; i++)
+        if (!(set >> i & 1))
+            excluded[count++] = i;
+    struct told *told = &job->told[me];
+    told->fresh = tutti_comm_shrink(comm, excluded, count, &rest, NULL) == TUTTI_SUCCESS &&
+                  tutti_allreduce(in, again, COUNT, TUTTI_FLOAT32, TUTTI_SUM, rest, NULL) == TUTTI_SUCCESS &&
+                  tutti_comm_synchronize(rest) == TUTTI_SUCCESS && memcmp(again, out, sizeof again) == 0;
+    if (!told->fresh)
+        fprintf(stderr, "  member %d: not what a plain allreduce gives: %s\n", me, tutti_get_last_error(rest));
+    tutti_comm_destroy(rest);
+}
+
+static void member(void)
+{
+    static float in[COUNT], out[COUNT], was[COUNT];
+    struct told *told = &job->told[me];
+    tutti_comm_t comm;
+    tutti_elastic_t elastic = NULL;
+    tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
+    tutti_elastic_step_t step = {.size = sizeof step};
+    config.timeout_ms = job->timeout_ms;
+    config.minimum = job->minimum;
+    if (job->units) {
+        config.unit = me / 2;
+        config.shard = me % 2;
+    }
+    while (!atomic_load(&job->made))
+        nap(1);
+    tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, NULL);
+    if (result == TUTTI_SUCCESS)
+        result = tutti_elastic_init(&elastic, comm, &config);
+    for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS; step_now++) {
+        bool in_place = step_now % 2;
+        fill(in, me, step_now);
+        memcpy(out, in, sizeof out);
+        memcpy(was, in, sizeof was);
+        result = tutti_elastic_allreduce(elastic, in_place ? out : in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &step);
+        told->wrong |= memcmp(in, was, sizeof in) != 0;
+        if (result == TUTTI_SUCCESS) {
+            note_step(&step, out, step_now);
+            atomic_store(&told->steps, step_now);
+        }
+    }
+    told->result = result;
+    snprintf(told->sentence, sizeof told->sentence, "%s", result == TUTTI_SUCCESS ? "" : tutti_get_last_error(NULL));
+    if (result == TUTTI_SUCCESS && job->compares)
+        compare(comm, in, out, told->said[STEPS].set);
+    atomic_store(&told->ended, true);
+    memcpy(was, out, sizeof was);
+    while (!atomic_load(&job->over)) /* a member that was stopped goes on now */
+        nap(2);
+    told->wrong |= memcmp(out, was, sizeof out) != 0;
+    tutti_elastic_end(elastic);
+    tutti_comm_abort(comm);
+    tutti_comm_destroy(comm);
+}
+
+/* ---- The parent ---- */
+
+static bool judge_step(int number)
+{
+    const struct said *first = NULL;
+    bool right = true;
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct said *said = &job->told[i].said[number];
+        if (!said->counts)
+            continue;
+        const struct said *other = first ? first : said;
+        bool same_sum = !job->units || !first || (first - job->told[0].said) % 2 == 0;
+        for (int j = 0; j < i; j++)
+            if (job->told[j].said[number].counts && (!job->units || j % 2 == i % 2))
+                same_sum = job->told[j].said[number].hash == said->hash;
+            else
+                same_sum = true;
+        if (other->generation != said->generation || other->set != said->set || !same_sum) {
+            fprintf(stderr, "  step %d: member %d says generation %llu, set %#x; another %llu, %#x; sums %s\n", number,
+                    i, (unsigned long long)said->generation, said->set, (unsigned long long)other->generation,
+                    other->set, same_sum ? "agree" : "differ");
+            right = false;
+        }
+        first = other;
+    }
+    return right;
+}
+
+static bool all_have(bool stopped_too, const pid_t *pid, const bool *stops)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (pid[i] && (stopped_too || !stops[i]) && !atomic_load(&job->told[i].ended))
+            return false;
+    return true;
+}
+
+static void reap(pid_t *pid, bool *died)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        int status;
+        if (!pid[i] || waitpid(pid[i], &status, WNOHANG) != pid[i])
+            continue;
+        pid[i] = 0;
+        died[i] = status != 0;
+    }
+}
+
+static bool wait_for(bool stopped_too, pid_t *pid, const bool *stops, bool *died, int seconds)
+{
+    for (int ms = 0; ms < seconds * 1000; ms += 5) {
+        reap(pid, died);
+        if (all_have(stopped_too, pid, stops))
+            return true;
+        nap(5);
+    }
+    return false;
+}
+
+/* `faulty`: members that were killed or stopped; `stops`: that come back. */
+static bool judge(const bool *stops, const bool *killed, const bool *died, const char *what)
+{
+    bool right = true;
+    int whole = 0;
+    for (int step = 1; step <= STEPS; step++)
+        right &= judge_step(step);
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct told *told = &job->told[i];
+        bool broken = job->units && (killed[i ^ 1] || stops[i ^ 1]), out = killed[i] || stops[i] || broken;
+        whole += told->result == TUTTI_SUCCESS && told->steps == STEPS && !died[i];
+        if (told->wrong || (died[i] && !killed[i])) {
+            fprintf(stderr, "  member %d: %s\n", i,
+                    told->wrong ? "a result, an input or a late write is wrong" : "died");
+            right = false;
+        }
+        if (job->all && !out && (told->result != TUTTI_SUCCESS || told->fresh != job->compares)) {
+            fprintf(stderr, "  member %d should have gone on: %s\n", i, told->sentence);
+            right = false;
+        }
+        if (!killed[i] && told->steps < STEPS && !told->sentence[0]) {
+            fprintf(stderr, "  member %d did not say why it ended\n", i);
+            right = false;
+        }
+    }
+    if (!whole && !job->units)
+        right = false;
+    if (!right)
+        fprintf(stderr, "wrong: %s; %d members are whole\n", what, whole);
+    for (int i = 0; i < MEMBERS && (!right || getenv("TUTTI_TEST_SAY")); i++)
+        fprintf(stderr, "  member %d: %d steps, generation %llu, set %#x, result %d: %s\n", i, job->told[i].steps,
+                (unsigned long long)job->told[i].said[job->told[i].steps].generation,
+                job->told[i].said[job->told[i].steps].set, (int)job->told[i].result, job->told[i].sentence);
+    return right;
+}
+
+static void start(pid_t *pid)
+{
+    fflush(NULL);
+    for (int i = 0; i < MEMBERS; i++) {
+        pid[i] = fork();
+        if (pid[i])
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        me = i;
+        if (i == 0 && tutti_get_unique_id(&job->id) == TUTTI_SUCCESS)
+            atomic_store(&job->made, true);
+        member();
+        exit(0);
+    }
+}
+
+static bool finish_run(pid_t *pid, bool *stops, bool *killed, const char *what)
+{
+    bool died[MEMBERS] = {false};
+    bool right = wait_for(false, pid, stops, died, 100);
+    for (int i = 0; i < MEMBERS; i++)
+        if (pid[i] && stops[i])
+            kill(pid[i], SIGCONT);
+    right &= wait_for(true, pid, stops, died, 100);
+    atomic_store(&job->over, true);
+    if (!right)
+        fprintf(stderr, "  members hang\n");
+    for (int i = 0; i < MEMBERS; i++) {
+        int status;
+        if (!pid[i])
+            continue;
+        if (!right)
+            kill(pid[i], SIGKILL);
+        waitpid(pid[i], &status, 0);
+        died[i] = status != 0;
+    }
+    return judge(stops, killed, died, what) && right;
+}
+
+static void new_job(int timeout_ms)
+{
+    memset(job, 0, sizeof *job);
+    job->timeout_ms = timeout_ms;
+    job->minimum = 1;
+}
+
+/* Member 3 is killed in step 2, where the point is one of the end of a generation. */
+static bool run_point(int point, int victim, int signal, bool units)
+{
+    pid_t pid[MEMBERS];
+    bool stops[MEMBERS] = {false}, killed[MEMBERS] = {false};
+    char what[100];
+    snprintf(what, sizeof what, "point %d, member %d, signal %d, units %d", point, victim, signal, units);
+    new_job(signal == SIGSTOP ? 4000 : 60000);
+    job->units = units;
+    job->compares = signal == SIGKILL && !units;
+    job->all = true;
+    job->fault[victim].point = point;
+    job->fault[victim].signal = signal;
+    job->fault[victim].step = 2;
+    (signal == SIGKILL ? killed : stops)[victim] = true;
+    if (point >= AT_THE_END) {
+        job->fault[3].point = BEFORE_WORK;
+        job->fault[3].signal = SIGKILL;
+        job->fault[3].step = 2;
+        killed[3] = true;
+    }
+    start(pid);
+    bool right = finish_run(pid, stops, killed, what);
+    if (right && job->fault[victim].point != NOWHERE && point != HEARS_PROMISE && point != HEARS_ACCEPT)
+        printf("%s was not reached\n", what);
+    return right;
+}
+
+static bool run_random(uint64_t seed, int *faults)
+{
+    pid_t pid[MEMBERS];
+    bool stops[MEMBERS] = {false}, killed[MEMBERS] = {false};
+    char what[60];
+    int count = 1 + (int)(mix64(seed) % 3);
+    snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
+    new_job(1500);
+    start(pid);
+    for (int ms = 0; ms < 20000 && job->told[0].steps < 1; ms++)
+        nap(1);
+    for (int i = 0; i < count; i++) {
+        int victim = (int)(mix64(seed + 7 + (uint64_t)i) % MEMBERS),
+            signal = mix64(seed + 70 + (uint64_t)i) % 2 ? SIGKILL : SIGSTOP;
+        usleep((useconds_t)(mix64(seed + 700 + (uint64_t)i) % 3000));
+        if (killed[victim] || stops[victim] || atomic_load(&job->told[victim].ended))
+            continue;
+        (signal == SIGKILL ? killed : stops)[victim] = true;
+        kill(pid[victim], signal);
+        ++*faults;
+    }
+    return finish_run(pid, stops, killed, what);
+}
+
+static const struct {
+    int point, victim, signal;
+    bool units;
+} runs[] = {
+    {BEFORE_WORK, 0, SIGKILL, false},  {BEFORE_VOTE, 1, SIGKILL, false},   {AFTER_VOTE, 3, SIGKILL, false},
+    {BEFORE_VOTE, 2, SIGSTOP, false},  {AT_CONCLUDE, 0, SIGKILL, false},   {HEARS_PROPOSE, 1, SIGKILL, false},
+    {HEARS_ACCEPT, 0, SIGSTOP, false}, {AFTER_WORK, 3, SIGKILL, true},     {HEARS_DECIDED, 2, SIGKILL, false},
+    {AFTER_WORK, 0, SIGKILL, false},   {AT_THE_END, 1, SIGKILL, false},    {AT_ASK, 0, SIGKILL, false},
+    {HEARS_ASK, 1, SIGKILL, false},    {HEARS_PROMISE, 0, SIGKILL, false}, {HEARS_ACCEPT, 0, SIGKILL, false},
+    {BEFORE_NEXT, 1, SIGKILL, false},  {IN_MAKING, 0, SIGKILL, false},     {IN_MAKING, 1, SIGKILL, false},
+    {BEFORE_WORK, 3, SIGSTOP, false},  {AFTER_WORK, 0, SIGSTOP, false},    {AFTER_VOTE, 1, SIGSTOP, false},
+    {AT_CONCLUDE, 0, SIGSTOP, false},  {HEARS_PROPOSE, 1, SIGSTOP, false}, {HEARS_DECIDED, 1, SIGSTOP, false},
+    {HEARS_ASK, 1, SIGSTOP, false},    {BEFORE_NEXT, 2, SIGSTOP, false},   {IN_MAKING, 1, SIGSTOP, false},
+    {AT_ASK, 0, SIGSTOP, false},       {BEFORE_VOTE, 2, SIGKILL, true},    {BEFORE_WORK, 1, SIGSTOP, true},
+};
+#define RUNS  ((int)(sizeof runs / sizeof *runs))
+#define QUICK 8
+
+int main(int argc, char **argv)
+{
+    int wrong = 0, faults = 0, count = 0;
+    if (argc < 2)
+        return 2;
+    setenv("TUTTI_TRANSPORT", argv[1], 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_TRACE", "0", 1);
+    job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (argc > 3 && strcmp(argv[2], "soak") == 0) {
+        for (uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 10) : 1; faults < atoi(argv[3]); seed++, count++)
+            wrong += !run_random(seed * 1000, &faults);
+        printf("%d runs, %d kills and stops, %d wrong\n", count, faults, wrong);
+        return wrong != 0;
+    }
+    int first = argc > 2 ? atoi(argv[2]) : 0;
+    int end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? RUNS : QUICK;
+    for (int i = first; i < end && i < RUNS; i++, count++)
+        wrong += !run_point(runs[i].point, runs[i].victim, runs[i].signal, runs[i].units);
+    printf("%d runs, %d wrong\n", count, wrong);
+    return wrong != 0;
+}
