@@ -157,8 +157,8 @@ tutti_result_t tutti_elastic_end(tutti_elastic_t elastic)
     if (!elastic)
         return TUTTI_SUCCESS;
     tutti_result_t result = refuse_group("tutti_elastic_end");
-    if (result == TUTTI_SUCCESS && elastic->over == TUTTI_SUCCESS)
-        result = elastic_check(elastic);
+    if (result == TUTTI_SUCCESS)
+        result = elastic_known(elastic);
     if (result != TUTTI_SUCCESS)
         return result;
     elastic_close(elastic);

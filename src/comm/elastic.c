@@ -27,7 +27,7 @@ struct elastic_hello {
     struct generation_member member;
 };
 
-tutti_result_t elastic_check(const struct tutti_elastic *elastic)
+tutti_result_t elastic_known(const struct tutti_elastic *elastic)
 {
     if (!elastic || elastic->magic != ELASTIC_MAGIC)
         return error_set(TUTTI_INVALID_ARGUMENT, "the elastic group %p is not one, or was ended",
@@ -35,7 +35,15 @@ tutti_result_t elastic_check(const struct tutti_elastic *elastic)
     if (elastic->fork != fork_generation)
         return error_set(TUTTI_INVALID_USAGE, "the elastic group %p belongs to the process that forked this one",
                          (const void *)elastic);
-    return elastic->over == TUTTI_SUCCESS ? TUTTI_SUCCESS : error_note(elastic->over, "%s", elastic->sentence);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t elastic_check(const struct tutti_elastic *elastic)
+{
+    tutti_result_t result = elastic_known(elastic);
+    if (result != TUTTI_SUCCESS || elastic->over == TUTTI_SUCCESS)
+        return result;
+    return error_note(elastic->over, "%s", elastic->sentence);
 }
 
 /* ---- Meeting ---- */
@@ -190,7 +198,7 @@ typedef tutti_result_t turn_fn(struct tutti_elastic *elastic, struct elastic_wor
 
 static tutti_result_t try_turn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due, turn_fn *turn)
 {
-    generation_enter(elastic->now, true);
+    generation_enter(elastic->now, work->turn);
     tutti_result_t result = generation_make(elastic->now, due);
     generation_set_due(elastic->now, due);
     if (result == TUTTI_SUCCESS)
@@ -222,7 +230,7 @@ static tutti_result_t run_turn(struct tutti_elastic *elastic, struct elastic_wor
             return error_set(TUTTI_REMOTE_ERROR, "the group did not grow, and goes on without newcomers: %s", why);
     }
     elastic->turn = work->turn;
-    generation_enter(elastic->now, false);
+    generation_enter(elastic->now, 0);
     return TUTTI_SUCCESS;
 }
 

@@ -44,6 +44,8 @@ struct elastic_work {
 /* Collective over `comm`, which is only used to make another one. */
 tutti_result_t elastic_open(struct tutti_comm *comm, const struct elastic_settings *settings,
                             struct tutti_elastic **out);
+/* A group of this process; elastic_check(): and it has not ended for this member. */
+tutti_result_t elastic_known(const struct tutti_elastic *elastic);
 tutti_result_t elastic_check(const struct tutti_elastic *elastic);
 tutti_result_t elastic_allreduce(struct tutti_elastic *elastic, const struct call *call, tutti_elastic_step_t *step);
 tutti_result_t elastic_grow(struct tutti_elastic *elastic, int newcomers, const tutti_unique_id_t *id);

@@ -64,6 +64,8 @@ static void generation_hear(void *context, int from, const struct wire_memo *mem
         return;
     if (said->what == WIRE_MEMBER_LEFT) {
         atomic_store(&generation->left[from], 1);
+        if (generation->inside && said->finished < generation->turn)
+            stop_for(generation, from); /* this turn waits for it in vain */
         return;
     }
     for (int member = 0; member < generation->members; member++)
@@ -94,7 +96,8 @@ void generation_leave(struct generation *generation, bool fails)
     if (fails)
         give_up(generation);
     struct team *team = generation->comm->team;
-    struct wire_memo memo = {.kind = WIRE_MEMO_CONSENT, .consent.what = WIRE_MEMBER_LEFT};
+    struct wire_memo memo = {.kind = WIRE_MEMO_CONSENT,
+                             .consent = {.what = WIRE_MEMBER_LEFT, .finished = generation->consent.finished}};
     lock_take(&team->engine->lock);
     for (int rank = 0; rank < generation->members; rank++)
         if (rank != team->rank && !atomic_load(&team->gone[rank]))
@@ -102,12 +105,16 @@ void generation_leave(struct generation *generation, bool fails)
     lock_release(&team->engine->lock);
 }
 
-void generation_enter(struct generation *generation, bool inside)
+void generation_enter(struct generation *generation, uint32_t turn)
 {
     lock_take(&generation->comm->engine->lock);
-    generation->inside = inside;
-    if (inside && generation->consent.asked)
+    generation->inside = turn != 0;
+    generation->turn = turn;
+    if (turn && generation->consent.asked)
         consent_open(&generation->consent);
+    for (int rank = 0; turn && rank < generation->members; rank++)
+        if (atomic_load(&generation->left[rank]))
+            stop_for(generation, rank);
     lock_release(&generation->comm->engine->lock);
 }
 

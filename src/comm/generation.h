@@ -24,6 +24,7 @@ struct generation {
     uint64_t timeout;                 /* ns */
     struct consent consent;           /* under the engine's lock */
     bool inside;                      /* this member is in a call: it answers others. Same lock */
+    uint32_t turn;                    /* that the call works on */
     _Atomic uint8_t *left;            /* by rank: it has said so */
 };
 
@@ -34,8 +35,8 @@ tutti_result_t generation_open(struct tutti_comm *comm, const struct generation_
 tutti_result_t generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
 /* Members make what they share. */
 tutti_result_t generation_make(struct generation *generation, uint64_t deadline);
-/* A call begins or ends. A member that is in none is late: it does not answer. */
-void generation_enter(struct generation *generation, bool inside);
+/* A call that works on the turn begins; 0: it ends. A member that is in none is late: it does not answer. */
+void generation_enter(struct generation *generation, uint32_t turn);
 /* Operations that begin from now on fail at this time. */
 void generation_set_due(struct generation *generation, uint64_t due);
 /* The work of the turn is done, and so it is on all members. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elastic TRANSPORT [FIRST [COUNT [SEED]]]: elastic groups of four processes of which one or two are killed or stopped,
+ * elastic TRANSPORT [FIRST [COUNT]]: elastic groups of four processes of which one or two are killed or stopped,
  * each at a place that is counted in the library's own calls. All who say that a step counts must say the same of the
  * step. `elastic TRANSPORT soak FAULTS SEED`: the same at random moments.
+ * `elastic TRANSPORT speed`: beside a plain allreduce.
  */
 #include "base/random.h"
 #include "comm/elastic.h"
@@ -338,7 +339,7 @@ static bool judge(const bool *stops, const bool *killed, const bool *died, const
     return right;
 }
 
-static void start(pid_t *pid)
+static void start(pid_t *pid, void (*work)(void))
 {
     fflush(NULL);
     for (int i = 0; i < MEMBERS; i++) {
@@ -349,7 +350,7 @@ static void start(pid_t *pid)
         me = i;
         if (i == 0 && tutti_get_unique_id(&job->id) == TUTTI_SUCCESS)
             atomic_store(&job->made, true);
-        member();
+        work();
         exit(0);
     }
 }
@@ -405,7 +406,7 @@ static bool run_point(int point, int victim, int signal, bool units)
         job->fault[3].step = 2;
         killed[3] = true;
     }
-    start(pid);
+    start(pid, member);
     bool right = finish_run(pid, stops, killed, what);
     if (right && job->fault[victim].point != NOWHERE && point != HEARS_PROMISE && point != HEARS_ACCEPT)
         printf("%s was not reached\n", what);
@@ -420,7 +421,7 @@ static bool run_random(uint64_t seed, int *faults)
     int count = 1 + (int)(mix64(seed) % 3);
     snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
     new_job(1500);
-    start(pid);
+    start(pid, member);
     for (int ms = 0; ms < 20000 && job->told[0].steps < 1; ms++)
         nap(1);
     for (int i = 0; i < count; i++) {
@@ -434,6 +435,63 @@ static bool run_random(uint64_t seed, int *faults)
         ++*faults;
     }
     return finish_run(pid, stops, killed, what);
+}
+
+/* ---- Speed, beside a plain allreduce ---- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+/* Turn by turn, so that both meet the same noise. */
+static void measure(tutti_comm_t comm, tutti_elastic_t elastic, size_t bytes, int times)
+{
+    double *took[2] = {malloc((size_t)times * sizeof(double)), malloc((size_t)times * sizeof(double))};
+    float *in = calloc(1, bytes), *out = calloc(1, bytes);
+    for (int i = -3; i < times; i++)
+        for (int how = 0; how < 2; how++) {
+            tutti_barrier(comm, NULL);
+            tutti_comm_synchronize(comm);
+            double begin = seconds();
+            if (how)
+                tutti_elastic_allreduce(elastic, in, out, bytes / 4, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+            else
+                tutti_allreduce(in, out, bytes / 4, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
+            tutti_comm_synchronize(comm);
+            if (i >= 0)
+                took[how][i] = seconds() - begin;
+        }
+    for (int how = 0; how < 2; how++)
+        qsort(took[how], (size_t)times, sizeof(double), by_value);
+    if (me == 0)
+        printf("%9zu bytes: plain %.1f us, elastic %.1f us, ratio %.2f (medians of %d)\n", bytes,
+               took[0][times / 2] * 1e6, took[1][times / 2] * 1e6, took[1][times / 2] / took[0][times / 2], times);
+    fflush(stdout);
+    free(took[0]), free(took[1]), free(in), free(out);
+}
+
+static void speed_member(void)
+{
+    tutti_comm_t comm;
+    tutti_elastic_t elastic;
+    while (!atomic_load(&job->made))
+        nap(1);
+    if (tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, NULL) != TUTTI_SUCCESS ||
+        tutti_elastic_init(&elastic, comm, NULL) != TUTTI_SUCCESS)
+        exit(1);
+    measure(comm, elastic, 1 << 10, 1000);
+    measure(comm, elastic, 64 << 10, 500);
+    measure(comm, elastic, 16 << 20, 15);
+    tutti_elastic_end(elastic);
+    tutti_comm_destroy(comm);
 }
 
 static const struct {
@@ -468,6 +526,13 @@ int main(int argc, char **argv)
             wrong += !run_random(seed * 1000, &faults);
         printf("%d runs, %d kills and stops, %d wrong\n", count, faults, wrong);
         return wrong != 0;
+    }
+    if (argc > 2 && strcmp(argv[2], "speed") == 0) {
+        pid_t pid[MEMBERS];
+        start(pid, speed_member);
+        while (wait(NULL) > 0)
+            ;
+        return 0;
     }
     int first = argc > 2 ? atoi(argv[2]) : 0;
     int end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? RUNS : QUICK;

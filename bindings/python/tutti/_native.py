@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 
 from ._errors import error_of
 
@@ -47,6 +47,26 @@ class EventStruct(ctypes.Structure):
                 ("missed", c_uint32), ("time_ns", c_uint64), ("text", c_char * 512)]
 
 
+class ElasticConfig(ctypes.Structure):
+    """tutti_elastic_config_t."""
+
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int), ("minimum", c_int), ("unit", c_int), ("shard", c_int)]
+
+
+class ElasticStep(ctypes.Structure):
+    """tutti_elastic_step_t."""
+
+    _fields_ = [("size", c_size_t), ("step", c_uint64), ("generation", c_uint64), ("members", c_int), ("units", c_int),
+                ("tries", c_int), ("scale", c_double), ("set", POINTER(c_int))]
+
+
+class ElasticState(ctypes.Structure):
+    """tutti_elastic_state_t."""
+
+    _fields_ = [("size", c_size_t), ("steps", c_uint64), ("generation", c_uint64), ("members", c_int),
+                ("units", c_int), ("member", c_int), ("unit", c_int), ("shard", c_int), ("host_bytes", c_size_t)]
+
+
 def _load() -> ctypes.CDLL:
     """The library that the wheel carries, else the one that the dynamic linker finds."""
     carried = os.path.join(HERE, "_carried", "lib", SONAME)
@@ -87,6 +107,13 @@ _CALLS = {
     "events_open": [POINTER(c_void_p), POINTER(c_int)],
     "events_next": [c_void_p, POINTER(EventStruct)],
     "events_close": [c_void_p],
+    "elastic_init": [POINTER(c_void_p), _COMM, POINTER(ElasticConfig)],
+    "elastic_allreduce": [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(ElasticStep)],
+    "elastic_get_unique_id": [c_void_p, POINTER(UniqueId)],
+    "elastic_grow": [c_void_p, c_int, POINTER(UniqueId)],
+    "elastic_join": [POINTER(c_void_p), c_int, POINTER(UniqueId), c_int, POINTER(ElasticConfig)],
+    "elastic_get_state": [c_void_p, POINTER(ElasticState)],
+    "elastic_end": [c_void_p],
     "comm_register": [_COMM, c_void_p, c_size_t, POINTER(c_void_p)],
     "comm_deregister": [_COMM, c_void_p],
     "stream_create": [POINTER(c_void_p)],
