@@ -26,10 +26,11 @@ from .comm import OPS, Communicator, Op, OpName, alloc, init, init_all, init_new
 _number = _library.tutti_get_version()
 __version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"
 
-for _thing in (Communicator, DeviceError, Elastic, ElasticInfo, Error, Event, Events, InvalidArgument, InvalidUsage, Op,
-               RemoteError, Result, Step, SystemFailure, Timeout, Window, Work, expect_pause):
+for _thing in (Communicator, DeviceError, Elastic, ElasticInfo, Error, Event, Events, InvalidArgument, InvalidUsage,
+               Op, RemoteError, Result, Step, SystemFailure, Timeout, Window, Work, expect_pause):
     _thing.__module__ = __name__  # what traces, help() and pickles name is what programs import
 
 __all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Elastic", "ElasticInfo", "Error", "Event", "Events",
-           "InvalidArgument", "InvalidUsage", "Op", "OpName", "RemoteError", "Result", "Step", "SystemFailure", "Timeout", "Window", "Work",
-           "alloc", "expect_pause", "group", "init", "init_all", "init_new", "init_rank", "unique_id"]
+           "InvalidArgument", "InvalidUsage", "Op", "OpName", "RemoteError", "Result", "Step", "SystemFailure",
+           "Timeout", "Window", "Work", "alloc", "expect_pause", "group", "init", "init_all", "init_new", "init_rank",
+           "unique_id"]
