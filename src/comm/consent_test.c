@@ -431,7 +431,6 @@ static const struct shape long_shapes[] = {
     {"three, and two must agree; one dies, two ask", 3, 2, EACH, false, 1, 1, 0, 2, 0, RIGHT},
     {"three, of whom two die and one stops", 3, 1, EACH, true, 1, 2, 1, 2, 0, RIGHT},
     {"four, and three must agree", 4, 3, EACH, false, 1, 1, 0, 1, 0, RIGHT},
-    {"four, of whom two die", 4, 1, EACH, true, 1, 2, 0, 2, 0, RIGHT},
 };
 /* Each on a small shape that shows what is wrong. */
 static const struct {
