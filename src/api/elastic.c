@@ -26,8 +26,8 @@ static tutti_result_t check_settings(const tutti_elastic_config_t *config, struc
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must be 0 to 86400000", set.timeout_ms);
     if (set.minimum < 1 || set.shard < 0 || set.unit < -1)
         return error_set(TUTTI_INVALID_ARGUMENT,
-                         "config.minimum is %d, unit %d and shard %d; the least are 1, -1 and 0", set.minimum,
-                         set.unit, set.shard);
+                         "config.minimum is %d, unit %d and shard %d; the least are 1, -1 and 0", set.minimum, set.unit,
+                         set.shard);
     *settings = (struct elastic_settings){
         .timeout = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT)) * NS_PER_MS,
         .minimum = set.minimum,

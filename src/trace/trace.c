@@ -514,18 +514,6 @@ static void fill_ends(struct wire_box_lane *record, const struct trace_interface
     memcpy(record->peer_address, by->peer_address ? by->peer_address : unknown, sizeof record->peer_address);
 }
 
-/* What an earlier lane in this place did is forgotten. */
-static void fill_watch(struct trace_lane *lane)
-{
-    struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((char *)lane->record + WIRE_BOX_WATCH_AT);
-    uint64_t stamp = watch->stamp;
-    trace_store(&watch->stamp, stamp + 1);
-    trace_fence();
-    memset((char *)watch + sizeof stamp, 0, sizeof *watch - sizeof stamp);
-    __atomic_store_n(&watch->stamp, stamp + 2, __ATOMIC_RELEASE);
-    lane->watch = (struct trace_watch){.record = watch};
-}
-
 static void fill_lane(struct trace_lane *lane, const struct trace_about *about, const char *transport)
 {
     struct wire_box_lane *record = lane->record;
@@ -546,7 +534,7 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->opened = trace_now();
     copy_text(record->transport.text, sizeof record->transport.text, transport);
     lane_end(record);
-    fill_watch(lane);
+    trace_watch_open(lane);
 }
 
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport)

@@ -256,6 +256,17 @@ void trace_watch_message(struct trace_lane *lane, uint64_t ns, uint64_t when)
     record_end_watch(record);
 }
 
+void trace_watch_open(struct trace_lane *lane)
+{
+    struct wire_box_watch *watch = (struct wire_box_watch *)(void *)((char *)lane->record + WIRE_BOX_WATCH_AT);
+    uint64_t stamp = watch->stamp;
+    trace_store(&watch->stamp, stamp + 1);
+    trace_fence();
+    memset((char *)watch + sizeof stamp, 0, sizeof *watch - sizeof stamp);
+    __atomic_store_n(&watch->stamp, stamp + 2, __ATOMIC_RELEASE);
+    lane->watch = (struct trace_watch){.record = watch};
+}
+
 void trace_watch_begin(struct trace_lane *lane)
 {
     struct trace_watch *watch = &lane->watch;

@@ -10,6 +10,9 @@
 #include "trace/trace.h"
 #include "wire/boxwindow.h"
 
+/* The lane has its place: what an earlier one did there is forgotten. */
+void trace_watch_open(struct trace_lane *lane);
+
 /* The lane is up: what was before is over, and no pause of it counts. */
 void trace_watch_begin(struct trace_lane *lane);
 

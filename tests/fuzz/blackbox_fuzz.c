@@ -85,8 +85,9 @@ static void fill(uint8_t *bytes, uint8_t comm, uint64_t what)
 /* Where most decisions hang: the header, an event, a communicator, an operation, a lane. */
 static size_t place(uint8_t kind, uint16_t offset)
 {
-    static const size_t starts[] = {0,       WIRE_BOX_EVENT_AT,           WIRE_BOX_COMM_AT,  WIRE_BOX_COMM_AT + WIRE_BOX_PAGE,
-                                    LANE_AT, LANE_AT + WIRE_BOX_WATCH_AT, WIRE_BOX_SAMPLE_AT};
+    static const size_t starts[] = {
+        0,       WIRE_BOX_EVENT_AT,           WIRE_BOX_COMM_AT,  WIRE_BOX_COMM_AT + WIRE_BOX_PAGE,
+        LANE_AT, LANE_AT + WIRE_BOX_WATCH_AT, WIRE_BOX_SAMPLE_AT};
     size_t at = starts[(kind & 0x7f) % 7] + (kind & 0x80 ? offset : offset % 512);
     return at < BYTES - 8 ? at : 0;
 }
