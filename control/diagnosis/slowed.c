@@ -46,11 +46,17 @@ static size_t sample_before(const struct blackbox *box, size_t to, uint64_t ns)
     return at;
 }
 
+/* Less than half of the best. A process that never sent has nothing to tell by its bytes: others of the job have. */
+static bool is_less(double rate, double best)
+{
+    return rate < SLOWED_PART * best || (rate <= 0 && best <= 0);
+}
+
 static bool is_half(const struct slowed_pace *pace, const struct blackbox_sample *from,
                     const struct blackbox_sample *to)
 {
     return rate(from->calls, to->calls, to->at - from->at) < SLOWED_PART * pace->best_calls &&
-           rate(from->bytes, to->bytes, to->at - from->at) < SLOWED_PART * pace->best_bytes;
+           is_less(rate(from->bytes, to->bytes, to->at - from->at), pace->best_bytes);
 }
 
 /* The best time, up to sample `start`, of which both rates are twice those of now. False: there was none. */
@@ -63,7 +69,7 @@ static bool find_best(const struct blackbox *box, size_t start, struct slowed_pa
         const struct blackbox_sample *from = &all[sample_before(box, to, length)], *end = &all[to];
         double calls = rate(from->calls, end->calls, end->at - from->at),
                bytes = rate(from->bytes, end->bytes, end->at - from->at);
-        if (end->at - from->at < length || pace->calls >= SLOWED_PART * calls || pace->bytes >= SLOWED_PART * bytes ||
+        if (end->at - from->at < length || pace->calls >= SLOWED_PART * calls || !is_less(pace->bytes, bytes) ||
             calls <= pace->best_calls)
             continue;
         pace->best_calls = calls, pace->best_bytes = bytes;
@@ -143,7 +149,7 @@ static bool is_slowed(const struct blackbox *box, struct slowed_pace *pace)
 bool process_is_slowed(const struct blackbox *box)
 {
     struct slowed_pace pace;
-    return is_slowed(box, &pace);
+    return is_slowed(box, &pace) && pace.best_bytes > 0;
 }
 
 /* ---- The sentence ---- */
@@ -277,7 +283,7 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
             sum.in[j] += one.in[j];
         scene->steps += WIRE_BOX_OPS;
     }
-    if (slow)
+    if (slow && sum.best_bytes > 0)
         report(scene, findings, group, &sum, outside);
     free(outside);
 }
