@@ -398,7 +398,7 @@ class Programs(unittest.TestCase):
                              [name for name, part in command.PARTS.items() if part.all])
             self.assertRegex(out.splitlines()[-1], "^with failures.*: " + failing)
         self.assertEqual(set(run.load_all(self.at("results"))),
-                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "suite", "plugin"})
+                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "suite", "plugin", "dynamic"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])

@@ -22,6 +22,8 @@ SOURCES, BUILD = map(os.path.abspath, sys.argv[1:3])
 PAGE = "docs/use/rdma.md"
 FIRST = "docs/use/rdma-laptop.md"
 # Readers are slow enough.
+# perftest compares clocks first, and gives up on a machine that is too busy for that.
+UNMEASURED = "Correlation coefficient"
 LISTENS = "timeout 60 sh -c 'until tutti-lab run h2 -- ss -Hltn | grep -q :18515; do sleep 0.05; done'"
 PATIENCE = 60
 CAUSE = "(network|sender late|receiver late|starved|other lanes|idle)"
@@ -134,14 +136,19 @@ def follow(page, folder):
 
 def follow_first(folder):
     """A server in the background, and its client, twice; every command ends well."""
-    shell = Shell(folder)
+    shell, server = Shell(folder), "true"
     _, page = clean_root.read_page(FIRST)
     assert len(page) > 6, page
     for command, expected in page:
         command = command.replace(f"{NOT_RUN} && ", "")
         print(f"$ {command}", flush=True)
         code, said = shell.run(command)
+        while code and UNMEASURED in "\n".join(said):  # both ends have ended
+            shell.run(server)
+            shell.run(LISTENS)
+            code, said = shell.run(command)
         assert code == 0, (command, code, said)
+        server = command if command.endswith("&") else server
         wanted = [pattern(line) for line in expected or []]
         lost = [one.pattern for one in wanted if not any(one.match(line.replace("\t", "    ")) for line in said)]
         assert not lost, "\n".join([f"{command}: no line like {lost[0]}", *said[-40:]])

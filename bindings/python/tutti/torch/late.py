@@ -16,6 +16,7 @@ from .notes import leave
 
 PATIENCE = 5.0  # seconds for the answer
 APART = "200ms"  # between its two looks
+STUCK = 0.25  # part of the time: a rank that sleeps outside of calls is named after three times that
 LEAST = 0.1  # seconds of a wait that are called late
 
 
@@ -26,8 +27,8 @@ def name_of(identity: str) -> str:
 
 def diagnose(comm: Communicator, seconds: float) -> str:
     """The sentence of the first finding about this communicator; "": there is none, or nobody to ask."""
-    command = [program(), "diagnose", "--json", "--apart", APART, "--stuck", f"{max(seconds / 2, LEAST) * 1000:.0f}ms",
-               comm.name]
+    command = [program(), "diagnose", "--json", "--apart", APART, "--stuck",
+               f"{max(seconds * STUCK, LEAST) * 1000:.0f}ms", comm.name]
     try:
         answer = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
         findings = json.loads(answer.stdout)["findings"]
