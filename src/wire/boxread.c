@@ -292,8 +292,10 @@ static void read_pauses(struct blackbox *box, const struct box_source *source, c
 /* Times and counts only grow. */
 static bool follows(const struct blackbox *box, const struct blackbox_sample *next)
 {
+    if (!box->sample_count)
+        return true;
     const struct blackbox_sample *last = &box->samples[box->sample_count - 1];
-    return !box->sample_count || (next->at > last->at && next->calls >= last->calls && next->bytes >= last->bytes);
+    return next->at > last->at && next->calls >= last->calls && next->bytes >= last->bytes;
 }
 
 static void read_samples(struct blackbox *box, const struct box_source *source, const struct box_rate *rate)
