@@ -287,7 +287,8 @@ tutti_result_t table_answer(struct lane_table *table, const void *bytes, size_t 
         if (answer->unknown)
             ask_for_all(table);
         table->ended_count -= table->ended_asked;
-        memmove(table->ended, table->ended + table->ended_asked, table->ended_count * sizeof *table->ended);
+        if (table->ended_count)
+            memmove(table->ended, table->ended + table->ended_asked, table->ended_count * sizeof *table->ended);
         take_given(table, answer);
         take_moved(table, answer);
         table->wave = answer->wave;

@@ -65,6 +65,14 @@ static tutti_result_t run_round(tutti_comm_t comm, const tutti_dynamic_t *what, 
     return state == TUTTI_SUCCESS && !exec ? tutti_comm_synchronize(comm) : state;
 }
 
+static void drop(CUgraphExec exec, CUgraph graph)
+{
+    if (!exec)
+        return;
+    DONE(cu->GraphExecDestroy(exec));
+    DONE(cu->GraphDestroy(graph));
+}
+
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
     enum ending how = (enum ending)(family->variant % ENDINGS);
@@ -96,6 +104,7 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     for (int round = 0; result == TUTTI_SUCCESS; round++) {
         if (rank == family->victim && round == ROUNDS) {
             leave(how, comm);
+            drop(exec, graph);
             exit(0);
         }
         result = run_round(comm, &what, exec, stream, send, recv);
@@ -106,6 +115,7 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
         require(round >= ROUNDS || right, "all are there");
     }
     require(strstr(tutti_get_last_error(comm), "rank 1") != NULL, "the sentence names the rank");
+    drop(exec, graph);
     tutti_comm_destroy(comm);
 }
 
