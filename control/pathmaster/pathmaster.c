@@ -177,8 +177,11 @@ bool pathmaster_run(const struct pathmaster_options *options)
                                         .on_refusal = pathmaster_refusal};
     fine = fine && open_state(master, &serve);
     if (fine) {
+        pthread_mutex_lock(&master->lock); /* agents may ask already */
+        int lanes = master->allot.lanes;
+        pthread_mutex_unlock(&master->lock);
         printf("Agents ask at http%s://%s: %d uplinks of %s, %d lanes known\n", door.certificate ? "s" : "",
-               net_format(&door.at, text), master->fabric.uplinks, master->fabric.name, master->allot.lanes);
+               net_format(&door.at, text), master->fabric.uplinks, master->fabric.name, lanes);
         fflush(stdout);
         loop(master, &signals);
         fine = !master->broken;
