@@ -350,7 +350,7 @@ static void lane_watch(struct link_lane *lane, uint64_t now)
 /* Does anything depend on the peer's answer? */
 static bool lanes_expect(struct link *link)
 {
-    return !list_empty(&link->out.kept) || !list_empty(&link->puts.queue) || link->takes.count ||
+    return !list_empty(&link->out.kept) || !list_empty(&link->puts.queue) || link->load.segments || link->takes.count ||
            tags_any(&link->match.waiting) || tags_any(&link->match.posted);
 }
 

@@ -135,6 +135,25 @@ static void test_one_stands_still(void **state)
     end_breaking(script, pair);
 }
 
+/* A rank that has put all it has, and waits for nothing else from the peer, finds out as well. */
+static void test_the_last_segments_are_lost(void **state)
+{
+    struct payload *pair[2];
+    struct script *script = script_start((struct script_shape){.lanes = 2});
+    setenv("TUTTI_LANE_SILENCE", "500ms", 1);
+    param_reload();
+    struct link *link = script->side[0].link;
+    payload_pair(script, 0, 7, 4 * SCRIPT_SEGMENT, pair);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER));
+    assert_int_equal(link->lane[1].puts, 2);
+    assert_true(script_act(script, 0, 1, SCRIPT_KILL));
+    assert_true(list_empty(&link->puts.queue) && list_empty(&link->out.kept));
+    uint64_t now = clock_ns();
+    look_for(script, SILENCE + 100, true, &now);
+    assert_int_not_equal(link->lane[1].state, LANE_UP);
+    end_breaking(script, pair);
+}
+
 /* A process that stands still is heard on no lane: no time counts, and none that this process slept through. */
 static void test_all_stand_still(void **state)
 {
@@ -272,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {CASE(test_probe),
                                        CASE(test_not_looking),
                                        CASE(test_one_stands_still),
+                                       CASE(test_the_last_segments_are_lost),
                                        CASE(test_all_stand_still),
                                        CASE(test_it_goes_on),
                                        CASE(test_messages_go_on),
