@@ -750,6 +750,6 @@ class Program(unittest.TestCase):
 if __name__ == "__main__":
     TUTTI, ROOT = os.path.abspath(sys.argv[1]), sys.argv[2]
     # Where a build has those of its programs that stand beside this one when they are installed.
-    os.environ["PATH"] += "".join(f":{os.path.dirname(TUTTI)}/../control/{name}" for name in ("pathmaster", "pathagent"))
-    os.environ.pop("NCCL_DEBUG", None)
+    control = os.path.join(os.path.dirname(TUTTI), "..", "control")
+    os.environ["PATH"] += f":{control}/pathmaster:{control}/pathagent"
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])
