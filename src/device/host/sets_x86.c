@@ -3,6 +3,7 @@
 #include "device/host/kernel.h"
 
 #include <cpuid.h>
+#include <stdatomic.h>
 
 extern const struct kernel_set kernels_plain, kernels_avx2, kernels_avx512;
 
@@ -27,9 +28,23 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+enum { ASKED = 1, AVX2 = 2, AVX512 = 4 };
+
+/* Asked once: on a virtual machine each question enters the hypervisor, for tens of microseconds. */
+static unsigned usable(void)
+{
+    static _Atomic unsigned known;
+    unsigned found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (found)
+        return found;
+    found = ASKED | (has_avx2() ? AVX2 : 0) | (has_avx512() ? AVX512 : 0);
+    atomic_store_explicit(&known, found, memory_order_relaxed);
+    return found;
+}
+
 bool kernel_set_usable(const struct kernel_set *set)
 {
     if (set == &kernels_avx512)
-        return has_avx512();
-    return set == &kernels_avx2 ? has_avx2() : true;
+        return usable() & AVX512;
+    return set == &kernels_avx2 ? usable() & AVX2 : true;
 }
