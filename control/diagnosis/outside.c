@@ -23,44 +23,24 @@ struct outside_time {
     double sum, squares;             /* of these */
 };
 
-static int by_begin(const void *left, const void *right)
+/* Nothing tells when a program waits for calls that a GPU makes. */
+static bool has_calls_of_gpus(const struct blackbox *box)
 {
-    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
-                             *b = *(const struct blackbox_op *const *)right;
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
-
-/* All calls of the process, by their beginnings. NULL: none, no memory, or a GPU makes them. */
-static const struct blackbox_op **calls_of(const struct blackbox *box, size_t *count)
-{
-    size_t most = 0;
     for (size_t i = 0; i < box->comm_count; i++)
-        most += box->comms[i].op_count;
-    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
-    *count = 0;
-    for (size_t i = 0; calls && i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++) {
-            if (box->comms[i].ops[j].device) {
-                free(calls);
-                return NULL;
-            }
-            calls[(*count)++] = &box->comms[i].ops[j];
-        }
-    if (calls)
-        qsort(calls, *count, sizeof *calls, by_begin);
-    return calls;
+        for (size_t j = 0; j < box->comms[i].op_count; j++)
+            if (box->comms[i].ops[j].device)
+                return true;
+    return false;
 }
 
-/* The latest time of which every communicator of the process remembers all calls. */
+static bool is_any(const struct blackbox *box, const struct blackbox_op *op)
+{
+    return true;
+}
+
 static uint64_t window_of(const struct blackbox *box)
 {
-    uint64_t window = OUTSIDE_NS;
-    for (size_t i = 0; i < box->comm_count; i++) {
-        const struct blackbox_comm *comm = &box->comms[i];
-        uint64_t first = comm->op_count ? comm->ops[0].begin : 0;
-        if (first && first < box->now && comm->ops[0].position > 0 && box->now - first < window)
-            window = box->now - first;
-    }
+    uint64_t window = process_remembers(box, OUTSIDE_NS);
     return window < box->now ? window : 0;
 }
 
@@ -86,8 +66,8 @@ static void add_pauses(const struct blackbox_op *const *calls, size_t count, uin
 
 static struct outside_time time_of(struct scene *scene, const struct blackbox *box)
 {
-    size_t count;
-    const struct blackbox_op **calls = calls_of(box, &count);
+    size_t count = 0;
+    const struct blackbox_op **calls = has_calls_of_gpus(box) ? NULL : process_calls(box, is_any, &count);
     struct outside_time time = {.window = calls ? window_of(box) : 0};
     uint64_t from = box->now - time.window, over = 0;
     for (size_t i = 0; i < count && time.window; i++) {
@@ -156,16 +136,9 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
     free(times);
 }
 
-/* Of the largest communicator that has all its ranks here. */
 void rule_outside(struct scene *scene, struct findings *findings)
 {
-    const struct member_group *largest = NULL;
-    for (size_t i = 0; i < scene->group_count && !findings->count; i++) {
-        const struct member_group *group = &scene->groups[i];
-        if (group->count > 1 && group->count == (size_t)group->members->comm->nranks &&
-            group->members->comm->state == WIRE_COMM_OPEN && (!largest || group->count > largest->count))
-            largest = group;
-    }
+    const struct member_group *largest = findings->count ? NULL : scene_largest(scene);
     if (largest)
         judge(scene, findings, largest);
 }

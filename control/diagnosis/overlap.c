@@ -10,37 +10,17 @@
 
 #include <stdlib.h>
 
-static int by_begin(const void *left, const void *right)
+/* The process's collectives in the latest time. */
+static bool is_collective_of_late(const struct blackbox *box, const struct blackbox_op *op)
 {
-    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
-                             *b = *(const struct blackbox_op *const *)right;
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
-
-/* The process's collectives in the latest time, by their beginnings. NULL: none, or no memory. */
-static const struct blackbox_op **calls_of(const struct blackbox *box, size_t *count)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < box->comm_count; i++)
-        most += box->comms[i].op_count;
-    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
-    *count = 0;
-    for (size_t i = 0; calls && i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++) {
-            const struct blackbox_op *op = &box->comms[i].ops[j];
-            if (op->collective < WIRE_SEND && !op->device && op->begin <= box->now && box->now - op->begin < OVERLAP_NS)
-                calls[(*count)++] = op;
-        }
-    if (calls)
-        qsort(calls, *count, sizeof *calls, by_begin);
-    return calls;
+    return op->collective < WIRE_SEND && !op->device && op->begin <= box->now && box->now - op->begin < OVERLAP_NS;
 }
 
 /* Does this process often begin a collective while another one is under way? */
 static bool overlaps(struct scene *scene, const struct blackbox *box)
 {
     size_t count, under_way = 0;
-    const struct blackbox_op **calls = calls_of(box, &count);
+    const struct blackbox_op **calls = process_calls(box, is_collective_of_late, &count);
     uint64_t over = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t end = calls[i]->state == WIRE_OP_DONE ? calls[i]->end : box->now;

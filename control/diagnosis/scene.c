@@ -303,6 +303,52 @@ struct member_group *scene_group(const struct scene *scene, uint64_t id)
     return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
 }
 
+struct member_group *scene_largest(const struct scene *scene)
+{
+    struct member_group *largest = NULL;
+    for (size_t i = 0; i < scene->group_count; i++) {
+        struct member_group *group = &scene->groups[i];
+        if (group->count > 1 && group->count == (size_t)group->members->comm->nranks &&
+            group->members->comm->state == WIRE_COMM_OPEN && (!largest || group->count > largest->count))
+            largest = group;
+    }
+    return largest;
+}
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
+                             *b = *(const struct blackbox_op *const *)right;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count)
+{
+    size_t most = 0;
+    *count = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        most += box->comms[i].op_count;
+    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
+    for (size_t i = 0; calls && i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++)
+            if (wanted(box, &box->comms[i].ops[j]))
+                calls[(*count)++] = &box->comms[i].ops[j];
+    if (calls)
+        qsort(calls, *count, sizeof *calls, by_begin);
+    return calls;
+}
+
+uint64_t process_remembers(const struct blackbox *box, uint64_t most)
+{
+    for (size_t i = 0; i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        bool forgets = comm->op_count && comm->ops[0].position > 0 && comm->ops[0].begin < box->now;
+        if (forgets && box->now - comm->ops[0].begin < most)
+            most = box->now - comm->ops[0].begin;
+    }
+    return most;
+}
+
 bool member_has_called(const struct member *member, const struct blackbox_op *op)
 {
     return member->has_newest && member->newest >= op->seq;

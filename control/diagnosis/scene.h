@@ -64,6 +64,8 @@ void scene_close(struct scene *scene);
 struct member *scene_find(struct member_group *group, int rank);
 /* The group of this id; NULL: no rank is in it. */
 struct member_group *scene_group(const struct scene *scene, uint64_t id);
+/* The largest open communicator that has all its ranks here; NULL: there is none. */
+struct member_group *scene_largest(const struct scene *scene);
 /* Has this rank called the collective that `op` is? */
 bool member_has_called(const struct member *member, const struct blackbox_op *op);
 /* Does the process of this dead rank live on as another program? A copy of a box, beside copies alone, tells nothing.
@@ -73,6 +75,11 @@ bool member_is_replaced(const struct member *member);
 uint64_t member_waited(const struct member *waiter);
 /* A number that no other process has. */
 uint64_t process_key(const struct blackbox *box);
+/* The calls of a process that are wanted, by their beginnings; the caller frees the array. NULL: none, or no memory. */
+typedef bool call_is_wanted(const struct blackbox *box, const struct blackbox_op *op);
+const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count);
+/* The latest time, up to `most` ns, of which all communicators of the process remember all calls. */
+uint64_t process_remembers(const struct blackbox *box, uint64_t most);
 /* The facts of the same process in the earlier look; NULL: none. */
 const struct process_facts *facts_before(const struct scene *scene, const struct member *member);
 

@@ -93,18 +93,6 @@ static void find_since(const struct blackbox *box, struct slowed_pace *pace, siz
 
 /* ---- One process ---- */
 
-/* The latest time of which all communicators of the process remember all calls. */
-static uint64_t remembered(const struct blackbox *box, uint64_t window)
-{
-    for (size_t i = 0; i < box->comm_count; i++) {
-        const struct blackbox_comm *comm = &box->comms[i];
-        bool forgets = comm->op_count && comm->ops[0].position > 0 && comm->ops[0].begin < box->now;
-        if (forgets && box->now - comm->ops[0].begin < window)
-            window = box->now - comm->ops[0].begin;
-    }
-    return window;
-}
-
 static void add_calls(const struct blackbox *box, uint64_t window, struct slowed_pace *pace)
 {
     uint64_t from = box->now - window, inside = 0;
@@ -140,7 +128,7 @@ static bool is_slowed(const struct blackbox *box, struct slowed_pace *pace)
     pace->bytes = rate(from->bytes, now->bytes, pace->window);
     if (!find_best(box, start, pace))
         return false;
-    uint64_t window = remembered(box, pace->window);
+    uint64_t window = process_remembers(box, pace->window);
     add_calls(box, window, pace);
     find_since(box, pace, start);
     return window >= SLOWED_LEAST_NS && pace->inside >= SLOWED_INSIDE;
@@ -288,16 +276,9 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
     free(outside);
 }
 
-/* Of the largest communicator that has all its ranks here. */
 void rule_slowed(struct scene *scene, struct findings *findings)
 {
-    struct member_group *largest = NULL;
-    for (size_t i = 0; i < scene->group_count && !findings->count && scene->snapshot->before.count; i++) {
-        struct member_group *group = &scene->groups[i];
-        if (group->count > 1 && group->count == (size_t)group->members->comm->nranks &&
-            group->members->comm->state == WIRE_COMM_OPEN && (!largest || group->count > largest->count))
-            largest = group;
-    }
+    struct member_group *largest = findings->count || !scene->snapshot->before.count ? NULL : scene_largest(scene);
     if (largest)
         judge(scene, findings, largest);
 }
