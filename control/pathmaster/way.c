@@ -3,34 +3,14 @@
 #include "pathmaster/allot.h"
 #include "pathmaster/hash.h"
 
-/* The first uplink of a leaf to a spine; uplinks of a leaf are ordered by their spines. -1: there is none. */
-static int32_t first_to(const struct fabric *fabric, int32_t leaf, int32_t spine)
-{
-    int32_t begin = fabric->leaf[leaf].first, end = begin + fabric->leaf[leaf].count, low = begin, high = end;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (fabric->uplink[middle].spine < spine)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && fabric->uplink[low].spine == spine ? low : -1;
-}
-
-static int32_t count_to(const struct fabric *fabric, int32_t first)
-{
-    int32_t leaf = fabric->uplink[first].leaf, end = fabric->leaf[leaf].first + fabric->leaf[leaf].count, u = first;
-    while (u < end && fabric->uplink[u].spine == fabric->uplink[first].spine)
-        u++;
-    return u - first;
-}
-
 /* The k-th link of the spine to the one leaf leads to its k-th link to the other. */
 static int32_t down_of(const struct fabric *fabric, int32_t uplink, int32_t leaf)
 {
-    int32_t spine = fabric->uplink[uplink].spine, here = first_to(fabric, fabric->uplink[uplink].leaf, spine);
-    int32_t there = first_to(fabric, leaf, spine);
-    return there < 0 ? -1 : there + (uplink - here) % count_to(fabric, there);
+    const struct fabric_uplink *up = &fabric->uplink[uplink];
+    int32_t place = uplink - fabric->leaf[up->leaf].first;
+    struct fabric_range here = fabric_uplinks_to(fabric, up->leaf, up->spine, place),
+                        there = fabric_uplinks_to(fabric, leaf, up->spine, place);
+    return there.count ? there.first + (uplink - here.first) % there.count : -1;
 }
 
 struct allot_links allot_links(const struct allot *allot, const struct allot_way *way)

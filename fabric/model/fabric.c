@@ -175,6 +175,25 @@ void fabric_capacities(const struct fabric *fabric, double *capacity)
     }
 }
 
+struct fabric_range fabric_uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place)
+{
+    int32_t begin = fabric->leaf[leaf].first, end = begin + fabric->leaf[leaf].count, low = begin, high = end;
+    if (place < end - begin && fabric->uplink[begin + place].spine == spine)
+        low = high = begin + place;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (fabric->uplink[middle].spine < spine)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low > begin && fabric->uplink[low - 1].spine == spine)
+        low--;
+    while (high < end && fabric->uplink[high].spine == spine)
+        high++;
+    return (struct fabric_range){low, high - low};
+}
+
 void fabric_link_name(const struct fabric *fabric, int32_t link, char *out, size_t size)
 {
     static const char *const ways[] = {"up", "down"};

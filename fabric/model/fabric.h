@@ -177,6 +177,14 @@ int32_t fabric_nic_of(const struct fabric *fabric, int32_t gpu, int lane);
 /* The distance by the first ports of the hosts' NICs. */
 enum fabric_distance fabric_distance_of(const struct fabric *fabric, int32_t from, int32_t to);
 
+struct fabric_range {
+    int32_t first, count;
+};
+
+/* The uplinks of a leaf to a spine, which stand in a row; count 0: there are none. `place` is a guess: they mostly have
+ * the same places at all leaves. */
+struct fabric_range fabric_uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place);
+
 /* -1: the host is unknown. */
 int32_t fabric_find_host(const struct fabric *fabric, const char *name);
 

@@ -73,32 +73,7 @@ static void take(struct trip *trip, int32_t link)
 
 /* ---- what leads to the destination ---- */
 
-struct route_range {
-    int32_t first, count;
-};
-
-/* The uplinks of a leaf to a spine, which stand in a row. `place` is a guess: they mostly have the same places at all
- * leaves. */
-static struct route_range uplinks_to(const struct fabric *fabric, int32_t leaf, int32_t spine, int32_t place)
-{
-    int32_t begin = fabric->leaf[leaf].first, end = begin + fabric->leaf[leaf].count, low = begin, high = end;
-    if (place < end - begin && fabric->uplink[begin + place].spine == spine)
-        low = high = begin + place;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (fabric->uplink[middle].spine < spine)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low > begin && fabric->uplink[low - 1].spine == spine)
-        low--;
-    while (high < end && fabric->uplink[high].spine == spine)
-        high++;
-    return (struct route_range){low, high - low};
-}
-
-static int32_t living(const struct fabric *fabric, struct route_range range)
+static int32_t living(const struct fabric *fabric, struct fabric_range range)
 {
     int32_t count = 0;
     for (int32_t u = range.first; u < range.first + range.count; u++)
@@ -121,14 +96,14 @@ static bool leads(const struct trip *trip, int32_t uplink)
         return false;
     if (!same_zone(trip))
         return fabric->spine[spine].count > 0;
-    return living(fabric, uplinks_to(fabric, trip->end, spine, place)) > 0;
+    return living(fabric, fabric_uplinks_to(fabric, trip->end, spine, place)) > 0;
 }
 
 /* The fill of the least full way down from a spine to the last leaf. */
 static double least_down(const struct trip *trip, int32_t spine, int32_t place)
 {
     const struct fabric *fabric = trip->router->fabric;
-    struct route_range range = uplinks_to(fabric, trip->end, spine, place);
+    struct fabric_range range = fabric_uplinks_to(fabric, trip->end, spine, place);
     double least = -1;
     for (int32_t u = range.first; u < range.first + range.count; u++) {
         double full = fabric->uplink[u].down ? -1 : fill(trip, fabric_uplink_link(fabric, u, FABRIC_DOWN));
@@ -207,7 +182,7 @@ static int32_t choose_uplink(struct trip *trip)
 static int32_t choose_down(struct trip *trip, int32_t spine)
 {
     const struct fabric *fabric = trip->router->fabric;
-    struct route_range range = uplinks_to(fabric, trip->end, spine, (int32_t)trip->number);
+    struct fabric_range range = fabric_uplinks_to(fabric, trip->end, spine, (int32_t)trip->number);
     int32_t wanted = fabric->leaf[trip->end].first + (int32_t)trip->number, best = -1;
     bool inside = wanted >= range.first && wanted < range.first + range.count;
     if (trip->router->way == ROUTE_STEERED && inside && !fabric->uplink[wanted].down)
