@@ -71,10 +71,9 @@ static int check(const struct agent_wishes *wishes)
     const struct agent_options *agent = &wishes->agent;
     if (!agent->sender.url || !wishes->token)
         return usage_error("agent", "--master and --token are needed");
-    if (!wishes->door.certificate != !wishes->door.key)
-        return usage_error("agent", "--certificate and --key go together");
-    if (wishes->door.client_ca && !wishes->door.certificate)
-        return usage_error("agent", "--client-ca wants --certificate and --key, too");
+    int code = door_check("agent", &wishes->door);
+    if (code >= 0)
+        return code;
     if (agent->once && wishes->door.address)
         return usage_error("agent", "--once and --listen do not go together");
     if (!report_host_fits(agent->host))

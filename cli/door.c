@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/door.h"
+#include "cli/cli.h"
 
 #include "base/error.h"
 
@@ -25,6 +26,15 @@ static char *slurp(const char *path)
         return text;
     free(text);
     return NULL;
+}
+
+int door_check(const char *command, const struct door_wishes *wishes)
+{
+    if (!wishes->certificate != !wishes->key)
+        return usage_error(command, "--certificate and --key go together");
+    if (wishes->client_ca && !wishes->certificate)
+        return usage_error(command, "--client-ca wants --certificate and --key, too");
+    return -1;
 }
 
 bool door_load(const struct door_wishes *wishes, struct serve_door *out)

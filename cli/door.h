@@ -10,6 +10,8 @@ struct door_wishes {
     bool plain;
 };
 
+/* -1: the options go together; else the exit status of the command, which was told what is wrong. */
+int door_check(const char *command, const struct door_wishes *wishes);
 /* The caller frees *out by door_free, also after false, which comes after error_note. */
 bool door_load(const struct door_wishes *wishes, struct serve_door *out);
 void door_free(struct serve_door *door);

@@ -92,11 +92,7 @@ static int parse(int argc, char **argv, struct master_wishes *wishes)
         return usage_error("master", "takes no arguments, got %s", argv[optind]);
     if (!wishes->token)
         return usage_error("master", "--token is needed");
-    if (!wishes->door.certificate != !wishes->door.key)
-        return usage_error("master", "--certificate and --key go together");
-    if (wishes->door.client_ca && !wishes->door.certificate)
-        return usage_error("master", "--client-ca wants --certificate and --key, too");
-    return -1;
+    return door_check("master", &wishes->door);
 }
 
 int main(int argc, char **argv)

@@ -64,12 +64,8 @@ static int parse(int argc, char **argv, struct pathmaster_wishes *wishes)
         return usage_error("pathmaster", optind < argc ? "one FABRIC, please" : "which FABRIC?");
     if (!wishes->master.tenants)
         return usage_error("pathmaster", "--tenants is needed");
-    if (!wishes->door.certificate != !wishes->door.key)
-        return usage_error("pathmaster", "--certificate and --key go together");
-    if (wishes->door.client_ca && !wishes->door.certificate)
-        return usage_error("pathmaster", "--client-ca wants --certificate and --key, too");
     wishes->master.fabric = argv[optind];
-    return -1;
+    return door_check("pathmaster", &wishes->door);
 }
 
 int main(int argc, char **argv)
