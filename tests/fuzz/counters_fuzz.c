@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "paths/counters.h"
 #include "paths/import.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,35 +51,13 @@ static const char *const words[] = {
     "[",
 };
 
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
-
-static char *text_of(const uint8_t *data, size_t size, size_t *length)
-{
-    char *text = calloc(size + 1, 64);
-    must(text);
-    if (!size || data[0] % 2) {
-        memcpy(text, data, size);
-        *length = size;
-        return text;
-    }
-    char *end = text;
-    for (size_t i = 1; i < size; i++)
-        end = stpcpy(end, words[data[i] % (sizeof words / sizeof *words)]);
-    *length = (size_t)(end - text);
-    return text;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sent_bytes sent = {0};
     uint64_t bytes;
     size_t length;
-    char *text = text_of(data, size, &length);
+    char *text = text_of(words, sizeof words / sizeof *words, data, size, &length);
     if (counters_read("fuzz", "leaf", text, length, &sent) == TUTTI_SUCCESS) {
         must(sent.count > 0);
         for (size_t i = 0; i < sent.count && i < 16; i++) {

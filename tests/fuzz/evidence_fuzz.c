@@ -4,6 +4,7 @@
 #include "days/days.h"
 #include "diagnosis/group.h"
 #include "evidence/parts.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,26 +53,6 @@ static const char *const words[] = {
     "link:1",
     "]",
 };
-
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
-
-static char *text_of(const uint8_t *data, size_t size)
-{
-    char *text = calloc(size + 1, 128);
-    must(text);
-    if (!size || data[0] % 2) {
-        memcpy(text, data, size);
-        return text;
-    }
-    char *end = text;
-    for (size_t i = 1; i < size; i++)
-        end = stpcpy(end, words[data[i] % (sizeof words / sizeof *words)]);
-    return text;
-}
 
 /* Also no bytes with which a terminal does something. */
 static void must_be_clean(const char *text, size_t size, bool lines)
@@ -123,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const columns[] = {"RetransSegs", "InErrs", NULL};
     static struct nic before, now;
-    char out[160], line[EVIDENCE_LINE], *text = text_of(data, size);
+    char out[160], line[EVIDENCE_LINE], *text = text_of(words, sizeof words / sizeof *words, data, size, NULL);
     groups(text);
     history(text);
     awaited_tcp(text, 12, out, sizeof out);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "file/hosts.h"
 #include "file/read.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,26 +87,6 @@ static const char *const words[] = {
     "fe80::1",
 };
 
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
-
-static char *text_of(const uint8_t *data, size_t size)
-{
-    char *text = calloc(size + 1, 64);
-    must(text);
-    if (!size || data[0] % 2) {
-        memcpy(text, data, size);
-        return text;
-    }
-    char *end = text;
-    for (size_t i = 1; i < size; i++)
-        end = stpcpy(end, words[data[i] % (sizeof words / sizeof *words)]);
-    return text;
-}
-
 static void check(const struct fabric *f)
 {
     must(f->gpus >= 1 && f->gpus <= FABRIC_GPUS && f->hosts >= 1 && f->name[0]);
@@ -127,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fabric fabric;
     struct host_list list;
     size_t length = size && data[0] % 2 ? size : 0;
-    char *text = text_of(data, size);
+    char *text = text_of(words, sizeof words / sizeof *words, data, size, NULL);
     if (fabric_parse("fuzz", text, length ? length : strlen(text), &fabric) == TUTTI_SUCCESS) {
         check(&fabric);
         fabric_free(&fabric);

@@ -2,17 +2,12 @@
 /* Introductions of ranks that say anything. What is taken is within its bounds, and groups into levels. */
 #include "comm/introduction.h"
 #include "engine/team_open.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { RANKS = 5 };
-
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
 
 /* Nothing behind the end, each port once. */
 static void check_fact(const struct rank_fact *fact)

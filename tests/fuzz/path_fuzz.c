@@ -9,6 +9,7 @@
 #include "pathmaster/tenants.h"
 
 #include "base/error.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,6 @@
 #define PROCESSES 4
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void question(const uint8_t *data, size_t size)
 {

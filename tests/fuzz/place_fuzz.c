@@ -3,15 +3,10 @@
  * take is within its bounds, and none of them takes a level or a distance twice. */
 #include "path/dnlb.h"
 #include "path/path.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void must(bool holds)
-{
-    if (!holds)
-        abort();
-}
 
 /* A second item of the same kind is none: each level and each distance is told at most once. */
 static bool takes_twice(const char *text, bool (*takes)(const char *text))

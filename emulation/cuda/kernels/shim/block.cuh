@@ -36,30 +36,4 @@ DEVICE void named_arrive(uint32_t id, uint32_t threads)
     (void)threads;
 }
 
-DEVICE void warp_sync()
-{
-}
-
-DEVICE bool warp_any(bool yes)
-{
-    return yes;
-}
-
-DEVICE uint32_t warp_votes(bool yes)
-{
-    return yes;
-}
-
-DEVICE uint64_t warp_up(uint64_t x, uint32_t by)
-{
-    (void)by;
-    return x;
-}
-
-DEVICE uint64_t warp_of(uint64_t x, uint32_t of)
-{
-    (void)of;
-    return x;
-}
-
 #endif

@@ -30,6 +30,7 @@
 #define gridDim  cuda_grid
 
 #include <block.cuh>
+#include <warp.cuh>
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {

@@ -39,30 +39,4 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
     return threads_any(half + 14, blockDim.x / 2, yes);
 }
 
-DEVICE void warp_sync()
-{
-}
-
-DEVICE bool warp_any(bool yes)
-{
-    return yes;
-}
-
-DEVICE uint32_t warp_votes(bool yes)
-{
-    return yes;
-}
-
-DEVICE uint64_t warp_up(uint64_t x, uint32_t by)
-{
-    (void)by;
-    return x;
-}
-
-DEVICE uint64_t warp_of(uint64_t x, uint32_t of)
-{
-    (void)of;
-    return x;
-}
-
 #endif
