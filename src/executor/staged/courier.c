@@ -223,7 +223,10 @@ tutti_result_t courier_meet(struct channel *channel, const struct job *job, cons
 {
     const struct staged *staged = channel->staged;
     uint64_t to = staged->copies_device + (uint64_t)(first_memory(staged) - (char *)staged->copies);
-    return order(channel, to, (uintptr_t)gpu, courier_brings(bytes) ? bytes : 0, job);
+    tutti_result_t result = order(channel, to, (uintptr_t)gpu, courier_brings(bytes) ? bytes : 0, job);
+    if (result != TUTTI_SUCCESS) /* a kernel that comes later finds nothing to bring: the memory may be gone by then */
+        order_part(&staged->copies[channel->index], KERNEL_ORDER_BYTES, 0, channel->ordered);
+    return result;
 }
 
 bool courier_brings(size_t bytes)

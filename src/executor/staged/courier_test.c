@@ -62,8 +62,33 @@ static void standing_still_is_no_waiting(void **state)
     free(team);
 }
 
+/* What a kernel would have brought for a job that is given up is not wanted any more, whenever the kernel comes. */
+static void what_is_given_up_is_not_brought(void **state)
+{
+    struct team *team = calloc(1, sizeof *team);
+    struct staged *staged = calloc(1, sizeof *staged);
+    struct kernel_copy copies[2] = {{.done = 0}}; /* behind the order stands the post */
+    struct channel *channel = &staged->channel[0];
+    const struct job job = {.sequence = 1};
+    (void)state;
+    *staged = (struct staged){.base = {.team = team},
+                              .channels = 1,
+                              .copies = copies,
+                              .post = (struct kernel_post *)(void *)&copies[1],
+                              .doubt = {.lost = CUDA_ERROR_DEINITIALIZED}};
+    pthread_mutex_init(&staged->doubt.lock, NULL);
+    pthread_cond_init(&staged->doubt.news, NULL);
+    *channel = (struct channel){.staged = staged, .team = team, .job = 1};
+    assert_int_not_equal(courier_meet(channel, &job, gpu, sizeof gpu), TUTTI_SUCCESS);
+    assert_int_equal(copies[0].part[KERNEL_ORDER_FROM], KERNEL_ORDER_PART((uintptr_t)gpu, 1));
+    assert_int_equal(copies[0].part[KERNEL_ORDER_BYTES], KERNEL_ORDER_PART(0, 1));
+    free(staged);
+    free(team);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(standing_still_is_no_waiting)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(standing_still_is_no_waiting),
+                                       cmocka_unit_test(what_is_given_up_is_not_brought)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
