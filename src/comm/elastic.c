@@ -153,6 +153,7 @@ static void take_generation(struct tutti_elastic *elastic, struct generation *ne
 {
     generation_close(elastic->before);
     elastic->before = elastic->now;
+    elastic->before->replaced = true;
     elastic->now = next;
     elastic->number++;
 }

@@ -458,8 +458,9 @@ void generation_close(struct generation *generation)
     lock_take(&generation->comm->engine->lock);
     if (generation->consent.decided)
         consent_tell(&generation->consent);
+    if (generation->consent.decided || generation->replaced)
+        memos_over(generation->comm->engine, generation->comm->team->id);
     generation->comm->meeting.consents = NULL;
-    memos_over(generation->comm->engine, generation->comm->team->id);
     lock_release(&generation->comm->engine->lock);
     if (generation->data != generation->comm)
         close_comm(generation->data);

@@ -26,6 +26,7 @@ struct generation {
     bool inside;                      /* this member is in a call: it answers others. Same lock */
     uint32_t turn;                    /* that the call works on */
     _Atomic uint8_t *left;            /* by rank: it has said so */
+    bool replaced;                    /* by a next one; else its members may go on when this one leaves */
 };
 
 /* Takes over the communicator, whose team is open, whatever comes back. `turn`: the last one that counts. */

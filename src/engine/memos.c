@@ -48,8 +48,8 @@ void memos_over(struct engine *engine, uint64_t comm)
     engine->over[engine->overs++ % ENGINE_OVER] = comm;
 }
 
-/* What a member of a generation asks that is over here: it was left out of the next one. A team that is not open yet
- * says nothing. */
+/* What a member of a generation asks that has ended here with a next one: it was left out of that. One that this
+ * process has left, and that goes on without it, is none of these. A team that is not open yet says nothing. */
 static bool over_there(const struct engine *engine, uint64_t comm, const struct wire_memo *memo,
                        struct wire_memo *answer)
 {

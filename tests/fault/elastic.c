@@ -40,6 +40,7 @@ enum point {
     HEARS_DECIDED,
     BEFORE_NEXT, /* about to open the next generation */
     IN_MAKING,   /* of its communicators */
+    LEAVES,      /* before a step, and its process lives on */
     POINTS
 };
 
@@ -215,6 +216,19 @@ static void compare(tutti_comm_t comm, const float *in, const float *out, unsign
     tutti_comm_destroy(rest);
 }
 
+/* The group goes on without this member, which is here all the time. */
+static bool leave(tutti_elastic_t *elastic)
+{
+    struct told *told = &job->told[me];
+    if (job->fault[me].point != LEAVES || step_now != job->fault[me].step)
+        return false;
+    job->fault[me].point = NOWHERE;
+    tutti_elastic_end(*elastic);
+    *elastic = NULL;
+    snprintf(told->sentence, sizeof told->sentence, "it has left");
+    return true;
+}
+
 static void member(void)
 {
     static float in[COUNT], out[COUNT], was[COUNT];
@@ -234,7 +248,7 @@ static void member(void)
     tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, NULL);
     if (result == TUTTI_SUCCESS)
         result = tutti_elastic_init(&elastic, comm, &config);
-    for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS; step_now++) {
+    for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS && !leave(&elastic); step_now++) {
         bool in_place = step_now % 2;
         fill(in, me, step_now);
         memcpy(out, in, sizeof out);
@@ -247,7 +261,8 @@ static void member(void)
         }
     }
     told->result = result;
-    snprintf(told->sentence, sizeof told->sentence, "%s", result == TUTTI_SUCCESS ? "" : tutti_get_last_error(NULL));
+    if (result != TUTTI_SUCCESS)
+        snprintf(told->sentence, sizeof told->sentence, "%s", tutti_get_last_error(NULL));
     if (result == TUTTI_SUCCESS && job->compares)
         compare(comm, in, out, told->said[STEPS].set);
     atomic_store(&told->ended, true);
@@ -417,7 +432,7 @@ static bool run_point(int point, int victim, int signal, bool units, int sends_b
     job->fault[victim].step = 2;
     job->fault[victim].sends = sends_before;
     (signal == SIGKILL ? killed : stops)[victim] = true;
-    if (point >= AT_THE_END) {
+    if (point >= AT_THE_END && point != LEAVES) {
         job->fault[3].point = BEFORE_WORK;
         job->fault[3].signal = SIGKILL;
         job->fault[3].step = 2;
@@ -516,21 +531,22 @@ static const struct {
     bool units;
     int sends;
 } runs[] = {
-    {IN_WORK, 1, SIGKILL, false, 3},    {BEFORE_WORK, 0, SIGKILL, false},   {BEFORE_VOTE, 1, SIGKILL, false},
-    {AFTER_VOTE, 3, SIGKILL, false},    {BEFORE_VOTE, 2, SIGSTOP, false},   {AT_CONCLUDE, 0, SIGKILL, false},
-    {HEARS_PROPOSE, 1, SIGKILL, false}, {HEARS_ACCEPT, 0, SIGSTOP, false},  {AFTER_WORK, 3, SIGKILL, true},
-    {HEARS_DECIDED, 2, SIGKILL, false}, {IN_WORK, 0, SIGKILL, false, 1},    {IN_WORK, 3, SIGKILL, false, 2},
-    {IN_WORK, 1, SIGKILL, false, 1},    {IN_WORK, 2, SIGSTOP, false, 1},    {AFTER_WORK, 0, SIGKILL, false},
-    {AT_THE_END, 1, SIGKILL, false},    {AT_ASK, 0, SIGKILL, false},        {HEARS_ASK, 1, SIGKILL, false},
-    {HEARS_PROMISE, 0, SIGKILL, false}, {HEARS_ACCEPT, 0, SIGKILL, false},  {BEFORE_NEXT, 1, SIGKILL, false},
-    {IN_MAKING, 0, SIGKILL, false},     {IN_MAKING, 1, SIGKILL, false},     {BEFORE_WORK, 3, SIGSTOP, false},
-    {AFTER_WORK, 0, SIGSTOP, false},    {AFTER_VOTE, 1, SIGSTOP, false},    {AT_CONCLUDE, 0, SIGSTOP, false},
-    {HEARS_PROPOSE, 1, SIGSTOP, false}, {HEARS_DECIDED, 1, SIGSTOP, false}, {HEARS_ASK, 1, SIGSTOP, false},
-    {BEFORE_NEXT, 2, SIGSTOP, false},   {IN_MAKING, 1, SIGSTOP, false},     {AT_ASK, 0, SIGSTOP, false},
-    {BEFORE_VOTE, 2, SIGKILL, true},    {BEFORE_WORK, 1, SIGSTOP, true},
+    {IN_WORK, 1, SIGKILL, false, 3},    {LEAVES, 0, SIGSTOP, false},      {LEAVES, 3, SIGSTOP, true},
+    {BEFORE_WORK, 0, SIGKILL, false},   {BEFORE_VOTE, 1, SIGKILL, false}, {AFTER_VOTE, 3, SIGKILL, false},
+    {BEFORE_VOTE, 2, SIGSTOP, false},   {AT_CONCLUDE, 0, SIGKILL, false}, {HEARS_PROPOSE, 1, SIGKILL, false},
+    {HEARS_ACCEPT, 0, SIGSTOP, false},  {AFTER_WORK, 3, SIGKILL, true},   {HEARS_DECIDED, 2, SIGKILL, false},
+    {IN_WORK, 0, SIGKILL, false, 1},    {IN_WORK, 3, SIGKILL, false, 2},  {IN_WORK, 1, SIGKILL, false, 1},
+    {IN_WORK, 2, SIGSTOP, false, 1},    {AFTER_WORK, 0, SIGKILL, false},  {AT_THE_END, 1, SIGKILL, false},
+    {AT_ASK, 0, SIGKILL, false},        {HEARS_ASK, 1, SIGKILL, false},   {HEARS_PROMISE, 0, SIGKILL, false},
+    {HEARS_ACCEPT, 0, SIGKILL, false},  {BEFORE_NEXT, 1, SIGKILL, false}, {IN_MAKING, 0, SIGKILL, false},
+    {IN_MAKING, 1, SIGKILL, false},     {BEFORE_WORK, 3, SIGSTOP, false}, {AFTER_WORK, 0, SIGSTOP, false},
+    {AFTER_VOTE, 1, SIGSTOP, false},    {AT_CONCLUDE, 0, SIGSTOP, false}, {HEARS_PROPOSE, 1, SIGSTOP, false},
+    {HEARS_DECIDED, 1, SIGSTOP, false}, {HEARS_ASK, 1, SIGSTOP, false},   {BEFORE_NEXT, 2, SIGSTOP, false},
+    {IN_MAKING, 1, SIGSTOP, false},     {AT_ASK, 0, SIGSTOP, false},      {BEFORE_VOTE, 2, SIGKILL, true},
+    {BEFORE_WORK, 1, SIGSTOP, true},
 };
 #define RUNS  ((int)(sizeof runs / sizeof *runs))
-#define QUICK 9
+#define QUICK 11
 
 int main(int argc, char **argv)
 {
