@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -71,6 +72,16 @@ bool reach_ends_readable(const void *data, size_t length)
 bool reach_ends_writable(const void *data, size_t length)
 {
     return ends(data, length, writable);
+}
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+bool reach_all_is_there(const void *data, size_t length)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data & ~(page - 1);
+    return madvise((void *)from, (uintptr_t)data + length - from, MADV_POPULATE_READ) == 0;
 }
 
 /* The system may refuse that call, or the memory may be a device's, which it does not copy. */

@@ -89,6 +89,11 @@ static void link_carrier_shared(struct lane *carrier, uint64_t key, int fd)
     owner->shared(owner->context, lane->link, key, fd);
 }
 
+static bool link_spares(void *context)
+{
+    return !((const struct link_domain *)context)->crowded;
+}
+
 static tutti_result_t open_transports(struct link_domain *domain)
 {
     const struct transport_owner owner = {.context = domain,
@@ -108,7 +113,8 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .unwritable = incoming_unwritable,
                                           .lent = borrow_target,
                                           .copied = borrow_copied,
-                                          .lent_waits = borrow_waits};
+                                          .lent_waits = borrow_waits,
+                                          .spares = link_spares};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))

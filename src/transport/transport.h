@@ -103,6 +103,9 @@ struct transport_owner {
     /* May the second part stay where it lies for now, as nothing has come behind it? lent() follows, or this again.
      * NULL: it may not. */
     bool (*lent_waits)(struct lane *lane, const void *bytes, size_t size, size_t length);
+    /* Has this process a processor that nobody else of the job wants? What it has no other work for may then help a
+     * peer. NULL: not known. */
+    bool (*spares)(void *context);
 };
 
 /* The queue pairs of a lane, and the addresses of the interfaces at both ends, as GIDs. Zeros: it has none. */

@@ -11,10 +11,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static const struct group *const groups[] = {&basic_group,   &order_group,       &close_group, &process_group,
-                                             &hostile_group, &memory_group,      &pass_group,  &faults_group,
-                                             &direct_group,  &verbs_group,       &lost_group,  &ports_group,
-                                             &calls_group,   &unreachable_group, &lent_group,  &unsealed_group};
+static const struct group *const groups[] = {
+    &basic_group, &order_group,       &close_group,  &process_group, &hostile_group, &memory_group,
+    &pass_group,  &faults_group,      &direct_group, &verbs_group,   &lost_group,    &ports_group,
+    &calls_group, &unreachable_group, &lent_group,   &staged_group,  &unsealed_group};
 
 static const struct transport_ops *find(const char *name)
 {

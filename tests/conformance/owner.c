@@ -133,6 +133,12 @@ static bool on_lent_waits(struct lane *lane, const void *bytes, size_t size, siz
     return end->leaves;
 }
 
+static bool on_spares(void *context)
+{
+    (void)context;
+    return true;
+}
+
 static void on_copied(struct lane *lane, bool whole)
 {
     take_note(end_of(lane), (struct note){.kind = NOTE_COPIED, .id = whole}, NULL);
@@ -169,7 +175,8 @@ bool party_try_open(struct party *party, const uint8_t *uuid)
                                     .unwritable = on_unwritable,
                                     .lent = on_lent,
                                     .copied = on_copied,
-                                    .lent_waits = on_lent_waits};
+                                    .lent_waits = on_lent_waits,
+                                    .spares = on_spares};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

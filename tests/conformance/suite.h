@@ -14,6 +14,6 @@ struct group {
 
 extern const struct group basic_group, order_group, close_group, process_group, hostile_group, memory_group, pass_group,
     faults_group, direct_group, verbs_group, ports_group, lost_group, calls_group, unreachable_group, unsealed_group,
-    lent_group;
+    lent_group, staged_group;
 
 #endif

@@ -69,6 +69,8 @@ static tutti_result_t map_lane(struct shm_lane *lane, int fd, bool opener)
         return result;
     ring_out_init(&lane->out, &lane->shape, lane->memory, !opener);
     ring_in_init(&lane->in, &lane->shape, lane->memory, opener);
+    lane->stage.out = ring_stages(&lane->shape, lane->memory, !opener);
+    lane->stage.in = ring_stages(&lane->shape, lane->memory, opener);
     shm_window_open(lane);
     return TUTTI_SUCCESS;
 }
@@ -88,6 +90,7 @@ static struct shm_ring_shape shape_wanted(void)
              least = 4 * (chunk > SHM_MAX_MSG ? chunk : SHM_MAX_MSG);
     struct shm_ring_shape shape = {.chunk = (uint32_t)chunk, .data = power_at_least(data > least ? data : least)};
     shape.slots = (uint32_t)power_at_least((uint64_t)param_int(PARAM_SHM_RING) / sizeof(struct ring_slot));
+    shape.stages = memory_is_sealed() ? RING_STAGES : 0; /* other memory is taken whole, though little of it is used */
     return shape;
 }
 

@@ -13,7 +13,7 @@ struct shm_hello {
     struct shm_ring_shape shape;
     struct attach_word word; /* of the sender */
 };
-_Static_assert(sizeof(struct shm_hello) == 440, "shm_hello is part of the protocol");
+_Static_assert(sizeof(struct shm_hello) == 448, "shm_hello is part of the protocol");
 
 enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE, SHM_MAPPED };
 

@@ -12,13 +12,14 @@
 #include "transport/shm/pull.h"
 #include "transport/shm/peer.h"
 #include "transport/shm/share.h"
+#include "transport/shm/stage.h"
 #include "transport/shm/watch.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define STREAM_MIN (32u << 20)  /* buffers from this size on are stored around the cache: it would not keep them */
-#define PIECE      (512u << 10) /* bytes read before others have their turn */
+#define STREAM_MIN (32u << 20)      /* buffers from this size on are stored around the cache: it would not keep them */
+#define PIECE      RING_STAGE_BYTES /* bytes read before others have their turn: all that a stage holds */
 
 void shm_choose(struct shm_lane *lane, struct shm_put *put)
 {
@@ -69,15 +70,20 @@ static bool attach(struct shm_lane *lane, const struct ring_pull *pull, void *ta
     return false;
 }
 
+static void pull_copy(const struct ring_pull *pull, void *target, const char *from, uint64_t length)
+{
+    if (pull->stream)
+        copy_stream(target, from, (size_t)length);
+    else
+        memcpy(target, from, (size_t)length);
+}
+
 static bool pull_copy_mapped(struct shm_lane *lane, const struct ring_pull *pull, void *target, uint64_t length)
 {
     const char *from = shm_peer_map(lane->peer, pull->region, pull->address, pull->total);
     if (!from)
         return false;
-    if (pull->stream)
-        copy_stream(target, from + lane->put_done, (size_t)length);
-    else
-        memcpy(target, from + lane->put_done, (size_t)length);
+    pull_copy(pull, target, from + lane->put_done, length);
     return true;
 }
 
@@ -92,10 +98,27 @@ static bool revoked(const struct shm_lane *lane, uint32_t number)
 static bool read_piece(struct shm_lane *lane, const struct ring_pull *pull, uint64_t length)
 {
     struct lane *base = &lane->base.lane;
-    void *target = transport_target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
+    char *target = transport_target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
     if (!target || carrier_dead(&lane->base))
         return true;
     return pull->region ? pull_copy_mapped(lane, pull, target, length) : attach(lane, pull, target, length);
+}
+
+/* Of one that is no longer than a stage: by itself what the sender has not copied, then the rest. */
+static bool read_staged(struct shm_lane *lane, const struct ring_pull *pull, uint32_t number)
+{
+    struct lane *base = &lane->base.lane;
+    const void *rest = NULL;
+    shm_stage_pass(lane, number);
+    char *target = transport_target(base, pull->imm, pull->offset, (size_t)pull->total);
+    if (!target || carrier_dead(&lane->base))
+        return true;
+    uint64_t own = shm_stage_find(lane, pull, number, &rest);
+    if (own && !attach(lane, pull, target, own))
+        return false;
+    if (own < pull->total)
+        pull_copy(pull, target + own, rest, pull->total - own);
+    return true;
 }
 
 /* Says that the pull is done with, and whether it could be read. */
@@ -116,7 +139,8 @@ bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull)
     struct lane *base = &lane->base.lane;
     uint32_t number = lane->pulled + 1;
     uint64_t left = pull->total - lane->put_done, length = left < PIECE ? left : PIECE;
-    bool read = revoked(lane, number) || read_piece(lane, pull, length);
+    bool staged = !pull->region && pull->total <= RING_STAGE_BYTES;
+    bool read = revoked(lane, number) || (staged ? read_staged(lane, pull, number) : read_piece(lane, pull, length));
     if (carrier_dead(&lane->base))
         return true;
     lane->put_done += length;

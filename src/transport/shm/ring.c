@@ -17,7 +17,7 @@ bool ring_shape_ok(const struct shm_ring_shape *shape)
 {
     return is_power(shape->slots) && shape->slots >= 8 && shape->slots <= MOST_SLOTS && is_power(shape->data) &&
            shape->data <= MOST_DATA && shape->chunk >= CACHE_LINE && shape->chunk % CACHE_LINE == 0 &&
-           shape->chunk <= shape->data / 4;
+           shape->chunk <= shape->data / 4 && (!shape->stages || shape->stages == RING_STAGES);
 }
 
 static size_t slots_size(const struct shm_ring_shape *shape)
@@ -25,9 +25,19 @@ static size_t slots_size(const struct shm_ring_shape *shape)
     return (shape->slots * sizeof(struct ring_slot) + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t ring_pair_size(const struct shm_ring_shape *shape)
+static size_t stages_at(const struct shm_ring_shape *shape)
 {
     return PAGE + 2 * slots_size(shape) + (2 * (size_t)shape->data + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t ring_pair_size(const struct shm_ring_shape *shape)
+{
+    return stages_at(shape) + 2 * (size_t)shape->stages * RING_STAGE_BYTES;
+}
+
+unsigned char *ring_stages(const struct shm_ring_shape *shape, void *memory, bool second)
+{
+    return (unsigned char *)memory + stages_at(shape) + second * (size_t)shape->stages * RING_STAGE_BYTES;
 }
 
 size_t ring_fixed_size(const struct shm_ring_shape *shape)

@@ -69,20 +69,28 @@ _Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull)
 #define RING_PULLS            64u
 #define RING_PULL_BIT(number) (1ull << (number) % RING_PULLS)
 
+/* Sources of pulls that the sender has copied ahead lie in the stages of a direction, one in each. */
+#define RING_STAGES      4
+#define RING_STAGE_BYTES (512u << 10)
+
 struct ring_control {
     _Alignas(CACHE_LINE) _Atomic uint64_t bytes_consumed; /* by the receiver */
     _Atomic uint32_t slots_consumed;
     _Atomic uint32_t attaches; /* the receiver can read the sender's memory */
     _Atomic uint64_t refused;  /* by bit: the receiver could not read it; valid when it is among `pulled` */
     _Atomic uint32_t pulled;   /* pulls up to this one are done with */
+    _Atomic uint32_t pulling;  /* the latest one that the receiver began to read by itself */
     _Alignas(
         CACHE_LINE) _Atomic uint64_t revoked; /* the sender's, by bit: what is read of this pull is not to be used */
+    _Atomic uint64_t staged[RING_STAGES];     /* number of the pull << 32 | bytes of its end that lie there; 0: none */
 };
 
 struct shm_ring_shape {
-    uint32_t slots; /* a power of two */
-    uint32_t chunk; /* longest piece of a put */
-    uint64_t data;  /* bytes, a power of two, at least four chunks */
+    uint32_t slots;  /* a power of two */
+    uint32_t chunk;  /* longest piece of a put */
+    uint64_t data;   /* bytes, a power of two, at least four chunks */
+    uint32_t stages; /* RING_STAGES, or 0: there are none */
+    uint32_t reserved;
 };
 
 struct ring_out {
@@ -107,13 +115,16 @@ struct ring_in {
 };
 
 bool ring_shape_ok(const struct shm_ring_shape *shape);
-/* Bytes of both directions of a lane, in pages: controls, slots, data. */
+/* Bytes of both directions of a lane, in pages: controls, slots, data, stages. */
 size_t ring_pair_size(const struct shm_ring_shape *shape);
 /* Bytes of one direction that are there whatever its window is. */
 size_t ring_fixed_size(const struct shm_ring_shape *shape);
 /* `second`: the other direction. */
 void ring_out_init(struct ring_out *ring, const struct shm_ring_shape *shape, void *memory, bool second);
 void ring_in_init(struct ring_in *ring, const struct shm_ring_shape *shape, void *memory, bool second);
+
+/* The stages of a direction, in pages. */
+unsigned char *ring_stages(const struct shm_ring_shape *shape, void *memory, bool second);
 
 static inline uint64_t ring_window(const struct ring_out *ring)
 {

@@ -4,6 +4,7 @@
 #include "base/reach.h"
 #include "transport/shm/pull.h"
 #include "transport/shm/send.h"
+#include "transport/shm/stage.h"
 #include "transport/shm/watch.h"
 #include "transport/shm/window.h"
 
@@ -122,6 +123,7 @@ static void end_pull(struct shm_lane *lane, struct shm_put *put)
     bool refused = atomic_load_explicit(&lane->out.control->refused, memory_order_relaxed) & bit;
     lane->revoked &= ~bit;
     shm_of(lane)->lent -= put->lent;
+    shm_stage_free(lane, put->number);
     atomic_store_explicit(&lane->out.control->revoked, lane->revoked, memory_order_relaxed);
     if (put->given_up)
         return;

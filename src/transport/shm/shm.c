@@ -12,6 +12,7 @@
 #include "transport/shm/region.h"
 #include "transport/shm/send.h"
 #include "transport/shm/share.h"
+#include "transport/shm/stage.h"
 #include "transport/shm/turn.h"
 #include "transport/shm/watch.h"
 
@@ -181,6 +182,20 @@ static int progress_active(struct shm_transport *shm)
     return done;
 }
 
+/* There is nothing else to be done. */
+static int help_peers(struct shm_transport *shm)
+{
+    const struct transport_owner *owner = &shm->base.owner;
+    if (list_empty(&shm->active) || !owner->spares || !owner->spares(owner->context))
+        return 0;
+    list_each(node, &shm->active)
+    {
+        if (shm_stage_ahead(list_entry(node, struct shm_lane, active)))
+            return 1;
+    }
+    return 0;
+}
+
 static int shm_poll(struct transport *transport)
 {
     struct shm_transport *shm = (struct shm_transport *)transport;
@@ -191,6 +206,8 @@ static int shm_poll(struct transport *transport)
     int done = lent ? progress_active(shm) : 0;
     if (shm->lent >= lent) /* else the send has ended: its owner is to say first where the answer belongs */
         done += shm_turn_poll(shm) + progress_active(shm);
+    if (!done)
+        done = help_peers(shm);
     if (++transport->idle_polls >= LOOK_EVERY) {
         shm_tell_frees(shm);
         done += transport_look(transport);

@@ -79,6 +79,17 @@ struct shm_put {
     bool given_up; /* the source is not read any more */
 };
 
+/* Copies made ahead, of pulls that the peer has not come to. */
+struct shm_stage {
+    unsigned char *out;          /* what we copy, */
+    const unsigned char *in;     /* and what the peer has copied */
+    uint32_t last;               /* the latest pull that we have begun to copy */
+    uint64_t left;               /* bytes of it that are not copied; 0: we are done with it */
+    unsigned at;                 /* the stage that it goes to */
+    uint32_t holds[RING_STAGES]; /* pulls; 0: none */
+    bool held;                   /* `out` may have pages */
+};
+
 struct shm_lane {
     struct carrier base;
     struct poll_source source; /* the socket */
@@ -113,6 +124,8 @@ struct shm_lane {
     bool shuns_attach;  /* nor read memory that this process can read */
     bool unfinished;    /* the slot at hand stays: a pull that goes on, */
     bool deferred;      /* or one that nobody has asked for */
+
+    struct shm_stage stage;
 };
 #define NO_WATCH (~0u)
 

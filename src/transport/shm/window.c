@@ -31,6 +31,11 @@ static uint64_t shm_window_left(const struct shm_transport *shm)
     return limit > shm->memory ? limit - shm->memory : 0;
 }
 
+static uint64_t stages_size(const struct shm_lane *lane)
+{
+    return (uint64_t)lane->shape.stages * RING_STAGE_BYTES;
+}
+
 void shm_window_open(struct shm_lane *lane)
 {
     lane->held = ring_window(&lane->out);
@@ -42,7 +47,16 @@ void shm_window_close(struct shm_lane *lane)
     list_remove(&lane->wide);
     if (lane->held)
         shm_window_count(lane, -(int64_t)(ring_fixed_size(&lane->shape) + lane->held));
+    if (lane->stage.held)
+        shm_window_count(lane, -(int64_t)stages_size(lane));
     lane->held = 0;
+    lane->stage.held = false;
+}
+
+static void shm_window_unlist(struct shm_lane *lane)
+{
+    if (lane->held <= RING_LEAST && !lane->stage.held)
+        list_remove(&lane->wide);
 }
 
 static void shm_window_give_back(struct shm_lane *lane)
@@ -51,8 +65,18 @@ static void shm_window_give_back(struct shm_lane *lane)
     memory_give_back(lane->out.data + window, lane->held - window);
     shm_window_count(lane, (int64_t)window - (int64_t)lane->held);
     lane->held = window;
-    if (window <= RING_LEAST)
-        list_remove(&lane->wide);
+    shm_window_unlist(lane);
+}
+
+/* The peer reads in none: it is done with all pulls. */
+static void give_stages_back(struct shm_lane *lane)
+{
+    if (!lane->stage.held || lane->posted)
+        return;
+    memory_give_back(lane->stage.out, stages_size(lane));
+    shm_window_count(lane, -(int64_t)stages_size(lane));
+    lane->stage.held = false;
+    shm_window_unlist(lane);
 }
 
 static void shm_window_move(struct shm_lane *lane, uint64_t window)
@@ -82,11 +106,13 @@ static void look_for_spare(struct shm_transport *shm, uint64_t now)
             continue;
         if (lane->held > ring_window(&lane->out)) {
             shm_window_give_back(lane);
-        } else if (lane->out.position != lane->quiet_at) {
-            lane->quiet_at = lane->out.position;
+        } else if (lane->out.position + lane->pulls != lane->quiet_at) {
+            lane->quiet_at = lane->out.position + lane->pulls;
             lane->quiet_since = now;
         } else if (now - lane->quiet_since > QUIET_NS && narrowed++ < MOST) {
-            shm_window_move(lane, RING_LEAST);
+            if (lane->held > RING_LEAST)
+                shm_window_move(lane, RING_LEAST);
+            give_stages_back(lane);
         }
     }
 }
@@ -136,6 +162,22 @@ void *shm_reserve(struct shm_lane *lane, size_t size)
     if (!room && size && !lane->out.moving)
         want(lane, size);
     return room;
+}
+
+bool shm_window_stage(struct shm_lane *lane)
+{
+    uint64_t size = stages_size(lane);
+    if (!lane->stage.held && size > shm_window_left(shm_of(lane)) / SHARE) {
+        look_for_spare(shm_of(lane), clock_ns());
+        return false;
+    }
+    if (!lane->stage.held) {
+        shm_window_count(lane, (int64_t)size);
+        lane->stage.held = true;
+        if (list_empty(&lane->wide))
+            list_push(&shm_of(lane)->wide, &lane->wide);
+    }
+    return true;
 }
 
 void shm_widen(struct shm_lane *lane)
