@@ -11,10 +11,13 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct list channels = {&channels, &channels};
 static void (*on_close)(struct cm_channel *channel);
+static pthread_mutex_t holds_lock = PTHREAD_MUTEX_INITIALIZER; /* inside of the lock of all, and for moments alone */
+static struct list holds = {&holds, &holds};
 
 void channel_on_close(void (*ended)(struct cm_channel *channel))
 {
@@ -28,16 +31,55 @@ static ino_t inode_of(int fd)
     return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : status.st_ino;
 }
 
-struct cm_channel *channel_of(int fd)
+static struct cm_channel *channel_by(ino_t inode)
 {
-    ino_t inode = inode_of(fd);
     list_each(node, &channels)
     {
         struct cm_channel *channel = list_entry(node, struct cm_channel, node);
-        if (channel->near == fd && channel->inode == inode)
+        if (channel->inode == inode)
             return channel;
     }
     return NULL;
+}
+
+struct cm_channel *channel_of(int fd)
+{
+    struct cm_channel *channel = channel_by(inode_of(fd));
+    return channel && channel->near == fd ? channel : NULL;
+}
+
+void channel_hold(struct cm_hold *hold, int fd)
+{
+    pthread_mutex_lock(&holds_lock);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *hold = (struct cm_hold){.fd = own < 0 ? fd : own, .near = fd, .inode = inode_of(own < 0 ? fd : own)};
+    list_push(&holds, &hold->node);
+    pthread_mutex_unlock(&holds_lock);
+}
+
+/* By the system's call: the preloaded close() takes the lock of all. The program may have closed the number. */
+static void close_hold(const struct cm_hold *hold)
+{
+    if (hold->fd != hold->near && inode_of(hold->fd) == hold->inode)
+        syscall(SYS_close, hold->fd);
+}
+
+void channel_let_go(struct cm_hold *hold)
+{
+    pthread_mutex_lock(&holds_lock);
+    list_remove(&hold->node);
+    close_hold(hold);
+    pthread_mutex_unlock(&holds_lock);
+    if (inode_of(hold->near) == hold->inode)
+        return;
+    cm_lock();
+    channel_reap();
+    cm_unlock();
+}
+
+struct cm_channel *channel_held(const struct cm_hold *hold)
+{
+    return channel_by(hold->inode);
 }
 
 void channel_each_id(void (*each)(struct list *node))
@@ -92,6 +134,18 @@ bool channel_reap(void)
     return any;
 }
 
+static void lock_all(void)
+{
+    cm_lock();
+    pthread_mutex_lock(&holds_lock);
+}
+
+static void unlock_all(void)
+{
+    pthread_mutex_unlock(&holds_lock);
+    cm_unlock();
+}
+
 /* A child of fork gives its hold on the parent's channels up, under the same numbers: writing to them is refused. */
 static void disinherit(void)
 {
@@ -109,14 +163,16 @@ static void disinherit(void)
         list_init(&channel->events);
         list_init(&channel->ids);
     }
-    cm_unlock();
+    list_each(node, &holds) close_hold(list_entry(node, struct cm_hold, node));
+    list_init(&holds);
+    unlock_all();
 }
 
 static void follow_forks(void)
 {
     engine_lock(); /* forks take the locks in the reverse order of this: ours before the engine's, as place_find does */
     engine_unlock();
-    pthread_atfork(cm_lock, cm_unlock, disinherit);
+    pthread_atfork(lock_all, unlock_all, disinherit);
 }
 
 static int open_pair(struct cm_channel *channel, int flags)
@@ -180,10 +236,11 @@ static void settle(struct cm_channel *channel)
         drain(channel->near);
 }
 
-struct cm_event *channel_take(struct cm_channel *channel)
+struct cm_event *channel_take(struct cm_channel *channel, const struct cm_hold *hold)
 {
     struct list *node = list_pop(&channel->events);
-    settle(channel);
+    if (list_empty(&channel->events))
+        drain(hold->fd);
     return node ? list_entry(node, struct cm_event, node) : NULL;
 }
 

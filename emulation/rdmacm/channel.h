@@ -31,10 +31,24 @@ struct cm_event {
     struct rdma_ucm_event_resp answer;
 };
 
+/* A thread that asks for an event holds the socket under a number of its own, as the kernel holds a file while a call
+ * is inside: a close() by another thread does not end the call, and what happens meanwhile is still the call's. */
+struct cm_hold {
+    struct list node;
+    int fd, near; /* the thread's number, or the program's where none was free; the program's */
+    ino_t inode;
+};
+
 /* Opens one; its descriptor, or -1 with errno. */
 int channel_open(int flags);
 /* NULL: the descriptor is none of ours. */
 struct cm_channel *channel_of(int fd);
+/* Without the lock. The end of the last hold ends a channel that the program has closed. */
+void channel_hold(struct cm_hold *hold, int fd);
+void channel_let_go(struct cm_hold *hold);
+/* NULL: the descriptor was none of ours, or was closed and not held. */
+struct cm_channel *channel_held(const struct cm_hold *hold);
+
 /* Is called when the program has closed its end, before the channel goes. */
 void channel_on_close(void (*ended)(struct cm_channel *channel));
 
@@ -46,8 +60,8 @@ bool channel_reap(void);
 
 /* 0 or ENOMEM. */
 int channel_post(struct cm_channel *channel, const struct cm_event *event);
-/* NULL: none waits. The caller frees it. */
-struct cm_event *channel_take(struct cm_channel *channel);
+/* NULL: none waits, and the hold's descriptor is not readable. The caller frees it. */
+struct cm_event *channel_take(struct cm_channel *channel, const struct cm_hold *hold);
 /* Drops the events of an owner, and the request that has it as a child. `dropped`, if not NULL, is called for the child
  * of each. */
 void channel_drop(struct cm_channel *channel, const void *of, void (*dropped)(struct cm_id *child));

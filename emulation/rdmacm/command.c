@@ -459,12 +459,14 @@ static int execute(int fd, const struct rdma_ucm_cmd_hdr *header, const void *bo
     return id ? row->of_id(&call, id) : ENOENT;
 }
 
-static int take_event(int fd, uint64_t response, size_t room)
+static int take_event(const struct cm_hold *hold, uint64_t response, size_t room)
 {
-    struct cm_channel *channel = channel_of(fd);
-    struct cm_event *event = channel && !channel->inherited ? channel_take(channel) : NULL;
+    struct cm_channel *channel = channel_held(hold);
+    if (!channel || channel->inherited)
+        return channel ? EPERM : EBADF;
+    struct cm_event *event = channel_take(channel, hold);
     if (!event)
-        return channel && !channel->inherited ? EAGAIN : EPERM;
+        return EAGAIN;
     if (event->child)
         event->id->backlog++;
     ++*event->reported;
@@ -474,7 +476,7 @@ static int take_event(int fd, uint64_t response, size_t room)
 }
 
 /* Sleeps in the kernel as a reader of the descriptor, so that O_NONBLOCK and signals do what they do with a device. */
-static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *body, int cancel)
+static int get_event(const struct cm_hold *hold, const struct rdma_ucm_cmd_hdr *header, const void *body, int cancel)
 {
     struct rdma_ucm_get_event command;
     if (header->in < sizeof(command))
@@ -485,15 +487,15 @@ static int get_event(int fd, const struct rdma_ucm_cmd_hdr *header, const void *
     for (;;) {
         char byte;
         cm_lock();
-        int err = take_event(fd, command.response, header->out);
+        int err = take_event(hold, command.response, header->out);
         cm_unlock();
         if (err != EAGAIN)
             return err;
         pthread_setcancelstate(cancel, NULL);
-        ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+        ssize_t n = recv(hold->fd, &byte, 1, MSG_PEEK);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
         if (n <= 0)
-            return n < 0 ? errno : EIO;
+            return n < 0 ? errno : EBADF;
     }
 }
 
@@ -511,19 +513,39 @@ EXPORT int softverbs_cm_open(int flags)
     return fd;
 }
 
-static int serve(int fd, const void *data, size_t size, int cancel)
+static int check(const struct rdma_ucm_cmd_hdr *header, size_t size)
 {
-    struct rdma_ucm_cmd_hdr header;
-    const void *body = (const char *)data + sizeof(header);
-    if (size < sizeof(header))
-        return EINVAL;
-    memcpy(&header, data, sizeof(header));
-    if (header.in + sizeof(header) > size)
-        return EINVAL;
-    if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT)
-        return get_event(fd, &header, body, cancel);
+    return size < sizeof(*header) || header->in + sizeof(*header) > size ? EINVAL : 0;
+}
+
+static void let_go(void *hold)
+{
+    channel_let_go(hold);
+}
+
+/* The hold comes first, before the lock that others may have for long. */
+static int serve_waiter(int fd, const struct rdma_ucm_cmd_hdr *header, const void *body, size_t size, int cancel)
+{
+    struct cm_hold hold;
+    int err;
+    channel_hold(&hold, fd);
+    pthread_cleanup_push(let_go, &hold);
     cm_lock();
-    int err = execute(fd, &header, body, header.in);
+    bool ours = channel_held(&hold);
+    cm_unlock();
+    err = ours ? check(header, size) : NOT_OF_CM;
+    if (!err)
+        err = get_event(&hold, header, body, cancel);
+    pthread_cleanup_pop(1);
+    return err;
+}
+
+static int serve(int fd, const struct rdma_ucm_cmd_hdr *header, const void *body, size_t size)
+{
+    cm_lock();
+    int err = channel_of(fd) ? check(header, size) : NOT_OF_CM;
+    if (!err)
+        err = execute(fd, header, body, header->in);
     cm_unlock();
     return err;
 }
@@ -531,15 +553,16 @@ static int serve(int fd, const void *data, size_t size, int cancel)
 /* A thread that is cancelled must not take the lock with it: it can be only where it sleeps for an event. */
 EXPORT ssize_t softverbs_cm_write(int fd, const void *data, size_t size)
 {
-    int cancel, err = 0;
+    struct rdma_ucm_cmd_hdr header = {.cmd = UINT32_MAX};
+    const void *body = (const char *)data + sizeof(header);
+    int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    cm_lock();
-    bool ours = channel_of(fd);
-    cm_unlock();
-    if (ours)
-        err = serve(fd, data, size, cancel);
+    if (size >= sizeof(header))
+        memcpy(&header, data, sizeof(header));
+    int err = header.cmd == RDMA_USER_CM_CMD_GET_EVENT ? serve_waiter(fd, &header, body, size, cancel)
+                                                       : serve(fd, &header, body, size);
     pthread_setcancelstate(cancel, NULL);
-    if (!ours)
+    if (err == NOT_OF_CM)
         return NOT_OF_CM;
     errno = err;
     return err ? -1 : (ssize_t)size;

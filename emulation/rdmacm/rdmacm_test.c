@@ -5,67 +5,10 @@
 
 #include "verbs/softverbs.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-#define PORT   7471
-#define SERVER 0x5e /* identifiers of the program's: */
-#define CLIENT 0xc1
-#define CHILD  0xcd
-
-static int open_channel(void)
-{
-    int fd = softverbs_cm_open(O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
-    return fd;
-}
-
-/* A listener and one that asks it, on channels of their own. */
-struct two {
-    int server, client;
-    uint32_t listener, asker, child;
-};
-
-static struct two ask(uint16_t space, uint32_t backlog)
-{
-    struct two two = {open_channel(), open_channel()};
-    two.listener = cm_listener(two.server, SERVER, space, PORT, backlog);
-    two.asker = cm_asker(two.client, CLIENT, space, PORT, "hello");
-    struct rdma_ucm_event_resp event = cm_expect(two.server, SERVER, CM_CONNECT_REQUEST, 0);
-    two.child = event.id;
-    if (space == RDMA_PS_TCP) {
-        assert_int_equal(event.param.conn.private_data_len, ROOM_REQ);
-        assert_memory_equal(event.param.conn.private_data, "hello\0", 6);
-        assert_int_equal(event.param.conn.qp_num, 0x1234);
-        assert_int_equal(event.param.conn.responder_resources, 5); /* what the other side begins is what we answer */
-        assert_int_equal(event.param.conn.initiator_depth, 3);
-    }
-    return two;
-}
-
-/* As the preloaded close() does it: another process may have the port at once. */
-static void end(struct two *two)
-{
-    close(two->server);
-    close(two->client);
-    softverbs_cm_closed();
-}
-
-static struct two connect_both(void)
-{
-    struct two two = ask(RDMA_PS_TCP, 1);
-    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, "welcome"), 0);
-    struct rdma_ucm_event_resp event = cm_expect(two.client, CLIENT, CM_CONNECT_RESPONSE, 0);
-    assert_int_equal(event.param.conn.private_data_len, ROOM_REP);
-    assert_memory_equal(event.param.conn.private_data, "welcome\0", 8);
-    assert_int_equal(cm_thank_err(two.client, two.asker), 0);
-    cm_expect(two.server, CHILD, CM_ESTABLISHED, 0);
-    return two;
-}
 
 static void connections_come_and_go(void **state)
 {
@@ -361,41 +304,6 @@ static void descriptors_run_out(void **state)
     close(client);
 }
 
-struct doomed {
-    int fd;
-    _Atomic bool cancelled;
-};
-
-static void *take_one(void *arg)
-{
-    struct doomed *doomed = arg;
-    while (!doomed->cancelled)
-        ;
-    cm_event_now(doomed->fd);
-    pthread_testcancel();
-    return NULL;
-}
-
-/* A thread that is cancelled leaves the lock behind. */
-static void threads_are_cancelled(void **state)
-{
-    struct two two = ask(RDMA_PS_TCP, 2);
-    struct doomed doomed = {.fd = two.server};
-    struct pollfd wait = {two.server, POLLIN, 0};
-    pthread_t thread;
-    void *result = NULL;
-    cm_asker(two.client, CLIENT + 1, RDMA_PS_TCP, PORT, "");
-    assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
-    assert_int_equal(pthread_create(&thread, NULL, take_one, &doomed), 0);
-    assert_int_equal(pthread_cancel(thread), 0);
-    doomed.cancelled = true;
-    assert_int_equal(pthread_join(thread, &result), 0);
-    assert_ptr_equal(result, PTHREAD_CANCELED);
-    assert_true(cm_quiet(two.server)); /* it had the event */
-    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, ""), 0);
-    end(&two);
-}
-
 /* The states in which another process is killed. */
 enum dying { DIES_ASKING, DIES_ASKED, DIES_ANSWERED, DIES_CONNECTED, DIES_LISTENING, STAGES };
 
@@ -513,29 +421,6 @@ static void a_killed_client_is_heard_of(void **state)
     }
 }
 
-/* A child of fork is refused its parent's channel, and does not keep it open. */
-static void a_fork_takes_nothing_along(void **state)
-{
-    struct two two = connect_both();
-    int ends[2], status;
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (!pid) {
-        struct rdma_ucm_disconnect cmd = {two.asker};
-        char byte;
-        close(ends[1]);
-        int err = cm_err(two.client, RDMA_USER_CM_CMD_DISCONNECT, &cmd, sizeof(cmd), 0);
-        _exit(err != EPERM || read(ends[0], &byte, 1)); /* until the parent has seen that all ends without us */
-    }
-    close(ends[0]);
-    close(two.client);
-    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
-    close(ends[1]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    close(two.server);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -555,10 +440,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(strangers_do_no_harm),
         cmocka_unit_test(a_request_is_made_again),
         cmocka_unit_test(descriptors_run_out),
-        cmocka_unit_test(threads_are_cancelled),
         cmocka_unit_test(a_killed_server_is_heard_of),
         cmocka_unit_test(a_killed_client_is_heard_of),
-        cmocka_unit_test(a_fork_takes_nothing_along),
     };
     if (argc == 3)
         return die(!strcmp(argv[1], "client"), (enum dying)atoi(argv[2]));

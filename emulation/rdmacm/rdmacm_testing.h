@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,6 +160,61 @@ static inline int cm_disconnect_err(int fd, uint32_t id)
 {
     return cm_err(fd, RDMA_USER_CM_CMD_DISCONNECT, &(struct rdma_ucm_disconnect){id},
                   sizeof(struct rdma_ucm_disconnect), 0);
+}
+
+#define PORT   7471
+#define SERVER 0x5e /* identifiers of the program's: */
+#define CLIENT 0xc1
+#define CHILD  0xcd
+
+static inline int open_channel(void)
+{
+    int fd = softverbs_cm_open(O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* A listener and one that asks it, on channels of their own. */
+struct two {
+    int server, client;
+    uint32_t listener, asker, child;
+};
+
+static inline struct two ask(uint16_t space, uint32_t backlog)
+{
+    struct two two = {open_channel(), open_channel()};
+    two.listener = cm_listener(two.server, SERVER, space, PORT, backlog);
+    two.asker = cm_asker(two.client, CLIENT, space, PORT, "hello");
+    struct rdma_ucm_event_resp event = cm_expect(two.server, SERVER, CM_CONNECT_REQUEST, 0);
+    two.child = event.id;
+    if (space == RDMA_PS_TCP) {
+        assert_int_equal(event.param.conn.private_data_len, ROOM_REQ);
+        assert_memory_equal(event.param.conn.private_data, "hello\0", 6);
+        assert_int_equal(event.param.conn.qp_num, 0x1234);
+        assert_int_equal(event.param.conn.responder_resources, 5); /* what the other side begins is what we answer */
+        assert_int_equal(event.param.conn.initiator_depth, 3);
+    }
+    return two;
+}
+
+/* As the preloaded close() does it: another process may have the port at once. */
+static inline void end(struct two *two)
+{
+    close(two->server);
+    close(two->client);
+    softverbs_cm_closed();
+}
+
+static inline struct two connect_both(void)
+{
+    struct two two = ask(RDMA_PS_TCP, 1);
+    assert_int_equal(cm_accept_err(two.server, two.child, CHILD, "welcome"), 0);
+    struct rdma_ucm_event_resp event = cm_expect(two.client, CLIENT, CM_CONNECT_RESPONSE, 0);
+    assert_int_equal(event.param.conn.private_data_len, ROOM_REP);
+    assert_memory_equal(event.param.conn.private_data, "welcome\0", 8);
+    assert_int_equal(cm_thank_err(two.client, two.asker), 0);
+    cm_expect(two.server, CHILD, CM_ESTABLISHED, 0);
+    return two;
 }
 
 #endif
