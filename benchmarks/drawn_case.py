@@ -14,7 +14,7 @@ import time
 
 from held_port import hold_port
 
-NOTES = ("away", "idle")
+NOTES = ("away", "idle", "hiccup")
 BEGIN = 90  # seconds until a job must have come to its fault
 LABS = threading.Semaphore(5)
 RATE, MTU = 400, 4200  # Mbit/s and bytes of the lab's links
