@@ -37,11 +37,16 @@ static void *write_place(const struct shared_context *c, int32_t block)
     return (char *)c->op->call.out + shared_offset(c, block);
 }
 
-/* Stores around the cache were slower at every size that was measured: docs/notebook/host.md. */
+#define AROUND_THE_CACHE (8u << 20) /* bytes of a copy: a private cache is smaller, and a shared one has other users   \
+                                     */
+
+/* Reductions that store around the cache were slower at every size that was measured: docs/notebook/host.md. */
 static void copy_out(const struct shared_context *c, void *to, const void *from, size_t bytes)
 {
     c->team->work += bytes;
-    if (to != from && bytes)
+    if (to != from && bytes >= AROUND_THE_CACHE)
+        memory_copy_stream(to, from, bytes);
+    else if (to != from && bytes)
         memory_copy(to, from, bytes);
 }
 
