@@ -37,8 +37,8 @@ static void *write_place(const struct shared_context *c, int32_t block)
     return (char *)c->op->call.out + shared_offset(c, block);
 }
 
-#define AROUND_THE_CACHE (8u << 20) /* bytes of a copy: a private cache is smaller, and a shared one has other users   \
-                                     */
+/* Bytes of a copy: a private cache is smaller, and a shared one has other users. */
+#define AROUND_THE_CACHE (8u << 20)
 
 /* Reductions that store around the cache were slower at every size that was measured: docs/notebook/host.md. */
 static void copy_out(const struct shared_context *c, void *to, const void *from, size_t bytes)
