@@ -139,8 +139,8 @@ static tutti_result_t be_left_out(struct tutti_elastic *elastic)
         if (consent_has(&now->consent.value.set, rank) && ++count <= 16)
             used += snprintf(members + used, sizeof members - (size_t)used, " %d", now->member[rank].number);
     error_set(TUTTI_REMOTE_ERROR,
-              "member %d (unit %d) was left out of generation %llu: it, or another member of its unit, did not answer "
-              "within %.3f s; %s%s%s. Leave, and let a replacement join by tutti_elastic_join()",
+              "member %d (unit %d) was left out of generation %llu: it did not answer within %.3f s, or another member "
+              "of its unit has died or did not; %s%s%s. Leave, and let a replacement join by tutti_elastic_join()",
               mine->number, mine->unit, (unsigned long long)elastic->number + 1,
               (double)elastic->settings.timeout / NS_PER_S, count ? "there go on members" : "the others have gone on",
               members, count > 16 ? " and more" : "");

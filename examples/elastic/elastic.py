@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains by hybrid sharding on units of 2 processes, twice: once undisturbed, and once with a unit that is killed and
+replaced. Says what was lost, and draws both losses.
+
+    python3 examples/elastic/elastic.py [--steps 200] [--units 4] [-o elastic.svg]
+    python3 examples/elastic/elastic.py --quick            2 units, and the disturbed training alone
+"""
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHARDS, VICTIM = 2, 1
+WIDE, HIGH, LEFT, TOP = 600, 240, 60, 60
+
+
+def start(folder, args, unit, shard, *more):
+    return subprocess.Popen([sys.executable, f"{HERE}/member.py", folder, "--units", str(args.units),
+                             "--unit", str(unit), "--shard", str(shard), "--steps", str(args.steps), *more])
+
+
+def read(folder, unit, shard=0):
+    try:
+        with open(f"{folder}/log-{unit}-{shard}", encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def steps_of(folder, unit=0):
+    return [line for line in read(folder, unit) if "step" in line]
+
+
+def touch(folder, name):
+    with open(f"{folder}/{name}", "w", encoding="utf-8"):
+        pass
+
+
+def wait_for(what, seconds=600):
+    until = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > until:
+            raise SystemExit("the job does not go on")
+        time.sleep(0.005)
+
+
+def train(folder, args, disturbed):
+    """The processes' ends, and when the unit was killed."""
+    running = {(unit, shard): start(folder, args, unit, shard)
+               for unit in range(args.units) for shard in range(SHARDS)}
+    killed = 0.0
+    if disturbed:  # with a spare unit that is ready before it is needed: loading PyTorch takes longer than this training
+        running.update({(args.units, shard): start(folder, args, args.units, shard, "--newcomer")
+                        for shard in range(SHARDS)})
+        wait_for(lambda: all(read(folder, args.units, shard) for shard in range(SHARDS)))
+    touch(folder, "go")
+    if disturbed:
+        wait_for(lambda: len(steps_of(folder)) >= args.steps // 4)
+        running[VICTIM, 0].send_signal(signal.SIGKILL)  # its partner finds that out, and leaves
+        killed = time.time()
+        wait_for(lambda: len(steps_of(folder)) >= args.steps // 2)
+        touch(folder, "newcomers")
+    return {place: process.wait() for place, process in running.items()}, killed
+
+
+def text(x, y, words, more=""):
+    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{words}</text>'
+
+
+def draw(units, calm, rough, note):
+    most = max(line["loss"] for line in calm + rough)
+    x = lambda step: LEFT + WIDE * step / len(calm)  # noqa: E731
+    y = lambda loss: TOP + HIGH * (1 - loss / most)  # noqa: E731
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDE + 30}" height="{TOP + HIGH + 60}" '
+           'font-family="sans-serif" font-size="11">', '<rect width="100%" height="100%" fill="#fff"/>',
+           text(12, 20, f"Loss of {units} units of 2 processes; one unit is killed and replaced",
+                'font-size="13" font-weight="bold"'), text(12, 38, note)]
+    for line in rough:
+        if line["units"] < units:
+            out.append(f'<rect x="{x(line["step"] - 1):.1f}" y="{TOP}" width="{WIDE / len(calm):.1f}" height="{HIGH}" '
+                       'fill="#fdecea"/>')
+    for part in range(5):
+        loss = most * part / 4
+        out += [f'<line x1="{LEFT}" x2="{LEFT + WIDE}" y1="{y(loss):.1f}" y2="{y(loss):.1f}" stroke="#ddd"/>',
+                text(LEFT - 6, y(loss) + 4, f"{loss:.2f}", 'text-anchor="end"')]
+    for lines, color in (calm, "#7f8c8d"), (rough, "#c0392b"):
+        points = " ".join(f'{x(line["step"]):.1f},{y(line["loss"]):.1f}' for line in lines)
+        out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+    low = TOP + HIGH + 18
+    out += [text(x(step), low, str(step), 'text-anchor="middle"') for step in range(0, len(calm) + 1, len(calm) // 4)]
+    out += [text(LEFT, low + 26, "grey: undisturbed; red: disturbed; light red: steps without the unit")]
+    return "\n".join([*out, "</svg>", ""])
+
+
+def report(units, calm, rough, killed):
+    usual = statistics.median(line["seconds"] for line in rough)
+    hit = next(line for line in rough if line["tries"] > 1)
+    back = next((line for line in rough if line["step"] > hit["step"] and line["units"] == units), None)
+    if back is None:
+        raise SystemExit("the replacement never counted")
+    joined = back["at"] - rough[back["step"] - 2]["at"] - usual
+    print(f"the unit is killed; step {hit['step']} counts with {hit['units']} units in generation {hit['generation']}, "
+          f"after {hit['tries']} tries, {hit['at'] - killed:.3f} s after the kill")
+    print(f"from step {back['step']} on {back['units']} units count, in generation {back['generation']}")
+    print(f"time of a step {usual * 1e3:.1f} ms (median); lost at the kill {hit['seconds'] - usual:.3f} s, "
+          f"at the join {joined:.3f} s; steps lost 0")
+    if calm:
+        apart = max(abs(a["loss"] - b["loss"]) for a, b in zip(calm, rough) if a["step"] < hit["step"])
+        print(f"loss of step {len(calm)}: {rough[-1]['loss']:.4f}, undisturbed {calm[-1]['loss']:.4f}; before the kill "
+              f"they differ by {apart:g}")
+        if apart:
+            raise SystemExit("runs differ before anything happened")
+    return f"killed before step {hit['step']}, replaced at step {back['step']}; no step was lost"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--units", type=int, default=4)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("-o", "--output")
+    args = parser.parse_args()
+    if args.quick:
+        args.units = 2
+    with tempfile.TemporaryDirectory() as calm, tempfile.TemporaryDirectory() as rough:
+        ends, _ = ({}, 0) if args.quick else train(calm, args, False)
+        if any(ends.values()):
+            raise SystemExit(f"undisturbed, processes ended with {ends}")
+        ends, killed = train(rough, args, True)
+        wrong = {place: end for place, end in ends.items() if (end != 0) != (place[0] == VICTIM)}
+        if wrong:
+            raise SystemExit(f"processes ended with {wrong}")
+        sums = [{read(rough, unit, shard)[-1]["weights"] for unit in range(args.units + 1) if unit != VICTIM}
+                for shard in range(SHARDS)]
+        if any(len(one) != 1 for one in sums):
+            raise SystemExit(f"units have different weights: {sums}")
+        lines = steps_of(calm), steps_of(rough)
+        note = report(args.units, *lines, killed)
+        if args.output and not args.quick:
+            with open(args.output, "w", encoding="utf-8") as file:
+                file.write(draw(args.units, *lines, note))
+
+
+if __name__ == "__main__":
+    main()
