@@ -26,8 +26,9 @@
 #undef ibv_query_port
 #define EXPORT __attribute__((visibility("default")))
 
-#define VENDOR           0xffffff                              /* nobody's: programs choose tricks of hardware by it */
-#define ATOMIC_WRITE     (1ull << 40)                          /* a flag that verbs.h lacks */
+#define VENDOR           0xffffff     /* nobody's: programs choose tricks of hardware by it */
+#define ATOMIC_WRITE     (1ull << 40) /* flags that verbs.h lacks */
+#define FLUSHES_GLOBAL   (1ull << 38)
 #define PORT_SIZE_COMPAT offsetof(struct ibv_port_attr, flags) /* what the oldest ibv_query_port may write */
 
 /* The devices that are there and are `usable`, or are not; their number. */
@@ -174,7 +175,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
     if (size < sizeof(attr.orig_attr))
         return EINVAL;
     ibv_query_device(context, &attr.orig_attr);
-    attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | ATOMIC_WRITE;
+    attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | ATOMIC_WRITE | FLUSHES_GLOBAL;
     memset(out, 0, size);
     memcpy(out, &attr, size < sizeof(attr) ? size : sizeof(attr));
     return 0;

@@ -301,6 +301,74 @@ static void a_missing_flush_is_found(void **state)
     drop_memory(&other);
 }
 
+/* FLUSH as later <verbs.h> have it: ours lack its names. */
+#define WITH_FLUSH   (1 << 11)
+#define ACCESS_FLUSH (1 << 8)
+#define WC_FLUSH     8
+
+struct later_qp_ex {
+    struct ibv_qp_ex ex;
+    void (*wr_flush)(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, size_t size, uint8_t type, uint8_t level);
+};
+
+static int flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, size_t size, uint8_t type, uint8_t level)
+{
+    ibv_wr_start(ex);
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ((struct later_qp_ex *)ex)->wr_flush(ex, rkey, remote, size, type, level);
+    return ibv_wr_complete(ex);
+}
+
+/* Also when its request comes twice, and late. */
+static void a_flush_brings_what_was_written(void **state)
+{
+    static const struct flush_case {
+        bool allowed; /* by the region */
+        uint64_t remote;
+        size_t size;
+        uint8_t type, level;
+        enum ibv_wc_status status;
+    } cases[] = {
+        {true, 4096, 4096, 1, 0, IBV_WC_SUCCESS},
+        {true, UINT64_MAX, UINT32_MAX, 1, 1, IBV_WC_SUCCESS}, /* the whole region, wherever */
+        {true, BYTES - 8, 9, 1, 0, IBV_WC_REM_ACCESS_ERR},
+        {false, 4096, 4096, 1, 0, IBV_WC_REM_ACCESS_ERR},
+        {true, 4096, 4096, 2, 0, IBV_WC_REM_ACCESS_ERR}, /* no memory of ours lasts */
+        {true, 4096, 4096, 0, 0, IBV_WC_REM_INV_REQ_ERR},
+        {true, 4096, 4096, 1, 2, IBV_WC_REM_INV_REQ_ERR},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct flush_case *each = &cases[i];
+        struct pair pair;
+        struct memory memory = make_memory("device0");
+        struct ibv_qp_attr attr = {.qp_access_flags = ALL | ACCESS_FLUSH};
+        setup(&pair, IBV_QPT_RC, 14, 7, 7);
+        struct ibv_qp_ex *ex = remake_extended(&pair, WITH_FLUSH);
+        assert_int_equal(ibv_modify_qp(pair.qp[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
+        struct ibv_mr *mr =
+            ibv_reg_dmabuf_mr(pair.pd, 0, BYTES, 0, memory.fd, each->allowed ? ALL | ACCESS_FLUSH : ALL);
+        assert_non_null(mr);
+        control("fault posted=1,opcode=28,dup=0.5,delay=0.5,seed=3");
+        write_and_hear(&pair, mr, 1);
+        assert_false(is_there(&memory, 1));
+        assert_int_equal(flush(ex, mr->rkey, each->remote, each->size, each->type, each->level), 0);
+        struct ibv_wc wc = wait_for(pair.cq[0]);
+        assert_int_equal(wc.status, each->status);
+        assert_true(wc.status || (int)wc.opcode == WC_FLUSH);
+        assert_int_equal(is_there(&memory, 1), !wc.status);
+        if (!i) {
+            assert_int_equal(flush(ex, mr->rkey, 0, (size_t)UINT32_MAX + 1, 1, 0), EINVAL);
+            write_and_hear(&pair, mr, 2); /* what follows is as it was */
+            assert_int_equal(flush(ex, mr->rkey, 0, BYTES, 1, 0), 0);
+            assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+            assert_true(is_there(&memory, 2));
+        }
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+        teardown(&pair);
+        drop_memory(&memory);
+    }
+}
+
 /* A send out of the memory is a read by the adapter, a receive into it a write. */
 static void messages_are_posted_too(void **state)
 {
@@ -454,6 +522,7 @@ int main(void)
         cmocka_unit_test(deregistering_unmaps),
         cmocka_unit_test(a_child_changes_nothing),
         cmocka_unit_test(a_missing_flush_is_found),
+        cmocka_unit_test(a_flush_brings_what_was_written),
         cmocka_unit_test(messages_are_posted_too),
         cmocka_unit_test(a_pair_has_its_rate),
         cmocka_unit_test(far_memory_is_waited_for),

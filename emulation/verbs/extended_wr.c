@@ -6,6 +6,7 @@
 #include "verbs/mr.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
+#include "verbs/requester.h"
 
 #include <errno.h>
 #include <string.h>
@@ -153,6 +154,19 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
     wqe->length = sizeof(wqe->eight);
 }
 
+/* As data, a FLUSH has none. */
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, size_t size, uint8_t type, uint8_t level)
+{
+    bool right = size <= UINT32_MAX && type <= FLUSH_TYPE && level <= 3;
+    struct send_wqe *wqe = right ? begin_remote(ex, WR_FLUSH, rkey, remote) : NULL;
+    if (!right)
+        of(ex)->building_error = EINVAL;
+    if (!wqe)
+        return;
+    wqe->compare = size;
+    wqe->imm = (uint32_t)level << 4 | type;
+}
+
 static void wr_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, uint64_t add)
 {
     struct send_wqe *wqe = begin_remote(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote);
@@ -240,6 +254,8 @@ void extended_set_wr(struct qp *qp)
     ex->wr_local_inv = wr_local_inv;
     ex->wr_bind_mw = wr_bind_mw;
     ex->wr_atomic_write = wr_atomic_write;
+    qp->wr_flush = wr_flush;
+    _Static_assert(offsetof(struct qp, wr_flush) == offsetof(struct qp, ex) + sizeof(qp->ex), "as in <verbs.h>");
     ex->wr_set_ud_addr = set_ud_addr;
     ex->wr_set_sge = set_sge;
     ex->wr_set_sge_list = set_sge_list;

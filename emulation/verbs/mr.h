@@ -8,6 +8,9 @@
 
 #include <sys/uio.h>
 
+/* IBV_ACCESS_FLUSH_GLOBAL of later <verbs.h>. The one for persistent memory is refused: we have none. */
+#define ACCESS_FLUSH (1 << 8)
+
 /* NULL with errno set. */
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
 struct mr *mr_register_dmabuf(struct pd *pd, uint64_t offset, size_t size, uint64_t iova, int fd, int access);

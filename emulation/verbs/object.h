@@ -273,6 +273,8 @@ struct responder {
 
 struct qp {
     struct ibv_qp_ex ex; /* begins with struct ibv_qp */
+    void (*wr_flush)(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, size_t size, uint8_t type, uint8_t level);
+    /* where later <verbs.h> have it, as the last one of struct ibv_qp_ex */
     struct rdma_context *context;
     uint32_t serial; /* of creation */
     struct ibv_qp_attr attr;

@@ -11,7 +11,7 @@
 #define READ   (HAS_READ | HAS_PAYLOAD)
 #define ATOMIC (HAS_ATOMIC | HAS_REQUEST | HAS_ATOMIC_ETH | ONLY)
 
-static const uint16_t operations[OP_COUNT] = {
+static const uint32_t operations[OP_COUNT] = {
     [OP_SEND_FIRST] = SEND | HAS_FIRST,
     [OP_SEND_MIDDLE] = SEND,
     [OP_SEND_LAST] = SEND | HAS_LAST,
@@ -35,14 +35,15 @@ static const uint16_t operations[OP_COUNT] = {
     [OP_FETCH_ADD] = ATOMIC,
     [OP_SEND_LAST_INV] = SEND | HAS_LAST | HAS_IETH,
     [OP_SEND_ONLY_INV] = SEND | ONLY | HAS_IETH,
+    [OP_FLUSH] = HAS_REQUEST | HAS_FLUSH | HAS_RETH | ONLY,
     [OP_ATOMIC_WRITE] = HAS_REQUEST | HAS_PAYLOAD | HAS_RETH | HAS_ATOMIC_WRITE | ONLY,
 };
 
 /* In the order in which headers follow each other on the wire. */
 static const struct {
-    uint16_t flag, size;
-} extended[] = {{HAS_DETH, 8}, {HAS_RETH, 16},      {HAS_ATOMIC_ETH, 28}, {HAS_AETH, 4},
-                {HAS_IETH, 4}, {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
+    uint32_t flag, size;
+} extended[] = {{HAS_DETH, 8}, {HAS_FLUSH, 4}, {HAS_RETH, 16},      {HAS_ATOMIC_ETH, 28},
+                {HAS_AETH, 4}, {HAS_IETH, 4},  {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
 
 unsigned packet_flags(uint8_t opcode)
 {
@@ -117,6 +118,10 @@ static const uint8_t *parse_extended(struct packet *out, unsigned flags, const u
         out->source_qpn = get32(at + 4) & QPN_MASK;
         at += 8;
     }
+    if (flags & HAS_FLUSH) {
+        out->flush = get32(at);
+        at += 4;
+    }
     if (flags & HAS_RETH)
         at = parse_reth(out, at);
     if (flags & HAS_ATOMIC_ETH)
@@ -190,6 +195,8 @@ void packet_build(const struct packet *in, uint8_t *out)
     uint8_t *at = put32(out + 8, (uint32_t)in->ack_request << 31 | (uint32_t)in->apart << 30 | (in->psn & PSN_MASK));
     if (flags & HAS_DETH)
         at = put32(put32(at, in->qkey), in->source_qpn & QPN_MASK);
+    if (flags & HAS_FLUSH)
+        at = put32(at, in->flush);
     if (flags & HAS_RETH)
         at = put32(put32(put64(at, in->va), in->rkey), in->dma_length);
     if (flags & HAS_ATOMIC_ETH)

@@ -49,7 +49,8 @@ enum operation {
     OP_FETCH_ADD,
     OP_SEND_LAST_INV = 22,
     OP_SEND_ONLY_INV,
-    OP_ATOMIC_WRITE = 29,
+    OP_FLUSH = 28,
+    OP_ATOMIC_WRITE,
     OP_COUNT
 };
 #define OPCODE_CNP        0x81
@@ -74,7 +75,11 @@ enum {
     HAS_DETH = 1 << 13,
     HAS_IETH = 1 << 14,         /* the key of a window to take back */
     HAS_ATOMIC_WRITE = 1 << 15, /* eight bytes, written at once, answered as a READ of nothing */
+    HAS_FLUSH = 1 << 16, /* what was written becomes visible, answered in the same way; has a header of its own */
 };
+
+/* The header of a FLUSH: for whom memory becomes visible, and whether the whole region's does. */
+enum { FLUSH_GLOBAL = 1, FLUSH_PERSISTENT = 2, FLUSH_TYPE = 0xf, FLUSH_WHOLE = 1 << 4, FLUSH_LEVEL = 3 << 4 };
 
 enum { SYNDROME_ACK = 0x00, SYNDROME_RNR = 0x20, SYNDROME_NAK = 0x60, SYNDROME_KIND = 0x60, SYNDROME_VALUE = 0x1f };
 enum nak { NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_REMOTE_OPERATION };
@@ -93,6 +98,7 @@ struct packet {
     uint32_t msn;
     uint32_t imm; /* as it is on the wire */
     uint32_t invalidated;
+    uint32_t flush; /* its header */
     uint32_t qkey, source_qpn;
     const uint8_t *payload;
     uint32_t length; /* of the payload, without pad */

@@ -33,6 +33,7 @@ static void every_opcode_round_trips(void **state)
         in.syndrome = 0x61;
         in.imm = 0x01020304;
         in.invalidated = 0x0badcafe;
+        in.flush = 0x11;
         in.qkey = 0x11111111;
         in.source_qpn = 0x222222;
         packet_build(&in, bytes);
@@ -49,9 +50,10 @@ static void every_opcode_round_trips(void **state)
         assert_int_equal(out.original, flags & HAS_ATOMIC_ACK ? in.original : 0);
         assert_int_equal(out.imm, flags & HAS_IMM ? in.imm : 0);
         assert_int_equal(out.invalidated, flags & HAS_IETH ? in.invalidated : 0);
+        assert_int_equal(out.flush, flags & HAS_FLUSH ? in.flush : 0);
         assert_int_equal(out.source_qpn, flags & HAS_DETH ? in.source_qpn : 0);
     }
-    assert_int_equal(known, 24 + 12 + 2 + 18);
+    assert_int_equal(known, 25 + 12 + 2 + 18);
 }
 
 static void bad_packets_are_named(void **state)

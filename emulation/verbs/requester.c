@@ -19,7 +19,7 @@
 /* What cannot be done whatever the peer says. */
 static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe, const struct ibv_sge *sges)
 {
-    bool takes = requester_is_read(wqe) && wqe->opcode != IBV_WR_ATOMIC_WRITE;
+    bool takes = requester_is_read(wqe) && !requester_is_dataless(wqe);
     int access = takes ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (requester_is_read(wqe) && !qp->req.read_capacity)
         return IBV_WC_LOC_QP_OP_ERR;
@@ -168,6 +168,7 @@ static uint8_t request_opcode(enum ibv_wr_opcode opcode)
 {
     return opcode == IBV_WR_RDMA_READ            ? OP_READ_REQUEST
            : opcode == IBV_WR_ATOMIC_WRITE       ? OP_ATOMIC_WRITE
+           : opcode == WR_FLUSH                  ? OP_FLUSH
            : opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP
                                                  : OP_FETCH_ADD;
 }
@@ -193,7 +194,10 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
         .dma_length = (uint32_t)(bytes < left ? bytes : left),
         .swap_add = wqe->swap_add,
         .compare = wqe->compare,
+        .flush = wqe->imm,
     };
+    if (wqe->opcode == WR_FLUSH)
+        packet.dma_length = (uint32_t)wqe->compare;
     struct requester_source source = {qp, wqe, qp_send_sges(qp, req->next), 0};
     bool carries = wqe->opcode == IBV_WR_ATOMIC_WRITE;
     if (transport_send(&qp->path, &packet, carries ? wqe->length : 0, fill, &source))
@@ -238,8 +242,7 @@ static bool give_up(struct qp *qp, struct send_wqe *wqe)
 static bool may_touch(struct qp *qp, const struct send_wqe *wqe, uint64_t now)
 {
     struct requester *req = &qp->req;
-    enum pace_way way =
-        requester_is_read(wqe) && wqe->opcode != IBV_WR_ATOMIC_WRITE ? PACE_INTO_MEMORY : PACE_OUT_OF_MEMORY;
+    enum pace_way way = requester_is_read(wqe) && !requester_is_dataless(wqe) ? PACE_INTO_MEMORY : PACE_OUT_OF_MEMORY;
     const struct pace *pace = wqe->inlined ? NULL : sgl_pace(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, way);
     if (pace_may(pace, way, &req->turn, now))
         return true;

@@ -5,8 +5,14 @@
 
 #include "verbs/transport.h"
 
-/* READ or atomic: has an answer with data. */
+/* As later <verbs.h> name them; ibv_wr_flush() alone posts one. */
+#define WR_FLUSH ((enum ibv_wr_opcode)14)
+#define WC_FLUSH ((enum ibv_wc_opcode)8)
+
+/* READ, atomic, or what is answered as a READ of nothing. */
 bool requester_is_read(const struct send_wqe *wqe);
+/* The last of these: its answer has no data. */
+bool requester_is_dataless(const struct send_wqe *wqe);
 
 bool requester_is_atomic(const struct send_wqe *wqe);
 

@@ -17,6 +17,7 @@ static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
     [IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
     [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+    [WR_FLUSH] = WC_FLUSH,
     [IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
@@ -27,7 +28,12 @@ bool requester_is_atomic(const struct send_wqe *wqe)
 
 bool requester_is_read(const struct send_wqe *wqe)
 {
-    return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_WRITE || requester_is_atomic(wqe);
+    return wqe->opcode == IBV_WR_RDMA_READ || requester_is_dataless(wqe) || requester_is_atomic(wqe);
+}
+
+bool requester_is_dataless(const struct send_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_ATOMIC_WRITE || wqe->opcode == WR_FLUSH;
 }
 
 bool requester_is_local(const struct send_wqe *wqe)

@@ -237,7 +237,7 @@ static void read_response(struct qp *qp, const struct packet *packet, uint64_t n
     uint64_t left = offset <= wqe->length ? wqe->length - offset : 0;
     uint32_t end = psn_add(packet->psn, packet->span), most = packet->span * qp->mtu;
     bool long_one = psn_diff(end, first_read(req)->end) > 0;
-    if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+    if (requester_is_dataless(wqe))
         left = 0; /* an answer without data */
     else if (wqe->opcode != IBV_WR_RDMA_READ)
         long_one = true;

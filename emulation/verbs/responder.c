@@ -6,6 +6,7 @@
 #include "verbs/event.h"
 #include "verbs/mr.h"
 #include "verbs/pace.h"
+#include "verbs/posted.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 #include "verbs/window.h"
@@ -162,7 +163,7 @@ static void wait_for_memory(struct qp *qp, const struct pace *pace)
 /* By more than an acknowledgement. */
 static bool answered(const struct packet *packet, unsigned flags)
 {
-    return flags & (HAS_ATOMIC | HAS_ATOMIC_WRITE) || OPERATION(packet->opcode) == OP_READ_REQUEST;
+    return flags & (HAS_ATOMIC | HAS_ATOMIC_WRITE | HAS_FLUSH) || OPERATION(packet->opcode) == OP_READ_REQUEST;
 }
 
 /* The expected packet was taken. */
@@ -343,6 +344,34 @@ static void take_atomic_write(struct qp *qp, const struct packet *packet, unsign
     keep(qp, entry);
 }
 
+/* The memory is what other users of it see, at once, but for writes that the fault `posted` keeps back. */
+static void take_flush(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    unsigned type = packet->flush & FLUSH_TYPE, level = packet->flush & FLUSH_LEVEL;
+    if (!qp->attr.max_dest_rd_atomic || !type || level > FLUSH_WHOLE) {
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+        return;
+    }
+    const struct mr *mr = level ? mr_at(packet->rkey) : NULL;
+    uint64_t va = mr ? mr->iova : packet->va, size = mr ? 0 : packet->dma_length;
+    bool may = type == FLUSH_GLOBAL && qp->attr.qp_access_flags & ACCESS_FLUSH;
+    mr = may ? mr_find_for_peer(qp, packet->rkey, va, size, ACCESS_FLUSH) : NULL;
+    if (!mr) {
+        fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+        return;
+    }
+    struct answer_entry *entry = queue_answer(qp);
+    if (!entry)
+        return;
+    posted_push(mr);
+    entry->kind = ANSWER_WRITTEN;
+    entry->psn = packet->psn;
+    entry->packets = 1;
+    accepted(qp, packet, flags, 1);
+    entry->msn = qp->resp.msn;
+    keep(qp, entry);
+}
+
 /* A requester that asks again from `psn` on will ask for all that follows too. Answers that wait to leave would only
  * delay those it wants now, until it loses patience and asks for more. */
 static void forget_answers(struct responder *resp, uint32_t psn)
@@ -358,8 +387,9 @@ static void forget_answers(struct responder *resp, uint32_t psn)
 static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
 {
     struct responder *resp = &qp->resp;
-    uint32_t packets = flags & HAS_ATOMIC ? 1 : read_packets(qp, packet->dma_length);
-    enum answer kind = flags & HAS_ATOMIC ? ANSWER_ATOMIC : flags & HAS_ATOMIC_WRITE ? ANSWER_WRITTEN : ANSWER_READ;
+    unsigned written = flags & (HAS_ATOMIC_WRITE | HAS_FLUSH);
+    enum answer kind = flags & HAS_ATOMIC ? ANSWER_ATOMIC : written ? ANSWER_WRITTEN : ANSWER_READ;
+    uint32_t packets = kind == ANSWER_READ ? read_packets(qp, packet->dma_length) : 1;
     for (uint32_t i = 0; i < resp->kept_count; i++) {
         const struct answer_entry *kept = &resp->kept[i];
         int32_t into = psn_diff(packet->psn, kept->psn);
@@ -423,6 +453,8 @@ static void take(struct qp *qp, const struct packet *packet, unsigned flags)
         take_atomic(qp, packet, flags);
     else if (flags & HAS_ATOMIC_WRITE)
         take_atomic_write(qp, packet, flags);
+    else if (flags & HAS_FLUSH)
+        take_flush(qp, packet, flags);
     else
         take_read(qp, packet, flags);
 }

@@ -164,4 +164,27 @@ static inline uint64_t remote_of(const struct pair *pair, int side)
     return (uintptr_t)pair->memory + (size_t)side * SIZE;
 }
 
+/* The first queue pair anew, for the ibv_wr_* calls of these operations; connected to the second. */
+static inline struct ibv_qp_ex *remake_extended(struct pair *pair, uint64_t operations)
+{
+    struct ibv_qp_init_attr_ex init = {.send_cq = pair->cq[0], .recv_cq = pair->cq[0], .qp_type = IBV_QPT_RC};
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    union ibv_gid gid;
+    init.cap = (struct ibv_qp_cap){4, 4, 1, 1, 0};
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.pd = pair->pd;
+    init.send_ops_flags = operations;
+    assert_int_equal(ibv_destroy_qp(pair->qp[0]), 0);
+    assert_non_null(pair->qp[0] = ibv_create_qp_ex(pair->context, &init));
+    assert_int_equal(ibv_query_gid(pair->context, 1, 0, &gid), 0);
+    assert_int_equal(ibv_modify_qp(pair->qp[1], &reset, IBV_QP_STATE), 0);
+    for (int i = 0; i < 2; i++)
+        to_init(pair->qp[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(to_rtr(pair->qp[i], pair->qp[!i]->qp_num, &gid), 0);
+        assert_int_equal(to_rts(pair->qp[i], 14, 7, 7), 0);
+    }
+    return ibv_qp_to_qp_ex(pair->qp[0]);
+}
+
 #endif

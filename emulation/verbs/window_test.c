@@ -291,24 +291,7 @@ static void eight_bytes_are_written_at_once(void **state)
     uint64_t value = 0x1122334455667788;
     for (uint64_t off = 0; off < 8; off += 4) {
         setup(&pair, IBV_QPT_RC, 14, 7, 7);
-        struct ibv_qp_init_attr_ex init = {.send_cq = pair.cq[0], .recv_cq = pair.cq[0], .qp_type = IBV_QPT_RC};
-        union ibv_gid gid;
-        init.cap = (struct ibv_qp_cap){4, 4, 1, 1, 0};
-        init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        init.pd = pair.pd;
-        init.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE;
-        assert_int_equal(ibv_destroy_qp(pair.qp[0]), 0);
-        assert_non_null(pair.qp[0] = ibv_create_qp_ex(pair.context, &init));
-        assert_int_equal(ibv_query_gid(pair.context, 1, 0, &gid), 0);
-        struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-        assert_int_equal(ibv_modify_qp(pair.qp[1], &reset, IBV_QP_STATE), 0);
-        for (int i = 0; i < 2; i++)
-            to_init(pair.qp[i]);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(to_rtr(pair.qp[i], pair.qp[!i]->qp_num, &gid), 0);
-            assert_int_equal(to_rts(pair.qp[i], 14, 7, 7), 0);
-        }
-        struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(pair.qp[0]);
+        struct ibv_qp_ex *ex = remake_extended(&pair, IBV_QP_EX_WITH_ATOMIC_WRITE);
         ibv_wr_start(ex);
         ex->wr_id = 5;
         ex->wr_flags = IBV_SEND_SIGNALED;

@@ -34,7 +34,7 @@ static void round_trip(const uint8_t *bytes, size_t size)
     require(!packet_parse(&again, whole, headers + PACKET_ICRC_SIZE));
     require(again.psn == packet.psn && again.qpn == packet.qpn && again.va == packet.va && again.rkey == packet.rkey);
     require(again.imm == packet.imm && again.invalidated == packet.invalidated);
-    require(again.syndrome == packet.syndrome && again.original == packet.original);
+    require(again.syndrome == packet.syndrome && again.original == packet.original && again.flush == packet.flush);
 }
 
 static void deliver(const struct arrival *arrival)
