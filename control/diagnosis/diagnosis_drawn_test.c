@@ -90,6 +90,54 @@ static void test_slow_by_messages(void **state)
     made_free(&quick);
 }
 
+/* The same ring, in which rank 2 stalls before each `every`-th step, for this time. `device`: GPUs make the calls. */
+static struct made_job loader(uint64_t stall, uint64_t every, bool device)
+{
+    static const uint64_t times[3][3] = {{18, 19, 36}, {16, 18, 34}, {18, 19, 36}};
+    uint64_t steps = 8 * every, ago = steps * 37 + 8 * stall; /* ms */
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        uint64_t left = ago;
+        for (uint64_t step = 0; step < steps; step++) {
+            uint64_t more = step % every ? 0 : stall, mine = rank == 2 ? more : 0, there = rank == 1 ? 0 : more;
+            const uint64_t *at = times[rank];
+            in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + there))->root =
+                (rank + 2) % 3;
+            in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there), (int)(36 + more))->root = 1;
+            left -= 37 + more;
+        }
+        for (size_t i = 0; i < world->op_count; i++) {
+            struct blackbox_op *op = &world->ops[i];
+            op->position += 10000;
+            if (device)
+                op->device = true, op->gpu_begin = op->begin - MADE_NOW / 2, op->gpu_end = op->end - MADE_NOW / 2;
+        }
+        world->opened = MADE_NOW - 100 * NS_PER_S;
+        job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
+        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 5000;
+    }
+    return job;
+}
+
+static void test_loader_in_messages(void **state)
+{
+    for (int device = 0; device < 2; device++) {
+        struct made_job now = loader(1400, 8, device), before = look_before(&now);
+        expect(&before, &now, FINDING_SLOW, 2, "7 pauses took 9.9 s of it, the longest 1.4 s");
+        for (int rank = 0; rank < 3; rank++)
+            now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 300; /* never quicker: it may wait for requests */
+        expect(&before, &now, -1, 0, "");
+        struct made_job seldom = loader(1400, 40, device), long_ones = loader(3200, 8, device);
+        expect(NULL, &seldom, -1, 0, "");
+        expect(NULL, &long_ones, -1, 0, "");
+        free(before.facts);
+        made_free(&now);
+        made_free(&seldom);
+        made_free(&long_ones);
+    }
+}
+
 /* Two ranks issue a reduce-scatter, compute for 28 ms, issue a gather, compute, and ask for the end of both. Rank 1
  * came first and stays so; nobody waits. `quicker`: the job made ten times as many calls a second before. */
 static struct made_job overlapped(bool quicker)
@@ -265,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_requests), cmocka_unit_test(test_short_pause),
         cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
         cmocka_unit_test(test_circle_of_hosts),    cmocka_unit_test(test_first_has_not_come),
+        cmocka_unit_test(test_loader_in_messages),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

@@ -13,6 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Which time is looked at, and what counts in it. */
+struct outside_rule {
+    uint64_t window;  /* the latest */
+    uint64_t longest; /* longer pauses, and calls, are left out */
+    size_t stalls;    /* of the slow rank, which take SLOW_STALLED of the time */
+};
+
+static const struct outside_rule always = {OUTSIDE_NS, OUTSIDE_LONG_NS, 0};
+/* As a loader that runs dry now and then. */
+static const struct outside_rule now_and_then = {OUTSIDE_STALLS_NS, SLOW_STALL_NS, SLOW_STALLS};
+
 /* The latest time of one process. */
 struct outside_time {
     uint64_t window, inside, outside; /* ns; of calls of any communicator. Long calls and pauses do not count */
@@ -21,71 +32,128 @@ struct outside_time {
     const struct blackbox_op *after; /* which this call ended */
     size_t pauses;                   /* that calls like it ended, */
     double sum, squares;             /* of these */
+    uint64_t stall;                  /* the longest pause that counts */
+    size_t stalls;                   /* pauses of half of it and more, */
+    uint64_t stalled;                /* and their time */
+    bool device;                     /* by its GPU's clock */
 };
 
-/* Nothing tells when a program waits for calls that a GPU makes. */
-static bool has_calls_of_gpus(const struct blackbox *box)
+/* The calls of one process with their times, which are those of its GPU's clock if that makes the calls. */
+struct outside_calls {
+    const struct blackbox_op **calls;
+    size_t count;
+    bool device;
+    uint64_t now;
+};
+
+static uint64_t begin_of(const struct blackbox_op *op)
 {
+    return op->device ? op->gpu_begin : op->begin;
+}
+
+/* A call that was over at once has no end. */
+static uint64_t end_of(const struct blackbox_op *op, uint64_t now)
+{
+    uint64_t end = op->device ? op->gpu_end : op->state == WIRE_OP_DONE ? op->end : now;
+    return end > begin_of(op) ? end : begin_of(op);
+}
+
+/* A GPU's call that is over, or any of a processor. */
+static bool is_timed(const struct blackbox *box, const struct blackbox_op *op)
+{
+    return !op->device || op->gpu_end;
+}
+
+static int by_gpu(const void *left, const void *right)
+{
+    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
+                             *b = *(const struct blackbox_op *const *)right;
+    return a->gpu_begin < b->gpu_begin ? -1 : a->gpu_begin > b->gpu_begin;
+}
+
+/* Some calls of the process have no time: those that a GPU makes beside a processor's, in graphs or by copy engines. */
+static bool has_untimed(const struct blackbox *box, bool *device)
+{
+    size_t of_gpu = 0, of_processor = 0, untimed = 0;
     for (size_t i = 0; i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++)
-            if (box->comms[i].ops[j].device)
-                return true;
-    return false;
+        for (size_t j = 0; j < box->comms[i].op_count; j++) {
+            const struct blackbox_op *op = &box->comms[i].ops[j];
+            of_gpu += op->device;
+            of_processor += !op->device;
+            untimed += op->device && op->state == WIRE_OP_DONE && !op->gpu_end;
+        }
+    *device = of_gpu > 0;
+    return untimed || (of_gpu && of_processor);
 }
 
-static bool is_any(const struct blackbox *box, const struct blackbox_op *op)
+static struct outside_calls calls_of(const struct blackbox *box)
 {
-    return true;
+    struct outside_calls all = {.now = box->now};
+    if (has_untimed(box, &all.device))
+        return all;
+    all.calls = process_calls(box, is_timed, &all.count);
+    if (!all.device || !all.count)
+        return all;
+    qsort(all.calls, all.count, sizeof *all.calls, by_gpu);
+    for (size_t i = 0; i < all.count; i++)
+        all.now = !i || all.calls[i]->gpu_end > all.now ? all.calls[i]->gpu_end : all.now;
+    return all;
 }
 
-static uint64_t window_of(const struct blackbox *box)
+/* The latest time of which all calls are remembered. */
+static uint64_t window_of(const struct blackbox *box, const struct outside_calls *all, uint64_t most)
 {
-    uint64_t window = process_remembers(box, OUTSIDE_NS);
-    return window < box->now ? window : 0;
+    uint64_t window = process_remembers(box, most);
+    if (all->device && all->count && all->now - all->calls[0]->gpu_begin < window)
+        window = all->now - all->calls[0]->gpu_begin;
+    return window < all->now ? window : 0;
 }
 
 /* The part of a time that lies in the window, if it is no long one. */
-static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from)
+static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from, uint64_t longest)
 {
-    return end <= from || end - begin >= OUTSIDE_LONG_NS ? 0 : end - (begin > from ? begin : from);
+    return end <= from || end - begin >= longest ? 0 : end - (begin > from ? begin : from);
 }
 
-/* Sums the pauses before calls like that behind the longest one. */
-static void add_pauses(const struct blackbox_op *const *calls, size_t count, uint64_t from, struct outside_time *time)
+/* Sums the pauses before calls like that behind the longest one, and the stalls. */
+static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t longest, struct outside_time *time)
 {
     uint64_t over = 0;
-    for (size_t i = 0; i < count && time->after; i++) {
-        const struct blackbox_op *op = calls[i];
-        double pause = over && op->begin > over ? (double)(op->begin - over) : 0;
-        if (op->begin > from && pause > 0 && op->collective == time->after->collective &&
-            op->count == time->after->count && op->root == time->after->root)
-            time->pauses++, time->sum += pause, time->squares += pause * pause;
-        over = op->end > over ? op->end : over;
+    for (size_t i = 0; i < all->count && time->after; i++) {
+        const struct blackbox_op *op = all->calls[i];
+        uint64_t begin = begin_of(op), end = end_of(op, all->now), pause = over && begin > over ? begin - over : 0;
+        if (begin > from && pause && op->collective == time->after->collective && op->count == time->after->count &&
+            op->root == time->after->root)
+            time->pauses++, time->sum += (double)pause, time->squares += (double)pause * (double)pause;
+        if (begin > from && pause >= time->stall / 2 && pause < longest)
+            time->stalls++, time->stalled += part_in(over, begin, from, longest);
+        over = end > over ? end : over;
     }
 }
 
-static struct outside_time time_of(struct scene *scene, const struct blackbox *box)
+static struct outside_time time_of(struct scene *scene, const struct blackbox *box, const struct outside_rule *rule)
 {
-    size_t count = 0;
-    const struct blackbox_op **calls = has_calls_of_gpus(box) ? NULL : process_calls(box, is_any, &count);
-    struct outside_time time = {.window = calls ? window_of(box) : 0};
-    uint64_t from = box->now - time.window, over = 0;
-    for (size_t i = 0; i < count && time.window; i++) {
-        uint64_t begin = calls[i]->begin, end = calls[i]->state == WIRE_OP_DONE ? calls[i]->end : box->now;
-        time.calls += begin >= from && begin < box->now;
-        if (end < begin || end <= over || end > box->now)
+    struct outside_calls all = calls_of(box);
+    struct outside_time time = {.window = all.count ? window_of(box, &all, rule->window) : 0, .device = all.device};
+    uint64_t from = all.now - time.window, over = 0;
+    for (size_t i = 0; i < all.count && time.window; i++) {
+        uint64_t begin = begin_of(all.calls[i]), end = end_of(all.calls[i], all.now);
+        time.calls += begin >= from && begin < all.now;
+        if (end <= over || end > all.now)
             continue;
         if (over && begin > over && begin > from) {
-            time.outside += part_in(over, begin, from);
+            time.outside += part_in(over, begin, from, rule->longest);
             if (begin - over > time.longest)
-                time.longest = begin - over, time.after = calls[i];
+                time.longest = begin - over, time.after = all.calls[i];
+            if (begin - over > time.stall && begin - over < rule->longest)
+                time.stall = begin - over;
         }
-        time.inside += part_in(begin > over ? begin : over, end, from);
+        time.inside += part_in(begin > over ? begin : over, end, from, rule->longest);
         over = end;
     }
-    add_pauses(calls, count, from, &time);
-    scene->steps += 2 * count;
-    free(calls);
+    add_pauses(&all, from, rule->longest, &time);
+    scene->steps += 2 * all.count;
+    free(all.calls);
     return time;
 }
 
@@ -96,9 +164,10 @@ static double part_of(const struct outside_time *time)
 }
 
 static void report(struct findings *findings, const struct member_group *group, size_t who,
-                   const struct outside_time *times)
+                   const struct outside_time *times, const struct outside_rule *rule)
 {
     const struct member *member = &group->members[who];
+    const struct outside_time *mine = &times[who];
     struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
     double most = 0;
     for (size_t i = 0; i < group->count; i++)
@@ -108,31 +177,52 @@ static void report(struct findings *findings, const struct member_group *group, 
     say(finding,
         " hardly waits, and all others of communicator %s do: it was outside of calls for %.0f %% of the last %s, the "
         "others for %.0f %% at most",
-        phrase_name(member->comm), 100 * part_of(&times[who]), phrase_time(times[who].window).text, 100 * most);
+        phrase_name(member->comm), 100 * part_of(mine), phrase_time(mine->window).text, 100 * most);
+    if (rule->stalls)
+        say(finding, "; %zu pauses took %s of it, the longest %s", mine->stalls, phrase_time(mine->stalled).text,
+            phrase_time(mine->stall).text);
     prove_stage(finding, member->box);
 }
 
+/* A GPU may be in a call while the program computes there, and nobody waits: the job must be slower than before. */
+static bool may_wait(const struct member_group *group, const struct outside_time *times)
+{
+    for (size_t i = 0; i < group->count; i++)
+        if (times[i].device && !overlap_was_faster(group->members[i].box))
+            return false;
+    return true;
+}
+
+static bool stands_out(const struct member_group *group, const struct outside_time *times, size_t who,
+                       const struct outside_rule *rule)
+{
+    const struct outside_time *mine = &times[who];
+    bool alone = part_of(mine) >= OUTSIDE_PART && mine->stalls >= rule->stalls &&
+                 (!rule->stalls || (double)mine->stalled >= SLOW_STALLED * (double)mine->window);
+    for (size_t i = 0; alone && i < group->count; i++)
+        alone = i == who || part_of(&times[i]) <= OUTSIDE_OTHERS * part_of(mine);
+    return alone;
+}
+
 /* Exactly one rank is outside of calls for most of the time, and none of the others for half as long. */
-static void judge(struct scene *scene, struct findings *findings, const struct member_group *group)
+static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
+                  const struct outside_rule *rule)
 {
     struct outside_time *times = calloc(group->count, sizeof *times);
     size_t who = 0;
     bool known = times != NULL;
     for (size_t i = 0; known && i < group->count; i++) {
-        times[i] = time_of(scene, group->members[i].box);
-        known = group->members[i].box->alive && !group->members[i].stuck &&
+        const struct member *member = &group->members[i];
+        times[i] = time_of(scene, member->box, rule);
+        known = member->box->alive && !(member->stuck && member_waited(member) >= rule->longest) &&
                 times[i].inside + times[i].outside >= OUTSIDE_LEAST_NS && times[i].calls >= SLOW_CALLS;
         if (known && part_of(&times[i]) > part_of(&times[who]))
             who = i;
     }
-    double mine = known ? part_of(&times[who]) : 0;
-    bool alone = mine >= OUTSIDE_PART;
-    for (size_t i = 0; alone && i < group->count; i++)
-        alone = i == who || part_of(&times[i]) <= OUTSIDE_OTHERS * mine;
-    if (alone && !overlap_hides_waits(scene, group) &&
+    if (known && stands_out(group, times, who, rule) && may_wait(group, times) && !overlap_hides_waits(scene, group) &&
         !overlap_waits_for_work(scene, &group->members[who], times[who].sum / (double)times[who].pauses,
                                 times[who].squares / (double)times[who].pauses))
-        report(findings, group, who, times);
+        report(findings, group, who, times, rule);
     free(times);
 }
 
@@ -140,5 +230,7 @@ void rule_outside(struct scene *scene, struct findings *findings)
 {
     const struct member_group *largest = findings->count ? NULL : scene_largest(scene);
     if (largest)
-        judge(scene, findings, largest);
+        judge(scene, findings, largest, &always);
+    if (largest && !findings->count)
+        judge(scene, findings, largest, &now_and_then);
 }

@@ -60,11 +60,12 @@
 #define CIRCLE_NS       (5 * NS_PER_S)     /* later: adapters of RDMA may know it, too, and a circle names nobody */
 #define LOST_LANES      2                  /* ends of lanes that must have gone down; one lane has two */
 
-#define OUTSIDE_NS       (5 * NS_PER_S) /* the latest time, in which one rank is outside of calls, */
-#define OUTSIDE_LEAST_NS NS_PER_S       /* or what the black boxes remember, at least this: */
-#define OUTSIDE_LONG_NS  NS_PER_S       /* (longer pauses, and calls, are left out: they may be a checkpoint's) */
-#define OUTSIDE_PART     0.75           /* the rank for this part of the time, */
-#define OUTSIDE_OTHERS   0.6            /* and each other for this part of that at most */
+#define OUTSIDE_NS        (5 * NS_PER_S)  /* the latest time, in which one rank is outside of calls, */
+#define OUTSIDE_LEAST_NS  NS_PER_S        /* or what the black boxes remember, at least this: */
+#define OUTSIDE_LONG_NS   NS_PER_S        /* (longer pauses, and calls, are left out: they may be a checkpoint's) */
+#define OUTSIDE_STALLS_NS (30 * NS_PER_S) /* or, with stalls of SLOW_STALL_NS at most, this time: */
+#define OUTSIDE_PART      0.75            /* the rank for this part of the time, */
+#define OUTSIDE_OTHERS    0.6             /* and each other for this part of that at most */
 
 #define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
 #define WORK_VARIES 0.7 /* if its times vary by this part of their mean, and the job was never quicker */
