@@ -164,13 +164,54 @@ static void test_computes_meanwhile(void **state)
 {
     struct made_job job = overlapped(false), slower = overlapped(true);
     expect(NULL, &job, -1, 0, "");
-    expect(NULL, &slower, FINDING_SLOW, 0, "rank 0 (process 1000) was last in ");
+    expect(NULL, &slower, FINDING_SLOW, 0, "rank 0 (process 1000) hardly waits");
     made_free(&job);
     made_free(&slower);
 }
 
-/* Rank 0 waits for requests, then tells rank 1. `even`: they come every 300 ms, as from a slow rank. */
-static struct made_job server(bool even, bool quicker)
+/* Rank 0 computes for 11 of the 23 ms in which its call waits for rank 1, in steps of 92 ms. The job was quicker. */
+static void test_computes_in_its_waits(void **state)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        made_comm(job.boxes[rank], 1, "near", rank, 2);
+        struct blackbox_comm *far = made_comm(job.boxes[rank], 2, "far", rank, 2), *near = far - 1;
+        for (uint64_t step = 0; step < STEPS; step++) {
+            uint64_t ago = (STEPS - step) * 92 * NS_PER_MS;
+            in_step(near, step, ago, WIRE_ALLTOALL, rank ? 23 : 0, 23)->position += 1000;
+            in_step(far, step, ago, WIRE_GATHER, rank ? 34 : 11, rank ? 34 : 11)->position += 1000;
+        }
+        near->opened = far->opened = MADE_NOW - 40 * NS_PER_S;
+        job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
+        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 12000;
+    }
+    expect(NULL, &job, -1, 0, "");
+    made_free(&job);
+}
+
+/* Rank 3 comes late to rank 2, for whose messages ranks 0 and 1 wait. Rank 1 comes a little later than rank 0. */
+static void test_one_of_two_pairs(void **state)
+{
+    static const int times[4][4] = {{20, 60, 60, 155}, {60, 60, 60, 155}, {20, 155, 0, 0}, {155, 155, 0, 0}};
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        made_comm(job.boxes[rank], 1, "world", rank, 4);
+        struct blackbox_comm *pair = made_comm(job.boxes[rank], 2 + (uint64_t)rank / 2, "pair", rank % 2, 2),
+                             *world = pair - 1;
+        for (uint64_t step = 0; step < STEPS; step++) {
+            uint64_t ago = (STEPS - step) * 160 * NS_PER_MS;
+            in_step(pair, step, ago, WIRE_ALLREDUCE, times[rank][0], times[rank][1]);
+            if (rank < 2)
+                in_step(world, step, ago, WIRE_RECV, times[rank][2], times[rank][3])->root = 2;
+        }
+    }
+    expect(NULL, &job, FINDING_SLOW, 3, "rank 3 of world (process 1003; rank 1 of pair)");
+    made_free(&job);
+}
+
+/* Rank 0 waits for requests, then tells rank 1. `even`: they come every 300 ms, as from a slow rank. `lull`: the last
+ * ones come more seldom. */
+static struct made_job server(bool even, bool quicker, bool lull)
 {
     static const uint64_t gaps[] = {40, 900, 120, 60, 1400, 210, 90, 30, 640, 310}; /* ms */
     struct made_job job = made_job(2);
@@ -178,23 +219,23 @@ static struct made_job server(bool even, bool quicker)
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 2);
         uint64_t ago = 0;
         for (int step = 0; step < STEPS; step++)
-            ago += (even ? 300 : gaps[step % 10]) + 20;
+            ago += (even ? 300 : gaps[step % 10] / (lull && step < STEPS - 12 ? 4 : 1)) + 20;
         for (int step = 0; step < STEPS; step++) {
-            uint64_t gap = even ? 300 : gaps[step % 10];
+            uint64_t gap = even ? 300 : gaps[step % 10] / (lull && step < STEPS - 12 ? 4 : 1);
             made_call(world, (uint64_t)step, (ago - (rank ? 0 : gap)) * NS_PER_MS, (ago - gap - 1) * NS_PER_MS)
                 ->position += 1000;
             ago -= gap + 20;
         }
         world->opened = MADE_NOW - 100 * NS_PER_S;
         job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
-        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = quicker ? 12000 : 200;
+        job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = quicker ? 12000 : lull ? 600 : 200;
     }
     return job;
 }
 
-static void expect_server(bool even, bool quicker, enum finding_kind kind, const char *words)
+static void expect_server(bool even, bool quicker, bool lull, enum finding_kind kind, const char *words)
 {
-    struct made_job now = server(even, quicker), before = look_before(&now);
+    struct made_job now = server(even, quicker, lull), before = look_before(&now);
     expect(&before, &now, (int)kind, 0, words);
     free(before.facts);
     made_free(&now);
@@ -202,9 +243,10 @@ static void expect_server(bool even, bool quicker, enum finding_kind kind, const
 
 static void test_waits_for_requests(void **state)
 {
-    expect_server(false, false, FINDING_AWAY, "after times that differ much");
-    expect_server(true, false, FINDING_SLOW, "was last in ");
-    expect_server(false, true, FINDING_SLOW, "was last in ");
+    expect_server(false, false, false, FINDING_AWAY, "after times that differ much");
+    expect_server(false, false, true, FINDING_AWAY, "after times that differ much");
+    expect_server(true, false, false, FINDING_SLOW, "was last in ");
+    expect_server(false, true, false, FINDING_SLOW, "was last in ");
 }
 
 /* ---- Ranks that do not come ---- */
@@ -313,7 +355,8 @@ int main(void)
         cmocka_unit_test(test_waits_for_requests), cmocka_unit_test(test_short_pause),
         cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
         cmocka_unit_test(test_circle_of_hosts),    cmocka_unit_test(test_first_has_not_come),
-        cmocka_unit_test(test_loader_in_messages),
+        cmocka_unit_test(test_loader_in_messages), cmocka_unit_test(test_computes_in_its_waits),
+        cmocka_unit_test(test_one_of_two_pairs),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,14 +116,15 @@ static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from, uint64_t lo
     return end <= from || end - begin >= longest ? 0 : end - (begin > from ? begin : from);
 }
 
-/* Sums the pauses before calls like that behind the longest one, and the stalls. */
+/* Sums the pauses before calls like that behind the longest one. All that are remembered count, as few do not tell how
+ * they vary. Sums the stalls of the latest time. */
 static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t longest, struct outside_time *time)
 {
     uint64_t over = 0;
     for (size_t i = 0; i < all->count && time->after; i++) {
         const struct blackbox_op *op = all->calls[i];
         uint64_t begin = begin_of(op), end = end_of(op, all->now), pause = over && begin > over ? begin - over : 0;
-        if (begin > from && pause && op->collective == time->after->collective && op->count == time->after->count &&
+        if (pause && op->collective == time->after->collective && op->count == time->after->count &&
             op->root == time->after->root)
             time->pauses++, time->sum += (double)pause, time->squares += (double)pause * (double)pause;
         if (begin > from && pause >= time->stall / 2 && pause < longest)
@@ -204,6 +206,14 @@ static bool stands_out(const struct member_group *group, const struct outside_ti
     return alone;
 }
 
+/* Few pauses do not tell how much they vary. */
+static bool may_be_requests(const struct scene *scene, const struct member *member, const struct outside_time *time)
+{
+    double count = (double)time->pauses;
+    double squares = time->pauses < WORK_TIMES ? DBL_MAX : time->squares / count;
+    return overlap_waits_for_work(scene, member, time->pauses ? time->sum / count : 0, squares);
+}
+
 /* Exactly one rank is outside of calls for most of the time, and none of the others for half as long. */
 static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
                   const struct outside_rule *rule)
@@ -220,17 +230,41 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
             who = i;
     }
     if (known && stands_out(group, times, who, rule) && may_wait(group, times) && !overlap_hides_waits(scene, group) &&
-        !overlap_waits_for_work(scene, &group->members[who], times[who].sum / (double)times[who].pauses,
-                                times[who].squares / (double)times[who].pauses))
+        !may_be_requests(scene, &group->members[who], &times[who]))
         report(findings, group, who, times, rule);
     free(times);
 }
 
+static bool all_are_slow(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].kind != FINDING_SLOW)
+            return false;
+    return true;
+}
+
+/* Ranks beside the one that hardly waits come last in a communicator because they waited for it in another. `from`: its
+ * finding; an earlier one of the same rank says more. */
+static void keep_alone(struct findings *findings, size_t from)
+{
+    const struct finding alone = findings->items[from];
+    size_t kept = 0;
+    for (size_t i = 0; i < from; i++)
+        if (findings->items[i].culprit.process == alone.culprit.process)
+            findings->items[kept++] = findings->items[i];
+    if (!kept)
+        findings->items[kept++] = alone;
+    findings->count = kept;
+}
+
 void rule_outside(struct scene *scene, struct findings *findings)
 {
-    const struct member_group *largest = findings->count ? NULL : scene_largest(scene);
+    const struct member_group *largest = all_are_slow(findings) ? scene_largest(scene) : NULL;
+    size_t from = findings->count;
     if (largest)
         judge(scene, findings, largest, &always);
-    if (largest && !findings->count)
+    if (largest && findings->count == from)
         judge(scene, findings, largest, &now_and_then);
+    if (findings->count > from)
+        keep_alone(findings, from);
 }

@@ -32,30 +32,67 @@ static bool overlaps(struct scene *scene, const struct blackbox *box)
     return count >= OVERLAP_CALLS && (double)under_way >= OVERLAP_PART * (double)count;
 }
 
-/* The latest time ends with the newest call: a pause after it says nothing. */
-bool overlap_was_faster(const struct blackbox *box)
+/* How many calls a process has made in its latest time, which ends with its newest call: a pause after that says
+ * nothing. */
+struct overlap_pace {
+    double calls, all;
+    uint64_t window, since, newest;
+};
+
+/* The latest time is one in which `least` calls are usual, if the black box remembers them. */
+static struct overlap_pace pace_of(const struct blackbox *box, double least)
 {
-    uint64_t window = OVERLAP_NS, since = box->now, newest = 0;
-    double latest = 0;
+    struct overlap_pace pace = {
+        .all = (double)box->counters[WIRE_COUNTER_OPERATIONS], .window = OVERLAP_NS, .since = box->now};
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];
         uint64_t last = comm->op_count ? comm->ops[comm->op_count - 1].begin : 0;
-        since = comm->opened && comm->opened < since ? comm->opened : since;
-        newest = last > newest && last <= box->now ? last : newest;
+        pace.since = comm->opened && comm->opened < pace.since ? comm->opened : pace.since;
+        pace.newest = last > pace.newest && last <= box->now ? last : pace.newest;
     }
+    uint64_t life = pace.newest > pace.since ? pace.newest - pace.since : 0;
+    double usual = pace.all > 0 ? least * (double)life / pace.all : 0;
+    if (usual > (double)pace.window)
+        pace.window = usual < (double)life ? (uint64_t)usual : life;
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];
-        uint64_t first = comm->op_count ? comm->ops[0].begin : newest;
-        if (comm->op_count && comm->ops[0].position > 0 && first < newest && newest - first < window)
-            window = newest - first;
+        uint64_t first = comm->op_count ? comm->ops[0].begin : pace.newest;
+        if (comm->op_count && comm->ops[0].position > 0 && first < pace.newest && pace.newest - first < pace.window)
+            pace.window = pace.newest - first;
     }
     for (size_t i = 0; i < box->comm_count; i++)
         for (size_t j = 0; j < box->comms[i].op_count; j++)
-            latest += box->comms[i].ops[j].begin + window >= newest;
-    double all = (double)box->counters[WIRE_COUNTER_OPERATIONS];
-    if (newest <= since || newest - since <= window || all <= latest || latest < OVERLAP_CALLS)
-        return false;
-    return latest / (double)window < OVERLAP_SLOWER * (all - latest) / (double)(newest - since - window);
+            pace.calls += box->comms[i].ops[j].begin + pace.window >= pace.newest;
+    return pace;
+}
+
+/* Calls a nanosecond before the latest time; 0: too little is known. */
+static double rate_before(const struct overlap_pace *pace)
+{
+    bool known = pace->newest > pace->since && pace->newest - pace->since > pace->window && pace->all > pace->calls &&
+                 pace->calls >= OVERLAP_CALLS;
+    return known ? (pace->all - pace->calls) / (double)(pace->newest - pace->since - pace->window) : 0;
+}
+
+/* Calls a nanosecond in the quickest part of the life, which has this length. */
+static double rate_at_best(const struct blackbox *box, uint64_t length)
+{
+    const struct blackbox_sample *all = box->samples;
+    double best = 0;
+    for (size_t to = 1, from = 0; to < box->sample_count; to++) {
+        while (from + 1 < to && all[to].at - all[from + 1].at >= length)
+            from++;
+        double time = (double)(all[to].at - all[from].at), calls = (double)(all[to].calls - all[from].calls);
+        if (all[to].at - all[from].at >= length && calls > best * time)
+            best = calls / time;
+    }
+    return best;
+}
+
+bool overlap_was_faster(const struct blackbox *box)
+{
+    const struct overlap_pace pace = pace_of(box, 0);
+    return pace.calls < OVERLAP_SLOWER * rate_before(&pace) * (double)pace.window;
 }
 
 bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
@@ -68,10 +105,19 @@ bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
     return overlap && !slower;
 }
 
+/* Requests come at random: WORK_CALLS of them are compared with those of the quickest time. */
+static bool was_quicker(const struct blackbox *box)
+{
+    const struct overlap_pace pace = pace_of(box, WORK_CALLS);
+    uint64_t length = pace.window > WORK_NS ? pace.window : WORK_NS;
+    double before = rate_before(&pace), best = rate_at_best(box, length);
+    return pace.calls < WORK_SLOWER * (best > before ? best : before) * (double)pace.window;
+}
+
 bool overlap_waits_for_work(const struct scene *scene, const struct member *member, double mean, double squares)
 {
     const struct processor_share share = share_of(scene, member);
     return share.time && (double)share.ran < WORK_PART * (double)share.time &&
            (double)share.delayed < SHORT_PART * (double)share.time &&
-           squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !overlap_was_faster(member->box);
+           squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !was_quicker(member->box);
 }

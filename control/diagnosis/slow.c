@@ -100,12 +100,35 @@ static bool is_rooted(int collective)
            collective == WIRE_SCATTER;
 }
 
+static bool is_any(const struct blackbox *box, const struct blackbox_op *op)
+{
+    return true;
+}
+
+/* How long a rank was in a call and could do nothing else: a program that begins another call meanwhile does not wait
+ * so far. `calls`: all of the process, by their beginnings. */
+static uint64_t blocked(const struct blackbox_op *const *calls, size_t count, uint64_t came, uint64_t end)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (calls[middle]->begin < end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint64_t since = low && calls[low - 1]->begin > came ? calls[low - 1]->begin : came;
+    return end > since ? end - since : 0;
+}
+
 /* Adds when this rank came to each call: a call that waits in the queue comes when the one before it is over. */
 static void add_member(struct scene *scene, const struct member_group *group, size_t who, struct meetings *meetings)
 {
     const struct blackbox_comm *comm = group->members[who].comm;
     uint64_t over = 0, seen = meetings->first;
-    scene->steps += comm->op_count;
+    size_t count;
+    const struct blackbox_op **calls = process_calls(group->members[who].box, is_any, &count);
+    scene->steps += comm->op_count + count;
     for (size_t i = 0; i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
         uint64_t came = op->begin > over ? op->begin : over;
@@ -116,13 +139,17 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         seen = op->seq + 1;
         if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* its kernels tell the end */
             continue;
-        int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
-        if (op->device)
-            spent = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
-        int64_t value = meetings->by_time ? (int64_t)(came - meetings->base) : -spent;
-        come(&meetings->calls[op->seq - meetings->first], who, value, (double)spent);
+        int64_t took = op->end > came ? (int64_t)(op->end - came) : 0;
+        double spent = (double)blocked(calls, count, came, op->end);
+        if (op->device) {
+            took = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
+            spent = (double)took;
+        }
+        int64_t value = meetings->by_time ? (int64_t)(came - meetings->base) : -took;
+        come(&meetings->calls[op->seq - meetings->first], who, value, spent);
         meetings->calls[op->seq - meetings->first].rooted = is_rooted(op->collective);
     }
+    free(calls);
 }
 
 /* ---- The last rank ---- */
