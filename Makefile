@@ -225,7 +225,7 @@ bench-diagnosis: build
 	  --gpus $(CURDIR)/$(BUILD)/emulation/cuda $(or $(GPU_RUNS),--runs 36)
 	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
 	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
-	@python3 benchmarks/diagnosis_drawn.py $(BUILD) $(or $(DRAWN),--cases 720 --at-once 4)
+	@python3 benchmarks/diagnosis_drawn.py $(BUILD) --results $(BUILD)/drawn.jsonl $(or $(DRAWN),--cases 720 --at-once 4)
 
 ## bench-lab: lanes in the lab of network namespaces: docs/reference/bench-lab.md. As root
 # BENCH="--only port --turns 1" measures less.

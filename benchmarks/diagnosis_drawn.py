@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws jobs and faults by a seed, runs them, and asks `tutti diagnose`, as it is by default, who it was.
 
-    diagnosis_drawn.py BUILD [--cases 600] [--seed 1] [--at-once 4] [--kinds NAME...] [--where shm|tcp|...]
-                       [--ranks 16] [--numbers N...] [--results FILE] [--keep FOLDER] [--check] [--table FILE...]
+    diagnosis_drawn.py BUILD [--cases 600] [--seed 1] [--at-once 4] [--only NAME...] [--where shm|tcp|...]
+                       [--ranks 16] [--numbers N...] [--seconds N] [--results FILE [--again]] [--keep FOLDER]
+                       [--check] [--table FILE...]
 
 Each number is a case of its own: it is drawn from the seed and the number alone. A case that is not right is run once
-more when all others are over, alone. --results adds a line of JSON for each case; --table reads these files and prints
-the table without running anything. Cases that need root, or libfaketime, are left out where those lack.
+more when all others are over, alone. --results adds a line of JSON for each case. What FILE has so far is not run
+again, so that a campaign may stop at any time (--seconds: it begins no case after that) and go on later; with --again
+those run that were not right. --table reads these files and prints the tables without running anything. Cases that
+need root, or libfaketime, are left out where those lack.
 """
 import argparse
 import collections
@@ -174,6 +177,9 @@ def watch(case, job):
 
 
 def one(arguments, number, attempt):
+    """None: it is too late to begin."""
+    if arguments.seconds and time.monotonic() > arguments.began + arguments.seconds:
+        return None
     case = draw_case(arguments.seed, number)
     job = Job(arguments.build, arguments.tutti, case, f"dr{os.getpid() % 10000}n{number}")
     for rank in getattr(case, "pipes", []):
@@ -229,33 +235,75 @@ def said(result):
         "exit 4" if result.get("status") == 4 else "note" if result.get("notes") else "nothing"
 
 
-def table(results):
-    """The last attempt counts; how many were right at the first is told, too."""
-    latest, first = {}, {}
+def latest_of(results):
+    """The last attempt of each case counts. How many attempts there were, and the first one, are told, too."""
+    latest, first, attempts = {}, {}, collections.Counter()
     for result in results:
-        latest[result["seed"], result["number"]] = result
-        first.setdefault((result["seed"], result["number"]), result)
-    print("| Kind | Cases | Right | First time | Verdicts | Median, longest s |\n|---|---:|---:|---:|---|---:|")
+        key = result["seed"], result["number"]
+        latest[key] = result
+        first.setdefault(key, result)
+        attempts[key] += 1
+    return latest, first, attempts
+
+
+def row_of(kind, mine, first):
+    good = [result for result in mine if result["outcome"] in GOOD]
+    at_once = sum(first[result["seed"], result["number"]]["outcome"] in GOOD for result in mine)
+    late = sum(result["outcome"] == "late" for result in mine)
+    words = collections.Counter(map(said, mine))
+    seconds = sorted(result["seconds"] for result in good) or [0]
+    print(f"| {kind.name.replace('_', ' ')} | {len(mine)} | {len(good)} ({at_once}) | {late or ''} | " +
+          ", ".join(f"{word} {count}" for word, count in words.most_common()) + " | " +
+          ("" if kind.healthy else f"{seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f}") + " |")
+    return len(good), at_once
+
+
+def table(results):
+    """A line for each kind, then what stays wrong. The number of cases that are wrong."""
+    latest, first, _ = latest_of(results)
+    print("| Kind | Cases | Right (first run) | Late | Verdicts | Median, longest s |\n|---|---:|---:|---:|---|---:|")
     sums = collections.Counter()
     for name, kind in KINDS.items():
         mine = [result for result in latest.values() if result["kind"] == name and result["outcome"] not in NONE]
         void = sum(result["kind"] == name and result["outcome"] in NONE for result in latest.values())
-        good = [result for result in mine if result["outcome"] in GOOD]
-        at_once = sum(first[result["seed"], result["number"]]["outcome"] in GOOD for result in mine)
-        words = collections.Counter(map(said, mine))
-        seconds = sorted(result["seconds"] for result in good) or [0]
+        good, at_once = row_of(kind, mine, first) if mine else (0, 0)
         group = "healthy" if kind.healthy else "faults"
-        sums.update({group: len(mine), f"{group} right": len(good), f"{group} first": at_once, f"{group} void": void})
-        if mine:
-            print(f"| {name.replace('_', ' ')} | {len(mine)} | {len(good)} | {at_once} | " +
-                  ", ".join(f"{word} {count}" for word, count in words.most_common()) + " | " +
-                  ("" if kind.healthy else f"{seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f}") + " |")
+        sums.update({group: len(mine), f"{group} right": good, f"{group} first": at_once, f"{group} void": void})
+    wrong = [result for result in latest.values() if result["outcome"] not in GOOD + NONE]
+    for result in sorted(wrong, key=lambda result: (result["outcome"], result["kind"], result["number"])):
+        print(f"{result['outcome']}: seed {result['seed']} number {result['number']}, said {said(result)} after "
+              f"{result['seconds']} s at load {result['load']}: {result['words'][:150]}")
     for group in ("faults", "healthy"):
         print(f"{group}: {sums[group + ' right']} of {sums[group]} right, {sums[group + ' first']} at the first run; "
               f"{sums[group + ' void']} drawn cases were none")
     under = [result for result in latest.values() if result["outcome"] == "silent"]
-    print(f"exit status 0 for a job that stands still or is below half of its speed: {len(under)}")
-    return sums["faults"] + sums["healthy"] - sums["faults right"] - sums["healthy right"]
+    loads = sorted(result["load"] for result in latest.values()) or [0]
+    print(f"exit status 0 for a job that stands still or is below half of its speed: {len(under)}; load of the "
+          f"machine: {loads[len(loads) // 2]} (median), {loads[-1]} at most")
+    return len(wrong)
+
+
+def read(names):
+    return [json.loads(line) for name in names if os.path.exists(name) for line in open(name, encoding="utf-8")]
+
+
+def campaign(arguments, results):
+    """Runs what `results` does not have so far, and adds that."""
+    latest, _, attempts = latest_of(result for result in results if result["seed"] == arguments.seed)
+
+    def is_left(number):
+        before = latest.get((arguments.seed, number))
+        return before is None or (arguments.again and before["outcome"] not in GOOD + ("no fault", "mild"))
+
+    def run(number):
+        return one(arguments, number, attempts[arguments.seed, number])
+    numbers = [number for number in arguments.numbers or numbers_of(arguments) if is_left(number)]
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        results += filter(None, pool.map(run, numbers))
+    latest, _, attempts = latest_of(result for result in results if result["seed"] == arguments.seed)
+    again = [number for (_, number), result in latest.items()
+             if attempts[arguments.seed, number] == 1 and result["outcome"] not in GOOD + ("no fault", "mild")]
+    results += filter(None, map(run, again))
 
 
 def kinds_here(names):
@@ -280,11 +328,13 @@ def main():
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=4)
-    parser.add_argument("--kinds", nargs="*", choices=list(KINDS))
+    parser.add_argument("--only", "--kinds", dest="kinds", nargs="*", choices=list(KINDS))
     parser.add_argument("--where", nargs="*", choices=ANY, default=ANY)
     parser.add_argument("--ranks", type=int, default=16, help="at most")
     parser.add_argument("--numbers", nargs="*", type=int)
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--results")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a case is not right, alone neither")
     parser.add_argument("--table", nargs="*")
@@ -292,15 +342,13 @@ def main():
     arguments.build = os.path.abspath(arguments.build)
     arguments.tutti = os.path.abspath(arguments.tutti or f"{arguments.build}/cli/tutti")
     if arguments.table:
-        table([json.loads(line) for name in arguments.table for line in open(name, encoding="utf-8")])
+        table(read(arguments.table))
         return 0
-    arguments.kinds = kinds_here(arguments.kinds)
-    numbers = arguments.numbers or list(numbers_of(arguments))
-    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
-        results = list(pool.map(lambda number: one(arguments, number, 0), numbers))
-    again = [result["number"] for result in results if result["outcome"] not in GOOD + ("no fault", "mild")]
-    results += [one(arguments, number, 1) for number in again]
-    return arguments.check and table(results) > 0 if arguments.check else table(results) and 0
+    arguments.kinds, arguments.began = kinds_here(arguments.kinds), time.monotonic()
+    results = read([arguments.results] if arguments.results else [])
+    campaign(arguments, results)
+    wrong = table(results)
+    return arguments.check and wrong > 0
 
 
 if __name__ == "__main__":
