@@ -5,6 +5,7 @@
  */
 #include "diagnosis/rules.h"
 
+#include "diagnosis/ends.h"
 #include "diagnosis/overlap.h"
 #include "diagnosis/phrase.h"
 #include "diagnosis/stage.h"
@@ -41,8 +42,7 @@ struct outside_time {
 
 /* The calls of one process with their times, which are those of its GPU's clock if that makes the calls. */
 struct outside_calls {
-    const struct blackbox_op **calls;
-    size_t count;
+    struct ends of;
     bool device;
     uint64_t now;
 };
@@ -50,19 +50,6 @@ struct outside_calls {
 static uint64_t begin_of(const struct blackbox_op *op)
 {
     return op->device ? op->gpu_begin : op->begin;
-}
-
-/* A call that was over at once has no end. */
-static uint64_t end_of(const struct blackbox_op *op, uint64_t now)
-{
-    uint64_t end = op->device ? op->gpu_end : op->state == WIRE_OP_DONE ? op->end : now;
-    return end > begin_of(op) ? end : begin_of(op);
-}
-
-/* A GPU's call that is over, or any of a processor. */
-static bool is_timed(const struct blackbox *box, const struct blackbox_op *op)
-{
-    return !op->device || op->gpu_end;
 }
 
 static int by_gpu(const void *left, const void *right)
@@ -87,17 +74,31 @@ static bool has_untimed(const struct blackbox *box, bool *device)
     return untimed || (of_gpu && of_processor);
 }
 
+/* Leaves out the GPU's calls that are not over: they have no time so far. */
+static void take_times_of_gpu(struct outside_calls *all)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < all->of.count; i++)
+        if (all->of.calls[i]->gpu_end)
+            all->of.calls[kept++] = all->of.calls[i];
+    all->of.count = kept;
+    if (kept)
+        qsort(all->of.calls, kept, sizeof *all->of.calls, by_gpu);
+    for (size_t i = 0; i < kept; i++) {
+        const struct blackbox_op *op = all->of.calls[i];
+        all->of.end[i] = op->gpu_end > op->gpu_begin ? op->gpu_end : op->gpu_begin;
+        all->now = !i || all->of.end[i] > all->now ? all->of.end[i] : all->now;
+    }
+}
+
 static struct outside_calls calls_of(const struct blackbox *box)
 {
     struct outside_calls all = {.now = box->now};
     if (has_untimed(box, &all.device))
         return all;
-    all.calls = process_calls(box, is_timed, &all.count);
-    if (!all.device || !all.count)
-        return all;
-    qsort(all.calls, all.count, sizeof *all.calls, by_gpu);
-    for (size_t i = 0; i < all.count; i++)
-        all.now = !i || all.calls[i]->gpu_end > all.now ? all.calls[i]->gpu_end : all.now;
+    all.of = ends_of(box);
+    if (all.device)
+        take_times_of_gpu(&all);
     return all;
 }
 
@@ -105,8 +106,8 @@ static struct outside_calls calls_of(const struct blackbox *box)
 static uint64_t window_of(const struct blackbox *box, const struct outside_calls *all, uint64_t most)
 {
     uint64_t window = process_remembers(box, most);
-    if (all->device && all->count && all->now - all->calls[0]->gpu_begin < window)
-        window = all->now - all->calls[0]->gpu_begin;
+    if (all->device && all->of.count && all->now - all->of.calls[0]->gpu_begin < window)
+        window = all->now - all->of.calls[0]->gpu_begin;
     return window < all->now ? window : 0;
 }
 
@@ -121,9 +122,9 @@ static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from, uint64_t lo
 static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t longest, struct outside_time *time)
 {
     uint64_t over = 0;
-    for (size_t i = 0; i < all->count && time->after; i++) {
-        const struct blackbox_op *op = all->calls[i];
-        uint64_t begin = begin_of(op), end = end_of(op, all->now), pause = over && begin > over ? begin - over : 0;
+    for (size_t i = 0; i < all->of.count && time->after; i++) {
+        const struct blackbox_op *op = all->of.calls[i];
+        uint64_t begin = begin_of(op), end = all->of.end[i], pause = over && begin > over ? begin - over : 0;
         if (pause && op->collective == time->after->collective && op->count == time->after->count &&
             op->root == time->after->root)
             time->pauses++, time->sum += (double)pause, time->squares += (double)pause * (double)pause;
@@ -136,17 +137,17 @@ static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t 
 static struct outside_time time_of(struct scene *scene, const struct blackbox *box, const struct outside_rule *rule)
 {
     struct outside_calls all = calls_of(box);
-    struct outside_time time = {.window = all.count ? window_of(box, &all, rule->window) : 0, .device = all.device};
+    struct outside_time time = {.window = all.of.count ? window_of(box, &all, rule->window) : 0, .device = all.device};
     uint64_t from = all.now - time.window, over = 0;
-    for (size_t i = 0; i < all.count && time.window; i++) {
-        uint64_t begin = begin_of(all.calls[i]), end = end_of(all.calls[i], all.now);
+    for (size_t i = 0; i < all.of.count && time.window; i++) {
+        uint64_t begin = begin_of(all.of.calls[i]), end = all.of.end[i];
         time.calls += begin >= from && begin < all.now;
         if (end <= over || end > all.now)
             continue;
         if (over && begin > over && begin > from) {
             time.outside += part_in(over, begin, from, rule->longest);
             if (begin - over > time.longest)
-                time.longest = begin - over, time.after = all.calls[i];
+                time.longest = begin - over, time.after = all.of.calls[i];
             if (begin - over > time.stall && begin - over < rule->longest)
                 time.stall = begin - over;
         }
@@ -154,8 +155,8 @@ static struct outside_time time_of(struct scene *scene, const struct blackbox *b
         over = end;
     }
     add_pauses(&all, from, rule->longest, &time);
-    scene->steps += 2 * all.count;
-    free(all.calls);
+    scene->steps += 2 * all.of.count;
+    ends_free(&all.of);
     return time;
 }
 

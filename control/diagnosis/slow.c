@@ -6,6 +6,7 @@
  */
 #include "diagnosis/slow.h"
 
+#include "diagnosis/ends.h"
 #include "diagnosis/overlap.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -100,24 +101,34 @@ static bool is_rooted(int collective)
            collective == WIRE_SCATTER;
 }
 
-static bool is_any(const struct blackbox *box, const struct blackbox_op *op)
+/* The first of the process's calls that did not begin before this time. */
+static size_t first_from(const struct ends *ends, uint64_t time)
 {
-    return true;
-}
-
-/* How long a rank was in a call and could do nothing else: a program that begins another call meanwhile does not wait
- * so far. `calls`: all of the process, by their beginnings. */
-static uint64_t blocked(const struct blackbox_op *const *calls, size_t count, uint64_t came, uint64_t end)
-{
-    size_t low = 0, high = count;
+    size_t low = 0, high = ends->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (calls[middle]->begin < end)
+        if (ends->calls[middle]->begin < time)
             low = middle + 1;
         else
             high = middle;
     }
-    uint64_t since = low && calls[low - 1]->begin > came ? calls[low - 1]->begin : came;
+    return low;
+}
+
+static uint64_t end_of(const struct ends *ends, const struct blackbox_op *op)
+{
+    for (size_t i = first_from(ends, op->begin); i < ends->count && ends->calls[i]->begin == op->begin; i++)
+        if (ends->calls[i] == op)
+            return ends->end[i];
+    return op->end;
+}
+
+/* How long a rank was in a call and could do nothing else: a program that begins another call meanwhile does not wait
+ * so far. */
+static uint64_t blocked(const struct ends *ends, uint64_t came, uint64_t end)
+{
+    size_t after = first_from(ends, end);
+    uint64_t since = after && ends->calls[after - 1]->begin > came ? ends->calls[after - 1]->begin : came;
     return end > since ? end - since : 0;
 }
 
@@ -126,12 +137,11 @@ static void add_member(struct scene *scene, const struct member_group *group, si
 {
     const struct blackbox_comm *comm = group->members[who].comm;
     uint64_t over = 0, seen = meetings->first;
-    size_t count;
-    const struct blackbox_op **calls = process_calls(group->members[who].box, is_any, &count);
-    scene->steps += comm->op_count + count;
+    struct ends ends = ends_of(group->members[who].box);
+    scene->steps += comm->op_count + ends.count;
     for (size_t i = 0; i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
-        uint64_t came = op->begin > over ? op->begin : over;
+        uint64_t came = op->begin > over ? op->begin : over, end = op->device ? op->end : end_of(&ends, op);
         over = op->end > over ? op->end : over;
         if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count ||
             came < meetings->base)
@@ -139,8 +149,8 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         seen = op->seq + 1;
         if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* its kernels tell the end */
             continue;
-        int64_t took = op->end > came ? (int64_t)(op->end - came) : 0;
-        double spent = (double)blocked(calls, count, came, op->end);
+        int64_t took = end > came ? (int64_t)(end - came) : 0;
+        double spent = (double)blocked(&ends, came, end);
         if (op->device) {
             took = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
             spent = (double)took;
@@ -149,7 +159,7 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         come(&meetings->calls[op->seq - meetings->first], who, value, spent);
         meetings->calls[op->seq - meetings->first].rooted = is_rooted(op->collective);
     }
-    free(calls);
+    ends_free(&ends);
 }
 
 /* ---- The last rank ---- */

@@ -10,6 +10,7 @@
 
 #include "diagnosis/rules.h"
 
+#include "diagnosis/ends.h"
 #include "diagnosis/phrase.h"
 #include "diagnosis/profile.h"
 #include "diagnosis/slow.h"
@@ -95,17 +96,17 @@ static void find_since(const struct blackbox *box, struct slowed_pace *pace, siz
 
 static void add_calls(const struct blackbox *box, uint64_t window, struct slowed_pace *pace)
 {
+    struct ends ends = ends_of(box);
     uint64_t from = box->now - window, inside = 0;
-    for (size_t i = 0; i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++) {
-            const struct blackbox_op *op = &box->comms[i].ops[j];
-            uint64_t end = op->state == WIRE_OP_DONE ? (op->end > op->begin ? op->end : op->begin) : box->now;
-            uint64_t begin = op->begin > from ? op->begin : from;
-            if (end <= begin || op->collective < 0 || op->collective >= WIRE_COLLECTIVE_COUNT)
-                continue;
-            pace->in[op->collective] += end - begin;
-            inside += end - begin;
-        }
+    for (size_t i = 0; i < ends.count; i++) {
+        const struct blackbox_op *op = ends.calls[i];
+        uint64_t begin = op->begin > from ? op->begin : from;
+        if (ends.end[i] <= begin || op->collective < 0 || op->collective >= WIRE_COLLECTIVE_COUNT)
+            continue;
+        pace->in[op->collective] += ends.end[i] - begin;
+        inside += ends.end[i] - begin;
+    }
+    ends_free(&ends);
     pace->inside = window ? (double)inside / (double)window : 0;
     pace->inside = pace->inside > 1 ? 1 : pace->inside; /* calls that run beside each other */
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the calls of a process were over. Private to the rules. */
+#ifndef TUTTI_DIAGNOSIS_ENDS_H
+#define TUTTI_DIAGNOSIS_ENDS_H
+
+#include "diagnosis/scene.h"
+
+struct ends {
+    const struct blackbox_op **calls; /* by their beginnings */
+    uint64_t *end;                    /* of each; not before its beginning */
+    size_t count;                     /* 0 also without memory */
+};
+
+/* All calls of a process by its own clock. A call that runs ends now. */
+struct ends ends_of(const struct blackbox *box);
+void ends_free(struct ends *ends);
+
+#endif
