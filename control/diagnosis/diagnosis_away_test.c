@@ -144,6 +144,16 @@ static void expect_idle(uint64_t away, uint64_t before, bool works, bool idle)
     }
     assert_int_equal(findings_faults(&found), 0);
     findings_free(&found);
+    for (int rank = 1; rank < 3; rank++) {
+        job.facts[rank].state = PROCESS_BLOCKED;
+        strcpy(job.facts[rank].detail, "nfs_wait_bit_killable");
+    }
+    const struct snapshot both = {.now = made_look(&job), .before = made_look(&job), .stuck = MADE_STUCK};
+    found = diagnosis_find(&both);
+    assert_true(!idle || strcmp(found.items[0].evidence[0],
+                                "ranks 1 2 wait in the kernel (state D), for a disk, a network file system or a "
+                                "device, in nfs_wait_bit_killable") == 0);
+    findings_free(&found);
     made_free(&job);
 }
 

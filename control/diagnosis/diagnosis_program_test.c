@@ -432,6 +432,31 @@ static void test_slower_than_before(void **state)
     }
 }
 
+/* While the job is slow, an interface that is slow until now is evidence and no note. */
+static void test_slower_by_an_interface(void **state)
+{
+    struct made_job before = slower(NS_PER_S, SLOWER), now = slower(0, SLOWER);
+    strcpy(now.boxes[1]->header.host, "node7");
+    struct wire_box_watch *watch = calloc(1, sizeof *watch);
+    *watch = (struct wire_box_watch){.windows = 500, .slows = 1};
+    watch->slow[0] = (struct wire_box_slow){
+        MADE_NOW - 12 * NS_PER_S, MADE_NOW - NS_PER_S, 11 * NS_PER_S, 110000000, 100000000, 9, 0};
+    made_lane(now.boxes[1], now.boxes[0], 0)->watch = watch;
+    const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.items->evidence[3],
+                        "interface n0 of host node7: what goes out of it is slow since 01:59:48, by 1 of its 1 lanes: "
+                        "10.0 MB/s, usual 100.0 MB/s, network");
+    findings_free(&found);
+    watch->slow[0].end -= 10 * NS_PER_S;
+    found = diagnosis_find(&snapshot);
+    assert_true(found.count == 2 && found.items[1].kind == FINDING_HICCUP);
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_frozen_or_out_of_memory),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
         cmocka_unit_test(test_slower_than_before),
+        cmocka_unit_test(test_slower_by_an_interface),
         cmocka_unit_test(test_stopped_launcher),
     };
     return cmocka_run_group_tests_name("diagnosis of programs", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rule: interfaces that carried slowly for a while, and are as quick as usual again. Lanes remember it for an hour,
- * each at the end that sends. A note, no verdict: the job is not slow now. Per interface the time is told that was
- * worst.
+ * each at the end that sends. A note, no verdict: the job is not slow now. Where it is, interfaces that are still slow
+ * are evidence. Per interface the time is told that was worst.
  */
 #include "diagnosis/flows.h"
 #include "diagnosis/phrase.h"
@@ -113,6 +113,32 @@ static void hiccup_report(struct findings *findings, const struct member *member
           hiccup->at_once, hiccup->lanes, hiccup->elsewhere);
 }
 
+/* The verdict that the job is slow; NULL: it is not, or a rule knows more. */
+static struct finding *slowed_in(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].kind == FINDING_SLOWED)
+            return &findings->items[i];
+    return NULL;
+}
+
+static bool lasts(const struct hiccup *hiccup)
+{
+    return hiccup->box->now - hiccup->slow->end < SLOWED_NS;
+}
+
+static void prove_slow_now(struct finding *finding, const struct hiccup *hiccup)
+{
+    char day[16];
+    time_of_day(hiccup->box, hiccup->slow->begin, day);
+    prove(finding,
+          "interface %s of host %s: what goes out of it is slow since %s, by %zu of its %zu lanes: %.1f MB/s, usual "
+          "%.1f MB/s, %s",
+          *hiccup->lane->interface ? hiccup->lane->interface : "(unknown)", hiccup->box->header.host, day,
+          hiccup->at_once, hiccup->lanes, watch_slow_rate(hiccup->slow) / 1e6, (double)hiccup->slow->usual / 1e6,
+          window_cause_name((enum window_cause)hiccup->slow->cause));
+}
+
 /* Was this interface of this host looked at before? */
 static bool is_known(const struct look *look, size_t process, size_t lane)
 {
@@ -137,10 +163,13 @@ void rule_hiccups(struct scene *scene, struct findings *findings)
             if (!lane->watch || !lane->watch->slows || lane->distance == WIRE_DISTANCE_HOST || is_known(look, i, j))
                 continue;
             struct hiccup worst = worst_of(scene, look->boxes[i], lane->interface);
-            if (worst.slow && 2 * worst.at_once > worst.lanes) { /* else some of its paths, or processes */
+            if (!worst.slow || 2 * worst.at_once <= worst.lanes) /* some of its paths, or processes */
+                continue;
+            if (slowed_in(findings) && lasts(&worst))
+                prove_slow_now(slowed_in(findings), &worst);
+            else
                 hiccup_report(findings, member, &worst);
-                told++;
-            }
+            told++;
         }
     }
 }

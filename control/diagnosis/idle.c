@@ -102,6 +102,24 @@ static bool tell_launcher(const struct scene *scene, struct findings *findings, 
     return false;
 }
 
+/* Ranks that waited in the kernel at both looks, as all do whose file system stands still. */
+static void prove_kernel(const struct scene *scene, struct finding *finding, const struct member_group *group)
+{
+    struct rank_list list = {0};
+    const char *where = "";
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        const struct process_facts *before = facts_before(scene, member);
+        if (member->facts->state != PROCESS_BLOCKED || !before || before->state != PROCESS_BLOCKED)
+            continue;
+        list_member(&list, member);
+        where = *where ? where : member->facts->detail;
+    }
+    if (list.count)
+        prove(finding, "rank%s%s wait%s in the kernel (state D), for a disk, a network file system or a device%s%s",
+              list.count == 1 ? "" : "s", list_text(&list), list.count == 1 ? "s" : "", *where ? ", in " : "", where);
+}
+
 /* Of the largest communicator: others of the same processes are as idle. */
 void rule_idle(struct scene *scene, struct findings *findings)
 {
@@ -124,4 +142,5 @@ void rule_idle(struct scene *scene, struct findings *findings)
         say(finding, "the longest pause before was %s", phrase_time(found.longest).text);
     else
         say(finding, "no pause before was longer than a quarter of a second");
+    prove_kernel(scene, finding, largest);
 }
