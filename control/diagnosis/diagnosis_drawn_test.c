@@ -189,6 +189,31 @@ static void test_computes_in_its_waits(void **state)
     made_free(&job);
 }
 
+/* In a job that was quicker a broadcast from rank 3 now reaches rank 2 after 80 ms, on a slow path. Rank 2 begins a
+ * barrier meanwhile, and comes late to the next one. */
+static void test_late_by_a_call_before(void **state)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox *box = job.boxes[rank];
+        struct blackbox_comm *world = made_comm(box, 1, "world", rank, 4);
+        world->opened = MADE_NOW - 40 * NS_PER_S;
+        box->counter_count = WIRE_COUNTER_COUNT;
+        box->counters[WIRE_COUNTER_OPERATIONS] = 12000;
+        for (uint64_t step = 0; step < STEPS; step++)
+            in_step(world, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BARRIER, rank == 2 ? 20 : -50, 20)->position +=
+                1000;
+        struct blackbox_comm *near = rank < 2 ? NULL : made_comm(box, 2, "near", rank - 2, 2);
+        if (near)
+            near->opened = MADE_NOW - 40 * NS_PER_S;
+        for (uint64_t step = 0; near && step < STEPS; step++)
+            in_step(near, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BROADCAST, rank == 2 ? 10 : 0, rank == 2 ? 90 : 1)
+                ->root = 1;
+    }
+    expect(NULL, &job, -1, 0, "");
+    made_free(&job);
+}
+
 /* Rank 3 comes late to rank 2, for whose messages ranks 0 and 1 wait. Rank 1 comes a little later than rank 0. */
 static void test_one_of_two_pairs(void **state)
 {
@@ -356,7 +381,7 @@ int main(void)
         cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
         cmocka_unit_test(test_circle_of_hosts),    cmocka_unit_test(test_first_has_not_come),
         cmocka_unit_test(test_loader_in_messages), cmocka_unit_test(test_computes_in_its_waits),
-        cmocka_unit_test(test_one_of_two_pairs),
+        cmocka_unit_test(test_one_of_two_pairs),   cmocka_unit_test(test_late_by_a_call_before),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

@@ -242,10 +242,16 @@ static void report(struct scene *scene, struct findings *findings, const struct 
 /* ---- Late because of other calls ---- */
 
 /* How long this operation was under way within a window. */
-static double overlap(const struct blackbox_op *op, uint64_t from, uint64_t to)
+static double overlap(const struct ends *ends, const struct blackbox_op *op, uint64_t from, uint64_t to)
 {
-    uint64_t begin = op->begin > from ? op->begin : from, end = op->end < to ? op->end : to;
+    uint64_t over = op->end ? op->end : end_of(ends, op);
+    uint64_t begin = op->begin > from ? op->begin : from, end = over < to ? over : to;
     return op->state == WIRE_OP_DONE && end > begin ? (double)(end - begin) : 0;
+}
+
+static bool is_over(const struct ends *ends, const struct blackbox_op *op, uint64_t time)
+{
+    return op->state == WIRE_OP_DONE && (op->end ? op->end : end_of(ends, op)) <= time;
 }
 
 /* All ranks had to come to this meeting before any was through. */
@@ -267,11 +273,11 @@ static uint64_t since_meeting(const struct member_group *group, const struct mee
 
 /*
  * Adds how long a rank was in these calls before it came to each meeting. The calls are of another communicator, or of
- * this one, as a broadcast that reaches the rank late. Meetings and calls are sorted by time, so each is looked at
- * once.
+ * this one, as a broadcast that reaches the rank late. A call that is under way over several meetings counts before
+ * each of them. Meetings and calls are sorted by time, so each is looked at once, or while it is under way.
  */
-static void add_inside(const struct member *member, const struct member *calls, const struct meetings *meetings,
-                       double *inside)
+static void add_inside(const struct member *member, const struct member *calls, const struct ends *ends,
+                       const struct meetings *meetings, double *inside)
 {
     const struct blackbox_comm *comm = member->comm, *in = calls->comm;
     const struct blackbox_op *last = NULL;
@@ -285,8 +291,12 @@ static void add_inside(const struct member *member, const struct member *calls, 
         uint64_t from = last ? last->begin : 0;
         if (counts && (in == comm || has_joined(member->group, meetings, number - 1)))
             from = since_meeting(member->group, meetings, number - 1, last->end > from ? last->end : from);
-        for (; next < in->op_count && in->ops[next].begin < op->begin; next++)
-            inside[number] += counts ? overlap(&in->ops[next], from, op->begin) : 0;
+        double sum = 0, all = op->begin > from ? (double)(op->begin - from) : 0;
+        for (size_t j = next; j < in->op_count && in->ops[j].begin < op->begin; j++)
+            sum += overlap(ends, &in->ops[j], from, op->begin);
+        while (next < in->op_count && in->ops[next].begin < op->begin && is_over(ends, &in->ops[next], op->begin))
+            next++;
+        inside[number] += !counts ? 0 : sum < all ? sum : all; /* calls under way beside each other */
         last = op;
     }
 }
@@ -295,11 +305,13 @@ static void add_inside(const struct member *member, const struct member *calls, 
 static void sum_inside(struct scene *scene, const struct member *member, const struct meetings *meetings,
                        double *inside)
 {
+    struct ends ends = ends_of(member->box);
     memset(inside, 0, meetings->count * sizeof *inside);
     for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
         scene->steps += member->comm->op_count + at->comm->op_count;
-        add_inside(member, at, meetings, inside);
+        add_inside(member, at, &ends, meetings, inside);
     }
+    ends_free(&ends);
     for (size_t i = 1; i < meetings->count; i++)
         inside[i] += has_joined(member->group, meetings, i - 1) ? 0 : inside[i - 1];
 }
