@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""many.py BUILD [--ranks 64,256] [--each 64] [--hosts 8]: real ranks of host memory on this machine join, split into
+tensor, pipeline and data parallel groups, reduce once on each communicator, and leave.
+
+Ranks are threads of processes with --each ranks; --hosts cuts the processes into hosts that share no memory. Prints by
+step what a process and a rank hold, send and spend. With several numbers of ranks or of --each it fits a line, and says
+what --of ranks would take, each alone in a process.
+
+--kill: the last rank, alone in a process, is killed. Prints when each other rank knew, and the time from there to the
+end of the first reduction without the rank. --shrink: the last rank lives, and the others leave it out.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+STEPS = ["join", "split", "reduce", "leave"]
+# What a process may hold, and a rank send, at most, for --check: none of these grows with the ranks.
+BOUNDS = {"join": {"threads": 1, "most_descriptors": 20}, "split": {"threads": 1, "most_descriptors": 60},
+          "reduce": {"threads": 1, "most_descriptors": 60}, "leave": {"threads": 0, "most_descriptors": 0}}
+COUNTERS = ["bootstrap_messages", "bootstrap_bytes", "messages", "lanes"]
+
+
+class Job:
+    """Processes of many-rank, which take each step together."""
+
+    def __init__(self, options, ranks, each):
+        self.options, self.ranks = options, ranks
+        blocks = [(first, min(each, ranks - first)) for first in range(0, ranks, each)]
+        if options.kill or options.shrink:  # the last rank has a process of its own
+            first, here = blocks.pop()
+            blocks += [(first, here - 1)] * (here > 1) + [(ranks - 1, 1)]
+        hosts = min(options.hosts, len(blocks))
+        self.each = [here for _, here in blocks]
+        self.processes = []
+        self.words = tempfile.TemporaryFile("w+")  # thousands of ranks that fail have too much to say
+        for number, (first, here) in enumerate(blocks):
+            env = dict(os.environ, TUTTI_HOSTID=f"many{number * hosts // len(blocks)}")
+            command = [os.path.join(options.build, "benchmarks/many-rank"), first, here, ranks, options.tensor,
+                       options.pipeline, options.communicators]
+            self.processes.append(subprocess.Popen(list(map(str, command)), env=env, stdin=subprocess.PIPE,
+                                                   stdout=subprocess.PIPE, stderr=self.words, text=True))
+        self.empty = self.before = []
+
+    def say(self, text, to=None):
+        for process in self.processes if to is None else [to]:
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+
+    def hear(self):
+        told = []
+        for process in self.processes:
+            line = process.stdout.readline()
+            if not line:
+                self.fail(f"a process of the job ended with {process.wait()} and said nothing")
+            told.append(json.loads(line))
+            if told[-1]["said"]:
+                self.fail(told[-1]["said"])
+        return told
+
+    def fail(self, why):
+        self.words.seek(0)
+        sys.exit("\n".join([why] + self.words.read().splitlines()[:10]))
+
+    def id(self):
+        self.say("id", self.processes[0])
+        return self.processes[0].stdout.readline().strip()
+
+    def take(self, step, words):
+        begun = time.monotonic()
+        self.say(words)
+        told = self.hear()
+        mean = {key: sum(each[key] for each in told) / len(told) for key in told[0] if key != "said"}
+        was = {key: sum(each[key] for each in self.before) / len(told) for key in mean}
+        empty = sum(each["kib"] for each in self.empty) / len(told)
+        row = {"step": step, "ranks": self.ranks, "processes": len(told), "each": self.ranks / len(told),
+               "seconds": time.monotonic() - begun, "cpu_ms": (mean["cpu_us"] - was["cpu_us"]) / 1e3 / self.ranks
+               * len(told), "kib": mean["kib"] - empty, "most_kib": max(each["kib"] for each in told) - empty,
+               "threads": mean["threads"] - 1,
+               "descriptors": mean["descriptors"] - self.empty[0]["descriptors"],
+               "most_descriptors": max(each["descriptors"] for each in told) - self.empty[0]["descriptors"]}
+        for key in COUNTERS:
+            row[key] = mean[key] - was[key] if step != "leave" else 0
+        self.before = told
+        self.last = max(each["at"] for each in told)
+        return row
+
+    def end(self):
+        for process in self.processes:
+            process.stdin.close()
+        codes = [process.wait(timeout=300) for process in self.processes]
+        if any(codes):
+            self.fail(f"processes ended with {sorted(set(codes))}")
+
+    def __enter__(self):
+        self.empty = self.before = self.hear()
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def life(options, ranks, each):
+    with Job(options, ranks, each) as job:
+        rows = [job.take(step, f"join {job.id()}" if step == "join" else step) for step in STEPS]
+        job.end()
+    return rows
+
+
+def loss(options, ranks, each):
+    """One rank is killed, or left out: seconds until the rest know, and until the rest have reduced without it."""
+    row = {"step": "kill" if options.kill else "shrink", "ranks": ranks, "each": each}
+    with Job(options, ranks, each) as job:
+        for step in STEPS[:3]:
+            job.take(step, f"join {job.id()}" if step == "join" else step)
+        last = job.processes.pop()
+        begun = time.monotonic()
+        if options.kill:
+            last.kill()
+            last.wait()
+            job.take("learn", "learn")
+            row["known_seconds"] = job.last - begun
+            begun = time.monotonic()
+        job.take("shrink", f"shrink {ranks - 1}")
+        row["shrunk_seconds"] = job.last - begun
+        if not options.kill:
+            job.processes.append(last)
+        job.take("leave", "leave")
+        job.end()
+    return row
+
+
+def solve(matrix, right):
+    """Gauss, with the largest pivot first; None where the rows say too little."""
+    rows = [list(row) + [value] for row, value in zip(matrix, right)]
+    size = len(rows)
+    for at in range(size):
+        best = max(range(at, size), key=lambda row: abs(rows[row][at]))
+        rows[at], rows[best] = rows[best], rows[at]
+        if abs(rows[at][at]) < 1e-9:
+            return None
+        for other in range(size):
+            if other != at:
+                times = rows[other][at] / rows[at][at]
+                rows[other] = [a - times * b for a, b in zip(rows[other], rows[at])]
+    return [rows[at][size] / rows[at][at] for at in range(size)]
+
+
+def fit(points, terms):
+    """Least squares of relative errors: points are (arguments, value), terms functions of the arguments."""
+    weighed = [([term(*given) / value for term in terms], 1.0) for given, value in points if value > 0]
+    square = [[sum(row[i] * row[j] for row, _ in weighed) for j in range(len(terms))] for i in range(len(terms))]
+    return solve(square, [sum(row[i] * one for row, one in weighed) for i in range(len(terms))])
+
+
+def fits(options, rows):
+    """What the process's memory is made of, and what a rank of a job of --of ranks would hold."""
+    found = {}
+    for step in STEPS[:3]:
+        mine = [row for row in rows if row["step"] == step]
+        points = [((row["each"], row["ranks"]), row["kib"] * 1024) for row in mine]
+        terms = [lambda each, n: 1.0, lambda each, n: float(n)]
+        if len({each for (each, _), _ in points}) > 1:
+            terms += [lambda each, n: float(each), lambda each, n: float(each) * n]
+        got = fit(points, terms) if len(points) >= len(terms) else None
+        if not got:
+            continue
+        off = max(abs(sum(c * term(*given) for c, term in zip(got, terms)) / value - 1) for given, value in points)
+        found[step] = {"bytes": got, "worst": off,
+                       "of": sum(c * term(1.0, float(options.of)) for c, term in zip(got, terms))}
+    return found
+
+
+def check(rows):
+    """Sentences on what is too much. The bootstrap's messages grow with the logarithm of the ranks, its bytes with
+    them."""
+    bad = []
+    for row in rows:
+        steps, bounds = (row["ranks"] - 1).bit_length(), dict(BOUNDS[row["step"]])
+        if row["step"] == "join":
+            bounds.update(bootstrap_messages=(4 + 5 * steps) * row["each"],
+                          bootstrap_bytes=(4096 + 480 * row["ranks"]) * row["each"])
+        bad += [f"{row['step']} of {row['ranks']} ranks: {name} of a process: {row[name]:.0f}, at most {most:.0f}"
+                for name, most in bounds.items() if row[name] > most]
+    return bad
+
+
+def print_rows(rows):
+    print(f"{'':28} {'a rank':>7} {'a process: KiB':>17} {'threads':>7} {'files':>11} "
+          f"{'bootstrap: KiB':>17} {'later':>8}")
+    print(f"{'step':7} {'ranks':>6} {'each':>5} {'s':>8} {'cpu ms':>7} {'mean':>8} {'most':>8} {'':>7} "
+          f"{'mean':>5} {'most':>5} {'messages':>8} {'':>8} {'messages':>8} {'lanes':>5}")
+    for row in rows:
+        print(f"{row['step']:7} {row['ranks']:6} {row['each']:5.0f} {row['seconds']:8.2f} {row['cpu_ms']:7.2f} "
+              f"{row['kib']:8.0f} {row['most_kib']:8.0f} {row['threads']:7.0f} "
+              f"{row['descriptors']:5.0f} {row['most_descriptors']:5.0f} {row['bootstrap_messages']:8.0f} "
+              f"{row['bootstrap_bytes'] / 1024:8.0f} {row['messages']:8.0f} {row['lanes']:5.0f}", flush=True)
+
+
+def print_fits(options, found):
+    names = ["", " for each rank of the job", " for each rank of the process", " for each pair of the two"]
+    for step, got in found.items():
+        parts = " + ".join(f"{c:.0f} B{name}" for c, name in zip(got["bytes"], names))
+        print(f"{step}: a process holds {parts} (at most {100 * got['worst']:.0f} % off)")
+        print(f"{step}: one rank of {options.of} in a process: {got['of'] / 2 ** 20:.1f} MiB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--ranks", default="64", help="numbers of ranks: 64,256 (64)")
+    parser.add_argument("--each", default="64", help="ranks of a process: 16,64 (64)")
+    parser.add_argument("--hosts", type=int, default=8, help="hosts that the processes are cut into, at most (8)")
+    parser.add_argument("--tensor", type=int, default=8, help="ranks of a tensor parallel group (8)")
+    parser.add_argument("--pipeline", type=int, default=4, help="stages of the pipeline (4)")
+    parser.add_argument("--communicators", type=int, default=4, help="of a rank, the first and its groups, 1 to 10 (4)")
+    parser.add_argument("--kill", action="store_true", help="one rank is killed")
+    parser.add_argument("--shrink", action="store_true", help="one rank is left out")
+    parser.add_argument("--check", action="store_true", help="an error where more grows than should")
+    parser.add_argument("--of", type=int, default=131072, help="ranks of the job that the fit speaks of (131072)")
+    parser.add_argument("--json", help="file for all figures")
+    options = parser.parse_args()
+    whats = [(int(ranks), int(each)) for ranks in options.ranks.split(",") for each in options.each.split(",")]
+    if options.kill or options.shrink:
+        rows = [loss(options, *what) for what in whats]
+        found = {}
+        for row in rows:
+            knew = f"all knew after {row['known_seconds']:.2f} s; " if options.kill else ""
+            print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s")
+    else:
+        rows = []
+        for what in whats:
+            rows += life(options, *what)
+            print_rows(rows[-len(STEPS):])
+        found = fits(options, rows)
+        print_fits(options, found)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"rows": rows, "fits": found}, file, indent=1)
+    if options.check:
+        sys.exit("\n".join(check(rows)) or None)
+
+
+if __name__ == "__main__":
+    main()
