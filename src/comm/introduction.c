@@ -46,6 +46,44 @@ void introduction_begin(struct introduction *out, bool on_device, uint64_t choic
     memset(out->fact.nic, WIRE_NO_NIC, sizeof out->fact.nic);
 }
 
+/* ---- As it is sent ---- */
+
+void introduction_pack(const struct introduction *mine, struct introduction_first *first,
+                       uint8_t more[INTRODUCTION_MOST])
+{
+    uint8_t packed[INTRODUCTION_MOST];
+    size_t bytes = sparse_pack(mine, sizeof *mine, packed),
+           here = bytes < INTRODUCTION_FIRST ? bytes : INTRODUCTION_FIRST;
+    *first = (struct introduction_first){.bytes = (uint16_t)bytes};
+    memset(more, 0, INTRODUCTION_MOST);
+    memcpy(first->packed, packed, here);
+    memcpy(more, packed + here, bytes - here);
+}
+
+size_t introductions_more(const struct introduction_first *first, int nranks)
+{
+    size_t most = 0;
+    for (int rank = 0; rank < nranks; rank++)
+        if (first[rank].bytes > most && first[rank].bytes <= INTRODUCTION_MOST)
+            most = first[rank].bytes;
+    return most > INTRODUCTION_FIRST ? most - INTRODUCTION_FIRST : 0;
+}
+
+const struct introduction *introduction_of(const struct introductions *all, int rank, struct introduction *room)
+{
+    uint8_t whole[INTRODUCTION_MOST];
+    const struct introduction_first *first = &all->first[rank];
+    const uint8_t *packed = first->packed;
+    if (first->bytes > INTRODUCTION_MOST)
+        return NULL;
+    if (first->bytes > INTRODUCTION_FIRST) {
+        memcpy(whole, packed, INTRODUCTION_FIRST);
+        memcpy(whole + INTRODUCTION_FIRST, all->more + (size_t)rank * all->each, first->bytes - INTRODUCTION_FIRST);
+        packed = whole;
+    }
+    return first->bytes && sparse_unpack(packed, first->bytes, room, sizeof *room) == first->bytes ? room : NULL;
+}
+
 /* ---- What makes no sense ---- */
 
 static bool introduction_address(const struct wire_address *address)
@@ -106,46 +144,54 @@ static const char *introduction_odd(const struct introduction *said)
 
 /* ---- Whether ranks fit ---- */
 
-static tutti_result_t introductions_versions(const struct introduction *all, int nranks, int me)
+static tutti_result_t introductions_versions(const struct introductions *all, const struct introduction *mine, int me)
 {
-    for (int rank = 0; rank < nranks; rank++)
-        if (all[rank].version != all[me].version)
+    struct introduction said;
+    for (int rank = 0; rank < all->nranks; rank++)
+        if (!introduction_of(all, rank, &said))
+            return error_set(TUTTI_REMOTE_ERROR,
+                             "rank %d sends no introduction that tutti %u understands; use one build on all ranks",
+                             rank, mine->version);
+        else if (said.version != mine->version)
             return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank,
-                             all[rank].version, me, all[me].version);
-    for (int rank = 0; rank < nranks; rank++) {
-        const char *odd = introduction_odd(&all[rank]);
+                             said.version, me, mine->version);
+    for (int rank = 0; rank < all->nranks; rank++) {
+        const char *odd = introduction_odd(introduction_of(all, rank, &said));
         if (odd)
             return error_set(
                 TUTTI_REMOTE_ERROR,
                 "rank %d introduces itself with %s that tutti %u does not know; use one build on all ranks", rank, odd,
-                all[me].version);
+                mine->version);
     }
     return TUTTI_SUCCESS;
 }
 
 /* Nobody knows who has two values: so all compare with rank 0 here, and come to one answer. */
-static bool introductions_settings(const struct introduction *all, int nranks)
+static bool introductions_settings(const struct introductions *all)
 {
-    bool same = true;
-    for (int rank = 1; rank < nranks; rank++)
-        same = same && all[rank].settings == all[0].settings;
+    struct introduction first, said;
+    bool same = introduction_of(all, 0, &first) != NULL;
+    for (int rank = 1; rank < all->nranks && same; rank++)
+        same = introduction_of(all, rank, &said)->settings == first.settings;
     return same;
 }
 
-tutti_result_t introductions_compare(const struct introduction *all, int nranks, int me)
+tutti_result_t introductions_compare(const struct introductions *all, int me)
 {
-    tutti_result_t result = introductions_versions(all, nranks, me);
+    struct introduction mine, said;
+    if (!introduction_of(all, me, &mine))
+        return error_set(TUTTI_REMOTE_ERROR, "the introduction of this rank, %d, came back changed", me);
+    tutti_result_t result = introductions_versions(all, &mine, me);
     if (result != TUTTI_SUCCESS)
         return result;
-    for (int rank = 0; rank < nranks; rank++)
-        if (all[rank].on_device != all[me].on_device)
+    for (int rank = 0; rank < all->nranks; rank++)
+        if (introduction_of(all, rank, &said)->on_device != mine.on_device)
             return error_set(TUTTI_INVALID_USAGE, "rank %d works on %s, rank %d on %s; use one kind of memory", rank,
-                             all[rank].on_device ? "a GPU" : "host memory", me,
-                             all[me].on_device ? "a GPU" : "host memory");
-    if (!introductions_settings(all, nranks))
+                             said.on_device ? "a GPU" : "host memory", me, mine.on_device ? "a GPU" : "host memory");
+    if (!introductions_settings(all))
         return TUTTI_IN_PROGRESS;
-    for (int rank = 0; rank < nranks; rank++)
-        if (all[rank].choices != all[me].choices)
+    for (int rank = 0; rank < all->nranks; rank++)
+        if (introduction_of(all, rank, &said)->choices != mine.choices)
             return error_set(TUTTI_INVALID_USAGE,
                              "rank %d has another table of algorithms than rank %d; give all ranks the same file in "
                              "TUTTI_TUNE_FILE, or none",
@@ -168,16 +214,18 @@ static tutti_result_t settings_differ(enum param_id id, int me, int rank, uint64
 }
 
 /* Two others that differ concern a rank as well: it has what one of them has, or neither. */
-tutti_result_t settings_refuse(const struct introduction *said, const struct settings *all, int nranks, int me)
+tutti_result_t settings_refuse(const struct introductions *said, const struct settings *all, int me)
 {
     enum param_id ids[PARAM_SAME_COUNT];
+    struct introduction mine, theirs;
     settings_shared(ids);
-    for (int rank = 0; rank < nranks; rank++)
+    for (int rank = 0; rank < said->nranks; rank++)
         for (int i = 0; i < PARAM_SAME_COUNT; i++)
             if (all[rank].value[i] != all[me].value[i])
                 return settings_differ(ids[i], me, rank, all[rank].value[i]);
-    for (int rank = 0; rank < nranks; rank++)
-        if (said[rank].settings != said[me].settings)
+    for (int rank = 0; rank < said->nranks; rank++)
+        if (introduction_of(said, me, &mine) && introduction_of(said, rank, &theirs) &&
+            theirs.settings != mine.settings)
             return error_set(
                 TUTTI_REMOTE_ERROR,
                 "rank %d says that its settings differ from those of rank %d, and then sends equal ones; use "

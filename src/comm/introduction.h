@@ -4,6 +4,7 @@
 #define TUTTI_COMM_INTRODUCTION_H
 
 #include "base/param.h"
+#include "base/sparse.h"
 #include "wire/rank.h"
 
 struct introduction {
@@ -27,12 +28,33 @@ uint64_t settings_hash(const struct settings *settings);
 /* Fills in all but process, fact and random. */
 void introduction_begin(struct introduction *out, bool on_device, uint64_t choices);
 
+/* As it is sent: without zeros, for each of thousands gets all. Most fit into what all send first. */
+#define INTRODUCTION_MOST  SPARSE_MOST(sizeof(struct introduction))
+#define INTRODUCTION_FIRST 190
+struct introduction_first {
+    uint16_t bytes; /* of the packed form; what is behind the first ones is sent by all who have as much */
+    uint8_t packed[INTRODUCTION_FIRST];
+};
+void introduction_pack(const struct introduction *mine, struct introduction_first *first,
+                       uint8_t more[INTRODUCTION_MOST]);
+/* The packed forms of all, by rank: what they sent first, and `each` bytes of each behind that. */
+struct introductions {
+    int nranks;
+    size_t each;
+    const struct introduction_first *first;
+    const uint8_t *more;
+};
+/* Bytes of each that first[] says are behind. */
+size_t introductions_more(const struct introduction_first *first, int nranks);
+/* What the rank said, in `room`. NULL: no introduction. introductions_compare() refuses it, so later there is one. */
+const struct introduction *introduction_of(const struct introductions *all, int rank, struct introduction *room);
+
 /*
  * Do all fit rank `me`? An error says which rank does not and why. TUTTI_IN_PROGRESS: settings differ, and all ranks
  * find so: each is to tell its settings, and settings_refuse() knows which differ.
  */
-tutti_result_t introductions_compare(const struct introduction *all, int nranks, int me);
+tutti_result_t introductions_compare(const struct introductions *all, int me);
 /* Always an error. */
-tutti_result_t settings_refuse(const struct introduction *said, const struct settings *all, int nranks, int me);
+tutti_result_t settings_refuse(const struct introductions *said, const struct settings *all, int me);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/intern.h"
+#include "base/random.h"
 #include "engine/engine_life.h"
 
 #include <setjmp.h>
@@ -25,10 +26,24 @@ static int begin(void **state)
     return 0;
 }
 
+/* As ranks send them. */
+static struct introductions *sent(void)
+{
+    static struct introduction_first first[RANKS];
+    static uint8_t more[RANKS][INTRODUCTION_MOST], packed[RANKS * INTRODUCTION_MOST];
+    static struct introductions said = {.nranks = RANKS, .first = first, .more = packed};
+    for (int rank = 0; rank < RANKS; rank++)
+        introduction_pack(&all[rank], &first[rank], more[rank]);
+    said.each = introductions_more(first, RANKS);
+    for (int rank = 0; rank < RANKS; rank++)
+        memcpy(packed + (size_t)rank * said.each, more[rank], said.each);
+    return &said;
+}
+
 static void refused(tutti_result_t why, const char *said)
 {
     for (int me = 0; me < RANKS; me += 3) {
-        assert_int_equal(introductions_compare(all, RANKS, me), why);
+        assert_int_equal(introductions_compare(sent(), me), why);
         if (!strstr(error_last(), said))
             fail_msg("\"%s\" is not in \"%s\"", said, error_last());
     }
@@ -38,7 +53,7 @@ static void alike(void **state)
 {
     memcpy(all[2].fact.nic, ((uint8_t[]){1, 0, 7}), 3);
     strcpy(all[2].fact.bus_id, "0000:17:00.0");
-    assert_int_equal(introductions_compare(all, RANKS, 4), TUTTI_SUCCESS);
+    assert_int_equal(introductions_compare(sent(), 4), TUTTI_SUCCESS);
 }
 
 static void unlike(void **state)
@@ -46,8 +61,7 @@ static void unlike(void **state)
     all[4].choices++;
     refused(TUTTI_INVALID_USAGE, "rank 4 has another table of algorithms than rank ");
     all[4].settings++;
-    assert_int_equal(introductions_compare(all, RANKS, 1),
-                     TUTTI_IN_PROGRESS); /* ranks with one value hear of it, too */
+    assert_int_equal(introductions_compare(sent(), 1), TUTTI_IN_PROGRESS); /* ranks with one value hear of it, too */
     all[4].on_device = 1;
     refused(TUTTI_INVALID_USAGE, "rank 4 works on a GPU, rank ");
     all[4].version++;
@@ -81,42 +95,78 @@ static void hostile(void **state)
     refused(TUTTI_REMOTE_ERROR, "a GPU"); /* no end */
 }
 
+/* A rank of one adapter and one of many: what was said comes back, in few bytes where little was said. */
+static void packed(void **state)
+{
+    struct introduction room;
+    introduction_begin(&all[0], false, 5);
+    memset(all[0].process.uuid, 1, 32);
+    all[0].process.tcp[0] = (struct wire_address){.family = 4, .port = 4711, .bytes = {10, 0, 0, 1}};
+    memset(&all[1].process, 7, sizeof all[1].process);
+    struct introductions *said = sent();
+    assert_true(said->first[0].bytes < 100);
+    assert_true(said->first[1].bytes > INTRODUCTION_FIRST);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_non_null(introduction_of(said, rank, &room));
+        assert_memory_equal(&room, &all[rank], sizeof room);
+    }
+    struct introduction_first *first = (struct introduction_first *)(uintptr_t)said->first;
+    const int right = first[2].bytes;
+    for (int length = 0; length < 0x10000; length += length < 1000 ? 1 : 999) {
+        if (length == right)
+            continue;
+        sent();
+        first[2].bytes = (uint16_t)length;
+        assert_true(introductions_more(first, RANKS) <= INTRODUCTION_MOST);
+        if (length <= INTRODUCTION_FIRST + (int)said->each || length > (int)INTRODUCTION_MOST)
+            assert_null(introduction_of(said, 2, &room));
+    }
+    assert_int_equal(introductions_compare(said, 1), TUTTI_REMOTE_ERROR);
+    assert_non_null(strstr(error_last(), "rank 2 sends no introduction"));
+}
+
 static void settings(void **state)
 {
     struct settings told[RANKS];
     for (int rank = 0; rank < RANKS; rank++)
         settings_here(&told[rank]);
     all[3].settings++;
-    assert_int_equal(settings_refuse(all, told, RANKS, 0), TUTTI_REMOTE_ERROR);
+    assert_int_equal(settings_refuse(sent(), told, 0), TUTTI_REMOTE_ERROR);
     assert_non_null(strstr(error_last(), "rank 3 says that its settings differ from those of rank 0"));
     int i = 0; /* the number of TUTTI_SLICE among them */
     for (int id = 0; id < PARAM_SLICE; id++)
         i += param_row((enum param_id)id)->same_on_all_ranks;
     told[3].value[i] = 77;
     assert_int_not_equal(settings_hash(&told[3]), settings_hash(&told[2]));
-    assert_int_equal(settings_refuse(all, told, RANKS, 2), TUTTI_INVALID_USAGE);
+    assert_int_equal(settings_refuse(sent(), told, 2), TUTTI_INVALID_USAGE);
     assert_non_null(strstr(error_last(), "TUTTI_SLICE differs: rank 2 has \""));
     assert_non_null(strstr(error_last(), "\", rank 3 77; it must be the same on all ranks"));
+}
+
+static void from_array(const void *context, int index, struct roster_entry *out)
+{
+    const struct roster_entry *entries = context;
+    *out = entries[index];
 }
 
 /* Two hosts in one rack, which the second has come to first; each host with two islands; and a host elsewhere. */
 static void levels(void **state)
 {
-    static struct wire_process process[RANKS];
-    static struct rank_fact fact[RANKS];
-    const struct wire_process *processes[RANKS];
-    const struct rank_fact *facts[RANKS];
+    static struct roster_entry said[RANKS];
+    const struct roster_row *rows[RANKS];
     const uint64_t host[RANKS] = {8, 9, 4, 4, 8, 4}, island[RANKS] = {1, 0, 2, 1, 1, 2};
     struct levels *found;
     for (int rank = 0; rank < RANKS; rank++) {
-        process[rank].host = host[rank];
-        process[rank].place[0] = rank == 1 ? 0 : 70; /* not told */
-        process[rank].place[1] = 50;
-        fact[rank].island = island[rank];
-        processes[rank] = &process[rank];
-        facts[rank] = &fact[rank];
+        said[rank].process.host = host[rank];
+        said[rank].process.place[0] = rank == 1 ? 0 : 70; /* not told */
+        said[rank].process.place[1] = 50;
+        said[rank].fact.island = island[rank];
     }
-    assert_int_equal(team_levels(processes, facts, RANKS, &found), TUTTI_SUCCESS);
+    const struct roster *roster = roster_make(RANKS, from_array, said);
+    assert_non_null(roster);
+    for (int rank = 0; rank < RANKS; rank++)
+        rows[rank] = &roster->row[rank];
+    assert_int_equal(team_levels(roster, rows, RANKS, &found), TUTTI_SUCCESS);
     assert_memory_equal(found->order, ((int32_t[]){0, 4, 2, 5, 3, 1}), 24);
     assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 4);
     assert_int_equal(levels_hosts(found)->groups, 3);
@@ -124,10 +174,7 @@ static void levels(void **state)
     assert_int_equal(found->level[TEAM_LEVEL_PLACES].groups, 2);
     assert_int_equal(found->level[TEAM_LEVEL_PLACES + 1].groups, 1);
     free(found);
-    memset(fact, 0, sizeof fact);
-    assert_int_equal(team_levels(processes, facts, RANKS, &found), TUTTI_SUCCESS);
-    assert_int_equal(found->level[TEAM_LEVEL_ISLAND].groups, 3); /* hosts */
-    free(found);
+    roster_release(roster);
 }
 
 #define MANY 4096
@@ -135,25 +182,28 @@ static void levels(void **state)
 /* Of a second communicator of the same ranks, and of a child of half of them: what members are takes no room again. */
 static void memory_of_many_ranks(void **state)
 {
-    static struct wire_process process[MANY];
-    static struct rank_fact fact[MANY];
+    static struct roster_entry said[MANY];
     static int half[MANY / 2];
     struct engine *engine;
     struct team *team[3];
     assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
     for (int rank = 0; rank < MANY; rank++) {
-        process[rank] = *link_domain_self(engine->links);
-        memcpy(process[rank].uuid, &(uint64_t){(uint64_t)rank + 1}, 8);
-        process[rank].host = (uint64_t)rank / 8 + 1;
-        memset(fact[rank].gpu, 1 + rank % 8, sizeof fact[rank].gpu);
+        said[rank].process = *link_domain_self(engine->links);
+        random_bytes(said[rank].process.uuid, sizeof said[rank].process.uuid);
+        random_bytes(said[rank].process.secret, sizeof said[rank].process.secret);
+        said[rank].process.host = (uint64_t)rank / 8 + 1;
+        memset(said[rank].fact.gpu, 1 + rank % 8, sizeof said[rank].fact.gpu);
         half[rank / 2] = rank;
     }
-    struct team_config config = {
-        .id = 1, .name = "many", .nranks = MANY, .members = {.processes = process, .facts = fact}};
+    const struct roster *roster = roster_make(MANY, from_array, said);
+    struct team_config config = {.id = 1, .name = "many", .nranks = MANY, .members = {.roster = roster}};
     assert_int_equal(team_open(engine, &config, &team[0]), TUTTI_SUCCESS);
+    roster_release(roster);
     size_t alone = team_memory(team[0]), known = intern_memory();
     config.id = 2;
+    config.members.roster = roster = roster_make(MANY, from_array, said);
     assert_int_equal(team_open(engine, &config, &team[1]), TUTTI_SUCCESS);
+    roster_release(roster);
     assert_int_equal(intern_memory(), known);
     size_t each = team_memory(team[1]), further = 2 * each - alone;
     config =
@@ -161,10 +211,8 @@ static void memory_of_many_ranks(void **state)
     assert_int_equal(team_open(engine, &config, &team[2]), TUTTI_SUCCESS);
     assert_int_equal(intern_memory(), known);
     assert_ptr_equal(team[2]->process[7], team[1]->process[half[7]]);
-    size_t copied = further + MANY * (sizeof *process + sizeof *fact - 2 * sizeof(void *));
-    print_message("%d ranks: the first communicator takes %zu bytes, a further one %zu; with copies %zu\n", MANY, alone,
-                  further, copied);
-    assert_true(further / MANY < 80); /* a copy alone would be 416 */
+    print_message("%d ranks: the first communicator takes %zu bytes, a further one %zu\n", MANY, alone, further);
+    assert_true(alone / MANY < 160 && further / MANY < 80); /* a copy of what each said would be 416 */
     for (int i = 0; i < 3; i++)
         team_close(team[i]);
     assert_int_equal(intern_memory(), 0);
@@ -174,9 +222,10 @@ static void memory_of_many_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(alike, begin),   cmocka_unit_test_setup(unlike, begin),
-        cmocka_unit_test_setup(hostile, begin), cmocka_unit_test_setup(settings, begin),
-        cmocka_unit_test_setup(levels, begin),  cmocka_unit_test(memory_of_many_ranks),
+        cmocka_unit_test_setup(alike, begin),    cmocka_unit_test_setup(unlike, begin),
+        cmocka_unit_test_setup(hostile, begin),  cmocka_unit_test_setup(packed, begin),
+        cmocka_unit_test_setup(settings, begin), cmocka_unit_test_setup(levels, begin),
+        cmocka_unit_test(memory_of_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *boo
 
 /* Some settings differ: all tell theirs, so that the sentence can name which. */
 static tutti_result_t comm_join_refuse(const struct tutti_comm *comm, struct bootstrap *bootstrap,
-                                       const struct introduction *said)
+                                       const struct introductions *said)
 {
     struct settings mine, *all = calloc((size_t)comm->settings.nranks, sizeof *all);
     if (!all)
@@ -91,51 +91,66 @@ static tutti_result_t comm_join_refuse(const struct tutti_comm *comm, struct boo
     settings_here(&mine);
     tutti_result_t result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
-        result = settings_refuse(said, all, comm->settings.nranks, comm->settings.rank);
+        result = settings_refuse(said, all, comm->settings.rank);
     free(all);
     return result;
 }
 
-static tutti_result_t make_team(struct tutti_comm *comm, const struct introduction *all)
+static void comm_join_source(const void *context, int rank, struct roster_entry *out)
 {
-    size_t nranks = (size_t)comm->settings.nranks;
-    struct wire_process *processes = malloc(nranks * sizeof *processes);
-    struct rank_fact *facts = malloc(nranks * sizeof *facts);
-    if (!processes || !facts) {
-        free(processes);
-        free(facts);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu ranks", nranks);
-    }
-    for (size_t rank = 0; rank < nranks; rank++) {
-        processes[rank] = all[rank].process;
-        facts[rank] = all[rank].fact;
-    }
-    comm->id = all[0].random;
+    struct introduction room;
+    const struct introduction *said = introduction_of(context, rank, &room);
+    *out = (struct roster_entry){said->process, said->fact};
+}
+
+static tutti_result_t make_team(struct tutti_comm *comm, const struct introductions *all)
+{
+    struct introduction first;
+    const struct roster *roster = roster_make(all->nranks, comm_join_source, all);
+    if (!roster)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", all->nranks);
+    comm->id = introduction_of(all, 0, &first)->random;
     if (!comm->settings.name[0])
         snprintf(comm->settings.name, sizeof comm->settings.name, "world-%04x", (unsigned)(comm->id & 0xffff));
-    tutti_result_t result =
-        comm_open_team(comm, comm->id, &(struct team_members){.processes = processes, .facts = facts});
-    free(processes);
-    free(facts);
+    tutti_result_t result = comm_open_team(comm, comm->id, &(struct team_members){.roster = roster});
+    roster_release(roster);
     return result;
+}
+
+/* What all say, in memory that is the caller's to free, whatever comes back. */
+static tutti_result_t comm_join_exchange(struct tutti_comm *comm, struct bootstrap *bootstrap,
+                                         struct introductions *all)
+{
+    struct introduction mine;
+    struct introduction_first first, *firsts = malloc((size_t)all->nranks * sizeof first);
+    uint8_t mine_more[INTRODUCTION_MOST];
+    all->first = firsts;
+    tutti_result_t result = firsts ? comm_join_introduce(comm, &mine)
+                                   : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", all->nranks);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    introduction_pack(&mine, &first, mine_more);
+    result = bootstrap_allgather(bootstrap, &first, sizeof first, firsts);
+    if (result != TUTTI_SUCCESS || !(all->each = introductions_more(firsts, all->nranks)))
+        return result;
+    uint8_t *more = malloc((size_t)all->nranks * all->each);
+    all->more = more;
+    return more ? bootstrap_allgather(bootstrap, mine_more, all->each, more)
+                : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", all->nranks);
 }
 
 static tutti_result_t comm_join_meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
 {
-    int nranks = comm->settings.nranks;
-    struct introduction mine, *all = calloc((size_t)nranks, sizeof *all);
-    if (!all)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
-    tutti_result_t result = comm_join_introduce(comm, &mine);
+    struct introductions all = {.nranks = comm->settings.nranks};
+    tutti_result_t result = comm_join_exchange(comm, bootstrap, &all);
     if (result == TUTTI_SUCCESS)
-        result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
-    if (result == TUTTI_SUCCESS)
-        result = introductions_compare(all, nranks, comm->settings.rank);
+        result = introductions_compare(&all, comm->settings.rank);
     if (result == TUTTI_IN_PROGRESS)
-        result = comm_join_refuse(comm, bootstrap, all);
+        result = comm_join_refuse(comm, bootstrap, &all);
     if (result == TUTTI_SUCCESS)
-        result = make_team(comm, all);
-    free(all);
+        result = make_team(comm, &all);
+    free((void *)(uintptr_t)all.first);
+    free((void *)(uintptr_t)all.more);
     if (result == TUTTI_SUCCESS)
         result = bootstrap_barrier(bootstrap); /* everyone has a team: what links bring now finds it */
     count_bootstrap(comm, bootstrap);

@@ -79,8 +79,8 @@ struct sharing {
 static tutti_result_t comm_share_give(struct sharing *sharing, int what, int rank, int *fd)
 {
     struct team *team = sharing->team;
-    const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
-    struct link *link = link_find(team->engine->links, peer->uuid, wire_session(self, peer));
+    const struct roster_row *self = team->process[team->rank], *peer = team->process[rank];
+    struct link *link = link_find(team->engine->links, peer->uuid, roster_session(self, peer));
     if (team_is_here(team, rank))
         return keep_here(team->engine, comm_share_key_of(team, what, rank), *fd);
     if (!link && !clock_passed(sharing->until))
@@ -109,8 +109,8 @@ static tutti_result_t out_of_time(const struct sharing *sharing, int rank)
 /* The rank may have failed before there was a link to tell us on. */
 static void comm_share_ask(const struct team *team, int rank, uint64_t *at)
 {
-    const struct wire_process *self = team->process[team->rank], *peer = team->process[rank];
-    struct link *link = link_find(team->engine->links, peer->uuid, wire_session(self, peer));
+    const struct roster_row *self = team->process[team->rank], *peer = team->process[rank];
+    struct link *link = link_find(team->engine->links, peer->uuid, roster_session(self, peer));
     struct wire_message head = {.kind = WIRE_ASK,
                                 .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
     if (!link || !clock_passed(*at))

@@ -50,9 +50,9 @@ static void peer_lost(void *context, struct link *link)
     {
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
-            const struct wire_process *theirs = team->process[rank];
+            const struct roster_row *theirs = team->process[rank];
             if (!wire_same_process(theirs->uuid, peer->uuid) ||
-                wire_session(team->process[team->rank], theirs) != link_session(link))
+                roster_session(team->process[team->rank], theirs) != link_session(link))
                 continue;
             team_is_gone(team, rank, how);
             if (team->shared)

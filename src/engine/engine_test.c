@@ -154,8 +154,8 @@ static void one_happening_wakes_each_sleeper_once(void **state)
 /* Ranks that a launcher or a container binds to the same processors share them, whatever the machine has. */
 static void bound_ranks_are_a_crowd(void **state)
 {
-    struct wire_process ranks[4] = {{.host = 1}, {.host = 1}, {.host = 1}, {.host = 2}};
-    const struct wire_process *all[4] = {&ranks[0], &ranks[1], &ranks[2], &ranks[3]};
+    struct roster_row ranks[4] = {{.host = 1}, {.host = 1}, {.host = 1}, {.host = 2}};
+    const struct roster_row *all[4] = {&ranks[0], &ranks[1], &ranks[2], &ranks[3]};
     (void)state;
     assert_int_equal(team_crowd(all, 4, 0, 2), 150); /* not known: of the machine */
     assert_int_equal(team_crowd(all, 4, 3, 2), 50);

@@ -8,8 +8,9 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out)
         *out = team->link[rank];
         return TUTTI_SUCCESS;
     }
-    tutti_result_t result = link_get(team->engine->links, team->process[rank],
-                                     wire_session(team->process[team->rank], team->process[rank]), &team->link[rank]);
+    struct roster_cursor cursor = {.roster = team->roster};
+    tutti_result_t result = link_get(team->engine->links, &roster_read(&cursor, team->process[rank])->process,
+                                     roster_session(team->process[team->rank], team->process[rank]), &team->link[rank]);
     if (result == TUTTI_SUCCESS)
         link_be_patient(team->link[rank], team->timeout_ms);
     *out = team->link[rank];

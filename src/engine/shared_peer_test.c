@@ -20,8 +20,8 @@
 #define RANKS 80
 #define BYTES 4096
 
-static struct wire_process process[RANKS + 1]; /* the last is this process */
-static const struct wire_process *members[RANKS + 1];
+static struct roster_row process[RANKS + 1]; /* the last is this process */
+static const struct roster_row *members[RANKS + 1];
 static struct team team = {.rank = RANKS, .nranks = RANKS + 1, .process = members};
 static struct shm_import *import[RANKS];
 

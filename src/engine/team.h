@@ -13,7 +13,7 @@
 #include "engine/queue.h"
 #include "engine/stream.h"
 #include "engine/watch.h"
-#include "wire/rank.h"
+#include "wire/roster.h"
 
 #include <pthread.h>
 
@@ -34,18 +34,18 @@ struct team {
     int rank, nranks;
     int local_rank, local_ranks;
     uint64_t id;
-    uint64_t timeout_ms;  /* silence of a peer after which operations fail */
-    _Atomic uint64_t due; /* from this time on they fail, too, when they wait for one that lives; 0: never */
-    struct watch watch;   /* under the lock */
-    struct calls calls;   /* under the lock */
-    _Atomic bool ending;  /* this rank makes no more calls: it waits for the end of those made */
-    bool one_process;     /* all ranks live in this process */
-    bool untold;          /* another team has written this one's failure to the log */
-    _Atomic bool crowded; /* more ranks than processors here: yield, do not spin */
-    const struct wire_process **process; /* by rank: interned, so that teams of the same members share them */
-    const struct rank_fact **fact;       /* by rank: interned, too */
-    struct link **link;                  /* by rank, NULL until used */
-    _Atomic uint8_t *gone;               /* by rank: enum wire_cause of how its process left; 0: it has not */
+    uint64_t timeout_ms;         /* silence of a peer after which operations fail */
+    _Atomic uint64_t due;        /* from this time on they fail, too, when they wait for one that lives; 0: never */
+    struct watch watch;          /* under the lock */
+    struct calls calls;          /* under the lock */
+    _Atomic bool ending;         /* this rank makes no more calls: it waits for the end of those made */
+    bool one_process;            /* all ranks live in this process */
+    bool untold;                 /* another team has written this one's failure to the log */
+    _Atomic bool crowded;        /* more ranks than processors here: yield, do not spin */
+    const struct roster *roster; /* what members have said, maybe among others: a child has its parent's */
+    const struct roster_row **process; /* by rank: rows of that */
+    struct link **link;                /* by rank, NULL until used */
+    _Atomic uint8_t *gone;             /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
     struct levels *levels; /* which ranks are near one another */

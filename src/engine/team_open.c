@@ -4,7 +4,6 @@
 
 #include "base/backoff.h"
 #include "base/error.h"
-#include "base/intern.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/calls.h"
@@ -21,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int team_crowd(const struct wire_process *const *processes, int nranks, int rank, long online)
+int team_crowd(const struct roster_row *const *processes, int nranks, int rank, long online)
 {
-    const struct wire_process *own = processes[rank];
+    const struct roster_row *own = processes[rank];
     long local = 0, beside = 0;
     for (int i = 0; i < nranks; i++) {
         bool here = processes[i]->host == own->host;
@@ -58,51 +57,49 @@ static void count_local(struct team *team)
 }
 
 /* Ranks of a host whose GPUs are not known are together. */
-static uint64_t team_level_key(const struct wire_process *process, const struct rank_fact *fact, int level)
+static uint64_t team_level_key(const struct roster_entry *entry, int level)
 {
     if (level == TEAM_LEVEL_HOST)
-        return process->host;
+        return entry->process.host;
     if (level == TEAM_LEVEL_ISLAND)
-        return mix64(process->host ^ mix64(fact->island)) | 1;
-    return process->place[level - TEAM_LEVEL_PLACES];
+        return mix64(entry->process.host ^ mix64(entry->fact.island)) | 1;
+    return entry->process.place[level - TEAM_LEVEL_PLACES];
 }
 
-tutti_result_t team_levels(const struct wire_process *const *processes, const struct rank_fact *const *facts,
-                           int nranks, struct levels **out)
+tutti_result_t team_levels(const struct roster *roster, const struct roster_row *const *rows, int nranks,
+                           struct levels **out)
 {
+    struct roster_cursor cursor = {.roster = roster};
     uint64_t *keys = malloc((size_t)nranks * TEAM_LEVELS * sizeof *keys);
     struct levels_of of = {.nranks = nranks, .depth = TEAM_LEVELS, .host = TEAM_LEVEL_HOST};
     if (!keys)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", nranks);
-    for (int level = 0; level < TEAM_LEVELS; level++) {
-        uint64_t *key = keys + (size_t)level * (size_t)nranks;
-        for (int rank = 0; rank < nranks; rank++)
-            key[rank] = team_level_key(processes[rank], facts[rank], level);
-        of.key[level] = key;
+    for (int level = 0; level < TEAM_LEVELS; level++)
+        of.key[level] = keys + (size_t)level * (size_t)nranks;
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct roster_entry *entry = roster_read(&cursor, rows[rank]);
+        for (int level = 0; level < TEAM_LEVELS; level++)
+            keys[(size_t)level * (size_t)nranks + (size_t)rank] = team_level_key(entry, level);
     }
     tutti_result_t result = levels_make(&of, out);
     free(keys);
     return result;
 }
 
-static bool team_open_member(struct team *team, const struct team_members *from, int rank)
+static void team_open_source(const void *context, int rank, struct roster_entry *out)
 {
-    static const struct rank_fact unknown = {.nic = {[0 ... WIRE_DEVICES - 1] = WIRE_NO_NIC}};
-    if (from->of) {
-        team->process[rank] = intern_again(from->of->process[from->rank[rank]]);
-        team->fact[rank] = intern_again(from->of->fact[from->rank[rank]]);
-        return true;
-    }
-    team->process[rank] = intern(&from->processes[rank], sizeof *from->processes);
-    team->fact[rank] = intern(from->facts ? &from->facts[rank] : &unknown, sizeof unknown);
-    return team->process[rank] && team->fact[rank];
+    const struct wire_process *processes = context;
+    *out = (struct roster_entry){.process = processes[rank], .fact.nic = {[0 ... WIRE_DEVICES - 1] = WIRE_NO_NIC}};
 }
 
 static tutti_result_t team_open_members(struct team *team, const struct team_members *from)
 {
+    const struct roster *given = from->of ? from->of->roster : from->roster;
+    team->roster = given ? roster_again(given) : roster_make(team->nranks, team_open_source, from->processes);
+    if (!team->roster)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     for (int rank = 0; rank < team->nranks; rank++)
-        if (!team_open_member(team, from, rank))
-            return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+        team->process[rank] = from->of ? from->of->process[from->rank[rank]] : &team->roster->row[rank];
     return TUTTI_SUCCESS;
 }
 
@@ -110,7 +107,6 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
 {
     size_t n = (size_t)team->nranks;
     team->process = calloc(n, sizeof *team->process);
-    team->fact = calloc(n, sizeof *team->fact);
     team->link = calloc(n, sizeof *team->link);
     team->gone = calloc(n, sizeof *team->gone);
     team->sent = calloc(n, sizeof *team->sent);
@@ -121,8 +117,8 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     team->calls.received = calloc(n, sizeof *team->calls.received);
     team->calls.signalled = calloc(n, sizeof *team->calls.signalled);
     team->calls.looks = -1;
-    if (!team->process || !team->fact || !team->link || !team->gone || !team->sent || !team->received ||
-        !team->signalled || !team->calls.sent || !team->calls.received || !team->calls.signalled)
+    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->signalled ||
+        !team->calls.sent || !team->calls.received || !team->calls.signalled)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     if (team->whole && !(team->in_whole = malloc(n * sizeof *team->in_whole)))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a part of %d ranks", team->nranks);
@@ -145,12 +141,8 @@ static void team_open_release(struct team *team)
     pthread_mutex_destroy(&team->parts_lock);
     free(team->in_whole);
     free(team->levels);
-    for (int rank = 0; rank < team->nranks; rank++) {
-        intern_release(team->process ? team->process[rank] : NULL);
-        intern_release(team->fact ? team->fact[rank] : NULL);
-    }
+    roster_release(team->roster);
     free(team->process);
-    free(team->fact);
     free(team->link);
     free((void *)team->gone);
     free(team->sent);
@@ -164,9 +156,12 @@ static void team_open_release(struct team *team)
 
 static enum choice_class class_of(struct team *team)
 {
+    struct roster_cursor cursor = {.roster = team->roster};
     for (int rank = 0; rank < team->nranks; rank++) {
         const struct transport_ops *ops =
-            team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, team->process[rank]);
+            team_is_here(team, rank)
+                ? NULL
+                : link_domain_reach(team->engine->links, &roster_read(&cursor, team->process[rank])->process);
         if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
             return CHOICE_TCP;
     }
@@ -228,7 +223,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
-        result = team_levels(team->process, team->fact, team->nranks, &team->levels);
+        result = team_levels(team->roster, team->process, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
         if (!team->whole) /* a part takes no place in the black box */
@@ -248,13 +243,10 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = sizeof *team->process + sizeof *team->fact + sizeof *team->link + sizeof *team->gone +
+    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone +
                     2 * (sizeof *team->sent + sizeof *team->received + sizeof *team->signalled);
-    size_t members = 0;
-    for (int rank = 0; rank < team->nranks; rank++)
-        members += intern_share(team->process[rank]) + intern_share(team->fact[rank]);
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + members +
-           team->levels->bytes + shared_memory(team) + windows_memory(team);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank +
+           roster_share(team->roster) + team->levels->bytes + shared_memory(team) + windows_memory(team);
 }
 
 static bool has_sibling(const struct team *team)

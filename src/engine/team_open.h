@@ -8,18 +8,18 @@
 /* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those
  * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
  * that overlap in part are taken for apart. */
-int team_crowd(const struct wire_process *const *processes, int nranks, int rank, long online);
+int team_crowd(const struct roster_row *const *processes, int nranks, int rank, long online);
 /* The levels of `near` in a team, nearest first: GPUs that NVLink joins, hosts, and what TUTTI_PLACE tells. */
 enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM_LEVEL_PLACES + WIRE_PLACES };
-/* Of ranks of which these things are known. */
-tutti_result_t team_levels(const struct wire_process *const *processes, const struct rank_fact *const *facts,
-                           int nranks, struct levels **out);
-/* The processes of the ranks, by rank: as they have introduced themselves, or ranks of another team. */
+/* Of `nranks` ranks that are rows of the roster. */
+tutti_result_t team_levels(const struct roster *roster, const struct roster_row *const *rows, int nranks,
+                           struct levels **out);
+/* The ranks: one of these is given. */
 struct team_members {
-    const struct wire_process *processes;
-    const struct rank_fact *facts; /* NULL: nothing is known of their GPUs */
-    const struct team *of;         /* or NULL; then `rank` says which of its ranks */
-    const int *rank;
+    const struct roster *roster;          /* by rank; the team holds it, too */
+    const struct wire_process *processes; /* by rank; of their GPUs nothing is known */
+    const struct team *of;                /* ranks of another team: */
+    const int *rank;                      /* which, by rank */
 };
 /* What a team is to be. The engine's thread may use a team as soon as it is in the list: nothing of this is changed
  * later. */

@@ -21,20 +21,33 @@ static void check_fact(const struct rank_fact *fact)
     }
 }
 
-static void check_levels(const struct introduction *all)
+static void from_said(const void *context, int rank, struct roster_entry *out)
 {
-    const struct wire_process *process[RANKS];
-    const struct rank_fact *fact[RANKS];
+    struct introduction room;
+    must(introduction_of(context, rank, &room) != NULL);
+    *out = (struct roster_entry){room.process, room.fact};
+}
+
+/* What a roster keeps is what was said. */
+static void check_levels(const struct introductions *all)
+{
+    const struct roster *roster = roster_make(RANKS, from_said, all);
+    const struct roster_row *rows[RANKS];
+    struct roster_cursor cursor = {.roster = roster};
     struct levels *levels;
-    for (int rank = 0; rank < RANKS; rank++) {
-        process[rank] = &all[rank].process;
-        fact[rank] = &all[rank].fact;
-        check_fact(fact[rank]);
+    must(roster != NULL);
+    for (int rank = RANKS - 1; rank >= 0; rank--) {
+        struct roster_entry said;
+        rows[rank] = &roster->row[rank];
+        from_said(all, rank, &said);
+        must(memcmp(roster_read(&cursor, rows[rank]), &said, sizeof said) == 0);
+        check_fact(&said.fact);
     }
-    must(team_levels(process, fact, RANKS, &levels) == TUTTI_SUCCESS);
+    must(team_levels(roster, rows, RANKS, &levels) == TUTTI_SUCCESS);
     for (int rank = 0; rank < RANKS; rank++)
         must(levels->order[levels->position[rank]] == rank);
     free(levels);
+    roster_release(roster);
 }
 
 /* Each four bytes change one: what makes no sense in other ways would never come far. */
@@ -47,6 +60,21 @@ static void change(struct introduction *all, const uint8_t *data, size_t size)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* As they are sent; then bytes of these change, too. */
+static void send(const struct introduction *all, const uint8_t *data, size_t size, struct introductions *out)
+{
+    static struct introduction_first first[RANKS];
+    static uint8_t more[RANKS][INTRODUCTION_MOST], packed[RANKS * INTRODUCTION_MOST];
+    for (int rank = 0; rank < RANKS; rank++)
+        introduction_pack(&all[rank], &first[rank], more[rank]);
+    for (; size >= 4; data += 4, size -= 4)
+        ((uint8_t *)&first[data[2] % RANKS])[((size_t)data[0] << 8 | data[1]) % sizeof *first] = data[3];
+    *out = (struct introductions){.nranks = RANKS, .first = first, .more = packed};
+    out->each = introductions_more(first, RANKS);
+    for (int rank = 0; rank < RANKS; rank++)
+        memcpy(packed + (size_t)rank * out->each, more[rank], out->each);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct introduction all[RANKS];
@@ -55,12 +83,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         introduction_begin(&all[rank], false, 0);
         settings_here(&settings[rank]);
     }
+    struct introductions said;
     change(all, data, size % 64);
-    tutti_result_t result = introductions_compare(all, RANKS, 2);
+    send(all, data + size % 64, size > 96 + sizeof settings ? size % 32 : 0, &said);
+    tutti_result_t result = introductions_compare(&said, 2);
     if (size > 64 && size < 64 + sizeof settings)
         memcpy(settings, data + 64, size - 64);
-    must(settings_refuse(all, settings, RANKS, 2) != TUTTI_SUCCESS);
+    must(settings_refuse(&said, settings, 2) != TUTTI_SUCCESS);
     if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
-        check_levels(all);
+        check_levels(&said);
     return 0;
 }
