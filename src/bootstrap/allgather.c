@@ -18,7 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define ABORT_MS 20
+#define ABORT_MS      20  /* between two looks at the abort flag; doubles while nothing happens, up to */
+#define ABORT_MOST_MS 320 /* thousands of ranks that share few processors would use them up by looking */
 #define FLUSH_MS                                                                                                       \
     500 /* time to finish a message that is half sent when the operation fails, so that the reason can follow */
 
@@ -170,13 +171,14 @@ static struct boot_failed read_other(struct allgather_transfer *t)
     return have == sizeof failed && boot_check_body(&t->header, &failed) ? failed : blame(BOOT_DIED, t->rank);
 }
 
-/* Waits until one of the two can go on. False: stop, *why. */
+/* Waits until one of the two can go on, for *look ms at most where an abort may come. False: stop, *why. */
 static bool wait_for(const struct bootstrap *b, const struct allgather_transfer *out,
-                     const struct allgather_transfer *in, struct boot_failed *why)
+                     const struct allgather_transfer *in, int *look, struct boot_failed *why)
 {
     struct pollfd fds[2] = {{out->left ? out->fd : -1, POLLOUT, 0},
                             {in->left || !in->checked ? in->fd : -1, POLLIN, 0}};
-    int wait = clock_left_ms(b->deadline), most = b->abort ? ABORT_MS : 1000;
+    int wait = clock_left_ms(b->deadline), most = b->abort ? *look : 1000;
+    *look = *look < ABORT_MOST_MS ? 2 * *look : ABORT_MOST_MS;
     if (b->abort && atomic_load_explicit(b->abort, memory_order_relaxed))
         *why = blame(BOOT_ABORTED, (uint32_t)b->rank);
     else if (!wait)
@@ -192,7 +194,7 @@ static bool wait_for(const struct bootstrap *b, const struct allgather_transfer 
 static bool allgather_exchange(struct bootstrap *b, struct allgather_transfer *out, struct allgather_transfer *in,
                                struct boot_failed *why)
 {
-    for (;;) {
+    for (int look = ABORT_MS;;) {
         enum progress sent = send_some(b, out), got = receive_some(b, in);
         if (got == OTHER)
             *why = read_other(in);
@@ -202,7 +204,7 @@ static bool allgather_exchange(struct bootstrap *b, struct allgather_transfer *o
             *why = blame(BOOT_DIED, out->rank);
         else if (sent == DONE && got == DONE)
             return true;
-        if (why->reason || !wait_for(b, out, in, why))
+        if (why->reason || !wait_for(b, out, in, &look, why))
             return false;
     }
 }

@@ -21,9 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TELL     (60 * NS_PER_S) /* between words on who is awaited */
-#define GONE     (2 * NS_PER_S)  /* a root that listened once and then refuses for this time is gone */
-#define ABORT_MS 50              /* how often the abort flag is looked at while nothing happens */
+#define TELL          (60 * NS_PER_S) /* between words on who is awaited */
+#define GONE          (2 * NS_PER_S)  /* a root that listened once and then refuses for this time is gone */
+#define ABORT_MS      50              /* between two looks at the abort flag; doubles while nothing happens, up to */
+#define ABORT_MOST_MS 400             /* as in allgather.c */
 
 struct join {
     struct bootstrap *bootstrap;
@@ -348,6 +349,7 @@ static tutti_result_t bootstrap_join_hopeless(struct join *join, uint64_t now)
 
 static tutti_result_t bootstrap_join_run(struct join *join)
 {
+    int look = ABORT_MS;
     while (!bootstrap_join_complete(join)) {
         uint64_t due = bootstrap_join_tick(join);
         if (join->result != TUTTI_SUCCESS)
@@ -362,8 +364,9 @@ static tutti_result_t bootstrap_join_run(struct join *join)
             return result;
         tell_awaited(join, now);
         due = join->tell < due ? join->tell : due;
-        int wait = clock_left_ms(due), most = join->abort || listener_busy(&join->listener) ? ABORT_MS : 1000;
-        poller_wait(join->poller, wait < most ? wait : most);
+        int wait = clock_left_ms(due), most = listener_busy(&join->listener) ? ABORT_MS : join->abort ? look : 1000;
+        look = poller_wait(join->poller, wait < most ? wait : most) ? ABORT_MS : 2 * look;
+        look = look < ABORT_MOST_MS ? look : ABORT_MOST_MS;
     }
     return join->result;
 }
