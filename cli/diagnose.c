@@ -165,6 +165,19 @@ static const char *without_dump(const struct trace_member *members, size_t count
     return shown ? words : NULL;
 }
 
+/* Lanes without a place are told of, and counted as before: rules that need their segments judge the others. */
+static void say_lanes(FILE *out, const struct view_set *set)
+{
+    uint64_t lost = 0;
+    for (size_t i = 0; i < set->count; i++)
+        lost += set->boxes[i]->counters[WIRE_COUNTER_LANES_UNRECORDED];
+    if (lost && out)
+        fprintf(out,
+                "not all was there to look at: %" PRIu64 " lane%s had no place in the black boxes, each of which has "
+                "%d\n",
+                lost, lost == 1 ? "" : "s", WIRE_BOX_LANES);
+}
+
 /* Says what the boxes lack, and whether anything. */
 static bool say_gaps(FILE *out, const struct view_set *set)
 {
@@ -191,6 +204,7 @@ static bool say_gaps(FILE *out, const struct view_set *set)
                 "not all was there to look at: %" PRIu64 " communicator%s of %zu process%s not in the black boxes, "
                 "whose folder or table was full: make room there, or set TUTTI_TRACE_DIR\n",
                 lost, lost == 1 ? "" : "s", processes, processes == 1 ? " is" : "es are");
+    say_lanes(out, set);
     return gaps || lost;
 }
 

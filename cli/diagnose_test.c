@@ -41,6 +41,12 @@ static void many_communicators(struct trace *trace, struct trace_comm *world, in
     stage_calls(world, 10, 17);
 }
 
+static void many_lanes(struct trace *trace, struct trace_comm *world, int rank)
+{
+    trace_count(trace, WIRE_COUNTER_LANES_UNRECORDED, 7);
+    stage_calls(world, 10, 17);
+}
+
 static char state_of(pid_t pid)
 {
     char path[64], text[512] = "";
@@ -186,6 +192,13 @@ static void test_no_room(void **state)
     assert_int_equal(status, 4);
     assert_shows("not in the black boxes, whose folder or table was full: make room ");
     assert_shows("nothing wrong was found in what was there: 2 processes");
+}
+
+static void test_too_many_lanes(void **state)
+{
+    stage_play(2, many_lanes);
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 0);
+    assert_shows("14 lanes had no place in the black boxes, each of which has 256\n");
 }
 
 /* ---- Another program, and a wait in the kernel ---- */
@@ -511,7 +524,7 @@ int main(void)
         CASE(test_recorder),   CASE(test_no_communicator), CASE(test_one_dump_lacks), CASE(test_no_room),
         CASE(test_namespace),  CASE(test_nothing_wrong),   CASE(test_network),        CASE(test_statuses),
         CASE(test_json),       CASE(test_other_program),   CASE(test_frozen),         CASE(test_out_of_memory),
-        CASE(test_real_quota),
+        CASE(test_real_quota), CASE(test_too_many_lanes),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

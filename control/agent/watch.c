@@ -183,6 +183,8 @@ static uint64_t print_of(const struct blackbox *box)
     mix(&print, box->header.state);
     mix(&print, box->expected_since);
     mix(&print, box->expected_until);
+    mix(&print, box->counters[WIRE_COUNTER_COMMS_UNRECORDED]);
+    mix(&print, box->counters[WIRE_COUNTER_LANES_UNRECORDED]);
     mix(&print, box->event_count ? box->events[box->event_count - 1].number : UINT64_MAX);
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];

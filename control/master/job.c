@@ -2,6 +2,7 @@
 #include "master/job.h"
 
 #include "base/error.h"
+#include "base/random.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,8 +40,9 @@ static void let_go(struct job_box *told)
 
 /* ---- Taking ---- */
 
-static void empty(struct job_host *host)
+static void empty(struct master_job *job, struct job_host *host)
 {
+    job->bytes -= host->bytes;
     for (size_t i = 0; i < host->count; i++)
         let_go(host->processes[i].told);
     free(host->processes);
@@ -48,9 +50,16 @@ static void empty(struct job_host *host)
     host->count = host->bytes = 0;
 }
 
+static uint64_t name_key(const char *name)
+{
+    return hash_bytes(0, name, strlen(name));
+}
+
 static struct job_host *find_host(const struct master_job *job, const char *name)
 {
-    for (size_t i = 0; i < job->count; i++)
+    uint64_t key = name_key(name);
+    size_t turn = 0;
+    for (int64_t i; (i = slots_next(&job->names, key, &turn)) >= 0;)
         if (strcmp(job->hosts[i].name, name) == 0)
             return &job->hosts[i];
     return NULL;
@@ -59,9 +68,10 @@ static struct job_host *find_host(const struct master_job *job, const char *name
 static struct job_host *add_host(struct master_job *job, const char *name)
 {
     struct job_host *more = job->count < JOB_HOSTS ? realloc(job->hosts, (job->count + 1) * sizeof *more) : NULL;
-    if (!more)
+    if (more)
+        job->hosts = more;
+    if (!more || !slots_put(&job->names, name_key(name), (uint32_t)job->count))
         return NULL;
-    job->hosts = more;
     struct job_host *host = &more[job->count++];
     *host = (struct job_host){.clock = INT64_MAX};
     memcpy(host->name, name, sizeof host->name);
@@ -102,19 +112,28 @@ static size_t bytes_of(const struct blackbox *box)
     return bytes;
 }
 
-/* Is there memory for this report: for its sender, and in all? */
+/* Is there memory for this report: for its sender, and in all? A host that needs no more than before asks nobody. */
 static bool has_memory(const struct master_job *job, struct job_host *host, const struct report *report,
                        const struct job_origin *origin)
 {
-    size_t need = report->count * sizeof(struct job_process), all = 0, same = 0;
+    size_t need = report->count * sizeof(struct job_process), had = host ? host->bytes : 0, same = 0;
     for (size_t i = 0; i < report->count; i++)
         need += report->processes[i].as_before ? find_process(host, i, &report->processes[i])->told->bytes
                                                : bytes_of(report->processes[i].box);
-    for (size_t i = 0; i < job->count; i++) {
-        all += &job->hosts[i] == host ? 0 : job->hosts[i].bytes;
-        same += &job->hosts[i] == host || strcmp(job->hosts[i].source, origin->source) != 0 ? 0 : job->hosts[i].bytes;
+    if (need + job->bytes - had > JOB_BYTES) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: all hosts together have told of %llu MiB",
+                   report->host, JOB_BYTES >> 20);
+        return false;
     }
-    return need + all <= JOB_BYTES && need + same <= JOB_FROM_ONE;
+    if (need + job->bytes - had <= JOB_FROM_ONE || (need <= had && host && strcmp(host->source, origin->source) == 0))
+        return true;
+    for (size_t i = 0; i < job->count; i++)
+        same += &job->hosts[i] == host || strcmp(job->hosts[i].source, origin->source) != 0 ? 0 : job->hosts[i].bytes;
+    if (need + same <= JOB_FROM_ONE)
+        return true;
+    error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of too much", report->host,
+               origin->source);
+    return false;
 }
 
 static struct job_box *box_of(struct report_process *process, const struct job_process *known)
@@ -130,7 +149,7 @@ static struct job_box *box_of(struct report_process *process, const struct job_p
 }
 
 /* False: no memory, and the host has lost its processes. */
-static bool replace(struct job_host *host, struct report *report, uint64_t now)
+static bool replace(struct master_job *job, struct job_host *host, struct report *report, uint64_t now)
 {
     struct job_process *processes = calloc(report->count + 1, sizeof *processes);
     struct job_host next = {.processes = processes};
@@ -147,12 +166,13 @@ static bool replace(struct job_host *host, struct report *report, uint64_t now)
         fine = (made->told = box_of(process, known)) != NULL;
         next.bytes += sizeof *made + (fine ? made->told->bytes : 0);
     }
-    empty(host);
+    empty(job, host);
     host->processes = next.processes;
     host->count = next.count;
     host->bytes = next.bytes;
+    job->bytes += next.bytes;
     if (!fine)
-        empty(host);
+        empty(job, host);
     return fine;
 }
 
@@ -197,17 +217,14 @@ enum job_answer job_take(struct master_job *job, struct report *report, const st
         return JOB_REFUSES;
     if (!knows_all(host && host->agent == report->agent ? host : NULL, report))
         return JOB_WANTS_ALL;
-    if (!has_memory(job, host, report, origin)) {
-        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of too much", report->host,
-                   origin->source);
+    if (!has_memory(job, host, report, origin))
         return JOB_REFUSES;
-    }
     if (!host && !(host = add_host(job, report->host))) {
         error_note(TUTTI_SYSTEM_ERROR, "no room for host %s: there are %zu", report->host, job->count);
         return JOB_REFUSES;
     }
     note(host, report, origin, now, day);
-    if (replace(host, report, now))
+    if (replace(job, host, report, now))
         return JOB_TAKEN;
     error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells", report->host);
     return JOB_REFUSES;
@@ -223,7 +240,9 @@ void job_look_at_lanes(struct master_job *job, const char *name, uint64_t until)
 bool job_wants_lanes(const struct master_job *job, const char *name, uint64_t now)
 {
     const struct job_host *host = find_host(job, name);
-    bool turn = job->count <= JOB_LANES_HOSTS && now % JOB_LANES_EVERY_NS < JOB_LANES_FOR_NS;
+    uint64_t turns = (job->count + JOB_LANES_HOSTS - 1) / JOB_LANES_HOSTS;
+    bool turn = host && now % JOB_LANES_EVERY_NS < JOB_LANES_FOR_NS &&
+                now / JOB_LANES_EVERY_NS % turns == (uint64_t)(host - job->hosts) / JOB_LANES_HOSTS;
     return host && (turn || now < host->lanes || now < job->lanes);
 }
 
@@ -232,23 +251,39 @@ void job_look_closer(struct master_job *job, uint64_t now)
     job->lanes = now + JOB_LANES_FOR_NS;
 }
 
+struct job_unrecorded job_unrecorded(const struct job_host *host)
+{
+    struct job_unrecorded sum = {0, 0};
+    for (size_t i = 0; i < host->count; i++) {
+        const uint64_t *counters = host->processes[i].told->box->counters;
+        sum.comms += counters[WIRE_COUNTER_COMMS_UNRECORDED];
+        sum.lanes += counters[WIRE_COUNTER_LANES_UNRECORDED];
+    }
+    return sum;
+}
+
 void job_forget(struct master_job *job, uint64_t now)
 {
     size_t kept = 0;
     for (size_t i = 0; i < job->count; i++) {
         if (now > job->hosts[i].heard + JOB_FORGET_NS)
-            empty(&job->hosts[i]);
+            empty(job, &job->hosts[i]);
         else
             job->hosts[kept++] = job->hosts[i];
     }
+    if (kept < job->count)
+        slots_clear(&job->names);
+    for (size_t i = 0; i < kept && kept < job->count; i++)
+        slots_put(&job->names, name_key(job->hosts[i].name), (uint32_t)i); /* has room, as more were in */
     job->count = kept;
 }
 
 void job_free(struct master_job *job)
 {
     for (size_t i = 0; i < job->count; i++)
-        empty(&job->hosts[i]);
+        empty(job, &job->hosts[i]);
     free(job->hosts);
+    slots_free(&job->names);
     *job = (struct master_job){0};
 }
 

@@ -10,8 +10,9 @@
 #include "report/report.h"
 
 #include "base/clock.h"
+#include "base/slots.h"
 
-#define JOB_HOSTS    4096u
+#define JOB_HOSTS    32768u
 #define JOB_SOURCE   64
 #define JOB_WAY      160
 #define JOB_BYTES    (2048ull << 20) /* of memory for the reports of all hosts */
@@ -22,8 +23,8 @@
 #define JOB_DEAD_NS                                                                                                    \
     (60 * NS_PER_S) /* a dead process is looked at for this time if no living one shares a communicator with it */
 
-/* All hosts report their lanes from time to time, and while a lane seems slow: segments are too many to be sent each
- * second. Of larger jobs they would be too many at once. */
+/* Hosts report their lanes from time to time, and all do while a lane seems slow: segments are too many to be sent each
+ * second. Of a larger job this many hosts have a turn at once, and then the next ones. */
 #define JOB_LANES_EVERY_NS (30 * NS_PER_S)
 #define JOB_LANES_FOR_NS   (5 * NS_PER_S)
 #define JOB_LANES_HOSTS    64u
@@ -47,8 +48,9 @@ struct job_host {
 
 struct master_job {
     struct job_host *hosts;
-    size_t count;
-    uint64_t lanes; /* the time until which lanes of all hosts are looked at */
+    size_t count, bytes; /* bytes: of all hosts */
+    struct slots names;  /* of hosts */
+    uint64_t lanes;      /* the time until which lanes of all hosts are looked at */
 };
 
 enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
@@ -62,6 +64,11 @@ void job_look_at_lanes(struct master_job *job, const char *host, uint64_t until)
 /* Looks at the lanes of all hosts for a while, because lanes seem slow. */
 void job_look_closer(struct master_job *job, uint64_t now);
 bool job_wants_lanes(const struct master_job *job, const char *host, uint64_t now);
+/* What the boxes of a host have had no place for, so far. */
+struct job_unrecorded {
+    uint64_t comms, lanes;
+};
+struct job_unrecorded job_unrecorded(const struct job_host *host);
 /* Drops hosts that have been silent for JOB_FORGET_NS. */
 void job_forget(struct master_job *job, uint64_t now);
 void job_free(struct master_job *job);

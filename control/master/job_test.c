@@ -153,6 +153,39 @@ static void test_forgets(void **state)
     assert_int_equal(looked_at(), 0);
 }
 
+static void test_unrecorded(void **state)
+{
+    struct report report = made("a", 1, 1, 2);
+    report.processes[0].box->counters[WIRE_COUNTER_COMMS_UNRECORDED] = 3;
+    report.processes[1].box->counters[WIRE_COUNTER_COMMS_UNRECORDED] = 4;
+    report.processes[1].box->counters[WIRE_COUNTER_LANES_UNRECORDED] = 5;
+    assert_int_equal(take(report), JOB_TAKEN);
+    assert_int_equal(job_unrecorded(job.hosts).comms, 7);
+    assert_int_equal(job_unrecorded(job.hosts).lanes, 5);
+}
+
+/* Some of many hosts are forgotten: the others are found where they are then. */
+static void test_forgets_some(void **state)
+{
+    char name[16];
+    for (unsigned i = 0; i < 1000; i++) {
+        now += i == 500 ? JOB_FORGET_NS / 2 : 0;
+        snprintf(name, sizeof name, "n%u", i * 7 % 1000);
+        assert_int_equal(take(made(name, 1, 1, 1)), JOB_TAKEN);
+    }
+    now += JOB_FORGET_NS / 2 + 1;
+    job_forget(&job, now);
+    assert_int_equal(job.count, 500);
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "n%u", i * 7 % 1000);
+        assert_int_equal(take(made(name, 1, 2, 1)), JOB_TAKEN);
+        assert_int_equal(job.count, i < 500 ? 501 + i : 1000);
+    }
+    now += JOB_FORGET_NS + 1;
+    job_forget(&job, now);
+    assert_int_equal(job.bytes, 0);
+}
+
 static void test_too_many_hosts(void **state)
 {
     char name[16];
@@ -161,7 +194,7 @@ static void test_too_many_hosts(void **state)
         assert_int_equal(take(made(name, 1, 1, 0)), JOB_TAKEN);
     }
     assert_int_equal(take(made("one-more", 1, 1, 0)), JOB_REFUSES);
-    assert_non_null(strstr(error_last(), "no room for host one-more: there are 4096"));
+    assert_non_null(strstr(error_last(), "no room for host one-more: there are 32768"));
 }
 
 /* Claims a report of this size; the calls are not there, and nobody looks at them. */
@@ -190,6 +223,7 @@ static void test_too_much(void **state)
         snprintf(source, sizeof source, "10.0.1.%u", i);
         assert_int_equal(take_from(large(name, 1, JOB_BYTES / 5), source), i < 4 ? JOB_TAKEN : JOB_REFUSES);
     }
+    assert_string_equal(error_last(), "no memory for what host n4 tells: all hosts together have told of 2048 MiB");
     assert_int_equal(take_from(made("c", 1, 1, 1), "10.0.2.1"), JOB_TAKEN);
 }
 
@@ -220,13 +254,25 @@ static void test_lanes_have_their_turn(void **state)
     job_look_closer(&job, turn + 4 * SECOND);
     assert_true(job_wants_lanes(&job, "b", turn + JOB_LANES_FOR_NS));
     assert_false(job_wants_lanes(&job, "b", turn + 4 * SECOND + JOB_LANES_FOR_NS));
-    for (unsigned i = 2; i <= JOB_LANES_HOSTS; i++) {
+    for (unsigned i = 2; i <= 2 * JOB_LANES_HOSTS; i++) {
         char name[16];
         snprintf(name, sizeof name, "h%u", i);
-        assert_true(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS));
+        assert_true(i > JOB_LANES_HOSTS || job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS));
         assert_int_equal(take(made(name, 1, 1, 1)), JOB_TAKEN);
     }
-    assert_false(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS)); /* this many hosts have too many lanes */
+    /* More hosts have turns of their own: in three of them each had one, and nobody two. */
+    unsigned turns[2 * JOB_LANES_HOSTS + 1] = {0};
+    for (unsigned t = 0; t < 3; t++) {
+        unsigned at_once = 0;
+        for (unsigned i = 0; i < job.count; i++) {
+            bool wanted = job_wants_lanes(&job, job.hosts[i].name, (1050 + 30 * t) * SECOND);
+            turns[i] += wanted;
+            at_once += wanted;
+        }
+        assert_in_range(at_once, 1, JOB_LANES_HOSTS);
+    }
+    for (unsigned i = 0; i < job.count; i++)
+        assert_int_equal(turns[i], 1);
 }
 
 static void test_dead(void **state)
@@ -393,6 +439,8 @@ int main(void)
         CASE(test_refuses),
         CASE(test_forgets),
         CASE(test_too_many_hosts),
+        CASE(test_unrecorded),
+        CASE(test_forgets_some),
         CASE(test_too_much),
         CASE(test_lanes_are_wanted),
         CASE(test_lanes_have_their_turn),

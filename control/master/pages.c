@@ -39,6 +39,11 @@ static void write_text(const struct master *master, FILE *out)
             fprintf(out, ", %" PRIu32 " black boxes cannot be read", host->unreadable);
         if (host->left_out)
             fprintf(out, ", %" PRIu32 " processes left out", host->left_out);
+        struct job_unrecorded unrecorded = job_unrecorded(host);
+        if (unrecorded.comms)
+            fprintf(out, ", %" PRIu64 " communicators without a place in a black box", unrecorded.comms);
+        if (unrecorded.lanes)
+            fprintf(out, ", %" PRIu64 " lanes without a place in a black box", unrecorded.lanes);
         fputc('\n', out);
     }
     if (*master->complaint)

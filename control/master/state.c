@@ -25,10 +25,13 @@ uint64_t master_since(uint64_t now, uint64_t then)
 
 static json_t *host_json(const struct job_host *host, uint64_t now)
 {
-    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "from", host->way, "processes",
-                     (json_int_t)host->count, "heard_seconds", (double)master_since(now, host->heard) / 1e9,
-                     "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", master_silent(host, now),
-                     "unreadable", (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
+    struct job_unrecorded unrecorded = job_unrecorded(host);
+    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I, s:I, s:I}", "name", host->name, "from", host->way,
+                     "processes", (json_int_t)host->count, "heard_seconds",
+                     (double)master_since(now, host->heard) / 1e9, "clock_ahead_seconds", -(double)host->clock / 1e9,
+                     "silent", master_silent(host, now), "unreadable", (json_int_t)host->unreadable, "left_out",
+                     (json_int_t)host->left_out, "communicators_unrecorded", (json_int_t)unrecorded.comms,
+                     "lanes_unrecorded", (json_int_t)unrecorded.lanes);
 }
 
 json_t *master_state(const struct master *master)

@@ -233,6 +233,8 @@ static bool copy_box(struct blackbox *out, const Tutti__Box *box)
     memcpy(out->header.boot_id, box->boot_id.data, sizeof out->header.boot_id);
     out->header.state = box->state;
     out->realtime_offset = box->realtime_offset;
+    out->counters[WIRE_COUNTER_COMMS_UNRECORDED] = box->comms_unrecorded;
+    out->counters[WIRE_COUNTER_LANES_UNRECORDED] = box->lanes_unrecorded;
     report_copy_text(out->header.command, sizeof out->header.command, box->command);
     out->comms = calloc(box->n_comms + 1, sizeof *out->comms);
     out->events = calloc(box->n_events + 1, sizeof *out->events);

@@ -110,6 +110,8 @@ static void test_round_trip(void **state)
     box.samples[0] = (struct blackbox_sample){100, 2, 30};
     box.samples[1] = (struct blackbox_sample){200, 4, 50};
     box.sample_count = 2;
+    box.counters[WIRE_COUNTER_COMMS_UNRECORDED] = 12;
+    box.counters[WIRE_COUNTER_LANES_UNRECORDED] = 13;
     box.expected_since = 900, box.expected_until = 2000;
     strcpy(box.expected, "checkpoint");
     uint8_t *bytes = written(&process, 1, 10, &size);
@@ -122,6 +124,8 @@ static void test_round_trip(void **state)
     assert_true(report.processes->box->expected_since == 900 && report.processes->box->expected_until == 2000);
     assert_string_equal(report.processes->box->expected, "checkpoint");
     box.pause_count = 0;
+    assert_int_equal(report.processes->box->counters[WIRE_COUNTER_COMMS_UNRECORDED], 12);
+    assert_int_equal(report.processes->box->counters[WIRE_COUNTER_LANES_UNRECORDED], 13);
     assert_true(report.agent == head.agent && report.number == 3 && report.realtime == 99 && report.alarm &&
                 report.unreadable == 2 && report.count == 1);
     const struct report_process *got = report.processes;

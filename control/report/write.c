@@ -282,6 +282,8 @@ static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
     }
     out->state = box->header.state;
     out->realtime_offset = box->realtime_offset;
+    out->comms_unrecorded = box->counters[WIRE_COUNTER_COMMS_UNRECORDED];
+    out->lanes_unrecorded = box->counters[WIRE_COUNTER_LANES_UNRECORDED];
     for (size_t i = 0; fine && i < box->comm_count; i++)
         fine = add_comm(out, &box->comms[i], calls);
     for (size_t i = first; fine && i < box->event_count; i++)

@@ -2,6 +2,7 @@
 #include "serve/sources.h"
 
 #include "base/clock.h"
+#include "base/slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,20 @@ struct sources_culprit {
     uint64_t said, refusals;
 };
 
+/* Equal keys count as one address: then two share the number of hosts that they may name. */
+struct sources_address {
+    uint64_t key;
+    size_t hosts;
+};
+
 struct sources {
     const char *program;
-    struct sources_told *told;
+    struct sources_told *told; /* and where they are, by key */
     size_t count;
+    struct slots places;
+    struct sources_address *address; /* the same of addresses */
+    size_t addresses;
+    struct slots address_places;
     struct sources_culprit culprits[CULPRITS];
     uint64_t said;
     char complaint[SERVE_SENTENCE], heard[SERVE_SENTENCE]; /* the last sentence; the complaint of an agent in it */
@@ -43,8 +54,12 @@ struct sources *sources_open(const char *program)
 
 void sources_close(struct sources *sources)
 {
-    if (sources)
+    if (sources) {
         free(sources->told);
+        free(sources->address);
+        slots_free(&sources->places);
+        slots_free(&sources->address_places);
+    }
     free(sources);
 }
 
@@ -67,28 +82,57 @@ static uint64_t key_of(const char *from, const char *host)
 
 static struct sources_told *find(struct sources *sources, uint64_t key, const char *from, const char *host)
 {
-    for (size_t i = 0; i < sources->count; i++)
-        if (sources->told[i].key == key && strcmp(sources->told[i].from, from) == 0 &&
-            strcmp(sources->told[i].host, host) == 0)
+    size_t turn = 0;
+    for (int64_t i; (i = slots_next(&sources->places, key, &turn)) >= 0;)
+        if (strcmp(sources->told[i].from, from) == 0 && strcmp(sources->told[i].host, host) == 0)
             return &sources->told[i];
     return NULL;
 }
 
-static void forget(struct sources *sources, uint64_t now)
+static struct sources_address *address_of(const struct sources *sources, const char *from)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < sources->count; i++)
-        if (now < sources->told[i].heard + FORGET_NS)
-            sources->told[kept++] = sources->told[i];
-    sources->count = kept;
+    size_t turn = 0;
+    int64_t at = slots_next(&sources->address_places, key_of(from, ""), &turn);
+    return at < 0 ? NULL : &sources->address[at];
 }
 
 static size_t named_by(const struct sources *sources, const char *from)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < sources->count; i++)
-        count += strcmp(sources->told[i].from, from) == 0;
-    return count;
+    const struct sources_address *address = address_of(sources, from);
+    return address ? address->hosts : 0;
+}
+
+/* One more host of this address, whose entry is made if it has none. False: no memory. */
+static bool name_one(struct sources *sources, const char *from)
+{
+    struct sources_address *address = address_of(sources, from), *more;
+    if (!address) {
+        more = realloc(sources->address, (sources->addresses + 1) * sizeof *more);
+        if (more)
+            sources->address = more;
+        if (!more || !slots_put(&sources->address_places, key_of(from, ""), (uint32_t)sources->addresses))
+            return false;
+        address = &more[sources->addresses++];
+        *address = (struct sources_address){.key = key_of(from, "")};
+    }
+    address->hosts++;
+    return true;
+}
+
+/* What is put back needs no memory: as much was in before. */
+static void forget(struct sources *sources, uint64_t now)
+{
+    size_t kept = 0, count = sources->count;
+    slots_clear(&sources->places);
+    slots_clear(&sources->address_places);
+    sources->addresses = 0;
+    for (size_t i = 0; i < count; i++)
+        if (now < sources->told[i].heard + FORGET_NS) {
+            sources->told[kept] = sources->told[i];
+            slots_put(&sources->places, sources->told[kept].key, (uint32_t)kept);
+            name_one(sources, sources->told[kept++].from);
+        }
+    sources->count = kept;
 }
 
 /* NULL: no memory. */
@@ -96,9 +140,10 @@ static struct sources_told *add(struct sources *sources, uint64_t key, const cha
 {
     size_t count = sources->count;
     struct sources_told *more = realloc(sources->told, (count + 1) * sizeof *more);
-    if (!more)
+    if (more)
+        sources->told = more;
+    if (!more || !name_one(sources, from) || !slots_put(&sources->places, key, (uint32_t)count))
         return NULL;
-    sources->told = more;
     struct sources_told *told = &more[sources->count++];
     *told = (struct sources_told){.key = key, .allowance = SOURCES_BURST * NS_PER_S / SOURCES_RATE};
     snprintf(told->from, sizeof told->from, "%s", from);

@@ -10,10 +10,10 @@
 
 #include <stdint.h>
 
-#define SOURCES_HOSTS    8192u /* hosts of all addresses */
-#define SOURCES_FROM_ONE 1024u /* hosts of one address */
-#define SOURCES_RATE     20u   /* reports of a host in a second */
-#define SOURCES_BURST    40u   /* reports at once, after some silence */
+#define SOURCES_HOSTS    65536u /* hosts of all addresses */
+#define SOURCES_FROM_ONE 1024u  /* hosts of one address */
+#define SOURCES_RATE     20u    /* reports of a host in a second */
+#define SOURCES_BURST    40u    /* reports at once, after some silence */
 
 struct sources;
 

@@ -79,8 +79,18 @@ static void test_all_invent(void **state)
         assert_int_equal(tell(from, i), 0);
     }
     assert_int_equal(tell("10.1.0.0", 1), 403);
-    assert_string_equal(sentence, "no room for host host1: 8192 have been named");
+    assert_string_equal(sentence, "no room for host host1: 65536 have been named");
     assert_int_equal(tell("10.0.0.0", 1), 0);
+    now += 599 * NS_PER_S; /* half of one address go on: the others make room */
+    for (unsigned i = 0; i < 500; i++)
+        assert_int_equal(tell("10.0.0.0", i), 0);
+    now += 2 * NS_PER_S;
+    assert_int_equal(tell("10.1.0.0", 1), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(tell("10.0.0.0", i), 0);
+    for (unsigned i = 1000; i < SOURCES_FROM_ONE; i++)
+        assert_int_equal(tell("10.0.0.0", i), 0);
+    assert_int_equal(tell("10.0.0.0", SOURCES_FROM_ONE), 403);
 }
 
 static void test_said(void **state)
