@@ -13,17 +13,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BOARD_MAGIC 0x31304452414f4254ull /* "TBOARD01": another layout has another file */
-#define LOOK_AGAIN  (100 * NS_PER_MS)
+#define BOARD_MAGIC 0x32304452414f4254ull /* "TBOARD02": another layout has another file */
+#define LOOK_AGAIN  (5 * NS_PER_MS)
+#define TRIES       1000 /* to be alone with the board: one that was stopped in the middle keeps nobody */
 
 struct board_slot {
-    _Alignas(64) _Atomic uint32_t taken; /* by a process that may be gone: the lock says */
+    _Alignas(64) _Atomic uint32_t taken; /* by the process of this number, which may be gone: the lock says */
     struct board_use use[BOARD_NICS];
 };
 
@@ -35,6 +37,7 @@ struct board {
     int mine;
     _Atomic uint64_t looked; /* when `lives` was true */
     _Atomic bool lives[BOARD_SLOTS];
+    _Atomic int end; /* behind the last of those */
 };
 
 static struct board the_board = {.fd = -1};
@@ -54,9 +57,9 @@ __attribute__((constructor)) static void board_watch_forks(void)
     fork_reset_by(board_reset);
 }
 
-static bool board_try_slot(const struct board *board, int slot)
+static bool board_try_lock(const struct board *board, int at, short type)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
     return fcntl(board->fd, F_SETLK, &lock) == 0;
 }
 
@@ -72,7 +75,9 @@ static void board_clear(struct board_slot *slot)
         atomic_store(&slot->use[i].nic, 0);
         atomic_store(&slot->use[i].outstanding, 0);
         atomic_store(&slot->use[i].borrowed, 0);
-        atomic_store(&slot->use[i].prompt, 0);
+        atomic_store(&slot->use[i].owned, 0);
+        atomic_store(&slot->use[i].out, 0);
+        atomic_store(&slot->use[i].in, 0);
     }
 }
 
@@ -110,12 +115,12 @@ static bool board_begin(struct board *board, uint64_t host)
     board->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool open = board->fd >= 0 && board_map(board);
     for (int slot = 0; open && slot < BOARD_SLOTS; slot++) {
-        if (!board_try_slot(board, slot))
+        if (!board_try_lock(board, slot, F_WRLCK))
             continue;
         board->mine = slot;
         board->host = host;
         board_clear(&board->slots[slot]); /* of whoever had it before, and is gone */
-        atomic_store(&board->slots[slot].taken, 1);
+        atomic_store(&board->slots[slot].taken, (uint32_t)getpid());
         return true;
     }
     log_info("no board of this host's interfaces at %s (%s): what other processes do is not known here", path,
@@ -165,27 +170,86 @@ static void board_ask_who_lives(struct board *board, uint64_t now)
         return;
     if (!atomic_compare_exchange_strong(&board->looked, &before, now)) /* another thread does */
         return;
-    for (int slot = 0; slot < BOARD_SLOTS; slot++)
-        atomic_store_explicit(&board->lives[slot], slot != board->mine && board_lives(board, slot),
-                              memory_order_relaxed);
+    int end = 0;
+    for (int slot = 0; slot < BOARD_SLOTS; slot++) {
+        bool lives = slot != board->mine && board_lives(board, slot);
+        end = lives ? slot + 1 : end;
+        atomic_store_explicit(&board->lives[slot], lives, memory_order_relaxed);
+    }
+    atomic_store_explicit(&board->end, end, memory_order_relaxed);
 }
 
-static void board_add(struct board_sum *sum, const struct board_use *use)
+/* How many living processes but this one own it. */
+static int board_owners(const struct board *board, uint64_t nic)
 {
-    uint64_t prompt = atomic_load_explicit(&use->prompt, memory_order_relaxed);
-    sum->outstanding += atomic_load_explicit(&use->outstanding, memory_order_relaxed);
-    sum->borrowed += atomic_load_explicit(&use->borrowed, memory_order_relaxed);
-    sum->prompt = prompt > sum->prompt ? prompt : sum->prompt;
+    int owners = 0;
+    for (int slot = 0; slot < BOARD_SLOTS; slot++)
+        for (int i = 0; i < BOARD_NICS; i++) {
+            const struct board_use *use = &board->slots[slot].use[i];
+            owners += atomic_load(&use->nic) == nic && atomic_load(&use->owned) && slot != board->mine &&
+                      board_lives(board, slot);
+        }
+    return owners;
+}
+
+static int board_choose(struct board *board, const uint64_t *nics, int count)
+{
+    int chosen = 0, least = BOARD_SLOTS;
+    for (int i = 0; i < count; i++) {
+        struct board_use *use = board_use(board, nics[i]);
+        int owners = use ? board_owners(board, nics[i]) : BOARD_SLOTS;
+        if (use && atomic_load(&use->owned))
+            return i;
+        if (owners < least) {
+            chosen = i;
+            least = owners;
+        }
+    }
+    struct board_use *use = board_use(board, nics[chosen]);
+    if (use)
+        atomic_store(&use->owned, 1);
+    return chosen;
+}
+
+int board_own(struct board *board, const uint64_t *nics, int count)
+{
+    pthread_mutex_lock(&board_lock);
+    for (int i = 0; i < TRIES && !board_try_lock(board, BOARD_SLOTS, F_WRLCK); i++)
+        sched_yield();
+    int chosen = board_choose(board, nics, count);
+    board_try_lock(board, BOARD_SLOTS, F_UNLCK);
+    pthread_mutex_unlock(&board_lock);
+    return chosen;
+}
+
+static uint64_t latest(uint64_t one, uint64_t other)
+{
+    return one > other ? one : other;
+}
+
+static void board_add(struct board_sum *sum, const struct board_slot *slot, const struct board_use *use)
+{
+    uint64_t outstanding = atomic_load_explicit(&use->outstanding, memory_order_relaxed);
+    uint64_t borrowed = atomic_load_explicit(&use->borrowed, memory_order_relaxed);
+    bool owned = atomic_load_explicit(&use->owned, memory_order_relaxed);
+    sum->outstanding += outstanding;
+    sum->borrowed += borrowed;
+    sum->owned += owned && outstanding > borrowed ? outstanding - borrowed : 0;
+    sum->out = latest(sum->out, atomic_load_explicit(&use->out, memory_order_relaxed));
+    sum->in = latest(sum->in, atomic_load_explicit(&use->in, memory_order_relaxed));
     sum->processes++;
+    sum->owners += owned;
+    sum->owner = owned ? atomic_load_explicit(&slot->taken, memory_order_relaxed) : sum->owner;
 }
 
 struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now)
 {
     struct board_sum sum = {0};
     board_ask_who_lives(board, now);
-    for (int slot = 0; slot < BOARD_SLOTS; slot++)
+    int end = atomic_load_explicit(&board->end, memory_order_relaxed);
+    for (int slot = 0; slot < end; slot++)
         for (int i = 0; atomic_load_explicit(&board->lives[slot], memory_order_relaxed) && i < BOARD_NICS; i++)
             if (atomic_load_explicit(&board->slots[slot].use[i].nic, memory_order_relaxed) == nic)
-                board_add(&sum, &board->slots[slot].use[i]);
+                board_add(&sum, &board->slots[slot], &board->slots[slot].use[i]);
     return sum;
 }

@@ -20,15 +20,20 @@
 struct board_use {
     _Atomic uint64_t nic;         /* its name, hashed; 0: none */
     _Atomic uint64_t outstanding; /* bytes put that peers do not have yet */
-    _Atomic uint64_t borrowed;    /* those of them whose own interface is another one */
-    _Atomic uint64_t prompt;      /* when the last segment for which somebody waits had landed, ns of CLOCK_MONOTONIC */
+    _Atomic uint64_t borrowed;    /* those of them that go by it because it is idle, and another process owns it */
+    _Atomic uint64_t owned;       /* 1: this process owns it */
+    _Atomic uint64_t out;         /* until when its owner wants it for what it sends, ns of CLOCK_MONOTONIC; */
+    _Atomic uint64_t in;          /* until when it is wanted for what comes by it from those who own it at their ends */
 };
 
 /* Of the processes but this one. */
 struct board_sum {
     uint64_t outstanding, borrowed;
-    uint64_t prompt; /* the latest */
-    int processes;   /* that use the interface */
+    uint64_t owned;   /* of the outstanding bytes, those of owners that borrow nothing there */
+    uint64_t out, in; /* the latest */
+    int processes;    /* that use the interface, */
+    int owners;       /* and own it */
+    uint32_t owner;   /* process number of one of those; 0: there is none */
 };
 
 struct board;
@@ -44,7 +49,11 @@ void board_close(struct board *board);
 /* Where this process writes what it does by an interface; NULL: it has too many. */
 struct board_use *board_use(struct board *board, uint64_t nic);
 
-/* Which processes live is asked again every 100 ms. */
+/* The interface, of these, that this process is to own: the one with the fewest owners, the first of those. Once
+ * chosen, it stays. */
+int board_own(struct board *board, const uint64_t *nics, int count);
+
+/* Which processes live is asked again every 5 ms. */
 struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now);
 
 #endif

@@ -49,7 +49,7 @@ static pid_t begin(uint64_t bytes)
             _exit(1);
         atomic_fetch_add(&use->outstanding, bytes);
         atomic_fetch_add(&use->borrowed, bytes / 2);
-        atomic_store(&use->prompt, bytes);
+        atomic_store(&use->out, bytes);
         if (write(ready[1], "y", 1) != 1)
             _exit(1);
         for (;;)
@@ -70,15 +70,89 @@ static void finish(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void assert_sum(struct board *board, int processes, uint64_t bytes, uint64_t prompt)
+static void assert_sum(struct board *board, int processes, uint64_t bytes, uint64_t out)
 {
-    static uint64_t now = NS_PER_S; /* each look is long after the one before */
-    struct board_sum sum = board_look(board, NIC, now += NS_PER_S);
+    static uint64_t now = NS_PER_S; /* each look is 10 ms after the one before */
+    struct board_sum sum = board_look(board, NIC, now += 10 * NS_PER_MS);
     assert_int_equal(sum.processes, processes);
     assert_int_equal(sum.outstanding, bytes);
     assert_int_equal(sum.borrowed, bytes / 2);
-    assert_int_equal(sum.prompt, prompt);
+    assert_int_equal(sum.out, out);
     assert_int_equal(board_look(board, NIC + 1, now).processes, 0);
+}
+
+/* 1,000 and more where time is given (BOARD_TRIALS). */
+static void test_right_after_each_kill(void **state)
+{
+    const char *told = getenv("BOARD_TRIALS");
+    struct board *board = board_open(host);
+    for (int i = told ? atoi(told) : 20; i > 0; i--) {
+        pid_t pid = begin((uint64_t)i * 2);
+        assert_sum(board, 1, (uint64_t)i * 2, (uint64_t)i * 2);
+        finish(pid);
+        assert_sum(board, 0, 0, 0);
+    }
+    board_close(board);
+}
+
+/* A process that owns one of two interfaces, until it is killed; it says which. */
+static pid_t begin_owner(int *chosen)
+{
+    static const uint64_t nics[] = {NIC, NIC + 1};
+    int ready[2];
+    char word;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct board *board = board_open(host);
+        word = (char)(board ? board_own(board, nics, 2) : 9);
+        if (board_own(board, nics, 2) != word || write(ready[1], &word, 1) != 1)
+            _exit(1);
+        atomic_fetch_add(&board_use(board, nics[(int)word])->outstanding, 10);
+        if (write(ready[1], &word, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(read(ready[0], &word, 1), 1);
+    *chosen = word;
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+/* Each takes the interface that has the fewest owners alive, and others see what is its own there. */
+static void test_owners(void **state)
+{
+    struct board *board = board_open(host);
+    uint64_t now = 1000 * NS_PER_S;
+    pid_t pid[4];
+    int own[4];
+    for (int i = 0; i < 4; i++) {
+        pid[i] = begin_owner(&own[i]);
+        assert_int_equal(own[i], i % 2);
+    }
+    struct board_sum sum = board_look(board, NIC, now += 10 * NS_PER_MS);
+    assert_int_equal(sum.owners, 2);
+    assert_int_equal(sum.owned, 20);
+    assert_true(sum.owner == (uint32_t)pid[0] || sum.owner == (uint32_t)pid[2]);
+    finish(pid[1]);
+    finish(pid[2]);
+    sum = board_look(board, NIC, now += 10 * NS_PER_MS);
+    assert_int_equal(sum.owners, 1);
+    assert_int_equal(sum.owner, pid[0]);
+    assert_int_equal(board_look(board, NIC + 1, now).owners, 1);
+    pid[1] = begin_owner(&own[1]); /* its slot was the second one's; what the third one owned counts no more */
+    assert_int_equal(own[1], 0);
+    finish(pid[0]);
+    finish(pid[1]);
+    finish(pid[3]);
+    sum = board_look(board, NIC, now += 10 * NS_PER_MS);
+    assert_int_equal(sum.owners, 0);
+    assert_int_equal(sum.owner, 0);
+    board_close(board);
 }
 
 static void test_who_is_killed_is_not_counted(void **state)
@@ -152,10 +226,9 @@ static void test_one_for_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_is_killed_is_not_counted),
-        cmocka_unit_test(test_slots_are_used_again),
-        cmocka_unit_test(test_a_child_has_a_slot_of_its_own),
-        cmocka_unit_test(test_one_for_the_process),
+        cmocka_unit_test(test_right_after_each_kill),         cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_who_is_killed_is_not_counted),  cmocka_unit_test(test_slots_are_used_again),
+        cmocka_unit_test(test_a_child_has_a_slot_of_its_own), cmocka_unit_test(test_one_for_the_process),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

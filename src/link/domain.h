@@ -27,7 +27,8 @@ struct link_domain {
     struct path_nic nic[LINK_NICS]; /* the last one stands for all that found no place */
     int nics;
     struct board *board; /* NULL: one interface alone, or it is not to be had */
-    unsigned choices;    /* since the board was looked at */
+    unsigned choices;    /* since the board was looked at, */
+    uint64_t looked;     /* at that time */
     struct wire_process self;
     const struct transport_ops *ops[MAX_TRANSPORTS];
     struct transport *transport[MAX_TRANSPORTS];

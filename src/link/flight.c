@@ -56,15 +56,18 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
     bool beside = lane->trace && !lane->view.segments && flight_goes_beside(lane, send);
     if (lane->trace)
         flight_record(lane, send, put, now);
-    const struct path_nic *near = nics_payload(lane->link, send->place, send->class, put->length).near;
-    bool borrows = near && near != lane->view.nic;
+    struct path_payload payload = nics_payload(lane->link, send->place, send->class, put->length);
+    bool direct = path_is_direct(lane->view.nic, &payload), prompt = send->class == PATH_PROMPT;
+    bool borrows = !direct && (payload.near || lane->view.nic->owners);
     *flight_at(lane, lane->flight.next++) = (struct flight){.posted = now,
                                                             .token = put->token,
                                                             .length = put->length,
                                                             .imm = put->imm,
                                                             .borrows = borrows,
                                                             .beside = beside,
-                                                            .prompt = send->class == PATH_PROMPT};
+                                                            .claims = direct && prompt};
+    if (direct && prompt)
+        nics_serves(lane->view.nic, now);
     lane->link->load.segments++;
     lane->view.segments++;
     lane->view.outstanding += put->length;
@@ -101,8 +104,8 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
     if (when > lane->link->load.landed)
         lane->link->load.landed = when;
     lane->view.nic->landed += flight->length;
-    if (flight->prompt && lane->view.nic->use)
-        atomic_store_explicit(&lane->view.nic->use->prompt, when, memory_order_relaxed);
+    if (flight->claims)
+        nics_served(lane->view.nic, flight->posted, when);
     policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when);
 }
 

@@ -169,6 +169,8 @@ void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_
     recv = incoming_of(link, imm, offset, length);
     lane_heard(lane);
     flight_arrived(lane, imm);
+    if (nics_came(lane, slot, lane->signs.heard) && link->control >= 0)
+        message_send_on(&link->lane[link->control], WIRE_ACK);
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);

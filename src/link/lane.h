@@ -16,8 +16,8 @@ struct flight {
     uint64_t posted; /* ns */
     uint64_t token, length;
     uint32_t imm;
-    bool borrows; /* an interface that is not the nearest to its bytes */
-    bool prompt;  /* somebody waits for it */
+    bool borrows; /* an interface that another process owns, or that is not the nearest to its bytes */
+    bool claims;  /* it goes by its own interface, and somebody waits for it */
     bool beside;  /* its lane was idle, and others had segments meanwhile */
     bool over;    /* landed, or given up, while one before it has not */
 };

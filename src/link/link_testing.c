@@ -419,7 +419,8 @@ void script_opening(struct script *script, int side)
     script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
     script_data_ops = script_ops;
     script_data_ops.name = "script data";
-    script_data_ops.caps = TRANSPORT_DATA | (script->shape.registers ? TRANSPORT_REGISTERS : 0) |
+    script_data_ops.caps = TRANSPORT_DATA | (script->shape.caps & TRANSPORT_CONFIRMS) |
+                           (script->shape.registers ? TRANSPORT_REGISTERS : 0) |
                            (script->shape.messages ? TRANSPORT_MESSAGES : 0);
     script_data_ops.open = data_open;
     script_data_ops.close = data_close;

@@ -5,6 +5,7 @@
 
 #include "base/param.h"
 #include "link/early.h"
+#include "link/nics.h"
 #include "link/trial.h"
 
 #include <stdlib.h>
@@ -120,6 +121,7 @@ static void links_plan_message_lane(struct link *link)
 void links_plan(struct link *link)
 {
     bool data = link->planned[1] >= 0;
+    nics_list(link->domain, link->planned[data]);
     bool known = links_plan_on(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_MESSAGE_LANE);
     known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_MESSAGE_LANE - LINK_DATA_LANE);
     if (data && known)

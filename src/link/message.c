@@ -6,6 +6,8 @@
  */
 #include "link/message.h"
 
+#include "link/nics.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,9 @@ static struct message *message_new(struct link *link, const struct wire_message 
     message->length = prefix + sizeof *head + length;
     message->sequence = ++link->out.next_sequence;
     link->out.bytes += message->length;
-    memcpy(message->bytes + prefix, head, sizeof *head);
+    struct wire_message said = *head;
+    nics_say(link, &said);
+    memcpy(message->bytes + prefix, &said, sizeof said);
     if (length)
         memcpy(message->bytes + prefix + sizeof *head, body, length);
     return message;
@@ -135,6 +139,7 @@ bool message_say_on(struct link_lane *lane, unsigned kind, const void *body, siz
 {
     struct wire_sequence sequence = {0, lane->link->out.received};
     struct wire_message head = {.kind = (uint8_t)kind};
+    nics_say(lane->link, &head);
     struct iovec parts[3] = {{&sequence, sizeof sequence}, {&head, sizeof head}, {(void *)body, length}};
     int first = lane->link->lossless, end = length ? 3 : 2;
     return lane->carrier && lane->ops->msg(lane->carrier, parts + first, end - first) == TUTTI_SUCCESS;
@@ -195,6 +200,7 @@ bool message_received(struct link_lane *lane, const void **data, size_t *length,
     if ((!link->lossless && !message_admit(link, &bytes, length)) || *length < sizeof *head)
         return false;
     memcpy(head, bytes, sizeof *head);
+    nics_hear(link, head);
     *data = bytes + sizeof *head;
     *length -= sizeof *head;
     return true;

@@ -2,11 +2,17 @@
 /* The interfaces that lanes go by, and what other processes of the host do by them. */
 #include "link/nics.h"
 
+#include "base/param.h"
 #include "base/random.h"
 
 #include <string.h>
 
-#define BATCH 8 /* choices that one look at the board is for */
+#define BATCH 8                 /* choices that one look at the board is for, or segments that came, */
+#define STALE (100 * NS_PER_US) /* unless it was longer ago */
+#define MASK  16                /* lanes of which messages tell */
+#define QUIET 32                /* times what borrowers may cost an owner, for which they wait after its work */
+#define LEAST (100 * NS_PER_US)
+#define MOST  NS_PER_S
 
 uint64_t nics_name(const struct transport_nic *about)
 {
@@ -25,26 +31,164 @@ static void nics_post(struct link_domain *domain)
             domain->nic[i].use = board_use(domain->board, nics_name(&domain->nic[i].about));
 }
 
-struct path_nic *nics_find(struct link_domain *domain, const struct lane *carrier)
+static struct path_nic *nics_known(struct link_domain *domain, const struct transport_ops *ops, unsigned device)
 {
     for (int i = 0; i < domain->nics; i++)
-        if (domain->nic[i].ops == carrier->ops && domain->nic[i].device == carrier->device)
+        if (domain->nic[i].ops == ops && domain->nic[i].device == device)
             return &domain->nic[i];
-    if (domain->nics < LINK_NICS) {
-        struct path_nic *nic = &domain->nic[domain->nics++];
-        *nic = (struct path_nic){.ops = carrier->ops, .device = carrier->device};
-        carrier->ops->nic(carrier->transport, carrier->device, &nic->about);
-        nics_post(domain);
+    return NULL;
+}
+
+static struct path_nic *nics_add(struct link_domain *domain, const struct transport_ops *ops, unsigned device,
+                                 struct transport *transport)
+{
+    struct path_nic *nic = &domain->nic[domain->nics++];
+    *nic = (struct path_nic){.ops = ops, .device = device};
+    ops->nic(transport, device, &nic->about);
+    nics_post(domain);
+    return nic;
+}
+
+struct path_nic *nics_find(struct link_domain *domain, const struct lane *carrier)
+{
+    struct path_nic *known = nics_known(domain, carrier->ops, carrier->device);
+    if (!known && domain->nics < LINK_NICS)
+        known = nics_add(domain, carrier->ops, carrier->device, carrier->transport);
+    return known ? known : &domain->nic[domain->nics - 1];
+}
+
+/* Of those that are nearest to this process, where that is known of all. */
+static void nics_own(struct link_domain *domain, const struct transport_ops *ops)
+{
+    uint64_t names[LINK_NICS];
+    struct path_nic *of[LINK_NICS];
+    int count = 0, least = 0;
+    for (int i = 0; i < domain->nics; i++) {
+        const struct path_nic *nic = &domain->nic[i];
+        if (nic->own)
+            return;
+        if (nic->ops == ops && (!least || nic->about.distance < least))
+            least = nic->about.distance;
     }
-    return &domain->nic[domain->nics - 1];
+    for (int i = 0; i < domain->nics; i++) {
+        struct path_nic *nic = &domain->nic[i];
+        if (nic->ops != ops || (least && nic->about.distance > least))
+            continue;
+        of[count] = nic;
+        names[count++] = nics_name(&nic->about);
+    }
+    if (count)
+        of[board_own(domain->board, names, count)]->own = true;
+}
+
+void nics_list(struct link_domain *domain, int transport)
+{
+    const struct transport_ops *ops = domain->ops[transport];
+    struct transport_nic about;
+    if (!param_int(PARAM_BORROW))
+        return;
+    for (unsigned device = 0; domain->nics < LINK_NICS && ops->nic(domain->transport[transport], device, &about);
+         device++)
+        if (!nics_known(domain, ops, device))
+            nics_add(domain, ops, device, domain->transport[transport]);
+    if (domain->board)
+        nics_own(domain, ops);
+}
+
+static uint64_t use_of(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
 }
 
 void nics_look(struct link_domain *domain, uint64_t now)
 {
-    if (!domain->board || domain->choices++ % BATCH)
+    if (!domain->board || (domain->choices++ % BATCH && now < domain->looked + STALE))
         return;
-    for (int i = 0; i < domain->nics; i++)
-        domain->nic[i].elsewhere = board_look(domain->board, nics_name(&domain->nic[i].about), now).outstanding;
+    domain->looked = now;
+    domain->choices = 1;
+    for (int i = 0; i < domain->nics; i++) {
+        struct path_nic *nic = &domain->nic[i];
+        struct board_sum sum = board_look(domain->board, nics_name(&nic->about), now);
+        nic->elsewhere = sum.outstanding;
+        nic->owners = sum.owners;
+        nic->owner = sum.owner;
+        nic->busy = sum.owned || sum.out > now;
+        nic->awaited = sum.in > now || (nic->use && use_of(&nic->use->in) > now);
+        nic->lent = sum.borrowed;
+    }
+}
+
+/* ---- What its owner wants ---- */
+
+/* For many times as long as what borrowers may have under way takes. */
+static uint64_t nics_quiet(uint64_t took)
+{
+    uint64_t quiet = QUIET * (uint64_t)param_int(PARAM_BORROW) * took;
+    return quiet < LEAST ? LEAST : quiet < MOST ? quiet : MOST;
+}
+
+void nics_serves(struct path_nic *nic, uint64_t now)
+{
+    if (nic->use && nic->own)
+        atomic_store_explicit(&nic->use->out, now + nics_quiet(nic->took), memory_order_relaxed);
+}
+
+void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
+{
+    uint64_t begun = posted > nic->served ? posted : nic->served;
+    nic->took = since(begun, when);
+    nic->served = when;
+    nics_serves(nic, when);
+}
+
+/* ---- What messages tell ---- */
+
+static uint16_t nics_mask(const struct link *link, bool own)
+{
+    uint16_t mask = 0;
+    for (int i = 0; i < link->lanes && i < MASK; i++) {
+        const struct path_nic *nic = link->lane[i].state == LANE_UP ? link->lane[i].view.nic : NULL;
+        if (nic && (own ? nic->own : !nic->awaited))
+            mask |= (uint16_t)(1u << i);
+    }
+    return mask;
+}
+
+void nics_say(const struct link *link, struct wire_message *head)
+{
+    struct link_domain *domain = link->domain;
+    bool told = domain->board && param_int(PARAM_BORROW);
+    if (told && head->kind == WIRE_CREDIT)
+        nics_look(domain, clock_ns());
+    head->own = told ? nics_mask(link, true) : 0;
+    head->idle = told ? nics_mask(link, false) : UINT16_MAX;
+}
+
+void nics_hear(struct link *link, const struct wire_message *head)
+{
+    link->nics.own = head->own;
+    link->nics.idle = head->idle;
+}
+
+bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
+{
+    struct link *link = lane->link;
+    struct path_nic *nic = lane->view.nic;
+    if (!link->domain->board || !param_int(PARAM_BORROW))
+        return false;
+    if (lane->index < MASK && link->nics.own >> lane->index & 1 && nic->use) {
+        if (nic->came && nic->came_in == slot)
+            nic->takes = since(nic->came, now);
+        nic->came = now;
+        nic->came_in = slot;
+        atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes), memory_order_relaxed);
+    }
+    if (++link->nics.came % BATCH)
+        return false;
+    nics_look(link->domain, now);
+    uint16_t idle = nics_mask(link, false), before = link->nics.told;
+    link->nics.told = idle;
+    return idle != before;
 }
 
 void nics_close(struct link_domain *domain)

@@ -13,11 +13,21 @@ uint64_t nics_name(const struct transport_nic *about);
 /* A segment is about to be chosen a lane: every few times what others do is looked at. */
 void nics_look(struct link_domain *domain, uint64_t now);
 void nics_close(struct link_domain *domain);
+/* The interfaces of a transport that is to carry segments: this process owns one of them from now on. */
+void nics_list(struct link_domain *domain, int transport);
+/* What the message says of our lanes; and what the peer's message says of its own. */
+void nics_say(const struct link *link, struct wire_message *head);
+void nics_hear(struct link *link, const struct wire_message *head);
+/* A segment of a payload in this slot has come. Returns true if the peer should be told that the interface of another
+ * lane is idle here, or is no more. */
+bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now);
+/* A segment that went by its owner's interface is put; it has landed. */
+void nics_serves(struct path_nic *nic, uint64_t now);
+void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when);
 /* What a policy is told of a payload. */
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left);
 
-/* `bytes` bytes are under way by the interface, or are no more. borrowed: they are of a payload that is nearest to
- * another interface. */
+/* `bytes` bytes are under way by the interface, or are no more. borrowed: another process owns it. */
 static inline void nics_begin(struct path_nic *nic, uint64_t bytes, bool borrowed)
 {
     nic->outstanding += bytes;

@@ -141,6 +141,7 @@ static struct link_lane *outgoing_pick(struct link *link, const struct link_send
     for (; set; set &= set - 1) {
         struct link_lane *lane = &link->lane[__builtin_ctz(set)];
         lane->view.room = outgoing_has_room(link, lane, &payload, length, now);
+        lane->view.idle = link->nics.idle >> lane->index & 1;
         under_way += lane->view.segments + lane->puts;
         if (lane->view.room)
             spare = count;

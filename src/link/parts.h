@@ -52,6 +52,14 @@ struct link_loans {
     uint64_t since;          /* when the peer's payload came that nobody asks for; 0: there is none */
 };
 
+/* nics.c's: lanes as bits. */
+struct link_nics {
+    uint16_t own;  /* the peer owns the interface at its end */
+    uint16_t idle; /* the peer says that nobody needs it there */
+    uint16_t told; /* the same of ours, as last told, */
+    unsigned came; /* and segments that came since that was looked at */
+};
+
 /* outgoing.c's. */
 struct link_puts {
     struct list queue;          /* link_send with segments to put */
@@ -138,6 +146,7 @@ struct link {
     struct link_match match;
     struct link_early early;
     struct link_loans loans;
+    struct link_nics nics;
     struct link_puts puts;
     struct link_takes takes;
     struct link_reports reports;

@@ -24,10 +24,22 @@ struct path_nic {
     const struct transport_ops *ops;
     unsigned device; /* struct lane's */
     struct transport_nic about;
-    int lanes;             /* lanes that are up, of all links */
-    uint64_t outstanding;  /* bytes put by all links that the peers do not have yet */
-    uint64_t elsewhere;    /* the same of other processes of this host, as last looked at (base/board.h) */
-    uint64_t landed;       /* bytes that peers have, ever */
+    int lanes;            /* lanes that are up, of all links */
+    uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
+    uint64_t landed;      /* bytes that peers have, ever */
+    bool own;             /* this process owns it, among those of the host (base/board.h) */
+    uint64_t took;        /* ns for which it served the latest segment of its owner */
+    uint64_t served;      /* when it had served one last */
+    uint64_t came;        /* when a segment came by it last whose sender owns the interface at its end, */
+    uint32_t came_in;     /* the slot of its payload, */
+    uint64_t takes;       /* and ns for which it served one of those */
+    /* Of the other processes of this host, as last looked at: */
+    uint64_t elsewhere; /* bytes outstanding */
+    int owners;         /* processes that own it; the process number of one: */
+    uint32_t owner;
+    bool busy;             /* it has something of its owners under way, or had of late */
+    bool awaited;          /* a peer's owner is sending to one of them by it, or was of late */
+    uint64_t lent;         /* bytes outstanding that borrow it */
     struct board_use *use; /* where other processes read it; NULL: nowhere */
 };
 
@@ -43,6 +55,7 @@ struct path_lane {
     uint16_t index;              /* below LINK_MAX_LANES; also where a policy's state of it is */
     uint16_t roles;              /* enum path_role */
     bool room;                   /* takes a segment now: else it will, later */
+    bool idle;                   /* the peer says that nobody needs the interface at its end, for what comes by it */
     enum wire_distance distance; /* of the peer */
     uint32_t segments;           /* put, and not at the peer yet */
     uint64_t outstanding;        /* their bytes */
@@ -74,6 +87,12 @@ struct path_payload {
     enum path_class class;
     uint64_t left; /* bytes that wait to be put, with this segment's */
 };
+
+/* Is the interface the payload's own, by which it may go whatever others do? */
+static inline bool path_is_direct(const struct path_nic *nic, const struct path_payload *payload)
+{
+    return payload->near ? nic == payload->near : nic->own;
+}
 
 /* A lane that is about to be joined to the peer's. */
 struct path_source {

@@ -39,6 +39,11 @@ uint64_t path_segment_of(enum wire_distance distance);
  * process than the nearest, unless those were all. */
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
+/* The lanes that the payload may go by, now: its own, and those of others that are idle (TUTTI_BORROW). Writes them in
+ * their order and returns how many: one at least. */
+int path_borrow(const struct path_lane *const *lanes, int count, const struct path_payload *payload, size_t length,
+                const struct path_lane **out);
+
 /* A policy's segment(): short payloads are cut for all lanes. */
 uint64_t path_cut(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                   uint64_t most);

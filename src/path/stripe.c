@@ -129,10 +129,9 @@ static int pick_turn(const struct stripe *stripe, const struct path_lane *const 
 
 /* A lane that is done with the segment first, or nearly. While those are full another one may take it that is done
  * before the payload is. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
-                size_t length, uint64_t now)
+static int pick_of(const struct stripe *stripe, const struct path_lane *const *lanes, int count,
+                   const struct path_payload *payload, size_t length, uint64_t now)
 {
-    const struct stripe *stripe = state;
     struct choice choice = {lanes, count};
     if (count == 1)
         return 0;
@@ -150,6 +149,17 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, co
     if (open < 0 || first == open || choice.time[open] <= without(&choice, open, payload->left - length))
         return open;
     return -1;
+}
+
+static int pick(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                size_t length, uint64_t now)
+{
+    const struct path_lane *fit[LINK_MAX_LANES];
+    int fits = path_borrow(lanes, count, payload, length, fit);
+    int chosen = pick_of(state, fit, fits, payload, length, now), position = chosen;
+    while (chosen >= 0 && lanes[position] != fit[chosen]) /* in the same order */
+        position++;
+    return position;
 }
 
 static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)

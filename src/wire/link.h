@@ -75,7 +75,8 @@ struct wire_message {
     uint8_t kind;
     uint8_t flags;
     uint16_t slot;
-    uint32_t reserved;
+    uint16_t own;  /* of the lanes below 16: those that go by an interface that the sender of the message owns, */
+    uint16_t idle; /* and those by whose interface nothing comes to its host that another owns at its end, as bits */
     struct wire_call call;
 };
 _Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 56,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every interface for any payload, and never at its owner's cost (FuseLink section 4.3). A payload goes by its own
+ * interface, and by another one while that one is idle at both ends, with little under way. An interface that nobody
+ * owns needs to be idle at the other end alone. Of the lanes that are left, the policy chooses as of any.
+ */
+#include "path/path.h"
+
+#include "base/board.h"
+#include "base/param.h"
+
+static bool may_take(const struct path_lane *lane, const struct path_payload *payload, size_t length, uint64_t bound)
+{
+    const struct path_nic *nic = lane->nic;
+    if (path_is_direct(nic, payload))
+        return true;
+    if (!lane->idle || (!payload->near && !nic->owners))
+        return lane->idle;
+    uint64_t ours = nic->use ? atomic_load_explicit(&nic->use->borrowed, memory_order_relaxed) : 0;
+    return !nic->busy && nic->lent + ours + length <= bound * length;
+}
+
+int path_borrow(const struct path_lane *const *lanes, int count, const struct path_payload *payload, size_t length,
+                const struct path_lane **out)
+{
+    uint64_t bound = (uint64_t)param_int(PARAM_BORROW);
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        if (!bound || may_take(lanes[i], payload, length, bound))
+            out[found++] = lanes[i];
+    for (int i = 0; !found && i < count; i++) /* its own is down: a payload that goes late is better than none */
+        out[i] = lanes[i];
+    return found ? found : count;
+}

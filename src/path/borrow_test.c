@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interfaces that others own are used while they are idle, at both ends, with little under way; and their owners have
+ * them back. First by the rule alone, then over scripted lanes, beside a process that owns one of two interfaces. */
+#include "base/board.h"
+#include "base/clock.h"
+#include "base/param.h"
+#include "link/flight.h"
+#include "link/link_testing.h"
+#include "link/nics.h"
+#include "path/path.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SEGMENT SCRIPT_SEGMENT
+#define DATA    LINK_DATA_LANE
+#define BOUND   2
+#define FOREVER (UINT64_MAX / 2)
+
+static void borrow(const char *told)
+{
+    setenv("TUTTI_BORROW", told, 1);
+    param_reload();
+}
+
+/* ---- The rule ---- */
+
+/* Of an own lane and another one: 1, 2, or both. */
+static int allowed(struct path_nic *nic, bool idle, const struct path_payload *payload)
+{
+    struct path_lane own = {.index = 0, .nic = &nic[0]}, other = {.index = 1, .nic = &nic[1], .idle = idle};
+    const struct path_lane *lanes[] = {&own, &other}, *out[2];
+    int mask = 0;
+    for (int i = path_borrow(lanes, 2, payload, SEGMENT, out); i > 0; i--)
+        mask |= 1 << out[i - 1]->index;
+    return mask;
+}
+
+static void test_the_rule(void **state)
+{
+    struct path_payload payload = {.left = SEGMENT};
+    struct path_nic nic[2] = {{.own = true}, {.owners = 1}};
+    borrow("2");
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    assert_int_equal(allowed(nic, false, &payload), 1); /* at the peer it is not idle, */
+    nic[1].busy = true;
+    assert_int_equal(allowed(nic, true, &payload), 1); /* or here, */
+    nic[1].busy = false;
+    nic[1].lent = SEGMENT;
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    nic[1].lent = SEGMENT + 1; /* or as much of it is borrowed as may be */
+    assert_int_equal(allowed(nic, true, &payload), 1);
+    nic[1].owners = 0; /* nobody is hurt here */
+    nic[1].busy = true;
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    assert_int_equal(allowed(nic, false, &payload), 1);
+    nic[0].own = false; /* the one that it owns is down: any is better than none */
+    nic[0].owners = 1;
+    assert_int_equal(allowed(nic, false, &payload), 3);
+    borrow("0");
+    nic[1] = (struct path_nic){.owners = 1, .busy = true};
+    assert_int_equal(allowed(nic, false, &payload), 3);
+}
+
+/* A payload of a GPU has the interface next to it, whoever owns that one. */
+static void test_the_interface_of_a_gpu(void **state)
+{
+    struct path_nic nic[2] = {{.own = true, .owners = 1, .busy = true}, {.owners = 1, .busy = true}};
+    struct path_payload payload = {.near = &nic[1], .left = SEGMENT};
+    borrow("2");
+    assert_int_equal(allowed(nic, true, &payload), 2);
+    nic[0].busy = false;
+    assert_int_equal(allowed(nic, true, &payload), 2); /* the first lane is not idle at the peer */
+}
+
+/* ---- Another process ---- */
+
+static struct {
+    pid_t pid;
+    int words[2], answers[2];
+} neighbour;
+
+/* Owns one of the interfaces, and wants it as it is told. */
+static void neighbour_live(uint64_t host)
+{
+    const struct transport_nic second = {.name = "script", .port = 2};
+    uint64_t names[2] = {nics_name(&(struct transport_nic){.name = "script", .port = 1}), nics_name(&second)};
+    struct board *board = board_open(host);
+    struct board_use *use = board && board_own(board, names, 2) == 1 ? board_use(board, names[1]) : NULL;
+    char word = use ? 'y' : 'n';
+    do {
+        if (use && (word == 'o' || word == 'f'))
+            atomic_store(&use->out, word == 'o' ? FOREVER : 0);
+        if (use && (word == 'i' || word == 'f'))
+            atomic_store(&use->in, word == 'i' ? FOREVER : 0);
+        if (write(neighbour.answers[1], &word, 1) != 1)
+            _exit(1);
+    } while (read(neighbour.words[0], &word, 1) == 1);
+    _exit(0);
+}
+
+static void neighbour_answers(char word)
+{
+    char answer = 0;
+    assert_int_equal(read(neighbour.answers[0], &answer, 1), 1);
+    assert_int_equal(answer, word);
+}
+
+/* 'o': it sends; 'i': its peer sends to it; 'f': neither. */
+static void tell(char word)
+{
+    assert_int_equal(write(neighbour.words[1], &word, 1), 1);
+    neighbour_answers(word);
+}
+
+static void neighbour_begin(uint64_t host)
+{
+    assert_int_equal(pipe(neighbour.words), 0);
+    assert_int_equal(pipe(neighbour.answers), 0);
+    neighbour.pid = fork();
+    if (neighbour.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        neighbour_live(host);
+    }
+    neighbour_answers('y');
+}
+
+static void neighbour_kill(void)
+{
+    assert_int_equal(kill(neighbour.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(neighbour.pid, NULL, 0), neighbour.pid);
+    neighbour.pid = 0;
+    for (int i = 0; i < 2; i++) {
+        close(neighbour.words[i]);
+        close(neighbour.answers[i]);
+    }
+}
+
+/* ---- Over scripted lanes ---- */
+
+static struct path_policy counting;
+static int put[LINK_MAX_LANES];
+static char path[BOARD_PATH];
+static uint32_t seq;
+
+static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
+{
+    put[lane->index]++;
+    path_stripe.posted(state, lane, length, now);
+}
+
+/* Segments of a payload of 32 that went by the neighbour's interface. */
+static int carry(struct script *script)
+{
+    struct payload *pair[2];
+    memset(put, 0, sizeof put);
+    payload_pair(script, 0, ++seq, 32 * SEGMENT, pair);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    assert_true(put[DATA] + put[DATA + 1] >= 32);
+    return put[DATA + 1];
+}
+
+static struct script *begin(bool confirms)
+{
+    char id[32];
+    snprintf(id, sizeof id, "borrow-%d", (int)getpid()); /* a board for this test alone */
+    setenv("TUTTI_HOSTID", id, 1);
+    setenv("TUTTI_STRIPE", "turns", 1);   /* of the lanes that are left: what the clock says of these is chance */
+    setenv("TUTTI_WINDOWS", "host=4", 1); /* what has not landed counts, on any lane */
+    borrow("2");
+    counting = path_stripe;
+    counting.posted = posted;
+    struct script *script = script_start((struct script_shape){
+        .caps = confirms ? TRANSPORT_CONFIRMS : 0, .lanes = 1, .data_lanes = 2, .spread = true, .policy = &counting});
+    board_path(script->side[0].domain->self.host, path);
+    neighbour_begin(script->side[0].domain->self.host);
+    usleep(6000); /* whether processes live is asked again */
+    return script;
+}
+
+static void end(struct script *script)
+{
+    if (neighbour.pid)
+        neighbour_kill();
+    script_free(script);
+    unlink(path);
+    unsetenv("TUTTI_HOSTID");
+    borrow("0");
+}
+
+static void test_idle_interfaces_carry(void **state)
+{
+    struct script *script = begin(false);
+    struct link_domain *domain = script->side[0].domain;
+    assert_true(carry(script) > 4);
+    assert_true(domain->nic[0].own);
+    assert_int_equal(domain->nic[1].owner, neighbour.pid);
+    assert_int_equal(atomic_load(&domain->nic[1].use->borrowed), 0); /* all has landed */
+    tell('o');
+    usleep(200);
+    assert_int_equal(carry(script), 0);
+    tell('f');
+    usleep(200);
+    assert_true(carry(script) > 4);
+    tell('i'); /* both ends are on this host: the receiver says so */
+    usleep(200);
+    assert_int_equal(carry(script), 0);
+    neighbour_kill();
+    usleep(10000);
+    assert_true(carry(script) > 4);
+    end(script);
+}
+
+/* What both sides have sent first on each lane arrives, and is reported; all messages do. */
+static void step(struct script *script)
+{
+    for (int side = 0; side < 2; side++) {
+        for (int index = DATA; index < DATA + 2; index++) {
+            for (int i = 0; i < BOUND && !script->shape.caps; i++) /* it is in a socket's buffer */
+                script_act(script, side, index, SCRIPT_SENT);
+            script_act(script, side, index, SCRIPT_DELIVER);
+            script_act(script, side, index, SCRIPT_SENT);
+        }
+        flight_tell(script->side[side].domain, true);
+        while (script_act(script, side, 0, SCRIPT_DELIVER))
+            ;
+    }
+}
+
+/* The owner begins in the middle of a payload: from then on at most a batch goes by its interface, and never more than
+ * the bound at once. */
+static void test_the_owner_is_back(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        struct script *script = begin(i / 2);
+        struct link *link = script->side[0].link;
+        struct payload *pair[2];
+        bool told = false;
+        memset(put, 0, sizeof put);
+        payload_pair(script, 0, ++seq, 128 * SEGMENT, pair);
+        for (int turn = 0; turn < 10000 && !(pair[0]->done && pair[1]->done); turn++) {
+            step(script);
+            assert_true(link->lane[DATA + 1].view.segments <= BOUND);
+            if (!told && put[DATA + 1] >= 4) {
+                told = true;
+                tell("oi"[i % 2]);
+                memset(put, 0, sizeof put);
+            }
+        }
+        assert_true(told && payload_pair_right(pair));
+        assert_true(put[DATA] > 32);
+        assert_true(put[DATA + 1] <= 8);
+        payload_pair_free(pair);
+        end(script);
+    }
+}
+
+/* The own interface dies: the other one carries all, though its owner wants it. When it is back, it is alone again. */
+static void test_the_own_interface_dies(void **state)
+{
+    struct script *script = begin(false);
+    tell('o');
+    usleep(200);
+    assert_int_equal(carry(script), 0);
+    for (int side = 0; side < 2; side++)
+        script_act(script, side, DATA, SCRIPT_KILL);
+    for (int side = 0; side < 2; side++)
+        script_act(script, side, DATA, SCRIPT_DOWN);
+    assert_int_equal(carry(script), 32);
+    script_tick(script, 2000);
+    script_settle(script);
+    assert_int_equal(script->side[0].link->lane[DATA].state, LANE_UP);
+    carry(script); /* a lane that comes back waits for TUTTI_FAILBACK only beside backups */
+    assert_int_equal(carry(script), 0);
+    end(script);
+}
+
+/* The borrowed one dies: what it had goes again by the own one. */
+static void test_a_borrowed_interface_dies(void **state)
+{
+    struct script *script = begin(false);
+    struct payload *pair[2];
+    memset(put, 0, sizeof put);
+    payload_pair(script, 0, ++seq, 32 * SEGMENT, pair);
+    for (int i = 0; i < 100 && !put[DATA + 1]; i++)
+        for (int side = 0; side < 2; side++)
+            script_act_all(script, side, SCRIPT_DELIVER);
+    assert_true(put[DATA + 1] > 0);
+    for (int side = 0; side < 2; side++)
+        script_act(script, side, DATA + 1, SCRIPT_KILL);
+    for (int side = 0; side < 2; side++)
+        script_act(script, side, DATA + 1, SCRIPT_DOWN);
+    assert_int_equal(atomic_load(&script->side[0].domain->nic[1].use->borrowed), 0);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    end(script);
+}
+
+/* Only one end takes part: the other end's interfaces count as idle, and it may use all itself. */
+static void test_a_peer_that_does_not_take_part(void **state)
+{
+    struct script *script = begin(false);
+    tell('i');
+    borrow("0");
+    struct wire_message head = {.kind = WIRE_CREDIT};
+    nics_say(script->side[0].link, &head);
+    assert_int_equal(head.own, 0);
+    assert_int_equal(head.idle, UINT16_MAX);
+    assert_true(carry(script) > 4);
+    borrow("2");
+    usleep(200);
+    carry(script); /* what was said before is heard */
+    assert_int_equal(carry(script), 0);
+    end(script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_rule),
+        cmocka_unit_test(test_the_interface_of_a_gpu),
+        cmocka_unit_test(test_idle_interfaces_carry),
+        cmocka_unit_test(test_the_owner_is_back),
+        cmocka_unit_test(test_the_own_interface_dies),
+        cmocka_unit_test(test_a_borrowed_interface_dies),
+        cmocka_unit_test(test_a_peer_that_does_not_take_part),
+    };
+    return cmocka_run_group_tests(tests, script_setup, NULL);
+}
