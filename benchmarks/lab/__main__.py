@@ -24,6 +24,7 @@ import defaults
 import jobs
 import master
 import monitor
+import nics
 import port
 import rates
 import steering
@@ -37,7 +38,7 @@ import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "uplink": uplink,
                 "port": port,
-                "rates": rates, "windows": windows, "copies": copies, "monitor": monitor}
+                "nics": nics, "rates": rates, "windows": windows, "copies": copies, "monitor": monitor}
 
 
 class Bench:

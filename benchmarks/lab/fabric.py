@@ -30,6 +30,7 @@ class Build:
         self.tutti = self.path("cli", "tutti")
         self.lab = self.path("emulation", "lab", "tutti-lab")
         self.paths = self.path("control", "paths", "tutti-paths")
+        self.flows = self.path("benchmarks", "flows-bench")
         self.verbs = self.path("emulation", "verbs", "libibverbs.so.1")
         self.softverbs = self.path("emulation", "verbs", "softverbs")
 
@@ -38,7 +39,7 @@ class Build:
 
     def lacks(self):
         """What is not built; "" if all is."""
-        needed = (self.tutti, self.lab, self.paths, self.verbs, self.softverbs)
+        needed = (self.tutti, self.lab, self.paths, self.verbs, self.softverbs, self.flows)
         return next((file for file in needed if not os.path.exists(file)), "")
 
 
@@ -108,9 +109,9 @@ FOREVER = ["-n", "1000000", "-w", "0", "-c", "0"]  # of `tutti perf`: until the 
 class Job:
     """`tutti perf` with one rank in each of the hosts, in the order given, until end() or the block's end."""
 
-    def __init__(self, lab, hosts, words, settings=None, each=None, program=None):
-        """settings: of all ranks; each: {host: settings}; program: another one than `tutti perf`. A setting that is
-        None is left to the library."""
+    def __init__(self, lab, hosts, words, settings=None, each=None, program=None, ranks=None):
+        """settings: of all ranks; each: {host: settings}; ranks: of each rank; program: another one than `tutti perf`.
+        A setting that is None is left to the library."""
         self.lab, self.program = lab, [program] if program else [lab.build.tutti, "perf"]
         self.name = f"{hosts[0]}-{lab.port()}"
         self.report = os.path.join(lab.folder.name, f"{self.name}.json")
@@ -120,12 +121,14 @@ class Job:
                   "TUTTI_ID": f"{address(hosts[0], lab)}:{lab.port()}", "TUTTI_IBVERBS_LIBRARY": lab.build.verbs,
                   "TUTTI_TRACE_DIR": lab.folder.name, "TUTTI_LOCAL_RANK": "0", "TUTTI_LOCAL_SIZE": "1",
                   **devices(lab), **(settings or {})}
-        self.ranks = [self.start(rank, host, words, {**common, **(each or {}).get(host, {})})
+        own = ranks or [{}] * len(hosts)
+        self.ranks = [self.start(rank, host, words, {**common, **(each or {}).get(host, {}), **own[rank]})
                       for rank, host in enumerate(hosts)]
 
     def start(self, rank, host, words, settings):
         told = {name: value for name, value in settings.items() if value is not None}
-        env = {**os.environ, **told, "TUTTI_RANK": str(rank), "TUTTI_HOSTID": host}
+        env = {**os.environ, **told, "TUTTI_RANK": str(rank),
+               "TUTTI_HOSTID": f"{self.lab.name}-{host}"}  # processes of one host find one another by it
         report = ["-J", self.report] if rank == 0 and len(self.program) > 1 else []
         return subprocess.Popen([*self.lab.inside(host), *self.program, *words, *report], env=env,
                                 stdout=self.log, stderr=self.log, start_new_session=True)

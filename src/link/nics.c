@@ -19,10 +19,10 @@ uint64_t nics_name(const struct transport_nic *about)
     return hash_bytes(about->port, about->name, strlen(about->name)) | 1;
 }
 
-/* One interface leaves no choice, and nobody asks what others do by it. */
+/* One interface leaves no choice, and nobody asks what others do by it; but others ask whose it is. */
 static void nics_post(struct link_domain *domain)
 {
-    if (domain->nics < 2)
+    if (domain->nics < 2 && !param_int(PARAM_BORROW))
         return;
     if (!domain->board && !(domain->board = board_open(domain->self.host)))
         return;

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of two hosts that have an interface each, and use those of others while they are idle (TUTTI_BORROW). Three
+policies play the same traces (flows_bench.c): each process by its own interface, all by all of them at any time, and
+borrowing."""
+import math
+import os
+import random
+import statistics
+import subprocess
+import time
+
+from fabric import Failed, Job, Lab
+from result import Row, middle
+
+TITLE = "interfaces of others"
+NICS = 6
+RATE = 10  # Mbit/s of each
+SEGMENT = 4096  # bytes: 3.3 ms, as 512 KiB take 10 us at 400 Gbit/s
+BOUND = 2
+POLICIES = {"own": {}, "all": {"TUTTI_BORROW": "0"}, "borrow": {"TUTTI_BORROW": str(BOUND)}}
+
+
+BURST = 2 * (SEGMENT + 200)  # bytes that a shaper lets pass at once: the lab's own 72 KiB would be 18 segments
+
+
+def shape(lab):
+    nics = range(lab.keys["nics"])
+    for node, port in [(f"h{host}", f"n{nic}") for host in (0, 1) for nic in nics] + [
+            ("l0", f"h{host}n{nic}") for host in (0, 1) for nic in nics]:
+        subprocess.run([*lab.inside(node), "tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate",
+                        f"{RATE}mbit", "burst", str(BURST), "limit", "8m"], check=True)
+
+
+class Play:
+    """Jobs that play traces at once. traces: for each job (hosts of its ranks, lines of its trace). bound: jobs that
+    have one interface alone, whatever the policy."""
+
+    def __init__(self, lab, policy, traces, settings=None, bound=()):
+        self.lab, self.jobs = lab, []
+        self.stem = os.path.join(lab.folder.name, f"play-{lab.port()}")
+        self.go = f"{self.stem}.go"
+        count = {}  # processes of a host, so far
+        for number, (hosts, lines) in enumerate(traces):
+            with open(f"{self.stem}.{number}.trace", "w", encoding="utf-8") as file:
+                file.writelines(" ".join(str(round(word)) for word in line) + "\n" for line in lines)
+            ranks = []
+            for host in hosts:
+                nic = {"TUTTI_IB_HCA": f"=soft_n{count.get(host, 0)}"}
+                ranks.append({"TUTTI_LOCAL_RANK": str(hosts[:len(ranks)].count(host)),
+                              "TUTTI_LOCAL_SIZE": str(hosts.count(host)),
+                              **(nic if policy == "own" or number in bound else {})})
+                count[host] = count.get(host, 0) + 1
+            words = [f"{self.stem}.{number}.trace", self.go, f"{self.stem}.{number}"]
+            self.jobs.append(Job(lab, hosts, words, {"TUTTI_SEGMENT": str(SEGMENT), "TUTTI_EAGER": "1024",
+                                                     **POLICIES[policy], **(settings or {})},
+                                 ranks=ranks, program=lab.build.flows))
+
+    def wait_ready(self, patience=120):
+        end = time.monotonic() + patience
+        for number, job in enumerate(self.jobs):
+            while "ready" not in self.text(number, 0):
+                job.lives()
+                if time.monotonic() > end:
+                    raise Failed(f"not ready after {patience} s: {job.said()}")
+                time.sleep(0.02)
+
+    def text(self, number, rank):
+        try:
+            with open(f"{self.stem}.{number}.{rank}", encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def steps(self, number, rank):
+        """[(step, begun, done)] in s."""
+        rows = [line.split() for line in self.text(number, rank).splitlines() if line != "ready"]
+        return [(int(step), int(begun) / 1e6, int(done) / 1e6) for step, begun, done in rows]
+
+    def run(self, patience):
+        """Plays until all jobs of `wanted` are done. [for each job [for each rank its steps]]"""
+        try:
+            self.wait_ready()
+            with open(f"{self.go}.new", "w", encoding="utf-8") as file:
+                file.write(f"{time.monotonic_ns() + 500_000_000}\n")
+            os.rename(f"{self.go}.new", self.go)
+            end = time.monotonic() + patience
+            for job in self.jobs:
+                for rank in job.ranks:
+                    while rank.poll() is None and time.monotonic() < end:
+                        time.sleep(0.02)
+                    if rank.poll() != 0:
+                        raise Failed(f"a rank ended with {rank.poll()} (None: not done): {job.said()}")
+            return [[self.steps(number, rank) for rank in range(len(job.ranks))] for number, job in
+                    enumerate(self.jobs)]
+        finally:
+            for job in self.jobs:
+                job.__exit__()
+
+
+BYTES_A_SECOND = RATE * 1e6 / 8
+
+
+def pairs(flows):
+    """A job for each interface: rank 0 on h0 sends to rank 1 on h1 what `flows` says, [(at, bytes)]."""
+    return [(["h0", "h1"], [(step, at, 0, 1, size) for step, (at, size) in enumerate(one)]) for one in flows]
+
+
+def took(steps):
+    return [done - begun for _, begun, done in steps]
+
+
+# ---- One pair over all interfaces ----
+
+def pair(bench, lab):
+    """Mbit/s of one pair, while the owners of the others are there and idle."""
+    size = int(bench.seconds * BYTES_A_SECOND / 2)
+    found = {}
+    for name, policy, settings in (("own", "own", {}), *((f"borrow {bound}", "borrow", {"TUTTI_BORROW": str(bound)})
+                                                        for bound in (1, 2, 4, 8)), ("all", "all", {})):
+        much = size if policy == "own" else size * NICS
+        flows = [[(0, SEGMENT * 64), (0, much)]] + [[(0, 8)] for _ in range(NICS - 1)]
+        times = took(Play(lab, policy, pairs(flows), settings).run(60 + 20 * bench.seconds)[0][1])
+        found[name] = 8e-6 * much / times[1]
+        bench.say(f"pair, {name}: {found[name]:.1f} Mbit/s")
+    return found
+
+
+def pair_rows(found):
+    ratio = {name: rate / found["own"] for name, rate in found.items()}
+    text = ", ".join(f"{ratio[f'borrow {bound}']:.2f}x" for bound in (1, 2, 4, 8))
+    return [Row(f"one pair over {NICS} interfaces, against its own one", "4.31x", ">= 5.5x",
+                f"{ratio['borrow 4']:.2f}x ({found['borrow 4']:.1f} against {found['own']:.1f} Mbit/s)",
+                ratio["borrow 4"] >= 5.5),
+            Row("the same with 1 / 2 / 4 / 8 segments borrowed; all at any time", "1.59 to 4.31x", "",
+                f"{text}; {ratio['all']:.2f}x", None)]
+
+
+# ---- A victim beside a long borrower ----
+
+def victim(bench, lab):
+    """Mean s of the messages of a process that sends now and then, alone and beside one that sends without end."""
+    count, period, size = max(4, int(bench.seconds)), 1.0, int(BYTES_A_SECOND * 0.3)
+    short = [(1e6 + 1e6 * period * i, size) for i in range(count)]
+    much = (count + 2) * NICS * BYTES_A_SECOND * 0.8
+    found = {}
+    for name, policy, long in (("alone", "borrow", 8), ("borrow", "borrow", much), ("all", "all", much)):
+        flows = [short, [(0, long)]] + [[(0, 8)] for _ in range(NICS - 2)]
+        steps = Play(lab, policy, pairs(flows), bound={0}).run(90 + 20 * bench.seconds)
+        over = steps[1][1][0][2]  # when the borrower is done: messages that it does not reach do not count
+        mine = [done - begun for _, begun, done in steps[0][1][1:] if name == "alone" or done < over]
+        found[name] = statistics.mean(mine)
+        bench.say(f"victim {name}: {1e3 * found[name]:.0f} ms a message, of {len(mine)}; the other one {over:.1f} s")
+    return found
+
+
+def loss(found, name):
+    return 100 * (1 - found["alone"] / found[name])
+
+
+def victim_rows(found):
+    return [Row("a process that sends 30 % of the time, beside a long borrower: loses", "", "< 5%",
+                f"{loss(found, 'borrow'):.1f}% ({1e3 * found['borrow']:.0f} against {1e3 * found['alone']:.0f} ms)",
+                loss(found, "borrow") < 5),
+            Row("the same beside one that uses all interfaces at any time", "", "", f"{loss(found, 'all'):.1f}%", None)]
+
+
+# ---- The owner comes back ----
+
+def back(bench, lab):
+    """Times of an owner's first, second, ... 8 segments, of such alone."""
+    much = 5 * NICS * BYTES_A_SECOND
+    found = {}
+    for name, long in (("alone", 8), ("beside", much)):
+        first = [[] for _ in range(4)]
+        for _ in range(bench.turns):
+            flows = [[(2e6, 8 * SEGMENT)] * 4, [(0, long)]] + [[(0, 8)] for _ in range(NICS - 2)]
+            times = took(Play(lab, "borrow", pairs(flows), bound={0}).run(120)[0][1])
+            for place, one in enumerate(times):
+                first[place].append(one)
+        found[name] = [statistics.median(one) for one in first]
+        bench.say(f"owner {name}: " + ", ".join(f"{1e3 * one:.0f}" for one in found[name]) + " ms for 8 segments each")
+    return found
+
+
+def back_rows(found):
+    share = [alone / beside for alone, beside in zip(found["alone"], found["beside"])]
+    return [Row("an owner comes back: rate of its first / second / third / fourth 8 segments, of that alone",
+                "within a batch", ">= 95% of the second",
+                " / ".join(f"{100 * one:.0f}%" for one in share), share[1] >= 0.95)]
+
+
+# ---- Uneven exchanges ----
+
+def iterations(lab, policy, lines, ranks):
+    """Mean s of an iteration, of all but the first."""
+    steps = Play(lab, policy, [(ranks, lines)]).run(300)
+    last = [max(one[step][2] for one in steps[0]) for step in range(len(steps[0][0]))]
+    return (last[-1] - last[0]) / (len(last) - 1)
+
+
+def exchange(lab, bench, name, trace, share):
+    """{policy: s of an iteration}, with computing between that takes (1 - share) of it by own interfaces."""
+    ranks = ["h0"] * NICS + ["h1"] * NICS
+    alone = iterations(lab, "own", trace(0), ranks)
+    pause = alone * (1 - share) / share
+    found = {"moved": alone, **{policy: iterations(lab, policy, trace(pause), ranks) for policy in POLICIES}}
+    bench.say(f"{name}: " + ", ".join(f"{policy} {1e3 * one:.0f} ms" for policy, one in found.items()))
+    return found
+
+
+def both_ways(pause, sizes, seed, count=6):
+    """Iterations in which each rank of a host sends to each of the other. sizes(draw, first rank that sends) ->
+    [from][to] bytes."""
+    draw, lines = random.Random(seed), []
+    for step in range(count):
+        for here, there in ((NICS, 0), (0, NICS)):
+            amounts = sizes(draw, here)
+            lines += [(step, -1e6 * pause, here + i, there + j, max(8, amounts[i][j])) for i in range(NICS)
+                      for j in range(NICS)]
+    return lines
+
+
+def experts(draw, _):
+    """Tokens go to experts whose popularity is Zipf's (exponent 1), in an order that each iteration draws."""
+    popular = [1 / (1 + place) for place in range(NICS)]
+    draw.shuffle(popular)
+    total = NICS * BYTES_A_SECOND * 0.5
+    return [[total / NICS * one / sum(popular) for one in popular] for _ in range(NICS)]
+
+
+def embeddings(draw, here):
+    """Workers of h0 fetch from shards on h1, and only ask for it; what a worker's cache lacks is log-normal
+    (sigma 0.5)."""
+    if not here:
+        return [[8] * NICS] * NICS
+    lacks = [draw.lognormvariate(0, 0.5) for _ in range(NICS)]
+    return [[BYTES_A_SECOND * 0.5 * one / NICS for one in lacks] for _ in range(NICS)]
+
+
+def exchange_rows(found, what, paper, aim, share):
+    whole, moved = found["own"] / found["borrow"], found["own"] / found["all"]
+    return [Row(f"{what}, {share:.0%} of the time communication by own interfaces", paper, f">= {aim}x",
+                f"{whole:.2f}x ({1e3 * found['borrow']:.0f} against {1e3 * found['own']:.0f} ms); all at any time "
+                f"{moved:.2f}x", whole >= aim)]
+
+
+# ---- Prefill and decode ----
+
+INSTANCES = 8
+TOKENS, SIGMA = 1500, 0.8  # median, log-normal
+TOKEN = BYTES_A_SECOND / 1500  # bytes of its keys and values, so that those of a median prompt take a second
+PREFILL = 1 / 6000  # s for a token
+USED = 0.4  # of each interface
+
+
+def requests(seed, seconds):
+    """For each instance its requests: (arrival, when its prefill is done, bytes)."""
+    draw, out = random.Random(seed), []
+    mean = TOKENS * math.exp(SIGMA * SIGMA / 2) * TOKEN / BYTES_A_SECOND
+    for _ in range(INSTANCES):
+        when, free, one = 0, 0, []
+        while (when := when + draw.expovariate(USED / mean)) < seconds:
+            tokens = min(draw.lognormvariate(math.log(TOKENS), SIGMA), 8 * TOKENS)
+            free = max(when, free) + tokens * PREFILL
+            one.append((when, free, tokens * TOKEN))
+        out.append(one)
+    return out
+
+
+def serve(bench, lab):
+    """{policy: times to first token of all requests}"""
+    load, found = requests(3, 6 * bench.seconds), {}
+    for policy in POLICIES:
+        flows = [[(1e6 * ready, size) for _, ready, size in one] for one in load]
+        steps = Play(lab, policy, pairs(flows)).run(60 + 30 * bench.seconds)
+        found[policy] = [done - asked[0] for one, asks in zip(steps, load) for (_, _, done), asked in
+                         zip(one[1], asks)]
+        bench.say(f"serve {policy}: p50 {1e3 * middle(found[policy]):.0f} ms, p99 {1e3 * p99(found[policy]):.0f} ms of "
+                  f"{len(found[policy])} requests")
+    return found
+
+
+def p99(times):
+    return sorted(times)[int(0.99 * len(times))]
+
+
+def serve_rows(found):
+    ratio, tail = middle(found["own"]) / middle(found["borrow"]), p99(found["own"]) / p99(found["borrow"])
+    return [Row(f"time to first token, p50, {INSTANCES} instances", "2.22x", ">= 2.5x",
+                f"{ratio:.2f}x ({1e3 * middle(found['borrow']):.0f} against {1e3 * middle(found['own']):.0f} ms); all "
+                f"at any time {middle(found['own']) / middle(found['all']):.2f}x", ratio >= 2.5),
+            Row("the same, p99", "1.94x", "", f"{tail:.2f}x; all at any time "
+                f"{p99(found['own']) / p99(found['all']):.2f}x", None)]
+
+
+def lab_of(bench, nics):
+    return Lab(bench.build, {"hosts": 2, "nics": nics, "leaves": 1, "spines": 1, "rate": f"{RATE}mbit"})
+
+
+def measure(bench):
+    rows = []
+    with lab_of(bench, NICS) as lab:
+        shape(lab)
+        parts = {"pair": (pair, pair_rows), "victim": (victim, victim_rows), "back": (back, back_rows)}
+        for name, (part, tell) in parts.items():
+            found = part(bench, lab)
+            bench.keep(**{name: found})
+            rows += tell(found)
+        moe = exchange(lab, bench, "experts", lambda pause: both_ways(pause, experts, 1), 0.42)
+        rows += exchange_rows(moe, "iteration of an uneven expert alltoall", "1.3x", 1.3, 0.42)
+        dlrm = exchange(lab, bench, "embeddings", lambda pause: both_ways(pause, embeddings, 2), 0.55)
+        rows += exchange_rows(dlrm, "embedding fetch", "1.2x", 1.2, 0.55)
+        bench.keep(experts=moe, embeddings=dlrm)
+        bench.say(f"{lab.drops()} packets dropped")
+    with lab_of(bench, INSTANCES) as lab:
+        shape(lab)
+        found = serve(bench, lab)
+    bench.keep(serve=found)
+    return rows + serve_rows(found)
