@@ -77,6 +77,8 @@ static json_t *lane_json(const struct blackbox *box, size_t index, uint32_t segm
                              time_of_causes(sum.time), "windows", windows_json(box, index, segments));
     json_object_update(out, more);
     json_decref(more);
+    json_object_update_new(out, json_pack("{s:b, s:I, s:o}", "own", lane->own, "borrowed_bytes",
+                                          (json_int_t)lane->borrowed, "borrowed_from", known_json(lane->owner)));
     json_object_update_new(out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "queue_pair", known_json(lane->queue),
                                           "peer_queue_pair", known_json(lane->peer_queue), "address",
                                           view_address_json(lane->address), "peer_address",

@@ -110,6 +110,17 @@ static void print_limit(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, "%s %" PRIu64 " KiB", lane->window ? " and" : ", limit", lane->window_bytes >> 10);
 }
 
+/* ", 12.5 MB borrowed from process 4711" */
+static void print_loan(FILE *out, const struct blackbox_lane *lane)
+{
+    if (lane->own)
+        fputs(", own", out);
+    if (lane->borrowed)
+        fprintf(out, ", %.1f MB borrowed", (double)lane->borrowed / 1e6);
+    if (lane->borrowed && lane->owner)
+        fprintf(out, " from process %u", lane->owner);
+}
+
 static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint32_t segments)
 {
     const struct blackbox_lane *lane = &box->lanes[index];
@@ -121,6 +132,7 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint
     fprintf(out, "  lane %u %s to process %u, interface ", lane->index, lane->transport, lane->peer_pid);
     print_interface(out, lane);
     print_limit(out, lane);
+    print_loan(out, lane);
     fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", view_lane_state(lane),
             view_lane_is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
     view_print_ends(out, lane);

@@ -72,6 +72,10 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
     lane->view.segments++;
     lane->view.outstanding += put->length;
     nics_begin(lane->view.nic, put->length, borrows);
+    if (borrows) {
+        trace_lane_borrow(lane->trace, lane->view.nic->owner, put->length);
+        trace_count(lane->link->domain->trace, WIRE_COUNTER_BORROWED_BYTES, put->length);
+    }
     policy->posted(lane->link->policy_state, &lane->view, put->length, now);
     return true;
 }

@@ -108,6 +108,7 @@ static void lane_record_use(const struct link_lane *lane)
                                        .address = lane->carrier->ends.address,
                                        .peer_address = lane->carrier->ends.peer_address};
     trace_lane_up(lane->trace, &by);
+    trace_lane_own(lane->trace, view->nic->own);
 }
 
 /* The policy and the NIC learn that the lane works. */

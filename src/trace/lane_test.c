@@ -45,6 +45,9 @@ static void test_segments(void **state)
                                                   .peer_queue = 18,
                                                   .address = (const uint8_t[16]){1, 2},
                                                   .peer_address = (const uint8_t[16]){[15] = 3}});
+    trace_lane_own(lane, true);
+    trace_lane_borrow(lane, 4711, 1000);
+    trace_lane_borrow(lane, 4712, 500);
     for (uint64_t i = 0; i < WIRE_BOX_SEGMENTS + 5; i++) {
         trace_segment_post(lane, i, &payload, i == 130 ? 1ull << 40 : 4096, 100 + i);
         if (i < WIRE_BOX_SEGMENTS)
@@ -60,6 +63,7 @@ static void test_segments(void **state)
     assert_string_equal(read->interface, "mlx5_0123456789"); /* the longest name that a network interface can have */
     assert_string_equal(read->transport, "tcp");
     assert_true(read->queue == 17 && read->peer_queue == 18 && read->address[1] == 2 && read->peer_address[15] == 3);
+    assert_true(read->own && read->owner == 4712 && read->borrowed == 1500);
     assert_int_equal(read->segment_count, WIRE_BOX_SEGMENTS);
     const struct blackbox_segment *first = &read->segments[0], *last = &read->segments[WIRE_BOX_SEGMENTS - 1];
     assert_true(first->position == 5 && first->status == WIRE_SEGMENT_LANDED && first->posted == 105 &&
@@ -78,6 +82,8 @@ static void test_places_of_lanes(void **state)
     struct trace_lane *first = open_lane(trace, 0), *lane = first;
     const struct trace_payload payload = {0};
     trace_segment_post(first, 0, &payload, 1, 1);
+    trace_lane_own(first, true);
+    trace_lane_borrow(first, 1, 1);
     for (int i = 1; i < WIRE_BOX_LANES; i++)
         assert_non_null(lane = open_lane(trace, i));
     assert_null(open_lane(trace, 0));
@@ -91,6 +97,7 @@ static void test_places_of_lanes(void **state)
     assert_ptr_equal(open_lane(trace, 0), first); /* the oldest of those that are closed */
     box = must_read(trace_path(trace));
     assert_true(box->lanes[0].state == WIRE_LANE_DOWN && box->lanes[0].segment_count == 0);
+    assert_true(!box->lanes[0].own && !box->lanes[0].owner && !box->lanes[0].borrowed);
     blackbox_free(box);
     trace_close(trace, false);
 }
@@ -105,6 +112,8 @@ static void test_no_segments(void **state)
     trace_segment_post(NULL, 0, &payload, 1, 1);
     trace_segment_end(NULL, 0, WIRE_SEGMENT_LANDED, 1);
     trace_lane_up(NULL, &(struct trace_interface){.name = ""});
+    trace_lane_own(NULL, true);
+    trace_lane_borrow(NULL, 1, 1);
     trace_lane_down(NULL);
     trace_lane_close(NULL);
     trace_close(trace, false);

@@ -525,9 +525,9 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->index = (uint32_t)about->lane;
     record->device = 0;
     record->rate = 0;
-    record->port = record->roles = record->source = record->distance = 0;
-    record->window = 0;
-    record->window_bytes = 0;
+    record->port = record->roles = record->source = record->distance = record->own = 0;
+    record->window = record->owner = 0;
+    record->window_bytes = record->borrowed = 0;
     memset(&record->interface, 0, sizeof record->interface);
     fill_ends(record, &(struct trace_interface){.queue = 0});
     record->state = WIRE_LANE_DOWN;

@@ -145,6 +145,22 @@ void trace_lane_down(struct trace_lane *lane);
 /* Frees the place. What it did stays readable until the place is needed. */
 void trace_lane_close(struct trace_lane *lane);
 
+/* This process owns the interface of the lane that is up, or does not. */
+static inline void trace_lane_own(struct trace_lane *lane, bool own)
+{
+    if (lane)
+        __atomic_store_n(&lane->record->own, own, __ATOMIC_RELAXED);
+}
+
+/* A segment is put that borrows the interface from this process. */
+static inline void trace_lane_borrow(struct trace_lane *lane, uint32_t owner, uint64_t bytes)
+{
+    if (!lane)
+        return;
+    __atomic_store_n(&lane->record->owner, owner, __ATOMIC_RELAXED);
+    __atomic_store_n(&lane->record->borrowed, lane->record->borrowed + bytes, __ATOMIC_RELAXED);
+}
+
 /* What of a segment is the same for all of its payload. */
 struct trace_payload {
     uint64_t comm;

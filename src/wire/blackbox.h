@@ -277,14 +277,16 @@ struct wire_box_lane {
     uint16_t roles;    /* enum wire_lane_role */
     uint16_t source;   /* UDP source port of its packets; 0: any */
     uint16_t distance; /* enum wire_distance, of the peer */
-    uint16_t reserved[2];
-    uint32_t window; /* segments that may be under way; 0: as many as fit */
-    uint32_t reserved_too;
-    uint64_t window_bytes; /* the same, in bytes */
+    uint16_t own;      /* 1: this process owns the interface */
+    uint16_t reserved;
+    uint32_t window;       /* segments that may be under way; 0: as many as fit */
+    uint32_t owner;        /* process that owned the interface when it was borrowed last; 0: it never was */
+    uint64_t window_bytes; /* the same as `window`, in bytes */
     /* not in boxes of earlier writers, whose segments begin here or soon behind */
     uint32_t queue, peer_queue; /* numbers of the queue pairs at both ends; 0: it has none */
     uint8_t address[16];        /* of the interfaces at both ends, as GIDs; zeros: not known */
     uint8_t peer_address[16];
+    uint64_t borrowed; /* bytes put that borrowed the interface, ever */
 };
 
 /* What a lane did, or for what it stood still. Part of the format. */
@@ -386,7 +388,7 @@ _Static_assert(sizeof(struct wire_box_samples) <= WIRE_BOX_PAGE, "the samples ha
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 144, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 152, "wire_box_lane is part of the format");
 _Static_assert(sizeof(struct wire_box_watch) == 2400, "wire_box_watch is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WINDOW_CAUSES <= 8, "the times by cause have room");

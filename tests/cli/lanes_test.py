@@ -134,6 +134,7 @@ class Lanes(unittest.TestCase):
         self.assertAlmostEqual(lane["bandwidth"]["best_gbs"], best, places=6)
         self.assertLessEqual(lane["bandwidth"]["all_gbs"], lane["bandwidth"]["best_gbs"] + 1e-9)
         self.assertEqual((lane["queue_pair"], lane["peer_address"]), (None, None))  # RDMA has them
+        self.assertEqual((lane["own"], lane["borrowed_bytes"], lane["borrowed_from"]), (False, 0, None))
         watch = lane["watch"]
         self.assertEqual(sum(count for _, count in watch["bytes_per_second"]), watch["windows"])
         least = watch["slowest"]["last_hour"]
