@@ -14,11 +14,15 @@
 #include <string.h>
 
 #define SOCKET "/run/tutti/paths"
+#define SWEEP  600 /* packets a second */
+#define PORT   4791
 
 struct pathagent_wishes {
     const char *token;
     char link[PATHAGENT_LINK]; /* "": none */
     unsigned percent;
+    bool look;
+    int watch, sweep, port;
     struct pathagent_options agent;
 };
 
@@ -49,6 +53,16 @@ static const struct option_row rows[] = {
     {0, "link", "UPLINK=PERCENT",
      "say, as an operator, what an uplink has of its rate, such as rack1.u3=0 while it is down; and end",
      TO_CALL(take_link, "NAME=0 to NAME=100")},
+    {0, "look", NULL, "say, as an operator, that probes are to look for faults now; and end", TO_FLAG(W, look)},
+    {0, "probe", "N",
+     "probe paths for the master, mostly by N packets a second of this host, and answer probes of others. Needs "
+     "CAP_NET_RAW, and a token of a tenant that is a prober",
+     TO_INT(W, watch, 1, 100000)},
+    {0, "probe-sweep", "N", "packets a second while the master looks for faults (default 600)",
+     TO_INT(W, sweep, 1, 100000)},
+    {0, "probe-port", "PORT", "UDP port that probes go to (default 4791, as RDMA does)", TO_INT(W, port, 1, 65535)},
+    {0, "probe-netns", "FILE", "the network namespace that has the NICs, such as /run/netns/rdma (default: this one)",
+     TO_TEXT(W, agent.prober.space)},
     {0, "plain", NULL, "HTTP also where others may listen; on the same host it is taken anyhow",
      TO_FLAG(W, agent.sender.plain)},
 };
@@ -75,6 +89,12 @@ static int parse(int argc, char **argv, struct pathagent_wishes *wishes)
         return usage_error("pathagent", "takes no arguments, got %s", argv[optind]);
     if (!wishes->agent.sender.url || !wishes->token)
         return usage_error("pathagent", "--master and --token are needed");
+    if (wishes->watch < 0 && (wishes->agent.prober.space || wishes->sweep != SWEEP || wishes->port != PORT))
+        return usage_error("pathagent", "--probe-sweep, --probe-port and --probe-netns need --probe");
+    wishes->agent.probes = wishes->watch >= 0;
+    wishes->agent.prober.watch = (uint32_t)wishes->watch;
+    wishes->agent.prober.sweep = (uint32_t)wishes->sweep;
+    wishes->agent.prober.port = (uint16_t)wishes->port;
     if (!wishes->agent.sender.certificate != !wishes->agent.sender.key)
         return usage_error("pathagent", "--certificate and --key go together");
     return -1;
@@ -83,14 +103,16 @@ static int parse(int argc, char **argv, struct pathagent_wishes *wishes)
 int main(int argc, char **argv)
 {
     struct token token = {0};
-    struct pathagent_wishes wishes = {.agent = {.sender = {.token = &token}, .socket = SOCKET}};
+    struct pathagent_wishes wishes = {
+        .watch = -1, .sweep = SWEEP, .port = PORT, .agent = {.sender = {.token = &token}, .socket = SOCKET}};
     standard_hold();
     int code = parse(argc, argv, &wishes);
     if (code >= 0)
         return code;
-    if (token_load(wishes.token, &token) == TUTTI_SUCCESS && !*wishes.link)
+    bool tells = *wishes.link || wishes.look;
+    if (token_load(wishes.token, &token) == TUTTI_SUCCESS && !tells)
         return pathagent_run(&wishes.agent) ? EXIT_OK : EXIT_FAILED;
-    if (*wishes.link && *token.text && pathagent_tell(&wishes.agent, wishes.link, wishes.percent))
+    if (tells && *token.text && pathagent_tell(&wishes.agent, *wishes.link ? wishes.link : NULL, wishes.percent))
         return EXIT_OK;
     return failure("pathagent", "%s", error_last());
 }

@@ -25,8 +25,8 @@ struct pathmaster_wishes {
 #define W struct pathmaster_wishes
 static const struct option_row rows[] = {
     {'t', "tenants", "FILE",
-     "those who may ask: lines NAME TOKEN, then nothing, the lanes that NAME may have at a time, "
-     "the word operator",
+     "those who may ask: lines NAME TOKEN, and perhaps the lanes that NAME may have at a time. The word operator: "
+     "may tell how links are; prober: what its hosts' probes find counts",
      TO_TEXT(W, master.tenants)},
     {'s', "state", "FILE", "keep the paths given in this file of SQLite (default " STATE ")", TO_TEXT(W, master.state)},
     {'l', "listen", "ADDRESS", "where to listen (default " ADDRESS "; port 0: any free one, which is printed)",
@@ -49,7 +49,8 @@ static const struct options options_of_pathmaster = {
     .before = "Gives the RDMA lanes of all jobs source ports, so that the uplinks of a fabric are loaded alike. FABRIC "
               "is the file of `tutti paths`, by whose access lists source ports lead to uplinks. Agents of hosts "
               "(tutti pathagent) ask for the processes there. What was given is in a file, from which a master that "
-              "was killed goes on. Readers need a tenant's token: / is text, /metrics is for Prometheus.",
+              "was killed goes on. Agents that probe find faulty links, which are left out. Readers need a tenant's "
+              "token: / and /probes are text, /probes.json is JSON, /metrics is for Prometheus.",
     .after = "Exit status: 0 ended by a signal, 1 it cannot listen or go on, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,

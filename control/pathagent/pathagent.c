@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pathagent/pathagent.h"
+#include "pathagent/probing.h"
 #include "pathagent/table.h"
 
 #include "base/clock.h"
@@ -34,6 +35,7 @@ static void on_signal(int number)
 struct pathagent {
     const struct pathagent_options *options;
     struct lane_table *table;
+    struct probing *probing; /* NULL: this host does not probe */
     struct sender *sender;
     int listening;
     struct pollfd client[CLIENTS + 1]; /* the last one listens */
@@ -103,6 +105,13 @@ static void complain(struct pathagent *agent)
     snprintf(agent->said, sizeof agent->said, "%s", error_last());
 }
 
+static void complain_of_probes(struct pathagent *agent)
+{
+    char sentence[160];
+    if (agent->probing && probing_complaint(agent->probing, sentence))
+        fprintf(stderr, "tutti pathagent: %s\n", sentence);
+}
+
 static void say_heard(struct pathagent *agent)
 {
     if (!agent->heard || *agent->said) {
@@ -117,13 +126,23 @@ static void say_heard(struct pathagent *agent)
 
 static void ask(struct pathagent *agent)
 {
-    const uint8_t *answer = NULL;
+    Tutti__PathAsk question = TUTTI__PATH_ASK__INIT;
+    Tutti__PathAnswer *answer = NULL;
+    const uint8_t *answered = NULL;
     uint32_t come = 0;
     size_t size = 0, got = 0;
-    uint8_t *bytes = table_question(agent->table, &size);
-    bool good = bytes && sender_ask(agent->sender, "paths", bytes, size, &answer, &got) &&
-                table_answer(agent->table, answer, got, &come) == TUTTI_SUCCESS;
+    if (agent->probing)
+        probing_ask(agent->probing, &question);
+    uint8_t *bytes = table_question(agent->table, &question, &size);
+    bool good = bytes && sender_ask(agent->sender, "paths", bytes, size, &answered, &got) &&
+                path_answer_read(answered, got, &answer) == TUTTI_SUCCESS &&
+                table_answer(agent->table, answer) == TUTTI_SUCCESS;
+    if (good && agent->probing)
+        probing_answer(agent->probing, answer);
+    come = good ? answer->come_ms : 0;
+    path_answer_free(answer);
     free(bytes);
+    complain_of_probes(agent);
     uint64_t now = clock_ns();
     if (good) {
         say_heard(agent);
@@ -143,7 +162,7 @@ static int wait_ms(const struct pathagent *agent)
 {
     if (table_has_news(agent->table) && !agent->away)
         return GATHER_MS;
-    if (!table_lanes(agent->table) && !table_has_news(agent->table))
+    if (!table_lanes(agent->table) && !table_has_news(agent->table) && !agent->probing)
         return IDLE_MS;
     return clock_left_ms(agent->next);
 }
@@ -179,7 +198,7 @@ static void loop(struct pathagent *agent)
             table_fail(agent->table);
             continue;
         }
-        if (!ended && (is_gathered(agent, ready > 0) || (due && table_lanes(agent->table))))
+        if (!ended && (is_gathered(agent, ready > 0) || (due && (agent->probing || table_lanes(agent->table)))))
             ask(agent);
     }
 }
@@ -224,6 +243,7 @@ static void close_all(struct pathagent *agent)
         unlink(agent->options->socket);
     }
     sender_close(agent->sender);
+    probing_close(agent->probing);
     table_close(agent->table);
     free(agent);
 }
@@ -242,7 +262,9 @@ bool pathagent_run(const struct pathagent_options *options)
     *agent = (struct pathagent){.options = options, .listening = -1, .pause = PAUSE_MS};
     agent->table = table_open(on_tell, agent);
     agent->sender = agent->table ? sender_open(&options->sender, &ended) : NULL;
-    agent->listening = agent->sender ? listen_at(options->socket) : -1;
+    agent->probing = agent->sender && options->probes ? probing_open(&options->prober) : NULL;
+    bool probes = agent->sender && (agent->probing || !options->probes);
+    agent->listening = probes ? listen_at(options->socket) : -1;
     bool fine = agent->listening >= 0;
     if (fine) {
         printf("Processes ask at %s\n", options->socket);
@@ -265,7 +287,8 @@ bool pathagent_tell(const struct pathagent_options *options, const char *uplink,
     link.uplink = (char *)uplink;
     link.percent = percent;
     ask.links = links;
-    ask.n_links = 1;
+    ask.n_links = uplink ? 1 : 0;
+    ask.look = !uplink;
     struct sender *sender = sender_open(&options->sender, &ended);
     uint8_t *bytes = sender ? path_pack(&ask.base, &size) : NULL;
     bool good = bytes && sender_ask(sender, "paths", bytes, size, &answer, &got);

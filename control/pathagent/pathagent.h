@@ -4,15 +4,19 @@
 #define TUTTI_PATHAGENT_PATHAGENT_H
 
 #include "agent/agent.h"
+#include "pathagent/prober.h"
 
 struct pathagent_options {
     struct sender_options sender;
     const char *socket;
+    bool probes;
+    struct prober_options prober;
 };
 
 #define PATHAGENT_LINK 64
 
-/* Tells the master, as an operator, what an uplink has of its rate. False after error_note. */
+/* Tells the master, as an operator, what an uplink has of its rate; NULL: that it is to look for faults. False after
+ * error_note. */
 bool pathagent_tell(const struct pathagent_options *options, const char *uplink, unsigned percent);
 
 /* Runs until SIGINT or SIGTERM. Says on standard output and error what changes. False: it cannot begin. */

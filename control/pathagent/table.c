@@ -195,9 +195,8 @@ static void write_lane(const struct lane_table *table, int32_t place, Tutti__Pat
     out->port = lane->port ? lane->port : lane->ask.port;
 }
 
-uint8_t *table_question(struct lane_table *table, size_t *size)
+uint8_t *table_question(struct lane_table *table, Tutti__PathAsk *ask, size_t *size)
 {
-    Tutti__PathAsk ask = TUTTI__PATH_ASK__INIT;
     Tutti__PathLane *lane = calloc(PATH_LANES, sizeof *lane), **lanes = calloc(PATH_LANES, sizeof *lanes);
     uint8_t *bytes = NULL;
     table->asked_count = 0;
@@ -209,15 +208,15 @@ uint8_t *table_question(struct lane_table *table, size_t *size)
         table->asked[table->asked_count++] = i;
     }
     table->ended_asked = table->ended_count < PATH_LANES ? table->ended_count : PATH_LANES;
-    ask.version = PATH_VERSION;
-    ask.owner = (ProtobufCBinaryData){sizeof table->secret, table->secret};
-    ask.wave = table->wave;
-    ask.n_lanes = table->asked_count;
-    ask.lanes = lanes;
-    ask.n_ended = table->ended_asked;
-    ask.ended = table->ended;
+    ask->version = PATH_VERSION;
+    ask->owner = (ProtobufCBinaryData){sizeof table->secret, table->secret};
+    ask->wave = table->wave;
+    ask->n_lanes = table->asked_count;
+    ask->lanes = lanes;
+    ask->n_ended = table->ended_asked;
+    ask->ended = table->ended;
     if (lane && lanes)
-        bytes = path_pack(&ask.base, size);
+        bytes = path_pack(&ask->base, size);
     free(lane);
     free(lanes);
     if (!bytes)
@@ -277,25 +276,20 @@ static void ask_for_all(struct lane_table *table)
             want(table, &table->lane[i]);
 }
 
-tutti_result_t table_answer(struct lane_table *table, const void *bytes, size_t size, uint32_t *come)
+tutti_result_t table_answer(struct lane_table *table, const Tutti__PathAnswer *answer)
 {
-    Tutti__PathAnswer *answer = NULL;
-    tutti_result_t result = path_answer_read(bytes, size, &answer);
-    if (!result)
-        result = check_answer(table, answer);
-    if (!result) {
-        if (answer->unknown)
-            ask_for_all(table);
-        table->ended_count -= table->ended_asked;
-        if (table->ended_count)
-            memmove(table->ended, table->ended + table->ended_asked, table->ended_count * sizeof *table->ended);
-        take_given(table, answer);
-        take_moved(table, answer);
-        table->wave = answer->wave;
-        *come = answer->come_ms;
-    }
-    path_answer_free(answer);
-    return result;
+    tutti_result_t result = check_answer(table, answer);
+    if (result)
+        return result;
+    if (answer->unknown)
+        ask_for_all(table);
+    table->ended_count -= table->ended_asked;
+    if (table->ended_count)
+        memmove(table->ended, table->ended + table->ended_asked, table->ended_count * sizeof *table->ended);
+    take_given(table, answer);
+    take_moved(table, answer);
+    table->wave = answer->wave;
+    return TUTTI_SUCCESS;
 }
 
 void table_fail(struct lane_table *table)

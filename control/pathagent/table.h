@@ -31,10 +31,11 @@ bool table_has_news(const struct lane_table *table);
 /* Lanes that the master is to keep. */
 int32_t table_lanes(const struct lane_table *table);
 
-/* The question as bytes, which the caller frees; table_answer() or table_fail() follows. NULL after error_note. */
-uint8_t *table_question(struct lane_table *table, size_t *size);
-/* *come: milliseconds after which to ask again. */
-tutti_result_t table_answer(struct lane_table *table, const void *bytes, size_t size, uint32_t *come);
+/* The question as bytes, which the caller frees; table_answer() or table_fail() follows. NULL after error_note. `ask`:
+ * has what is asked beside lanes. */
+uint8_t *table_question(struct lane_table *table, Tutti__PathAsk *ask, size_t *size);
+/* TUTTI_REMOTE_ERROR after error_note: it answers another question, and changes nothing. */
+tutti_result_t table_answer(struct lane_table *table, const Tutti__PathAnswer *answer);
 /* No master: all that wait are told that there is no port. They are asked for all the same: what the next master gives
  * is news to the living lane. */
 void table_fail(struct lane_table *table);

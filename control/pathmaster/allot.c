@@ -77,11 +77,16 @@ tutti_result_t allot_open(struct allot *allot, const struct paths *paths)
     allot->capacity = calloc(links, sizeof *allot->capacity);
     allot->full = calloc(links, sizeof *allot->full);
     allot->load = calloc(links, sizeof *allot->load);
+    allot->told = malloc(links);
+    allot->found = malloc(links);
     allot->by_number = chains(allot->hashes);
     allot->by_port = chains(allot->hashes);
     allot->by_secret = chains(HASH_OWNERS);
-    if (!allot->capacity || !allot->full || !allot->load || !allot->by_number || !allot->by_port || !allot->by_secret)
+    if (!allot->capacity || !allot->full || !allot->load || !allot->told || !allot->found || !allot->by_number ||
+        !allot->by_port || !allot->by_secret)
         return no_memory(allot, "the loads of its links");
+    memset(allot->told, 100, links);
+    memset(allot->found, 100, links);
     set_rates(allot);
     return TUTTI_SUCCESS;
 }
@@ -91,6 +96,8 @@ void allot_close(struct allot *allot)
     free(allot->capacity);
     free(allot->full);
     free(allot->load);
+    free(allot->told);
+    free(allot->found);
     free(allot->lane);
     free(allot->owner);
     free(allot->by_number);
@@ -368,8 +375,10 @@ static tutti_result_t apply_link(struct allot *allot, const struct allot_event *
     if (!is_uplink(allot, event->uplink) || event->percent > 100)
         return makes_no_sense(allot, event);
     int32_t up = event->uplink, down = allot->paths->fabric->uplinks + up;
-    allot->capacity[up] = allot->full[up] * event->percent / 100;
-    allot->capacity[down] = allot->full[down] * event->percent / 100;
+    (event->probed ? allot->found : allot->told)[up] = (uint8_t)event->percent;
+    double percent = allot->told[up] < allot->found[up] ? allot->told[up] : allot->found[up];
+    allot->capacity[up] = allot->full[up] * percent / 100;
+    allot->capacity[down] = allot->full[down] * percent / 100;
     return TUTTI_SUCCESS;
 }
 

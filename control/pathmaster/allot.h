@@ -56,9 +56,10 @@ struct allot_owner {
 
 struct allot {
     const struct paths *paths;
-    double *capacity; /* of each link, kbit/s; 0: it is left out */
-    double *full;     /* the same of a link without faults */
-    uint64_t *load;   /* kbit/s of the lanes */
+    double *capacity;      /* of each link, kbit/s; 0: it is left out */
+    double *full;          /* the same of a link without faults */
+    uint8_t *told, *found; /* percent that each uplink has of its rate, as operators told and as probes found */
+    uint64_t *load;        /* kbit/s of the lanes */
     struct allot_lane *lane;
     int32_t lanes, places, room, free_lane;
     struct allot_owner *owner;
@@ -93,6 +94,7 @@ struct allot_event {
     uint16_t port;    /* GIVE, MOVE */
     uint64_t wave;    /* GIVE, MOVE */
     uint32_t percent; /* LINK: of its rate; 0: it takes nothing */
+    bool probed;      /* LINK: probes found it; else an operator told it. The lesser one counts */
 };
 
 /* `paths` stays the caller's until allot_close(), which may follow a failure, too. */

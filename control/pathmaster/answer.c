@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions of owners: what they may ask, and what they get. */
 #include "pathmaster/ask.h"
+#include "pathmaster/probed.h"
 #include "pathmaster/state.h"
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@ struct answering {
     Tutti__PathAnswer answer;
     Tutti__PathGiven *given, **givens; /* room for all lanes of the question, and of the owner */
     bool known;                        /* before this question */
+    struct probed_tasks tasks;
 };
 
 /* ---- lanes ---- */
@@ -157,6 +159,10 @@ static tutti_result_t answer_owner(struct answering *a)
         result = ask_lanes(a);
     if (!result)
         tell_moved(a);
+    if (!result)
+        probed_take(master, a->owner, a->ask);
+    if (!result && !probed_tell(master, a->owner, a->ask, &a->answer, &a->tasks))
+        result = error_note(TUTTI_SYSTEM_ERROR, "no memory for the paths to probe");
     a->answer.unknown = !a->known;
     return result;
 }
@@ -176,6 +182,10 @@ static tutti_result_t set_links(struct answering *a)
             printf("%s has %u%% of its rate\n", link->uplink, link->percent);
     }
     master->fault |= a->ask->n_links > 0;
+    if (a->ask->look) {
+        master->catalogue.rest = 0;
+        catalogue_sweep(&master->catalogue, clock_ns());
+    }
     fflush(stdout);
     return result;
 }
@@ -186,9 +196,14 @@ static tutti_result_t set_links(struct answering *a)
 static unsigned may_ask(struct answering *a)
 {
     struct pathmaster *master = a->master;
-    if (a->ask->n_links && !master->tenants.tenant[a->tenant].operates) {
-        error_note(TUTTI_INVALID_USAGE, "%s may not say how links are: an operator may",
-                   master->tenants.tenant[a->tenant].name);
+    const struct tenant *tenant = &master->tenants.tenant[a->tenant];
+    if ((a->ask->n_links || a->ask->look) && !tenant->operates) {
+        error_note(TUTTI_INVALID_USAGE, "%s may not say how links are: an operator may", tenant->name);
+        return SAY_FORBID;
+    }
+    if ((a->ask->n_nics || a->ask->n_probed) && !tenant->probes) {
+        error_note(TUTTI_INVALID_USAGE, "%s may not say what probes find: its line of the tenants lacks \"prober\"",
+                   tenant->name);
         return SAY_FORBID;
     }
     for (size_t i = 0; i < a->ask->n_links; i++)
@@ -268,6 +283,7 @@ void pathmaster_post(void *context, struct serve_request *request, const struct 
         pathmaster_refusal(master, post->from, error_last());
     free(a.given);
     free(a.givens);
+    probed_free(&a.tasks);
     path_ask_free(ask);
 }
 

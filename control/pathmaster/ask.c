@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-#define MEMORY (16u << 20) /* that the library may take for one message */
+#define MEMORY      (16u << 20)  /* that the library may take for one message */
+#define PROBED_MOST (1ull << 40) /* probes of a path */
 
 static tutti_result_t is_none(const char *what)
 {
@@ -20,11 +21,38 @@ static bool lane_makes_sense(const Tutti__PathLane *lane)
            lane->parts <= ALLOT_PARTS && lane->port <= UINT16_MAX;
 }
 
+/* Numbers of probes that cannot be are those of a host that lies, or counts wrongly. */
+static bool probed_makes_sense(const Tutti__PathProbed *probed)
+{
+    if (probed->lost > probed->judged || probed->judged > PROBED_MOST || probed->answers > PROBED_MOST ||
+        probed->n_hops > PATH_HOPS ||
+        (probed->answers && probed->delay_sum_ns / probed->answers < probed->delay_least_ns))
+        return false;
+    for (size_t i = 0; i < probed->n_hops; i++)
+        if (probed->hops[i]->heard > probed->hops[i]->asked)
+            return false;
+    return true;
+}
+
+static tutti_result_t check_probes(const Tutti__PathAsk *ask)
+{
+    if (ask->n_nics > PATH_NICS || ask->n_probed > PATH_TASKS)
+        return error_note(TUTTI_INVALID_USAGE, "a host probes from %u NICs on %u paths at most", PATH_NICS, PATH_TASKS);
+    for (size_t i = 0; i < ask->n_nics; i++)
+        if (ask->nics[i].len != PATH_ADDRESS)
+            return error_note(TUTTI_INVALID_USAGE, "NIC %zu of the question has no address", i);
+    for (size_t i = 0; i < ask->n_probed; i++)
+        if (!probed_makes_sense(ask->probed[i]))
+            return error_note(TUTTI_INVALID_USAGE, "what was found by probe %zu of the question cannot be", i);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t check_ask(const Tutti__PathAsk *ask)
 {
     if (ask->version != PATH_VERSION)
         return error_note(TUTTI_INVALID_USAGE, "this master speaks version %u, not %u", PATH_VERSION, ask->version);
-    if (ask->owner.len != ALLOT_SECRET && (ask->owner.len || ask->n_lanes || ask->n_ended))
+    if (ask->owner.len != ALLOT_SECRET &&
+        (ask->owner.len || ask->n_lanes || ask->n_ended || ask->n_nics || ask->n_probed))
         return error_note(TUTTI_INVALID_USAGE, "an owner has %d bytes, not %zu", ALLOT_SECRET, ask->owner.len);
     if (ask->n_lanes > PATH_LANES || ask->n_ended > PATH_LANES || ask->n_links > PATH_LINKS)
         return error_note(TUTTI_INVALID_USAGE, "a question has %u lanes and links at most", PATH_LANES);
@@ -35,7 +63,7 @@ static tutti_result_t check_ask(const Tutti__PathAsk *ask)
         if (ask->links[i]->percent > 100)
             return error_note(TUTTI_INVALID_USAGE, "an uplink has 0 to 100 percent of its rate, not %u",
                               ask->links[i]->percent);
-    return TUTTI_SUCCESS;
+    return check_probes(ask);
 }
 
 tutti_result_t path_ask_read(const void *bytes, size_t size, Tutti__PathAsk **out)
@@ -61,16 +89,25 @@ void path_ask_free(Tutti__PathAsk *ask)
         tutti__path_ask__free_unpacked(ask, &allocator);
 }
 
+static bool task_makes_sense(const Tutti__PathTask *task)
+{
+    return task->from.len == PATH_ADDRESS && task->to.len == PATH_ADDRESS && task->port && task->port <= UINT16_MAX &&
+           task->back && task->back <= UINT16_MAX;
+}
+
 tutti_result_t path_answer_read(const void *bytes, size_t size, Tutti__PathAnswer **out)
 {
     size_t budget = MEMORY;
     ProtobufCAllocator allocator = report_allocator(&budget);
     *out = size <= PATH_BYTES ? tutti__path_answer__unpack(&allocator, size, bytes) : NULL;
-    bool good = *out && (*out)->n_given <= PATH_LANES && (*out)->n_moved <= PATH_MOVED && (*out)->come_ms;
+    bool good = *out && (*out)->n_given <= PATH_LANES && (*out)->n_moved <= PATH_MOVED && (*out)->come_ms &&
+                (*out)->n_tasks <= PATH_TASKS;
     for (size_t i = 0; good && i < (*out)->n_given; i++)
         good = (*out)->given[i]->port <= UINT16_MAX;
     for (size_t i = 0; good && i < (*out)->n_moved; i++)
         good = (*out)->moved[i]->port <= UINT16_MAX;
+    for (size_t i = 0; good && i < (*out)->n_tasks; i++)
+        good = task_makes_sense((*out)->tasks[i]);
     if (good)
         return TUTTI_SUCCESS;
     path_answer_free(*out);

@@ -17,6 +17,9 @@
 #define PATH_MOVED   65536u     /* of an answer */
 #define PATH_LINKS   4096u
 #define PATH_ADDRESS 16u
+#define PATH_NICS    64u   /* of a host that probes */
+#define PATH_TASKS   4096u /* of a host */
+#define PATH_HOPS    4u
 
 /* TUTTI_INVALID_USAGE after error_note. The caller frees *out by the other function. */
 tutti_result_t path_ask_read(const void *bytes, size_t size, Tutti__PathAsk **out);

@@ -64,13 +64,16 @@ char *pathmaster_page(void *context, const char *url, const char **type)
 {
     struct pathmaster *master = context;
     struct text out = {0};
-    bool metrics = strcmp(url, "/metrics") == 0;
-    if (!metrics && strcmp(url, "/") != 0)
+    bool metrics = strcmp(url, "/metrics") == 0, json = strcmp(url, "/probes.json") == 0,
+         probes = json || strcmp(url, "/probes") == 0;
+    if (!metrics && !probes && strcmp(url, "/") != 0)
         return NULL;
-    *type = metrics ? "text/plain; version=0.0.4" : "text/plain; charset=utf-8";
+    *type = metrics ? "text/plain; version=0.0.4" : json ? "application/json" : "text/plain; charset=utf-8";
     pthread_mutex_lock(&master->lock);
     if (metrics) {
         add_metrics(master, &out);
+    } else if (probes) {
+        pathmaster_show(master, json, &out);
     } else {
         add_sums(master, &out);
         add_uplinks(master, &out);

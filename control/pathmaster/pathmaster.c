@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pathmaster/ask.h"
+#include "pathmaster/probed.h"
 #include "pathmaster/state.h"
 
 #include "base/clock.h"
@@ -68,6 +69,8 @@ static void tick(struct pathmaster *master, uint64_t *storm)
     if (!result)
         result = end_overdue(master);
     if (!result)
+        result = probed_look(master);
+    if (!result)
         result = plan_moves(master, storm);
     if (!result)
         result = store_commit(master->store);
@@ -130,6 +133,7 @@ static void close_all(struct pathmaster *master)
     serve_close(master->server);
     sources_close(master->sources);
     store_close(master->store);
+    catalogue_close(&master->catalogue);
     allot_close(&master->allot);
     names_close(&master->names);
     paths_close(&master->paths);
@@ -173,7 +177,7 @@ bool pathmaster_run(const struct pathmaster_options *options)
                                         .context = master,
                                         .on_post = pathmaster_post,
                                         .on_page = pathmaster_page,
-                                        .pages = "There are / and /metrics",
+                                        .pages = "There are /, /probes, /probes.json and /metrics",
                                         .on_refusal = pathmaster_refusal};
     fine = fine && open_state(master, &serve);
     if (fine) {

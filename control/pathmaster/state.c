@@ -30,6 +30,10 @@ static void count_event(struct pathmaster *master, const struct allot_event *eve
     }
     if (event->kind != ALLOT_MOVE && event->kind != ALLOT_OWNER)
         master->changed = clock_ns();
+    if (event->kind == ALLOT_LEAVE)
+        catalogue_leave(&master->catalogue, event->owner);
+    if (event->kind == ALLOT_GIVE && owner->count == 1) /* a job begins */
+        catalogue_sweep(&master->catalogue, clock_ns());
 }
 
 tutti_result_t pathmaster_event(struct pathmaster *master, const struct allot_event *event)
@@ -65,6 +69,9 @@ tutti_result_t pathmaster_read(struct pathmaster *master, int32_t *dropped)
     tutti_result_t result = allot_open(&master->allot, &master->paths);
     if (!result)
         result = store_load(master->store, &master->allot, dropped);
+    catalogue_close(&master->catalogue);
+    if (!result)
+        result = catalogue_open(&master->catalogue, &master->allot, &master->fabric);
     if (!result)
         count_all(master);
     return result;

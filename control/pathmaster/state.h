@@ -3,6 +3,7 @@
 #ifndef TUTTI_PATHMASTER_STATE_H
 #define TUTTI_PATHMASTER_STATE_H
 
+#include "pathmaster/catalogue.h"
 #include "pathmaster/pathmaster.h"
 #include "pathmaster/store.h"
 #include "serve/sources.h"
@@ -20,6 +21,8 @@ struct pathmaster {
     } * of_tenant;
     pthread_mutex_t lock;
     struct allot allot;
+    struct catalogue catalogue;
+    uint64_t looked; /* for faults, by probes */
     struct store *store;
     struct server *server;
     struct sources *sources;
@@ -43,6 +46,9 @@ void pathmaster_complain(struct pathmaster *master);
 /* answer.c; called by the server's thread */
 void pathmaster_post(void *context, struct serve_request *request, const struct serve_post *post);
 void pathmaster_refusal(void *context, const char *from, const char *sentence);
+
+/* shown.c: the catalogue of paths */
+void pathmaster_show(const struct pathmaster *master, bool json, struct text *out);
 
 /* page.c */
 char *pathmaster_page(void *context, const char *url, const char **type);

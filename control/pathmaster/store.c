@@ -15,6 +15,7 @@ static const char schema[] =
     "TEXT NOT NULL, weight INTEGER NOT NULL, uplink TEXT NOT NULL, side INTEGER NOT NULL, port INTEGER NOT NULL, wave "
     "INTEGER NOT NULL, PRIMARY KEY(owner, number)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS links(uplink TEXT PRIMARY KEY, percent INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS found(uplink TEXT PRIMARY KEY, percent INTEGER NOT NULL);"
     "BEGIN EXCLUSIVE; COMMIT;";
 
 enum {
@@ -28,9 +29,11 @@ enum {
     S_LEAVE,
     S_LEAVE_LANES,
     S_LINK,
+    S_FOUND,
     S_OWNERS,
     S_LANES,
     S_LINKS,
+    S_FOUNDS,
     STATEMENTS
 };
 
@@ -45,9 +48,11 @@ static const char *const text_of[STATEMENTS] = {
     [S_LEAVE] = "DELETE FROM owners WHERE id=?",
     [S_LEAVE_LANES] = "DELETE FROM lanes WHERE owner=?",
     [S_LINK] = "INSERT OR REPLACE INTO links VALUES(?, ?)",
+    [S_FOUND] = "INSERT OR REPLACE INTO found VALUES(?, ?)",
     [S_OWNERS] = "SELECT id, tenant, secret FROM owners ORDER BY id",
     [S_LANES] = "SELECT number, nic_from, nic_to, weight, uplink, side, port, wave FROM lanes WHERE owner=?",
     [S_LINKS] = "SELECT uplink, percent FROM links",
+    [S_FOUNDS] = "SELECT uplink, percent FROM found",
 };
 
 struct store {
@@ -193,9 +198,10 @@ static tutti_result_t note_leave(struct store *store, int64_t owner)
 
 static tutti_result_t note_link(struct store *store, const struct allot_event *event)
 {
-    bind_uplink(store, store->statement[S_LINK], 1, event->uplink);
-    sqlite3_bind_int(store->statement[S_LINK], 2, (int)event->percent);
-    return carry_out(store, S_LINK);
+    int which = event->probed ? S_FOUND : S_LINK;
+    bind_uplink(store, store->statement[which], 1, event->uplink);
+    sqlite3_bind_int(store->statement[which], 2, (int)event->percent);
+    return carry_out(store, which);
 }
 
 tutti_result_t store_note(struct store *store, const struct allot *allot, const struct allot_event *event)
@@ -240,14 +246,15 @@ static int32_t tenant_of(const struct store *store, const char *name)
 }
 
 /* Links that the fabric no longer has are forgotten with the fault that they had. */
-static tutti_result_t load_links(struct store *store, struct allot *allot)
+static tutti_result_t load_links(struct store *store, struct allot *allot, bool probed)
 {
-    sqlite3_stmt *row = store->statement[S_LINKS];
+    sqlite3_stmt *row = store->statement[probed ? S_FOUNDS : S_LINKS];
     int code;
     while ((code = sqlite3_step(row)) == SQLITE_ROW) {
         const struct allot_event event = {.kind = ALLOT_LINK,
                                           .uplink = names_uplink(store->names, text_at(row, 0)),
-                                          .percent = (uint32_t)sqlite3_column_int(row, 1)};
+                                          .percent = (uint32_t)sqlite3_column_int(row, 1),
+                                          .probed = probed};
         if (event.uplink >= 0)
             allot_apply(allot, &event);
     }
@@ -304,9 +311,11 @@ static tutti_result_t load_owner(struct store *store, struct allot *allot, sqlit
 tutti_result_t store_load(struct store *store, struct allot *allot, int32_t *dropped)
 {
     sqlite3_stmt *row = store->statement[S_OWNERS];
-    tutti_result_t result = load_links(store, allot);
+    tutti_result_t result = load_links(store, allot, false);
     int code = SQLITE_DONE;
     *dropped = 0;
+    if (!result)
+        result = load_links(store, allot, true);
     if (!result)
         result = store_begin(store);
     while (!result && (code = sqlite3_step(row)) == SQLITE_ROW)

@@ -26,34 +26,42 @@ static bool is_token(const char *text)
     return length >= TOKEN_LEAST && length <= TOKEN_MOST;
 }
 
-static bool read_rights(const char *word, struct tenant *out)
+static bool read_right(const char *word, struct tenant *out)
 {
     char *end;
-    if (!word)
-        return true;
     if (strcmp(word, "operator") == 0)
         return (out->operates = true);
+    if (strcmp(word, "prober") == 0)
+        return (out->probes = true);
     long most = strtol(word, &end, 10);
     out->most = (int32_t)most;
     return *word >= '1' && *word <= '9' && !*end && most <= INT32_MAX;
 }
 
+/* All words of the rest of a line. */
+static bool read_rights(char **rest, struct tenant *out)
+{
+    bool good = true;
+    for (char *word = strtok_r(NULL, " \t\r", rest); good && word; word = strtok_r(NULL, " \t\r", rest))
+        good = read_right(word, out);
+    return good;
+}
+
 static tutti_result_t add_tenant(const char *label, int line, char *text, struct tenants *out)
 {
     char *rest = NULL, *name = strtok_r(text, " \t\r", &rest), *token = name ? strtok_r(NULL, " \t\r", &rest) : NULL;
-    char *rights = token ? strtok_r(NULL, " \t\r", &rest) : NULL;
     struct tenant *tenant = &out->tenant[out->count];
     if (!name || *name == '#')
         return TUTTI_SUCCESS;
     if (out->count == TENANTS_MOST)
         return error_note(TUTTI_INVALID_USAGE, "%s:%d: more than %d tenants", label, line, TENANTS_MOST);
     *tenant = (struct tenant){0};
-    if (!is_name(name) || !token || !is_token(token) || !read_rights(rights, tenant) ||
-        (rights && strtok_r(NULL, " \t\r", &rest)))
-        return error_note(TUTTI_INVALID_USAGE,
-                          "%s:%d: want NAME TOKEN, and perhaps the lanes at a time, or \"operator\"; a token has %d to "
-                          "%d characters",
-                          label, line, TOKEN_LEAST, TOKEN_MOST);
+    if (!is_name(name) || !token || !is_token(token) || !read_rights(&rest, tenant))
+        return error_note(
+            TUTTI_INVALID_USAGE,
+            "%s:%d: want NAME TOKEN, and perhaps the lanes at a time, \"operator\", \"prober\"; a token has "
+            "%d to %d characters",
+            label, line, TOKEN_LEAST, TOKEN_MOST);
     for (int i = 0; i < out->count; i++)
         if (strcmp(out->tenant[i].name, name) == 0 || strcmp(out->token[i].text, token) == 0)
             return error_note(TUTTI_INVALID_USAGE, "%s:%d: an earlier line has this name, or this token", label, line);

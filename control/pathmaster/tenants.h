@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tenants who may ask: lines "NAME TOKEN [LANES | operator]" of a file. */
+/* The tenants who may ask: lines "NAME TOKEN [LANES] [operator] [prober]" of a file. */
 #ifndef TUTTI_PATHMASTER_TENANTS_H
 #define TUTTI_PATHMASTER_TENANTS_H
 
@@ -15,6 +15,7 @@ struct tenant {
     char name[TENANT_NAME];
     int32_t most;  /* lanes at a time; 0: any number */
     bool operates; /* may say how uplinks are */
+    bool probes;   /* its hosts may say what their probes found */
 };
 
 struct tenants {

@@ -28,6 +28,8 @@ static void question(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < ask->n_lanes; i++)
         must(ask->lanes[i]->from.len == PATH_ADDRESS && ask->lanes[i]->parts);
+    for (size_t i = 0; i < ask->n_probed; i++)
+        must(ask->probed[i]->lost <= ask->probed[i]->judged && ask->probed[i]->n_hops <= PATH_HOPS);
     path_ask_free(ask);
 }
 
@@ -52,11 +54,20 @@ static void on_tell(void *context, int32_t client, const struct wire_lease_answe
     must(client >= 0 && client < PROCESSES && answer->number < 256 && asked[client][answer->number]);
 }
 
+/* False: it is none, or none to our question. */
+static bool take(struct lane_table *table, const uint8_t *data, size_t size)
+{
+    Tutti__PathAnswer *read = NULL;
+    bool good = path_answer_read(data, size, &read) == TUTTI_SUCCESS && table_answer(table, read) == TUTTI_SUCCESS;
+    path_answer_free(read);
+    return good;
+}
+
 static void answer(struct lane_table *table, const uint8_t *data, size_t size)
 {
     size_t length;
-    uint32_t come = 0;
-    uint8_t *bytes = table_question(table, &length);
+    Tutti__PathAsk more = TUTTI__PATH_ASK__INIT;
+    uint8_t *bytes = table_question(table, &more, &length);
     Tutti__PathAsk *ask = NULL;
     must(bytes && path_ask_read(bytes, length, &ask) == TUTTI_SUCCESS);
     if (size && data[0] % 2) { /* one that fits, with ports of the data */
@@ -73,9 +84,9 @@ static void answer(struct lane_table *table, const uint8_t *data, size_t size)
         fits.given = fits.moved = givens;
         fits.n_moved = fits.n_given / 2;
         uint8_t *reply = path_pack(&fits.base, &length);
-        must(reply && (ask->n_lanes > 256 || table_answer(table, reply, length, &come) == TUTTI_SUCCESS));
+        must(reply && (ask->n_lanes > 256 || take(table, reply, length)));
         free(reply);
-    } else if (table_answer(table, data, size, &come)) {
+    } else if (!take(table, data, size)) {
         table_fail(table);
     }
     path_ask_free(ask);

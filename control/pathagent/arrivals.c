@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pathagent/arrivals.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+
+/* The session's place, or that of the one that was silent for longest. */
+static struct probe_arrival *find(struct arrivals *arrivals, uint32_t from, uint64_t session)
+{
+    struct probe_arrival *set = arrivals->place[mix64(session ^ mix64(from)) % ARRIVALS_SETS], *oldest = set;
+    for (int i = 0; i < ARRIVALS_WAYS; i++) {
+        if (set[i].used && set[i].from == from && set[i].session == session)
+            return &set[i];
+        oldest = set[i].used < oldest->used ? &set[i] : oldest;
+    }
+    *oldest = (struct probe_arrival){.from = from, .session = session};
+    return oldest;
+}
+
+/* Switches let the beginning of a train pass faster than their link is: the second half tells. */
+static uint64_t train_rate(struct probe_arrival *at, const struct probe *probe, size_t size, uint64_t now)
+{
+    if (at->train != probe->stamp) {
+        at->train = probe->stamp;
+        at->begun = 0;
+    }
+    if (probe->seq < probe->arrived / 2)
+        return 0;
+    if (!at->begun) {
+        at->begun = now;
+        at->since = 0;
+        return 0;
+    }
+    at->since++;
+    return now > at->begun ? (uint64_t)((double)at->since * (double)size * (double)NS_PER_S / (double)(now - at->begun))
+                           : 0;
+}
+
+bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, const struct probe *probe, size_t size,
+                   uint64_t now, struct probe *answer)
+{
+    if (probe->kind != PROBE_ONE && probe->kind != PROBE_TRAIN)
+        return false;
+    struct probe_arrival *at = find(arrivals, ends->from, probe->session);
+    at->used = now ? now : 1;
+    *answer = (struct probe){
+        .kind = PROBE_ANSWER, .back = PROBE_BACK, .session = probe->session, .seq = probe->seq, .stamp = probe->stamp};
+    if (probe->kind == PROBE_ONE) {
+        answer->arrived = ++at->arrived;
+        return true;
+    }
+    answer->rate = train_rate(at, probe, size, now);
+    return answer->rate && (uint64_t)probe->seq + TRAIN_ANSWERS >= probe->arrived;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The raw sockets of probes. Probes are seen beside whoever listens at their port, and nothing is bound to it. */
+#ifndef TUTTI_PATHAGENT_DOOR_H
+#define TUTTI_PATHAGENT_DOOR_H
+
+#include "pathagent/packet.h"
+
+struct probe_door {
+    int sending, probes, routers; /* routers: what they say by ICMP */
+    uint32_t dropped;             /* packets for which the socket of probes had no room */
+};
+
+/* Returns how many IPv4 addresses the host has, and sets them; -1 after error_note. door_close() also after that. */
+int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t (*nic)[16], int room);
+void door_close(struct probe_door *door);
+
+/* What the network does not take is lost, as any probe may be. */
+void door_send(const struct probe_door *door, const struct probe_ends *ends, const uint8_t *packet, size_t size);
+
+struct door_packet {
+    uint8_t bytes[PROBE_PACKET + 64];
+    size_t size;
+    uint64_t when; /* the kernel had it, by clock_ns() */
+};
+/* False: there is none now. */
+bool door_take(struct probe_door *door, int fd, struct door_packet *out);
+
+#endif

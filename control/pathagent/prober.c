@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pathagent/prober.h"
+#include "pathagent/arrivals.h"
+#include "pathagent/door.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWERS    8        /* answers a second, for each probe that a sweep may send */
+#define ANSWER_ALL 256      /* answers at once */
+#define LONGEST    NS_PER_S /* without a look at the end */
+#define TAKEN      256      /* packets that are taken before others are sent */
+
+struct prober {
+    struct prober_options options;
+    struct probe_door door;
+    uint8_t nic[PROBER_NICS][16];
+    int nics;
+    struct thread thread;
+    pthread_mutex_t lock;
+    bool ended, sweep;
+    struct tries tries;
+    struct arrivals arrivals;
+    struct prober_counts counts;
+    double answers; /* the budget of now */
+    uint64_t filled;
+    uint64_t numbers; /* random, for numbers of packets */
+};
+
+static uint16_t number(struct prober *prober)
+{
+    uint16_t drawn;
+    do
+        drawn = (uint16_t)mix64(prober->numbers++);
+    while (!drawn);
+    return drawn;
+}
+
+/* ---- sending ---- */
+
+static void send_one(struct prober *prober, const struct try_send *send, uint32_t seq, uint64_t now)
+{
+    uint8_t packet[PROBE_PACKET];
+    struct probe_ends ends;
+    struct probe probe;
+    tries_fill(&prober->tries, send, seq, now, number(prober), &ends, &probe);
+    ends.to_port = prober->options.port;
+    size_t size = probe_write(&ends, &probe, send->kind == PROBE_TRAIN ? PROBE_MOST : PROBE_BYTES, packet);
+    door_send(&prober->door, &ends, packet, size);
+    tries_sent(&prober->tries, send, &ends, now);
+    prober->counts.sent++;
+}
+
+static void send_due(struct prober *prober)
+{
+    struct try_send send;
+    uint64_t now = clock_ns();
+    prober->tries.rate = prober->sweep ? prober->options.sweep : prober->options.watch;
+    while (tries_next(&prober->tries, now, &send))
+        for (uint32_t seq = 0; seq < (send.kind == PROBE_TRAIN ? TRY_TRAIN : 1); seq++)
+            send_one(prober, &send, seq, now);
+}
+
+/* ---- receiving ---- */
+
+static bool may_answer(struct prober *prober, uint64_t now)
+{
+    double rate = (double)prober->options.sweep * ANSWERS;
+    prober->answers += rate * (double)(now - prober->filled) / (double)NS_PER_S;
+    prober->answers = prober->answers > ANSWER_ALL ? ANSWER_ALL : prober->answers;
+    prober->filled = now;
+    if (prober->answers < 1) {
+        prober->counts.mute++;
+        return false;
+    }
+    prober->answers--;
+    return true;
+}
+
+/* An answer has the length of the shortest probe: nobody is sent more than was asked for. */
+static void take_probe(struct prober *prober, const struct door_packet *got)
+{
+    struct probe_ends ends, back;
+    struct probe probe, answer;
+    uint8_t packet[PROBE_PACKET];
+    if (!probe_read(got->bytes, got->size, &ends, &probe) || ends.to_port != prober->options.port)
+        return;
+    if (probe.kind == PROBE_ANSWER) {
+        tries_answer(&prober->tries, &ends, &probe, got->when);
+        return;
+    }
+    if (!arrivals_take(&prober->arrivals, &ends, &probe, got->size, got->when, &answer) ||
+        !may_answer(prober, clock_ns()))
+        return;
+    answer.dropped = prober->door.dropped;
+    back = (struct probe_ends){.from = ends.to,
+                               .to = ends.from,
+                               .from_port = probe.back,
+                               .to_port = prober->options.port,
+                               .ident = number(prober),
+                               .ttl = PROBE_TTL};
+    size_t size = probe_write(&back, &answer, PROBE_BYTES, packet);
+    door_send(&prober->door, &back, packet, size);
+    prober->counts.answered++;
+}
+
+static void take_all(struct prober *prober)
+{
+    struct door_packet got;
+    struct probe_quote quote;
+    for (int i = 0; i < TAKEN && door_take(&prober->door, prober->door.probes, &got); i++)
+        take_probe(prober, &got);
+    for (int i = 0; i < TAKEN && door_take(&prober->door, prober->door.routers, &got); i++)
+        if (probe_read_icmp(got.bytes, got.size, &quote))
+            tries_quote(&prober->tries, &quote, got.when);
+}
+
+static void *run(void *argument)
+{
+    struct prober *prober = argument;
+    struct pollfd fd[2] = {{.fd = prober->door.probes, .events = POLLIN},
+                           {.fd = prober->door.routers, .events = POLLIN}};
+    pthread_mutex_lock(&prober->lock);
+    while (!prober->ended) {
+        take_all(prober);
+        send_due(prober);
+        uint64_t now = clock_ns(), due = tries_due(&prober->tries, now);
+        pthread_mutex_unlock(&prober->lock);
+        due = due - now > LONGEST ? now + LONGEST : due;
+        poll(fd, 2, clock_left_ms(due) ? clock_left_ms(due) : 1);
+        pthread_mutex_lock(&prober->lock);
+    }
+    pthread_mutex_unlock(&prober->lock);
+    return NULL;
+}
+
+/* ---- beginning and end ---- */
+
+struct prober *prober_open(const struct prober_options *options)
+{
+    struct prober *prober = calloc(1, sizeof *prober);
+    if (!prober) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for probes");
+        return NULL;
+    }
+    prober->options = *options;
+    prober->filled = prober->tries.filled = clock_ns();
+    pthread_mutex_init(&prober->lock, NULL);
+    prober->nics = door_open(&prober->door, options->space, options->port, prober->nic, PROBER_NICS);
+    if (prober->nics >= 0 && random_bytes(&prober->numbers, sizeof prober->numbers) == TUTTI_SUCCESS &&
+        thread_start(&prober->thread, "tutti-probes", run, prober) == TUTTI_SUCCESS)
+        return prober;
+    prober_close(prober);
+    return NULL;
+}
+
+void prober_close(struct prober *prober)
+{
+    if (!prober)
+        return;
+    pthread_mutex_lock(&prober->lock);
+    prober->ended = true;
+    pthread_mutex_unlock(&prober->lock);
+    thread_end(&prober->thread);
+    door_close(&prober->door);
+    pthread_mutex_destroy(&prober->lock);
+    free(prober);
+}
+
+int prober_nics(const struct prober *prober, uint8_t out[PROBER_NICS][16])
+{
+    memcpy(out, prober->nic, sizeof prober->nic);
+    return prober->nics;
+}
+
+void prober_set(struct prober *prober, const struct try_task *task, int count)
+{
+    uint64_t *drawn = calloc((size_t)count + 1, sizeof *drawn);
+    if (!drawn || random_bytes(drawn, (size_t)count * sizeof *drawn) != TUTTI_SUCCESS)
+        count = 0; /* a session that can be guessed is none */
+    pthread_mutex_lock(&prober->lock);
+    tries_set(&prober->tries, task, drawn, count, clock_ns());
+    pthread_mutex_unlock(&prober->lock);
+    free(drawn);
+}
+
+void prober_sweep(struct prober *prober, bool sweep)
+{
+    pthread_mutex_lock(&prober->lock);
+    prober->sweep = sweep;
+    pthread_mutex_unlock(&prober->lock);
+}
+
+int prober_report(struct prober *prober, struct try_path out[TRIES_PATHS])
+{
+    pthread_mutex_lock(&prober->lock);
+    int count = prober->tries.count;
+    memcpy(out, prober->tries.path, (size_t)count * sizeof *out);
+    pthread_mutex_unlock(&prober->lock);
+    return count;
+}
+
+struct prober_counts prober_counts(struct prober *prober)
+{
+    pthread_mutex_lock(&prober->lock);
+    struct prober_counts counts = prober->counts;
+    counts.forged = prober->tries.forged;
+    pthread_mutex_unlock(&prober->lock);
+    return counts;
+}

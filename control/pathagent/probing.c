@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pathagent/probing.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct probing {
+    struct prober *prober;
+    uint64_t round;
+    uint8_t nic[PROBER_NICS][16];
+    ProtobufCBinaryData nics[PROBER_NICS];
+    struct try_path path[TRIES_PATHS];
+    Tutti__PathProbed probed[TRIES_PATHS], *probeds[TRIES_PATHS];
+    Tutti__PathHop hop[TRIES_PATHS][TRIES_TTLS], *hops[TRIES_PATHS][TRIES_TTLS];
+    struct try_task task[TRIES_PATHS];
+    struct prober_counts said;
+};
+
+struct probing *probing_open(const struct prober_options *options)
+{
+    struct probing *probing = calloc(1, sizeof *probing);
+    if (probing && (probing->prober = prober_open(options)))
+        return probing;
+    if (!probing)
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for probes");
+    free(probing);
+    return NULL;
+}
+
+void probing_close(struct probing *probing)
+{
+    if (!probing)
+        return;
+    prober_close(probing->prober);
+    free(probing);
+}
+
+/* ---- questions ---- */
+
+static void write_hops(struct probing *probing, int i, uint64_t now)
+{
+    for (int k = 0; k < TRIES_TTLS; k++) {
+        const struct try_hop *hop = &probing->path[i].hop[k];
+        Tutti__PathHop *out = probing->hops[i][k] = &probing->hop[i][k];
+        *out = (Tutti__PathHop)TUTTI__PATH_HOP__INIT;
+        out->router = hop->router;
+        out->asked = hop->asked;
+        out->heard = hop->heard;
+        out->age_ms = hop->heard ? (now - hop->heard_at) / NS_PER_MS : 0;
+    }
+}
+
+static void write_path(struct probing *probing, int i, uint64_t now)
+{
+    const struct try_path *path = &probing->path[i];
+    Tutti__PathProbed *out = probing->probeds[i] = &probing->probed[i];
+    *out = (Tutti__PathProbed)TUTTI__PATH_PROBED__INIT;
+    out->ticket = path->task.ticket;
+    out->judged = path->judged;
+    out->lost = path->lost;
+    out->silent = tries_silent(path);
+    out->answers = path->answers;
+    out->delay_least_ns = path->delay_least;
+    out->delay_sum_ns = path->delay_sum;
+    out->rate = path->rate;
+    out->trains = path->trains;
+    out->hops = probing->hops[i];
+    out->n_hops = TRIES_TTLS;
+    write_hops(probing, i, now);
+}
+
+void probing_ask(struct probing *probing, Tutti__PathAsk *ask)
+{
+    int count = prober_report(probing->prober, probing->path);
+    uint64_t now = clock_ns();
+    ask->n_nics = (size_t)prober_nics(probing->prober, probing->nic);
+    for (size_t i = 0; i < ask->n_nics; i++)
+        probing->nics[i] = (ProtobufCBinaryData){sizeof probing->nic[i], probing->nic[i]};
+    ask->nics = probing->nics;
+    ask->round = probing->round;
+    for (int i = 0; i < count; i++)
+        write_path(probing, i, now);
+    ask->n_probed = (size_t)count;
+    ask->probed = probing->probeds;
+}
+
+/* ---- answers ---- */
+
+static bool is_ipv4(const ProtobufCBinaryData *address)
+{
+    static const uint8_t before[12] = {[10] = 0xff, [11] = 0xff};
+    return memcmp(address->data, before, sizeof before) == 0;
+}
+
+/* A host that sends from addresses of others would have no answers: only its own are taken. */
+static bool is_own(const struct probing *probing, const ProtobufCBinaryData *address, size_t nics)
+{
+    for (size_t i = 0; i < nics; i++)
+        if (memcmp(probing->nic[i], address->data, sizeof probing->nic[i]) == 0)
+            return true;
+    return false;
+}
+
+void probing_answer(struct probing *probing, const Tutti__PathAnswer *answer)
+{
+    int count = 0;
+    size_t nics = (size_t)prober_nics(probing->prober, probing->nic);
+    prober_sweep(probing->prober, answer->sweep);
+    if (answer->round == probing->round)
+        return;
+    probing->round = answer->round;
+    for (size_t i = 0; i < answer->n_tasks && count < TRIES_PATHS; i++) {
+        const Tutti__PathTask *task = answer->tasks[i];
+        struct try_task *out = &probing->task[count];
+        if (!is_ipv4(&task->from) || !is_ipv4(&task->to) || !is_own(probing, &task->from, nics))
+            continue;
+        *out = (struct try_task){
+            .ticket = task->ticket, .port = (uint16_t)task->port, .back = (uint16_t)task->back, .trains = task->trains};
+        memcpy(&out->from, task->from.data + 12, sizeof out->from);
+        memcpy(&out->to, task->to.data + 12, sizeof out->to);
+        count++;
+    }
+    prober_set(probing->prober, probing->task, count);
+}
+
+bool probing_complaint(struct probing *probing, char out[160])
+{
+    struct prober_counts now = prober_counts(probing->prober);
+    uint64_t forged = now.forged - probing->said.forged, mute = now.mute - probing->said.mute;
+    probing->said = now;
+    if (forged)
+        snprintf(out, 160, "%llu packets that claim to answer probes fit none that was sent: they changed nothing",
+                 (unsigned long long)forged);
+    else if (mute)
+        snprintf(out, 160, "%llu probes of others had no answer: the budget does not allow more",
+                 (unsigned long long)mute);
+    return forged || mute;
+}

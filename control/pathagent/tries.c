@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pathagent/tries.h"
+
+#include "base/clock.h"
+#include "path/dnlb.h"
+
+#include <string.h>
+
+#define BURST       16                /* packets that may be sent at once */
+#define PATH_RATE   100               /* probes a second of one path, at most */
+#define HOP_EVERY   (NS_PER_S / 8)    /* routers answer few probes a second */
+#define TRAIN_EVERY (8 * NS_PER_S)    /* of one path */
+#define TRAIN_LEAST (300 * NS_PER_MS) /* between two trains of a host */
+#define TRAIN_PART  4                 /* of the budget, for trains */
+#define LATE        (2 * NS_PER_S)    /* after new tasks: answers to old ones may come */
+#define HURRY       4                 /* probes without an answer, after which the spine is asked each second */
+
+/* ---- tasks ---- */
+
+static const struct try_path *find_old(const struct tries *tries, int count, int place, uint64_t ticket)
+{
+    for (int i = 0; i < count; i++) /* most stay where they are */
+        if (tries->old[(place + i) % count].task.ticket == ticket)
+            return &tries->old[(place + i) % count];
+    return NULL;
+}
+
+/* Sessions are told by the place, so a path that moves begins another one. Its sums go on. */
+static void carry_on(struct try_path *path, const struct try_path *old, bool moved)
+{
+    struct try_path is = *path;
+    *path = *old;
+    path->task = is.task;
+    if (!moved)
+        return;
+    path->session = is.session;
+    path->sent = path->settled = path->mark = path->answered = path->arrived = path->dropped = 0;
+}
+
+void tries_set(struct tries *tries, const struct try_task *task, const uint64_t *random, int count, uint64_t now)
+{
+    int before = tries->count;
+    memcpy(tries->old, tries->path, (size_t)before * sizeof *tries->old);
+    tries->count = count < TRIES_PATHS ? count : TRIES_PATHS;
+    tries->given = now;
+    for (int i = 0; i < tries->count; i++) {
+        struct try_path *path = &tries->path[i];
+        const struct try_path *old = find_old(tries, before, i, task[i].ticket);
+        *path = (struct try_path){.task = task[i], .session = (random[i] & ~(uint64_t)(TRIES_PATHS - 1)) | (unsigned)i};
+        if (old)
+            carry_on(path, old, old != &tries->old[i]);
+    }
+}
+
+uint32_t tries_silent(const struct try_path *path)
+{
+    return path->settled > path->answered ? path->settled - path->answered : 0;
+}
+
+/* ---- what is next ---- */
+
+static double rate_of(const struct tries *tries)
+{
+    double most = (double)PATH_RATE * tries->count;
+    return tries->rate < most ? tries->rate : most;
+}
+
+static uint64_t train_gap(const struct tries *tries)
+{
+    uint64_t by_path = TRAIN_EVERY / (uint64_t)tries->count,
+             by_budget = (uint64_t)(TRAIN_PART * TRY_TRAIN / rate_of(tries) * (double)NS_PER_S);
+    by_path = by_path < TRAIN_LEAST ? TRAIN_LEAST : by_path;
+    return by_path > by_budget ? by_path : by_budget;
+}
+
+static bool next_train(struct tries *tries, uint64_t now, struct try_send *out)
+{
+    if (now < tries->train_next)
+        return false;
+    for (int i = 0; i < tries->count; i++) {
+        int at = (tries->train_cursor + i) % tries->count;
+        if (!tries->path[at].task.trains)
+            continue;
+        tries->train_cursor = at + 1;
+        tries->train_next = now + train_gap(tries);
+        *out = (struct try_send){.kind = PROBE_TRAIN, .path = at};
+        return true;
+    }
+    return false;
+}
+
+/* The spine names the path: it comes first, and most often where nothing else is heard. */
+static uint64_t hop_period(const struct try_path *path, int ttl)
+{
+    static const uint64_t seconds[TRIES_TTLS] = {60, 5, 30, 60};
+    if (ttl == 2 && (tries_silent(path) >= HURRY || !path->hop[1].heard))
+        return NS_PER_S;
+    return seconds[ttl - 1] * NS_PER_S;
+}
+
+static bool next_hop(struct tries *tries, uint64_t now, struct try_send *out)
+{
+    static const int order[TRIES_TTLS] = {2, 3, 1, 4};
+    if (now < tries->hop_next)
+        return false;
+    tries->hop_next = now + HOP_EVERY;
+    uint64_t oldest = UINT64_MAX;
+    for (int k = 0; k < TRIES_TTLS; k++)
+        for (int i = 0; i < tries->count; i++) {
+            const struct try_hop *hop = &tries->path[i].hop[order[k] - 1];
+            if (hop->asked_at && now - hop->asked_at < hop_period(&tries->path[i], order[k]))
+                continue;
+            if (hop->asked_at < oldest) {
+                oldest = hop->asked_at;
+                *out = (struct try_send){.kind = PROBE_HOP, .path = i, .ttl = order[k]};
+            }
+        }
+    return oldest < UINT64_MAX;
+}
+
+bool tries_next(struct tries *tries, uint64_t now, struct try_send *out)
+{
+    if (!tries->count || !tries->rate)
+        return false;
+    if (now > tries->filled)
+        tries->tokens += rate_of(tries) * (double)(now - tries->filled) / (double)NS_PER_S;
+    tries->tokens = tries->tokens > BURST ? BURST : tries->tokens;
+    tries->filled = now;
+    if (tries->tokens < 1)
+        return false;
+    if (!next_hop(tries, now, out) && !next_train(tries, now, out)) {
+        tries->cursor = (tries->cursor + 1) % tries->count;
+        *out = (struct try_send){.kind = PROBE_ONE, .path = tries->cursor};
+    }
+    tries->tokens -= out->kind == PROBE_TRAIN ? TRY_TRAIN : 1;
+    return true;
+}
+
+uint64_t tries_due(const struct tries *tries, uint64_t now)
+{
+    if (!tries->count || !tries->rate)
+        return now + NS_PER_S;
+    double wait = tries->tokens < 1 ? (1 - tries->tokens) / rate_of(tries) : 0;
+    return now + (uint64_t)(wait * (double)NS_PER_S);
+}
+
+/* ---- what is sent ---- */
+
+/* Ways back in turn: the k-th share of the source ports of RoCE. */
+static uint16_t back_of(const struct try_path *path)
+{
+    uint16_t first, last;
+    unsigned ways = path->task.back ? path->task.back : 1;
+    dnlb_share(path->sent % ways, ways, &first, &last);
+    return first;
+}
+
+void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, uint64_t now, uint16_t ident,
+                struct probe_ends *ends, struct probe *probe)
+{
+    struct try_path *path = &tries->path[send->path];
+    *ends = (struct probe_ends){.from = path->task.from,
+                                .to = path->task.to,
+                                .from_port = path->task.port,
+                                .ident = ident,
+                                .ttl = send->kind == PROBE_HOP ? (uint8_t)send->ttl : PROBE_TTL};
+    *probe = (struct probe){
+        .kind = send->kind, .back = back_of(path), .session = path->session, .seq = path->sent, .stamp = now};
+    if (send->kind == PROBE_TRAIN) {
+        path->train = seq ? path->train : now;
+        probe->seq = seq;
+        probe->arrived = TRY_TRAIN;
+        probe->stamp = path->train;
+    }
+    if (send->kind == PROBE_HOP)
+        probe->session = ident ^ now; /* the routers on the way need not know it */
+}
+
+void tries_sent(struct tries *tries, const struct try_send *send, const struct probe_ends *ends, uint64_t now)
+{
+    struct try_path *path = &tries->path[send->path];
+    if (send->kind == PROBE_ONE) {
+        if (now - path->marked >= TRY_SETTLE * NS_PER_MS) {
+            path->settled = path->mark;
+            path->mark = path->sent;
+            path->marked = now;
+        }
+        path->sent++;
+    }
+    if (send->kind == PROBE_HOP) {
+        struct try_hop *hop = &path->hop[send->ttl - 1];
+        hop->asked++;
+        hop->asked_at = now;
+        hop->ident = ends->ident;
+        hop->check = ends->check;
+    }
+}
+
+/* ---- what came back ---- */
+
+static void fits_nothing(struct tries *tries, uint64_t now)
+{
+    tries->forged += now - tries->given > LATE;
+}
+
+/* Between two answers all is known, unless a socket has dropped, or the far agent has begun anew. */
+static void judge(struct try_path *path, const struct probe *answer)
+{
+    uint32_t upto = answer->seq + 1;
+    if (upto <= path->answered)
+        return; /* it was overtaken */
+    if (answer->dropped == path->dropped && answer->arrived > path->arrived) {
+        uint64_t sent = upto - path->answered, arrived = answer->arrived - path->arrived;
+        path->judged += sent;
+        path->lost = path->lost + sent > arrived ? path->lost + sent - arrived : 0;
+    }
+    path->answered = upto;
+    path->arrived = answer->arrived;
+    path->dropped = answer->dropped;
+}
+
+void tries_answer(struct tries *tries, const struct probe_ends *ends, const struct probe *answer, uint64_t now)
+{
+    size_t at = answer->session & (TRIES_PATHS - 1);
+    struct try_path *path = &tries->path[at];
+    bool fits = at < (size_t)tries->count && path->session == answer->session && ends->from == path->task.to &&
+                ends->to == path->task.from && answer->stamp <= now;
+    if (fits && answer->rate)
+        fits = answer->stamp == path->train;
+    else if (fits)
+        fits = answer->seq < path->sent && answer->arrived && answer->arrived <= answer->seq + 1;
+    if (!fits) {
+        fits_nothing(tries, now);
+        return;
+    }
+    if (answer->rate) {
+        path->trains += answer->seq + 1 == TRY_TRAIN;
+        path->rate = answer->rate;
+        return;
+    }
+    uint64_t delay = now - answer->stamp;
+    path->answers++;
+    path->delay_sum += delay;
+    path->delay_least = path->delay_least && path->delay_least < delay ? path->delay_least : delay;
+    judge(path, answer);
+}
+
+/* A stranger who did not see the probe cannot know its number and its checksum. */
+void tries_quote(struct tries *tries, const struct probe_quote *quote, uint64_t now)
+{
+    const struct probe_ends *of = &quote->of;
+    for (int i = 0; i < tries->count; i++) {
+        struct try_path *path = &tries->path[i];
+        if (path->task.port != of->from_port || path->task.from != of->from || path->task.to != of->to)
+            continue;
+        for (int k = 0; k < TRIES_TTLS; k++) {
+            struct try_hop *hop = &path->hop[k];
+            if (!hop->ident || hop->ident != of->ident || hop->check != of->check)
+                continue;
+            hop->router = quote->router;
+            hop->heard++;
+            hop->heard_at = now;
+            hop->ident = 0;
+            return;
+        }
+    }
+    if (!quote->arrived)
+        fits_nothing(tries, now);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hosts that probe, and what they said. Faults are found in faults.c. */
+#include "pathmaster/catalogue.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEP  (30 * NS_PER_S)
+#define REST   (30 * NS_PER_S) /* between two sweeps */
+#define WINDOW (30 * NS_PER_S) /* of counts in a sweep; there are two */
+#define CALM   (300 * NS_PER_S)
+#define SILENT 8 /* probes without an answer, after which faults are looked for */
+
+/* ---- addresses of spines ---- */
+
+static int by_address(const void *left, const void *right)
+{
+    const struct catalogue_address *a = left, *b = right;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+static void read_spines(struct catalogue *c)
+{
+    struct in_addr address;
+    for (int32_t u = 0; u < c->fabric->uplinks; u++)
+        if (inet_pton(AF_INET, fabric_word(c->fabric, c->fabric->uplink[u].wire.next[0]), &address) == 1)
+            c->spine[c->spines++] = (struct catalogue_address){address.s_addr, u};
+    qsort(c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
+}
+
+int32_t catalogue_taken(const struct catalogue *c, const struct catalogue_row *row)
+{
+    struct catalogue_address key = {.address = row->last.hop[1].router};
+    const struct catalogue_address *found = NULL;
+    if (!key.address)
+        return -1;
+    found = bsearch(&key, c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
+    if (!found)
+        return -2;
+    return c->fabric->uplink[found->uplink].leaf == c->fabric->uplink[row->way.uplink].leaf ? found->uplink : -2;
+}
+
+/* ---- beginning and end ---- */
+
+tutti_result_t catalogue_open(struct catalogue *c, const struct allot *allot, const struct fabric *fabric)
+{
+    size_t nics = (size_t)fabric->nics + 1, uplinks = (size_t)fabric->uplinks + 1;
+    *c = (struct catalogue){.allot = allot, .fabric = fabric};
+    c->agent = malloc(nics * sizeof *c->agent);
+    c->until = calloc(nics, sizeof *c->until);
+    c->place = malloc(uplinks * CATALOGUE_PARTNERS * sizeof *c->place);
+    c->link = calloc(uplinks, sizeof *c->link);
+    c->spine = calloc(uplinks, sizeof *c->spine);
+    if (!c->agent || !c->until || !c->place || !c->link || !c->spine)
+        return error_note(TUTTI_SYSTEM_ERROR, "no memory for the paths of %d uplinks", fabric->uplinks);
+    memset(c->agent, 0xff, nics * sizeof *c->agent);
+    memset(c->place, 0xff, uplinks * CATALOGUE_PARTNERS * sizeof *c->place);
+    for (int32_t u = 0; u < fabric->uplinks; u++)
+        c->link[u] = (struct catalogue_link){.percent = allot->found[u], .loss = allot->found[u] ? 0 : 1, .rate = 1};
+    read_spines(c);
+    return TUTTI_SUCCESS;
+}
+
+void catalogue_close(struct catalogue *c)
+{
+    free(c->agent);
+    free(c->until);
+    free(c->place);
+    free(c->row);
+    free(c->link);
+    free(c->spine);
+    *c = (struct catalogue){0};
+}
+
+/* ---- hosts ---- */
+
+/* A bonded NIC has one address and two leaves: nobody knows which of them its probes take. */
+void catalogue_join(struct catalogue *c, int32_t owner, int32_t nic, uint64_t now, uint64_t until)
+{
+    if (c->fabric->nic[nic].ports != 1 || (c->agent[nic] >= 0 && c->agent[nic] != owner && c->until[nic] > now))
+        return;
+    c->changed |= c->agent[nic] != owner;
+    c->agent[nic] = owner;
+    c->until[nic] = until;
+}
+
+void catalogue_leave(struct catalogue *c, int32_t owner)
+{
+    for (int32_t n = 0; c->hosts && n < c->fabric->nics; n++)
+        if (c->agent[n] == owner) {
+            c->agent[n] = -1;
+            c->changed = true;
+        }
+}
+
+/* ---- reports ---- */
+
+static struct catalogue_row *row_of(const struct catalogue *c, uint64_t ticket)
+{
+    uint32_t at = (uint32_t)ticket;
+    if (at >= (uint32_t)c->fabric->uplinks * CATALOGUE_PARTNERS || c->place[at] < 0)
+        return NULL;
+    struct catalogue_row *row = &c->row[c->place[at]];
+    return row->last.ticket == ticket ? row : NULL;
+}
+
+static void count(struct catalogue *c, struct catalogue_row *row, uint64_t judged, uint64_t lost, uint64_t now)
+{
+    uint64_t length = catalogue_sweeps(c, now) ? WINDOW : CALM;
+    const int32_t both[] = {row->way.uplink, row->way.down};
+    if (now - row->now.begun > length) {
+        row->before = row->now;
+        row->now = (struct catalogue_window){.begun = now};
+    }
+    row->now.judged += judged;
+    row->now.lost += lost;
+    for (int i = 0; i < 2; i++) {
+        c->link[both[i]].judged += judged;
+        c->link[both[i]].lost += lost;
+    }
+}
+
+static bool is_whole(const struct catalogue *c, const struct catalogue_row *row)
+{
+    return c->link[row->way.uplink].percent == 100 && c->link[row->way.down].percent == 100;
+}
+
+bool catalogue_report(struct catalogue *c, int32_t owner, const struct catalogue_report *report, uint64_t now)
+{
+    struct catalogue_row *row = row_of(c, report->ticket);
+    if (!row || c->agent[row->from] != owner || report->judged < row->last.judged || report->lost > report->judged ||
+        report->answers < row->last.answers || report->trains < row->last.trains) {
+        c->strange++;
+        return false;
+    }
+    uint64_t lost = report->lost > row->last.lost ? report->lost - row->last.lost : 0,
+             judged = report->judged - row->last.judged;
+    count(c, row, judged > lost ? judged : lost, lost, now);
+    if (report->trains > row->last.trains && report->rate) {
+        memmove(row->rate + 1, row->rate, (CATALOGUE_TRAINS - 1) * sizeof *row->rate);
+        row->rate[0] = (double)report->rate;
+    }
+    if (report->answers > row->last.answers)
+        row->answered = now;
+    row->last = *report;
+    row->reported = now;
+    if ((lost || report->silent >= SILENT) && is_whole(c, row))
+        catalogue_sweep(c, now);
+    return true;
+}
+
+/* ---- sweeps ---- */
+
+bool catalogue_sweeps(const struct catalogue *c, uint64_t now)
+{
+    return now < c->sweep;
+}
+
+/* What was counted before is not mixed with it. */
+void catalogue_sweep(struct catalogue *c, uint64_t now)
+{
+    if (now < c->rest)
+        return;
+    c->sweep = now + SWEEP;
+    c->rest = c->sweep + REST;
+    c->round++;
+    for (int32_t i = 0; i < c->rows; i++)
+        c->row[i].now = c->row[i].before = (struct catalogue_window){.begun = now};
+}
+
+/* ---- tasks ---- */
+
+bool catalogue_wants_trains(const struct catalogue *c, const struct catalogue_row *row, uint64_t now)
+{
+    return catalogue_sweeps(c, now) || c->link[row->way.uplink].rate < 1 || c->link[row->way.down].rate < 1;
+}
+
+int32_t catalogue_next(const struct catalogue *c, int32_t owner, int32_t nic, int32_t from)
+{
+    const struct fabric_leaf *leaf = &c->fabric->leaf[c->fabric->nic[nic].port[0].leaf];
+    int32_t first = leaf->first * CATALOGUE_PARTNERS, end = first + leaf->count * CATALOGUE_PARTNERS;
+    for (int32_t at = from < first ? first : from; at < end; at++)
+        if (c->place[at] >= 0 && c->row[c->place[at]].from == nic && c->agent[nic] == owner)
+            return at;
+    return -1;
+}

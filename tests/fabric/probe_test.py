@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Probes of tutti pathagent in a lab: which way they take, the link that fails, hosts and routers that lie or are
+silent. Usage: probe_test.py MASTER AGENT LAB"""
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+MASTER, AGENT, LAB = map(os.path.abspath, sys.argv[1:4])
+NAME = f"p{os.getpid() & 0xFFFFF:05x}"
+LEAVES, SPINES, SILENT, CUT = 3, 4, 1, "l1.u2"
+TOKENS = {"red": "red-token-of-a-tenant prober", "blue": "blue-token-of-a-tenant", "boss": "boss-token-of-all operator"}
+ASK, ANSWER = struct.Struct("<II16s16sHHI"), struct.Struct("<IIHH")
+ASK_MAGIC = 0x31414C54
+# Answers to probes that nobody sent, and a router that speaks of a packet that nobody sent.
+LIES = """
+import os, socket, struct, sys
+to, port = sys.argv[1], 4791
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for seq in range(20):
+    udp.sendto(struct.pack(">IHH8sIIIIQQ", 0xFF545031, 2, 0xC000, os.urandom(8), seq, seq + 1, 0, 0, 0, 1), (to, port))
+icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+quoted = struct.pack(">BBHHHBBH4s4sHHHH", 0x45, 0, 76, 7, 0, 1, 17, 0, socket.inet_aton(to),
+                     socket.inet_aton("10.1.1.1"), 0xC000, port, 56, 9)
+message = struct.pack(">BBHI", 11, 0, 0, 0) + quoted
+total = sum(struct.unpack(f">{len(message) // 2}H", message))
+total = (total >> 16) + (total & 0xFFFF)
+icmp.sendto(message[:2] + struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF) + message[4:], (to, 0))
+"""
+
+
+def may_make_a_lab():
+    return os.geteuid() == 0 and all(map(shutil.which, ("ip", "nft"))) and subprocess.run(
+        ["unshare", "-n", "true"], check=False, capture_output=True).returncode == 0
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def field(number, content):
+    """A field of a message: bytes, or a number of 64 bits."""
+    if isinstance(content, int):
+        return varint(number << 3 | 1) + struct.pack("<Q", content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+@unittest.skipUnless(may_make_a_lab(), "needs root, network namespaces, iproute2 and nftables")
+class Probes(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-probes-")
+        self.addCleanup(folder.cleanup)
+        self.folder, self.url = folder.name, "127.0.0.1:0"
+        self.write("lab.yaml", f"name: {NAME}\nhosts: {LEAVES}\nnics: 1\nleaves: {LEAVES}\nspines: {SPINES}\n"
+                   "ipv6: false\nrate: 10mbit\nlinks:\n  - {link: 'h*.n*', rate: 40mbit}\n"
+                   "policies:\n  - {leaf: all, dport: 4791, ports: 0xC000-0xFFFF, uplink: split}\n")
+        self.write("tenants", "".join(f"{name} {rest}\n" for name, rest in TOKENS.items()))
+        for name, rest in TOKENS.items():
+            self.write(name, rest.split()[0])
+        self.addCleanup(subprocess.run, [LAB, "down", NAME], capture_output=True, check=False)
+        self.lab("up", self.path("lab.yaml"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def lab(self, *words):
+        done = subprocess.run([LAB, *words], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def start(self, *words):
+        log = open(self.path(f"log{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
+        program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+
+        def stop():
+            program.kill()
+            program.wait()
+            program.stdout.close()
+            log.close()
+
+        self.addCleanup(stop)
+        return program, program.stdout.readline(), log.name
+
+    def start_master(self):
+        self.master, said, _ = self.start(MASTER, self.path("lab.yaml"), "--tenants", self.path("tenants"), "--state",
+                                          self.path("state"), "--lease", "600s", "--listen", self.url)
+        self.url = said.split()[3].rstrip(":")[len("http://"):]
+
+    def start_agent(self, host, tenant="red"):
+        """The file of what it complains of."""
+        return self.start(AGENT, "--master", f"http://{self.url}", "--token", self.path(tenant), "--socket",
+                          self.path(f"{tenant}{host}.sock"), "--probe", "50", "--probe-netns",
+                          f"/run/netns/{NAME}-h{host}")[2]
+
+    def get(self, page="probes.json", data=None):
+        request = urllib.request.Request(f"http://{self.url}/{page}", data)
+        request.add_header("Authorization", "Bearer " + TOKENS["red"].split()[0])
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.read().decode(errors="replace")
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.read().decode()
+
+    def until(self, holds):
+        """What the catalogue says as soon as it holds; no link but the one that is cut is ever blamed."""
+        while True:
+            found = json.loads(self.get())
+            self.assertLessEqual({fault["uplink"] for fault in found["faults"]}, {CUT}, found["faults"])
+            if holds(found):
+                return found
+            time.sleep(0.05)
+
+    def until_said(self, log, text):
+        said = ""
+        while text not in said:
+            with open(log, encoding="utf-8") as file:
+                said = file.read()
+            time.sleep(0.05)
+
+    def ports(self, count):
+        """Of lanes from h0 to h1."""
+        near, far = (ipaddress.ip_address(f"::ffff:10.{leaf}.{leaf}.1").packed for leaf in (0, 1))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as process:
+            process.settimeout(30)
+            process.connect(self.path("red0.sock"))
+            for number in range(count):
+                process.send(ASK.pack(ASK_MAGIC, number, near, far, 4, 0, 0))
+            return [ANSWER.unpack(process.recv(64))[2] for _ in range(count)]
+
+    def report(self, **numbers):
+        """What the master says to a host that tells of a path which it was not given."""
+        probed = field(1, 12345 << 32)
+        for number, value in ((2, numbers["judged"]), (3, numbers["lost"])):
+            probed += varint(number << 3) + varint(value)
+        return self.get("paths", b"\x08\x01" + field(2, b"a" * 16) + field(9, probed))
+
+    def test_probes(self):
+        self.lab("run", "-n", NAME, f"s{SILENT}", "--", "nft",
+                 "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out drop")
+        self.start_master()
+        log = [self.start_agent(host) for host in range(LEAVES)][0]
+
+        paths = LEAVES * (LEAVES - 1) * SPINES
+        found = self.until(lambda now: len(now["paths"]) == paths and now["sweep"] and all(
+            path["by"] != "-" and path["probes"] and path["mbit_s"] for path in now["paths"]))
+        for path in found["paths"]:
+            spine = int(path["up"][-1])
+            self.assertEqual(path["by"], "silent" if spine == SILENT else f"s{spine}", path)
+            self.assertEqual(path["up"][-2:], path["down"][-2:])
+            self.assertEqual(path["lost"], 0, path)
+        self.assertIn("l0.u0 > l1.u0", self.get("probes"))
+
+        self.lab("run", "-n", NAME, "h2", "--", sys.executable, "-c", LIES, "10.0.0.1")
+        self.until_said(log, "that claim to answer probes fit none that was sent")
+        self.until_said(self.start_agent(2, "blue"), 'lacks "prober"')
+        self.assertIn("cannot be", self.report(judged=3, lost=4))
+        self.report(judged=1000, lost=1000)
+        self.until(lambda now: now["strange"] >= 1)
+
+        self.lab("link", "-n", NAME, "down", CUT, "--silent")
+        found = self.until(lambda now: now["faults"])
+        self.assertEqual((found["faults"][0]["gets_percent"], found["faults"][0]["kept"]), (0, False))
+        cut = range(0xC000 + 0x4000 // SPINES * 2, 0xC000 + 0x4000 // SPINES * 3)
+        given = self.ports(12)
+        self.assertTrue(all(given) and not set(given) & set(cut), given)
+
+        self.master.kill()
+        self.master.wait()
+        self.start_master()
+        self.assertEqual([fault["uplink"] for fault in json.loads(self.get())["faults"]], [CUT])
+        self.until(lambda now: len(now["paths"]) == paths)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
