@@ -55,7 +55,7 @@ def train(folder, args, disturbed):
     running = {(unit, shard): start(folder, args, unit, shard)
                for unit in range(args.units) for shard in range(SHARDS)}
     killed = 0.0
-    if disturbed:  # with a spare unit that is ready before it is needed: loading PyTorch takes longer than this training
+    if disturbed:  # with a spare unit that is ready in time: loading PyTorch takes longer than this training
         running.update({(args.units, shard): start(folder, args, args.units, shard, "--newcomer")
                         for shard in range(SHARDS)})
         wait_for(lambda: all(read(folder, args.units, shard) for shard in range(SHARDS)))

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-enum { TIMES = 400, MOST = TIMES / 8 }; /* a message whose time is taken is answered by a rank that looks */
+enum { TIMES = 400, MOST = TIMES / 2 }; /* a message whose time is taken is answered by a rank that looks */
 
 static _Thread_local bool counts, has_sent; /* since then the thread has not yielded */
 static _Atomic int sends, hasty;            /* looks right behind a send */
