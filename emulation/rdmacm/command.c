@@ -568,9 +568,13 @@ EXPORT ssize_t softverbs_cm_write(int fd, const void *data, size_t size)
     return err ? -1 : (ssize_t)size;
 }
 
+/* Our own calls of close() come here, too, with the lock held, when the number was once a channel's that ended without
+ * a call of close(). */
 EXPORT void softverbs_cm_closed(void)
 {
     int cancel;
+    if (cm_locked())
+        return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     cm_lock();
     channel_reap();

@@ -160,12 +160,29 @@ static void a_fork_takes_nothing_along(void **state)
     close(two.server);
 }
 
+/* As when a number that was a channel's comes back as one of ours, and is closed with the lock held. */
+static void a_close_of_our_own_does_not_wait_for_itself(void **state)
+{
+    struct two two = connect_both();
+    assert_int_equal(dup2(STDERR_FILENO, two.client), two.client); /* closed without a call of close() */
+    alarm(PATIENCE_MS / 1000);
+    cm_lock();
+    softverbs_cm_closed();
+    cm_unlock();
+    alarm(0);
+    close(two.client);
+    cm_expect(two.server, CHILD, CM_DISCONNECTED, 0);
+    close(two.server);
+    softverbs_cm_closed();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_are_cancelled),
         cmocka_unit_test(a_closed_channel_lets_threads_sleep),
         cmocka_unit_test(a_fork_takes_nothing_along),
+        cmocka_unit_test(a_close_of_our_own_does_not_wait_for_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

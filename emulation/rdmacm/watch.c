@@ -34,14 +34,23 @@ static struct {
     _Atomic bool wanted; /* a look */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .wake = -1, .timers = {&watch.timers, &watch.timers}};
 
+static _Thread_local bool locked;
+
 void cm_lock(void)
 {
     pthread_mutex_lock(&watch.lock);
+    locked = true;
 }
 
 void cm_unlock(void)
 {
+    locked = false;
     pthread_mutex_unlock(&watch.lock);
+}
+
+bool cm_locked(void)
+{
+    return locked;
 }
 
 static uint64_t now_ms(void)

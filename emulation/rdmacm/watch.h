@@ -6,10 +6,13 @@
 
 #include "base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 void cm_lock(void);
 void cm_unlock(void);
+/* By this thread. */
+bool cm_locked(void);
 
 /* Starts the thread, once. With the lock held; 0 or errno. */
 int watch_start(void);

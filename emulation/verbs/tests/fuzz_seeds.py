@@ -7,7 +7,9 @@ import os
 import struct
 import sys
 
-HEADERS = {6: 16, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19: 28, 20: 28, 3: 4, 5: 4, 9: 4}
+HEADERS = {6: 16, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19: 28, 20: 28, 3: 4, 5: 4, 9: 4,
+           22: 4, 23: 4, 28: 20, 29: 16}
+OPERATIONS = [*range(21), 22, 23, 28, 29]
 
 
 def frame(opcode, size, six):
@@ -22,7 +24,7 @@ def frame(opcode, size, six):
 
 def packets():
     for base in (0x00, 0x20, 0x60):
-        for op in range(21):
+        for op in OPERATIONS:
             for six in (False, True):
                 for segment in (b"\0\0", b"\0\x41"):
                     yield f"{base + op:02x}-{six:d}-{segment[1]:d}", segment + frame(base + op, 64, six)
