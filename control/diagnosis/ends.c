@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#define KINDS_MOST 64 /* calls of further kinds have no gap */
+#define KINDS_MOST 64  /* calls of further kinds have no gap */
+#define KINDS_ROOM 128 /* a power of two */
 
 struct ends_kind {
     const struct blackbox_op *like;
@@ -16,22 +17,55 @@ struct ends_kind {
     bool timed;   /* there is one */
 };
 
+/* A kind stands in the first free place from its own on. */
 struct ends_kinds {
-    struct ends_kind kind[KINDS_MOST];
+    struct ends_kind kind[KINDS_ROOM];
     size_t count;
 };
 
+static bool is_like(const struct blackbox_op *a, const struct blackbox_op *b)
+{
+    return a->collective == b->collective && a->count == b->count && a->root == b->root;
+}
+
 static struct ends_kind *kind_of(struct ends_kinds *kinds, const struct blackbox_op *op)
 {
-    for (size_t i = 0; i < kinds->count; i++) {
-        const struct blackbox_op *like = kinds->kind[i].like;
-        if (like->collective == op->collective && like->count == op->count && like->root == op->root)
-            return &kinds->kind[i];
+    uint64_t key = op->count * 31 + (uint64_t)(uint32_t)op->collective * 7 + (uint64_t)(uint32_t)op->root;
+    for (key = (key * 0x9e3779b97f4a7c15ull) >> 57;; key++) {
+        struct ends_kind *kind = &kinds->kind[key % KINDS_ROOM];
+        if (kind->like && is_like(kind->like, op))
+            return kind;
+        if (!kind->like && kinds->count == KINDS_MOST)
+            return NULL;
+        if (kind->like)
+            continue;
+        kind->like = op;
+        kinds->count++;
+        return kind;
     }
-    if (kinds->count == KINDS_MOST)
-        return NULL;
-    kinds->kind[kinds->count] = (struct ends_kind){.like = op};
-    return &kinds->kind[kinds->count++];
+}
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
+                             *b = *(const struct blackbox_op *const *)right;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count)
+{
+    size_t most = 0;
+    *count = 0;
+    for (size_t i = 0; i < box->comm_count; i++)
+        most += box->comms[i].op_count;
+    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
+    for (size_t i = 0; calls && i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++)
+            if (wanted(box, &box->comms[i].ops[j]))
+                calls[(*count)++] = &box->comms[i].ops[j];
+    if (calls)
+        qsort(calls, *count, sizeof *calls, by_begin);
+    return calls;
 }
 
 static bool is_any(const struct blackbox *box, const struct blackbox_op *op)

@@ -3,7 +3,7 @@
 #ifndef TUTTI_DIAGNOSIS_ENDS_H
 #define TUTTI_DIAGNOSIS_ENDS_H
 
-#include "diagnosis/scene.h"
+#include "wire/boxread.h"
 
 struct ends {
     const struct blackbox_op **calls; /* by their beginnings */
@@ -14,5 +14,8 @@ struct ends {
 /* All calls of a process by its own clock. A call that runs ends now. */
 struct ends ends_of(const struct blackbox *box);
 void ends_free(struct ends *ends);
+/* The calls of a process that are wanted, by their beginnings; the caller frees the array. NULL: none, or no memory. */
+typedef bool call_is_wanted(const struct blackbox *box, const struct blackbox_op *op);
+const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count);
 
 #endif

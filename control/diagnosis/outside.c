@@ -5,7 +5,6 @@
  */
 #include "diagnosis/rules.h"
 
-#include "diagnosis/ends.h"
 #include "diagnosis/overlap.h"
 #include "diagnosis/phrase.h"
 #include "diagnosis/stage.h"
@@ -42,7 +41,8 @@ struct outside_time {
 
 /* The calls of one process with their times, which are those of its GPU's clock if that makes the calls. */
 struct outside_calls {
-    struct ends of;
+    const struct ends *of;
+    struct ends of_gpu; /* owned */
     bool device;
     uint64_t now;
 };
@@ -75,39 +75,43 @@ static bool has_untimed(const struct blackbox *box, bool *device)
 }
 
 /* Leaves out the GPU's calls that are not over: they have no time so far. */
-static void take_times_of_gpu(struct outside_calls *all)
+static void take_times_of_gpu(struct outside_calls *all, const struct blackbox *box)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < all->of.count; i++)
-        if (all->of.calls[i]->gpu_end)
-            all->of.calls[kept++] = all->of.calls[i];
-    all->of.count = kept;
+    all->of_gpu = ends_of(box);
+    all->of = &all->of_gpu;
+    for (size_t i = 0; i < all->of_gpu.count; i++)
+        if (all->of_gpu.calls[i]->gpu_end)
+            all->of_gpu.calls[kept++] = all->of_gpu.calls[i];
+    all->of_gpu.count = kept;
     if (kept)
-        qsort(all->of.calls, kept, sizeof *all->of.calls, by_gpu);
+        qsort(all->of_gpu.calls, kept, sizeof *all->of_gpu.calls, by_gpu);
     for (size_t i = 0; i < kept; i++) {
-        const struct blackbox_op *op = all->of.calls[i];
-        all->of.end[i] = op->gpu_end > op->gpu_begin ? op->gpu_end : op->gpu_begin;
-        all->now = !i || all->of.end[i] > all->now ? all->of.end[i] : all->now;
+        const struct blackbox_op *op = all->of_gpu.calls[i];
+        all->of_gpu.end[i] = op->gpu_end > op->gpu_begin ? op->gpu_end : op->gpu_begin;
+        all->now = !i || all->of_gpu.end[i] > all->now ? all->of_gpu.end[i] : all->now;
     }
 }
 
-static struct outside_calls calls_of(const struct blackbox *box)
+/* `out` stays where it is. */
+static void take_calls(struct scene *scene, const struct member *member, struct outside_calls *out)
 {
-    struct outside_calls all = {.now = box->now};
-    if (has_untimed(box, &all.device))
-        return all;
-    all.of = ends_of(box);
-    if (all.device)
-        take_times_of_gpu(&all);
-    return all;
+    static const struct ends none;
+    *out = (struct outside_calls){.of = &none, .now = member->box->now};
+    if (has_untimed(member->box, &out->device))
+        return;
+    if (out->device)
+        take_times_of_gpu(out, member->box);
+    else
+        out->of = scene_ends(scene, member->process);
 }
 
 /* The latest time of which all calls are remembered. */
 static uint64_t window_of(const struct blackbox *box, const struct outside_calls *all, uint64_t most)
 {
     uint64_t window = process_remembers(box, most);
-    if (all->device && all->of.count && all->now - all->of.calls[0]->gpu_begin < window)
-        window = all->now - all->of.calls[0]->gpu_begin;
+    if (all->device && all->of->count && all->now - all->of->calls[0]->gpu_begin < window)
+        window = all->now - all->of->calls[0]->gpu_begin;
     return window < all->now ? window : 0;
 }
 
@@ -122,9 +126,9 @@ static uint64_t part_in(uint64_t begin, uint64_t end, uint64_t from, uint64_t lo
 static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t longest, struct outside_time *time)
 {
     uint64_t over = 0;
-    for (size_t i = 0; i < all->of.count && time->after; i++) {
-        const struct blackbox_op *op = all->of.calls[i];
-        uint64_t begin = begin_of(op), end = all->of.end[i], pause = over && begin > over ? begin - over : 0;
+    for (size_t i = 0; i < all->of->count && time->after; i++) {
+        const struct blackbox_op *op = all->of->calls[i];
+        uint64_t begin = begin_of(op), end = all->of->end[i], pause = over && begin > over ? begin - over : 0;
         if (pause && op->collective == time->after->collective && op->count == time->after->count &&
             op->root == time->after->root)
             time->pauses++, time->sum += (double)pause, time->squares += (double)pause * (double)pause;
@@ -134,20 +138,22 @@ static void add_pauses(const struct outside_calls *all, uint64_t from, uint64_t 
     }
 }
 
-static struct outside_time time_of(struct scene *scene, const struct blackbox *box, const struct outside_rule *rule)
+static struct outside_time time_of(struct scene *scene, const struct member *member, const struct outside_rule *rule)
 {
-    struct outside_calls all = calls_of(box);
-    struct outside_time time = {.window = all.of.count ? window_of(box, &all, rule->window) : 0, .device = all.device};
+    struct outside_calls all;
+    take_calls(scene, member, &all);
+    struct outside_time time = {.window = all.of->count ? window_of(member->box, &all, rule->window) : 0,
+                                .device = all.device};
     uint64_t from = all.now - time.window, over = 0;
-    for (size_t i = 0; i < all.of.count && time.window; i++) {
-        uint64_t begin = begin_of(all.of.calls[i]), end = all.of.end[i];
+    for (size_t i = 0; i < all.of->count && time.window; i++) {
+        uint64_t begin = begin_of(all.of->calls[i]), end = all.of->end[i];
         time.calls += begin >= from && begin < all.now;
         if (end <= over || end > all.now)
             continue;
         if (over && begin > over && begin > from) {
             time.outside += part_in(over, begin, from, rule->longest);
             if (begin - over > time.longest)
-                time.longest = begin - over, time.after = all.of.calls[i];
+                time.longest = begin - over, time.after = all.of->calls[i];
             if (begin - over > time.stall && begin - over < rule->longest)
                 time.stall = begin - over;
         }
@@ -155,8 +161,8 @@ static struct outside_time time_of(struct scene *scene, const struct blackbox *b
         over = end;
     }
     add_pauses(&all, from, rule->longest, &time);
-    scene->steps += 2 * all.of.count;
-    ends_free(&all.of);
+    scene->steps += 2 * all.of->count;
+    ends_free(&all.of_gpu);
     return time;
 }
 
@@ -224,7 +230,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
     bool known = times != NULL;
     for (size_t i = 0; known && i < group->count; i++) {
         const struct member *member = &group->members[i];
-        times[i] = time_of(scene, member->box, rule);
+        times[i] = time_of(scene, member, rule);
         known = member->box->alive && !(member->stuck && member_waited(member) >= rule->longest) &&
                 times[i].inside + times[i].outside >= OUTSIDE_LEAST_NS && times[i].calls >= SLOW_CALLS;
         if (known && part_of(&times[i]) > part_of(&times[who]))

@@ -274,6 +274,9 @@ void scene_close(struct scene *scene)
     free(scene->groups);
     free(scene->of_process);
     free(scene->crowds);
+    for (size_t i = 0; scene->ends && i < scene->snapshot->now.count; i++)
+        ends_free(&scene->ends[i]);
+    free(scene->ends);
     *scene = (struct scene){0};
 }
 
@@ -315,29 +318,6 @@ struct member_group *scene_largest(const struct scene *scene)
     return largest;
 }
 
-static int by_begin(const void *left, const void *right)
-{
-    const struct blackbox_op *a = *(const struct blackbox_op *const *)left,
-                             *b = *(const struct blackbox_op *const *)right;
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
-
-const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count)
-{
-    size_t most = 0;
-    *count = 0;
-    for (size_t i = 0; i < box->comm_count; i++)
-        most += box->comms[i].op_count;
-    const struct blackbox_op **calls = most ? calloc(most, sizeof *calls) : NULL;
-    for (size_t i = 0; calls && i < box->comm_count; i++)
-        for (size_t j = 0; j < box->comms[i].op_count; j++)
-            if (wanted(box, &box->comms[i].ops[j]))
-                calls[(*count)++] = &box->comms[i].ops[j];
-    if (calls)
-        qsort(calls, *count, sizeof *calls, by_begin);
-    return calls;
-}
-
 uint64_t process_remembers(const struct blackbox *box, uint64_t most)
 {
     for (size_t i = 0; i < box->comm_count; i++) {
@@ -363,4 +343,20 @@ uint64_t member_waited(const struct member *waiter)
 {
     uint64_t since = blackbox_since(waiter->op);
     return since && waiter->box->now > since ? waiter->box->now - since : 0;
+}
+
+const struct ends *scene_ends(struct scene *scene, size_t process)
+{
+    static const struct ends none;
+    const struct look *look = &scene->snapshot->now;
+    if (!scene->ends)
+        scene->ends = calloc(look->count + 1, sizeof *scene->ends);
+    if (!scene->ends)
+        return &none;
+    struct ends *ends = &scene->ends[process];
+    if (!ends->calls) {
+        *ends = ends_of(look->boxes[process]);
+        scene->steps += ends->count;
+    }
+    return ends;
 }

@@ -4,6 +4,7 @@
 #define TUTTI_DIAGNOSIS_SCENE_H
 
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/ends.h"
 
 struct member_group;
 
@@ -53,6 +54,7 @@ struct scene {
     size_t group_count;
     struct member **of_process; /* the first member of each box */
     struct crowd *crowds;       /* for each process, what is usual on its machine; NULL: not measured so far */
+    struct ends *ends;          /* for each process, when its calls were over; NULL: not asked so far */
     uint64_t steps;
 };
 
@@ -71,13 +73,12 @@ bool member_has_called(const struct member *member, const struct blackbox_op *op
 /* Does the process of this dead rank live on as another program? A copy of a box, beside copies alone, tells nothing.
  */
 bool member_is_replaced(const struct member *member);
+/* When the calls of this process were over. The scene keeps it. Never NULL. */
+const struct ends *scene_ends(struct scene *scene, size_t process);
 /* Nanoseconds that this rank has waited in its operation. */
 uint64_t member_waited(const struct member *waiter);
 /* A number that no other process has. */
 uint64_t process_key(const struct blackbox *box);
-/* The calls of a process that are wanted, by their beginnings; the caller frees the array. NULL: none, or no memory. */
-typedef bool call_is_wanted(const struct blackbox *box, const struct blackbox_op *op);
-const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count);
 /* The latest time, up to `most` ns, of which all communicators of the process remember all calls. */
 uint64_t process_remembers(const struct blackbox *box, uint64_t most);
 /* The facts of the same process in the earlier look; NULL: none. */

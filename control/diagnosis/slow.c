@@ -6,7 +6,6 @@
  */
 #include "diagnosis/slow.h"
 
-#include "diagnosis/ends.h"
 #include "diagnosis/overlap.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -137,11 +136,11 @@ static void add_member(struct scene *scene, const struct member_group *group, si
 {
     const struct blackbox_comm *comm = group->members[who].comm;
     uint64_t over = 0, seen = meetings->first;
-    struct ends ends = ends_of(group->members[who].box);
-    scene->steps += comm->op_count + ends.count;
+    const struct ends *ends = scene_ends(scene, group->members[who].process);
+    scene->steps += comm->op_count;
     for (size_t i = 0; i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
-        uint64_t came = op->begin > over ? op->begin : over, end = op->device ? op->end : end_of(&ends, op);
+        uint64_t came = op->begin > over ? op->begin : over, end = op->device ? op->end : end_of(ends, op);
         over = op->end > over ? op->end : over;
         if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count ||
             came < meetings->base)
@@ -150,7 +149,7 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* its kernels tell the end */
             continue;
         int64_t took = end > came ? (int64_t)(end - came) : 0;
-        double spent = (double)blocked(&ends, came, end);
+        double spent = (double)blocked(ends, came, end);
         if (op->device) {
             took = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
             spent = (double)took;
@@ -159,7 +158,6 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         come(&meetings->calls[op->seq - meetings->first], who, value, spent);
         meetings->calls[op->seq - meetings->first].rooted = is_rooted(op->collective);
     }
-    ends_free(&ends);
 }
 
 /* ---- The last rank ---- */
@@ -305,13 +303,12 @@ static void add_inside(const struct member *member, const struct member *calls, 
 static void sum_inside(struct scene *scene, const struct member *member, const struct meetings *meetings,
                        double *inside)
 {
-    struct ends ends = ends_of(member->box);
+    const struct ends *ends = scene_ends(scene, member->process);
     memset(inside, 0, meetings->count * sizeof *inside);
     for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
         scene->steps += member->comm->op_count + at->comm->op_count;
-        add_inside(member, at, &ends, meetings, inside);
+        add_inside(member, at, ends, meetings, inside);
     }
-    ends_free(&ends);
     for (size_t i = 1; i < meetings->count; i++)
         inside[i] += has_joined(member->group, meetings, i - 1) ? 0 : inside[i - 1];
 }

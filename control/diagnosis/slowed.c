@@ -10,7 +10,6 @@
 
 #include "diagnosis/rules.h"
 
-#include "diagnosis/ends.h"
 #include "diagnosis/phrase.h"
 #include "diagnosis/profile.h"
 #include "diagnosis/slow.h"
