@@ -214,7 +214,7 @@ static bool stands_out(const struct member_group *group, const struct outside_ti
 }
 
 /* Few pauses do not tell how much they vary. */
-static bool may_be_requests(const struct scene *scene, const struct member *member, const struct outside_time *time)
+static bool may_be_requests(struct scene *scene, const struct member *member, const struct outside_time *time)
 {
     double count = (double)time->pauses;
     double squares = time->pauses < WORK_TIMES ? DBL_MAX : time->squares / count;

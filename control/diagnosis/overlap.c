@@ -114,10 +114,10 @@ static bool was_quicker(const struct blackbox *box)
     return pace.calls < WORK_SLOWER * (best > before ? best : before) * (double)pace.window;
 }
 
-bool overlap_waits_for_work(const struct scene *scene, const struct member *member, double mean, double squares)
+bool overlap_waits_for_work(struct scene *scene, const struct member *member, double mean, double squares)
 {
     const struct processor_share share = share_of(scene, member);
-    return share.time && (double)share.ran < WORK_PART * (double)share.time &&
-           (double)share.delayed < SHORT_PART * (double)share.time &&
-           squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !was_quicker(member->box);
+    bool sleeps = share.time && (double)share.ran < WORK_PART * (double)share.time &&
+                  ((double)share.delayed < SHORT_PART * (double)share.time || share_is_crowded_out(scene, member));
+    return sleeps && squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !was_quicker(member->box);
 }

@@ -11,6 +11,6 @@ bool overlap_hides_waits(struct scene *scene, const struct member_group *group);
 bool overlap_was_faster(const struct blackbox *box);
 /* Does this rank sleep for times that differ much, as ever since the job began? So does a server's rank, which waits
  * for requests. The mean of these times, and that of their squares. */
-bool overlap_waits_for_work(const struct scene *scene, const struct member *member, double mean, double squares);
+bool overlap_waits_for_work(struct scene *scene, const struct member *member, double mean, double squares);
 
 #endif
