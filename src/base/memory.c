@@ -119,3 +119,22 @@ bool memory_trust(int fd, size_t size)
     int seals = fcntl(fd, F_GET_SEALS);
     return (seals >= 0 && (seals & F_SEAL_SHRINK)) || atomic_load(&unsealed);
 }
+
+/* Less than this is not worth a mapping of its own. */
+#define ZEROS_MAPPED (64 << 10)
+
+void *memory_zeros(size_t size)
+{
+    if (size < ZEROS_MAPPED)
+        return calloc(1, size ? size : 1);
+    void *zeros = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return zeros == MAP_FAILED ? NULL : zeros;
+}
+
+void memory_free_zeros(void *zeros, size_t size)
+{
+    if (size < ZEROS_MAPPED)
+        free(zeros);
+    else if (zeros)
+        munmap(zeros, size);
+}

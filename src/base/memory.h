@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Anonymous memory that is shared by handing over its descriptor. */
+/* Anonymous memory that is shared by handing over its descriptor; and tables that are mostly zero. */
 #ifndef TUTTI_BASE_MEMORY_H
 #define TUTTI_BASE_MEMORY_H
 
@@ -21,6 +21,11 @@ tutti_result_t memory_map(int fd, size_t size, void **out);
 /* Gives the pages of a part of a mapping back: they are zero when somebody writes there again. */
 void memory_give_back(void *base, size_t size);
 void memory_unmap(void *base, size_t size);
+/* Zeros of this process alone, which take no room before somebody writes there: for tables of thousands of peers, of
+ * whom few are met. NULL: no memory. */
+void *memory_zeros(size_t size);
+/* With the same size. NULL: nothing happens. */
+void memory_free_zeros(void *zeros, size_t size);
 /* May `size` bytes of a peer's descriptor be mapped without fear that they vanish? */
 bool memory_trust(int fd, size_t size);
 

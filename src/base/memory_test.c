@@ -51,8 +51,27 @@ static void a_lack_of_descriptors_passes(void **state)
     make_and_map(state);
 }
 
+/* Small and large ones are zero, can be written, and go. */
+static void zeros(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 1 << 20; size = size ? 4 * size : 1) {
+        unsigned char *bytes = memory_zeros(size);
+        assert_non_null(bytes);
+        for (size_t i = 0; i < size; i++) {
+            assert_int_equal(bytes[i], 0);
+            bytes[i] = 1;
+        }
+        memory_free_zeros(bytes, size);
+    }
+    assert_null(memory_zeros(SIZE_MAX / 2));
+    memory_free_zeros(NULL, 1);
+    memory_free_zeros(NULL, 1 << 20);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(make_and_map), cmocka_unit_test(a_lack_of_descriptors_passes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(make_and_map), cmocka_unit_test(a_lack_of_descriptors_passes),
+                                       cmocka_unit_test(zeros)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,17 @@
 #include "comm/introduction.h"
 #include "engine/team_open.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/random.h"
 #include "engine/engine_life.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -219,8 +222,101 @@ static void memory_of_many_ranks(void **state)
     engine_release(engine);
 }
 
-int main(void)
+/* ---- `introduction_test RANKS [gpus]`: what the first rank of a large job holds for ten communicators ---- */
+
+static bool have_gpus;
+
+/* Hosts of eight ranks, in racks of 16 hosts; with GPUs also of eight adapters. */
+static void from_number(const void *context, int rank, struct roster_entry *out)
 {
+    uint64_t host = (uint64_t)rank / 8;
+    *out = (struct roster_entry){.process = *(const struct wire_process *)context};
+    struct wire_process *process = &out->process;
+    for (unsigned i = 0; i < 16 && rank; i += 8) {
+        memcpy(process->uuid + i, &(uint64_t){mix64((uint64_t)rank * 4 + i)}, 8);
+        memcpy(process->secret + i, &(uint64_t){mix64((uint64_t)rank * 4 + i + 1)}, 8);
+    }
+    process->host = host ? mix64(host) : process->host;
+    process->pid = (uint32_t)(10000 + rank);
+    process->place[0] = (uint32_t)mix64(host / 16 + 1);
+    process->tcp[0] = (struct wire_address){.family = 4, .port = (uint16_t)(30000 + rank % 8)};
+    memcpy(process->tcp[0].bytes, &(uint32_t){(uint32_t)host}, 4);
+    memset(out->fact.nic, WIRE_NO_NIC, sizeof out->fact.nic);
+    for (uint32_t i = 0; i < WIRE_DEVICES && have_gpus; i++) {
+        process->verbs[i] = process->tcp[0];
+        memcpy(process->verbs[i].bytes, &(uint32_t){(uint32_t)host << 3 | i}, 4);
+        out->fact.nic[i] = (uint8_t)((i + (uint32_t)rank) % WIRE_DEVICES);
+    }
+    if (!have_gpus)
+        return;
+    memcpy(out->fact.gpu, &(uint64_t[2]){mix64((uint64_t)rank * 4 + 2), mix64((uint64_t)rank * 4 + 3)}, 16);
+    snprintf(out->fact.bus_id, sizeof out->fact.bus_id, "0000:%02x:00.0", (16 + 16 * ((unsigned)rank % 8)) & 0xff);
+}
+
+static size_t anonymous_bytes(void)
+{
+    char line[200];
+    size_t kilobytes = 0, one;
+    malloc_trim(0); /* what was freed can be used again */
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "Anonymous: %zu", &one) == 1)
+            kilobytes = one;
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+/* As benchmarks/many_rank.c, with 8 ranks of a tensor parallel group and 4 stages. */
+static bool is_mate(int which, int rank)
+{
+    int t = rank % 8, p = rank / 8 % 4, d = rank / 32, wide = d * 8 + t;
+    const bool mate[] = {true,   d == 0 && p == 0,        d == 0 && t == 0,   p == 0 && t == 0,       d == 0, t == 0,
+                         p == 0, d < 2 && rank % 32 == 0, p == 0 && wide < 8, p == 0 && wide % 8 == 0};
+    return mate[which];
+}
+
+static void hold(int ranks)
+{
+    struct engine *engine;
+    struct team *team[10];
+    int *mates = malloc((size_t)ranks * sizeof *mates);
+    assert_true(engine_acquire(&engine) == TUTTI_SUCCESS && mates);
+    memset(mates, 1, (size_t)ranks * sizeof *mates);
+    size_t before = anonymous_bytes(), counted = 0;
+    uint64_t begun = clock_ns();
+    const struct roster *roster = roster_make(ranks, from_number, link_domain_self(engine->links));
+    struct team_config config = {.id = 1, .name = "world", .nranks = ranks, .members = {.roster = roster}};
+    for (int which = 0; which < 10; which++) {
+        int count = 0;
+        for (int rank = 0; rank < ranks; rank++)
+            if (is_mate(which, rank))
+                mates[count++] = rank;
+        if (which)
+            config = (struct team_config){.name = "child", .members = {.of = team[0], .rank = mates}};
+        config.id = (uint64_t)which + 1;
+        config.nranks = count;
+        assert_int_equal(team_open(engine, &config, &team[which]), TUTTI_SUCCESS);
+    }
+    roster_release(roster);
+    for (int which = 0; which < 10; which++)
+        counted += team_memory(team[which]) - roster_share(team[which]->roster);
+    printf(
+        "%d ranks: ten communicators of one hold %.1f MiB in memory, made in %.2f s; a roster of %.1f MiB, tables of "
+        "%.1f MiB\n",
+        ranks, (double)(anonymous_bytes() - before) / (1 << 20), (double)(clock_ns() - begun) / NS_PER_S,
+        (double)intern_memory() / (1 << 20), (double)counted / (1 << 20));
+    for (int which = 9; which >= 0; which--)
+        team_close(team[which]);
+    engine_release(engine);
+    free(mates);
+}
+
+int main(int argc, char **argv)
+{
+    have_gpus = argc > 2;
+    if (argc > 1)
+        return hold(atoi(argv[1])), 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(alike, begin),    cmocka_unit_test_setup(unlike, begin),
         cmocka_unit_test_setup(hostile, begin),  cmocka_unit_test_setup(packed, begin),

@@ -151,25 +151,40 @@ static void one_happening_wakes_each_sleeper_once(void **state)
     engine_release(engine);
 }
 
+static void from_process(const void *context, int rank, struct roster_entry *out)
+{
+    const struct wire_process *processes = context;
+    *out = (struct roster_entry){.process = processes[rank]};
+}
+
+static int crowd(const struct wire_process ranks[4], int rank, long online)
+{
+    const struct roster *roster = roster_make(4, from_process, ranks);
+    assert_non_null(roster);
+    const struct roster_row *const rows[4] = {&roster->row[0], &roster->row[1], &roster->row[2], &roster->row[3]};
+    int found = team_crowd(roster, rows, 4, rank, online);
+    roster_release(roster);
+    return found;
+}
+
 /* Ranks that a launcher or a container binds to the same processors share them, whatever the machine has. */
 static void bound_ranks_are_a_crowd(void **state)
 {
-    struct roster_row ranks[4] = {{.host = 1}, {.host = 1}, {.host = 1}, {.host = 2}};
-    const struct roster_row *all[4] = {&ranks[0], &ranks[1], &ranks[2], &ranks[3]};
+    struct wire_process ranks[4] = {{.host = 1}, {.host = 1}, {.host = 1}, {.host = 2}};
     (void)state;
-    assert_int_equal(team_crowd(all, 4, 0, 2), 150); /* not known: of the machine */
-    assert_int_equal(team_crowd(all, 4, 3, 2), 50);
+    assert_int_equal(crowd(ranks, 0, 2), 150); /* not known: of the machine */
+    assert_int_equal(crowd(ranks, 3, 2), 50);
     for (int i = 0; i < 4; i++)
         ranks[i].processors = 1;
-    assert_int_equal(team_crowd(all, 4, 0, 64), 300); /* all on the same one */
-    assert_int_equal(team_crowd(all, 4, 3, 64), 100);
+    assert_int_equal(crowd(ranks, 0, 64), 300); /* all on the same one */
+    assert_int_equal(crowd(ranks, 3, 64), 100);
     for (int i = 0; i < 4; i++)
         ranks[i].processor_set = (uint16_t)i;
-    assert_int_equal(team_crowd(all, 4, 0, 4), 100); /* each has its own */
-    assert_int_equal(team_crowd(all, 4, 0, 2), 150);
+    assert_int_equal(crowd(ranks, 0, 4), 100); /* each has its own */
+    assert_int_equal(crowd(ranks, 0, 2), 150);
     ranks[1] = ranks[0];
     ranks[0].processors = ranks[1].processors = 2;
-    assert_int_equal(team_crowd(all, 4, 0, 64), 100);
+    assert_int_equal(crowd(ranks, 0, 64), 100);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 
 #include "base/backoff.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/calls.h"
@@ -20,17 +21,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-int team_crowd(const struct roster_row *const *processes, int nranks, int rank, long online)
+int team_crowd(const struct roster *roster, const struct roster_row *const *rows, int nranks, int rank, long online)
 {
-    const struct roster_row *own = processes[rank];
+    struct roster_cursor cursor = {.roster = roster};
+    const struct wire_process own = roster_read(&cursor, rows[rank])->process;
     long local = 0, beside = 0;
     for (int i = 0; i < nranks; i++) {
-        bool here = processes[i]->host == own->host;
-        local += here;
-        beside +=
-            here && processes[i]->processors == own->processors && processes[i]->processor_set == own->processor_set;
+        if (rows[i]->host != own.host)
+            continue;
+        const struct wire_process *process = &roster_read(&cursor, rows[i])->process;
+        local++;
+        beside += process->processors == own.processors && process->processor_set == own.processor_set;
     }
-    long machine = online > 0 ? 100 * local / online : 0, set = own->processors ? 100 * beside / own->processors : 0;
+    long machine = online > 0 ? 100 * local / online : 0, set = own.processors ? 100 * beside / own.processors : 0;
     return (int)(machine > set ? machine : set);
 }
 
@@ -45,7 +48,7 @@ static void count_local(struct team *team)
         team->local_rank += rank < team->rank;
         team->local_ranks++;
     }
-    int crowd = team_crowd(team->process, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
+    int crowd = team_crowd(team->roster, team->process, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
     team->crowded = crowd > 100;
     lock_take(&team->engine->lock);
     if (team->crowded)
@@ -107,11 +110,11 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
 {
     size_t n = (size_t)team->nranks;
     team->process = calloc(n, sizeof *team->process);
-    team->link = calloc(n, sizeof *team->link);
-    team->gone = calloc(n, sizeof *team->gone);
-    team->sent = calloc(n, sizeof *team->sent);
-    team->received = calloc(n, sizeof *team->received);
-    team->signalled = calloc(n, sizeof *team->signalled);
+    team->link = memory_zeros(n * sizeof *team->link);
+    team->gone = memory_zeros(n * sizeof *team->gone);
+    team->sent = memory_zeros(n * sizeof *team->sent);
+    team->received = memory_zeros(n * sizeof *team->received);
+    team->signalled = memory_zeros(n * sizeof *team->signalled);
     team->calls.hear = calls_hear;
     team->calls.sent = calloc(n, sizeof *team->calls.sent);
     team->calls.received = calloc(n, sizeof *team->calls.received);
@@ -131,6 +134,7 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
 
 static void team_open_release(struct team *team)
 {
+    size_t n = (size_t)team->nranks;
     windows_free(team);
     queue_close(&team->queue);
     shared_close(team);
@@ -143,11 +147,11 @@ static void team_open_release(struct team *team)
     free(team->levels);
     roster_release(team->roster);
     free(team->process);
-    free(team->link);
-    free((void *)team->gone);
-    free(team->sent);
-    free(team->received);
-    free(team->signalled);
+    memory_free_zeros(team->link, n * sizeof *team->link);
+    memory_free_zeros((void *)team->gone, n * sizeof *team->gone);
+    memory_free_zeros(team->sent, n * sizeof *team->sent);
+    memory_free_zeros(team->received, n * sizeof *team->received);
+    memory_free_zeros(team->signalled, n * sizeof *team->signalled);
     free(team->calls.sent);
     free(team->calls.received);
     free(team->calls.signalled);

@@ -8,7 +8,7 @@
 /* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those
  * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
  * that overlap in part are taken for apart. */
-int team_crowd(const struct roster_row *const *processes, int nranks, int rank, long online);
+int team_crowd(const struct roster *roster, const struct roster_row *const *rows, int nranks, int rank, long online);
 /* The levels of `near` in a team, nearest first: GPUs that NVLink joins, hosts, and what TUTTI_PLACE tells. */
 enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM_LEVEL_PLACES + WIRE_PLACES };
 /* Of `nranks` ranks that are rows of the roster. */

@@ -87,24 +87,35 @@ static void levels_fill(struct level *level, int n, const int32_t *leader, const
     level->first = first;
 }
 
-/* A level that groups as the one within takes no room of its own. */
-static int levels_numbers(const struct making_levels *making, bool *is_new)
+/* Of a level: a number for each rank, one for each group, and one more. */
+static size_t levels_room(const struct making_levels *making, int level)
 {
-    int count = 0, n = making->of->nranks;
+    const int32_t *leader = levels_leaders(making, level);
+    size_t room = (size_t)making->of->nranks + 1;
+    for (int rank = 0; rank < making->of->nranks; rank++)
+        room += leader[rank] == rank;
+    return room;
+}
+
+/* Of all levels. A level that groups as the one within takes no room of its own. */
+static size_t levels_numbers(const struct making_levels *making, bool *is_new)
+{
+    size_t room = 0;
+    int n = making->of->nranks;
     for (int k = 0; k < making->of->depth; k++) {
         is_new[k] = k == 0;
         for (int rank = 0; k && rank < n && !is_new[k]; rank++)
             is_new[k] = levels_leaders(making, k)[rank] != levels_leaders(making, k - 1)[rank];
-        count += is_new[k];
+        room += is_new[k] ? levels_room(making, k) : 0;
     }
-    return count;
+    return room;
 }
 
 static struct levels *levels_found(struct making_levels *making)
 {
     bool is_new[LEVELS_MOST];
     int n = making->of->nranks;
-    size_t distinct = (size_t)levels_numbers(making, is_new), room = (2 + 2 * distinct) * (size_t)n + distinct;
+    size_t room = 2 * (size_t)n + levels_numbers(making, is_new);
     struct levels *levels = calloc(1, sizeof *levels + room * sizeof(int32_t));
     if (!levels)
         return NULL;
@@ -125,7 +136,7 @@ static struct levels *levels_found(struct making_levels *making)
     for (int k = 0; k < levels->depth; k++)
         if (is_new[k]) {
             levels_fill(&levels->level[k], n, levels_leaders(making, k), order, numbers);
-            numbers += 2 * n + 1;
+            numbers += n + levels->level[k].groups + 1;
         } else {
             levels->level[k] = levels->level[k - 1];
         }

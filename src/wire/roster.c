@@ -8,9 +8,16 @@
 #include <stdlib.h>
 
 #define ROSTER_BLOCK 16
-#define ROSTER_MOST  SPARSE_MOST(sizeof(struct roster_entry))
+#define ROSTER_PORTS (WIRE_ADDRESSES + WIRE_DEVICES)
+#define ROSTER_MOST  SPARSE_MOST(sizeof(struct roster_folded))
 
-_Static_assert(sizeof(struct roster_row) == 40, "a row has no gaps: equal rosters have equal bytes");
+_Static_assert(sizeof(struct roster_row) == 32, "a row has no gaps: equal rosters have equal bytes");
+
+/* An entry as it is packed: what differs from rank to rank lies together, and what is in the row is 0. */
+struct roster_folded {
+    uint16_t port[ROSTER_PORTS];
+    struct roster_entry rest;
+};
 
 /* While it is made. */
 struct roster_making {
@@ -44,12 +51,7 @@ static bool roster_fits(struct roster_making *making)
 
 static struct roster_row roster_row_of(const struct wire_process *process)
 {
-    struct roster_row row = {.host = process->host,
-                             .pid = process->pid,
-                             .losses = process->losses,
-                             .processors = process->processors,
-                             .processor_set = process->processor_set,
-                             .uid = process->uid};
+    struct roster_row row = {.host = process->host, .pid = process->pid, .losses = process->losses};
     memcpy(row.uuid, process->uuid, sizeof row.uuid);
     return row;
 }
@@ -61,38 +63,61 @@ static void row_into(const struct roster_row *row, struct wire_process *process)
     process->host = row->host;
     process->pid = row->pid;
     process->losses = row->losses;
-    process->processors = row->processors;
-    process->processor_set = row->processor_set;
-    process->uid = row->uid;
 }
 
-static void roster_differ(struct roster_entry *entry, const struct roster_entry *before)
+static uint16_t *port_of(struct wire_process *process, int i)
+{
+    return i < WIRE_ADDRESSES ? &process->tcp[i].port : &process->verbs[i - WIRE_ADDRESSES].port;
+}
+
+static void roster_fold(const struct roster_entry *entry, struct roster_folded *out)
+{
+    static const struct roster_row nothing;
+    out->rest = *entry;
+    row_into(&nothing, &out->rest.process);
+    for (int i = 0; i < ROSTER_PORTS; i++) {
+        out->port[i] = *port_of(&out->rest.process, i);
+        *port_of(&out->rest.process, i) = 0;
+    }
+}
+
+static void roster_unfold(const struct roster_folded *folded, const struct roster_row *row, struct roster_entry *out)
+{
+    *out = folded->rest;
+    row_into(row, &out->process);
+    for (int i = 0; i < ROSTER_PORTS; i++)
+        *port_of(&out->process, i) = folded->port[i];
+}
+
+static void roster_differ(struct roster_folded *folded, const struct roster_folded *before)
 {
     const uint8_t *from = (const uint8_t *)before;
-    uint8_t *to = (uint8_t *)entry;
-    for (size_t i = 0; i < sizeof *entry; i++)
+    uint8_t *to = (uint8_t *)folded;
+    for (size_t i = 0; i < sizeof *folded; i++)
         to[i] ^= from[i];
 }
 
-static void roster_add(struct roster_making *making, int index, struct roster_entry *entry, struct roster_entry *before)
+static void roster_add(struct roster_making *making, int index, const struct roster_entry *entry,
+                       struct roster_folded *before)
 {
-    static const struct roster_row nothing;
     struct roster *roster = making->roster;
+    struct roster_folded now;
     roster->row[index] = roster_row_of(&entry->process);
-    row_into(&nothing, &entry->process);
+    roster_fold(entry, &now);
     if (index % ROSTER_BLOCK == 0) {
         memset(before, 0, sizeof *before);
         roster_blocks(roster)[index / ROSTER_BLOCK] = roster->packed;
     }
-    roster_differ(before, entry);
+    roster_differ(before, &now);
     roster->packed += (uint32_t)sparse_pack(before, sizeof *before, (uint8_t *)roster + making->head + roster->packed);
-    *before = *entry;
+    *before = now;
 }
 
 const struct roster *roster_make(int count, roster_source *source, const void *context)
 {
     struct roster_making making = {.head = roster_head(count)};
-    struct roster_entry entry, before;
+    struct roster_entry entry;
+    struct roster_folded before;
     const struct roster *made = NULL;
     int added = 0;
     making.roster = calloc(1, making.head);
@@ -130,16 +155,18 @@ const struct roster_entry *roster_read(struct roster_cursor *cursor, const struc
     const uint32_t *blocks = (const uint32_t *)(roster->row + roster->count);
     const uint8_t *packed = (const uint8_t *)roster + roster_head((int)roster->count), *end = packed + roster->packed;
     int index = (int)(row - roster->row), first = index / ROSTER_BLOCK * ROSTER_BLOCK;
-    if (cursor->next <= first || cursor->next > index) {
+    struct roster_folded now, more;
+    if (cursor->next > first && cursor->next <= index) {
+        roster_fold(&cursor->entry, &now);
+    } else {
         cursor->next = first;
         cursor->at = packed + blocks[first / ROSTER_BLOCK];
-        memset(&cursor->entry, 0, sizeof cursor->entry);
+        memset(&now, 0, sizeof now);
     }
     for (; cursor->next <= index; cursor->next++) {
-        struct roster_entry more;
         cursor->at += sparse_unpack(cursor->at, (size_t)(end - cursor->at), &more, sizeof more);
-        roster_differ(&cursor->entry, &more);
+        roster_differ(&now, &more);
     }
-    row_into(row, &cursor->entry.process);
+    roster_unfold(&now, row, &cursor->entry);
     return &cursor->entry;
 }

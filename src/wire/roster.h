@@ -17,8 +17,6 @@ struct roster_row {
     uint64_t host;
     uint32_t pid;
     uint32_t losses;
-    uint16_t processors, processor_set;
-    uint32_t uid;
 };
 
 struct roster_entry {
