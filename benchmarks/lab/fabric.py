@@ -31,6 +31,7 @@ class Build:
         self.lab = self.path("emulation", "lab", "tutti-lab")
         self.paths = self.path("control", "paths", "tutti-paths")
         self.flows = self.path("benchmarks", "flows-bench")
+        self.board = self.path("benchmarks", "board-bench")
         self.verbs = self.path("emulation", "verbs", "libibverbs.so.1")
         self.softverbs = self.path("emulation", "verbs", "softverbs")
 
@@ -39,7 +40,8 @@ class Build:
 
     def lacks(self):
         """What is not built; "" if all is."""
-        needed = (self.tutti, self.lab, self.paths, self.verbs, self.softverbs, self.flows)
+        needed = (self.tutti, self.lab, self.paths, self.verbs, self.softverbs, self.flows,
+                  self.board)
         return next((file for file in needed if not os.path.exists(file)), "")
 
 

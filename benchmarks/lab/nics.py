@@ -5,6 +5,7 @@ borrowing."""
 import math
 import os
 import random
+import signal
 import statistics
 import subprocess
 import time
@@ -76,15 +77,18 @@ class Play:
         rows = [line.split() for line in self.text(number, rank).splitlines() if line != "ready"]
         return [(int(step), int(begun) / 1e6, int(done) / 1e6) for step, begun, done in rows]
 
-    def run(self, patience):
-        """Plays until all jobs of `wanted` are done. [for each job [for each rank its steps]]"""
+    def begin(self):
+        with open(f"{self.go}.new", "w", encoding="utf-8") as file:
+            file.write(f"{time.monotonic_ns() + 500_000_000}\n")
+        os.rename(f"{self.go}.new", self.go)
+
+    def run(self, patience, wanted=None):
+        """Plays until the first `wanted` jobs are done, or all. [for each job [for each rank its steps]]"""
         try:
             self.wait_ready()
-            with open(f"{self.go}.new", "w", encoding="utf-8") as file:
-                file.write(f"{time.monotonic_ns() + 500_000_000}\n")
-            os.rename(f"{self.go}.new", self.go)
+            self.begin()
             end = time.monotonic() + patience
-            for job in self.jobs:
+            for job in self.jobs[:wanted]:
                 for rank in job.ranks:
                     while rank.poll() is None and time.monotonic() < end:
                         time.sleep(0.02)
@@ -105,6 +109,9 @@ def pairs(flows):
     return [(["h0", "h1"], [(step, at, 0, 1, size) for step, (at, size) in enumerate(one)]) for one in flows]
 
 
+IDLE = [(0, 8), (1e9, 8)]  # a process that owns its interface and does nothing, until the play is over
+
+
 def took(steps):
     return [done - begun for _, begun, done in steps]
 
@@ -118,8 +125,8 @@ def pair(bench, lab):
     for name, policy, settings in (("own", "own", {}), *((f"borrow {bound}", "borrow", {"TUTTI_BORROW": str(bound)})
                                                         for bound in (1, 2, 4, 8)), ("all", "all", {})):
         much = size if policy == "own" else size * NICS
-        flows = [[(0, SEGMENT * 64), (0, much)]] + [[(0, 8)] for _ in range(NICS - 1)]
-        times = took(Play(lab, policy, pairs(flows), settings).run(60 + 20 * bench.seconds)[0][1])
+        flows = [[(0, SEGMENT * 64), (0, much)]] + [IDLE] * (NICS - 1)
+        times = took(Play(lab, policy, pairs(flows), settings).run(60 + 20 * bench.seconds, 1)[0][1])
         found[name] = 8e-6 * much / times[1]
         bench.say(f"pair, {name}: {found[name]:.1f} Mbit/s")
     return found
@@ -144,8 +151,8 @@ def victim(bench, lab):
     much = (count + 2) * NICS * BYTES_A_SECOND * 0.8
     found = {}
     for name, policy, long in (("alone", "borrow", 8), ("borrow", "borrow", much), ("all", "all", much)):
-        flows = [short, [(0, long)]] + [[(0, 8)] for _ in range(NICS - 2)]
-        steps = Play(lab, policy, pairs(flows), bound={0}).run(90 + 20 * bench.seconds)
+        flows = [short, [(0, long)]] + [IDLE] * (NICS - 2)
+        steps = Play(lab, policy, pairs(flows), bound={0}).run(90 + 20 * bench.seconds, 2)
         over = steps[1][1][0][2]  # when the borrower is done: messages that it does not reach do not count
         mine = [done - begun for _, begun, done in steps[0][1][1:] if name == "alone" or done < over]
         found[name] = statistics.mean(mine)
@@ -173,8 +180,8 @@ def back(bench, lab):
     for name, long in (("alone", 8), ("beside", much)):
         first = [[] for _ in range(4)]
         for _ in range(bench.turns):
-            flows = [[(2e6, 8 * SEGMENT)] * 4, [(0, long)]] + [[(0, 8)] for _ in range(NICS - 2)]
-            times = took(Play(lab, "borrow", pairs(flows), bound={0}).run(120)[0][1])
+            flows = [[(2e6, 8 * SEGMENT)] * 4, [(0, long)]] + [IDLE] * (NICS - 2)
+            times = took(Play(lab, "borrow", pairs(flows), bound={0}).run(120, 1)[0][1])
             for place, one in enumerate(times):
                 first[place].append(one)
         found[name] = [statistics.median(one) for one in first]
@@ -293,6 +300,77 @@ def serve_rows(found):
                 f"{p99(found['own']) / p99(found['all']):.2f}x", None)]
 
 
+# ---- Faults ----
+
+class Faulty(Play):
+    """A play in which something happens a second after its beginning."""
+
+    def __init__(self, *words, what=None, **more):
+        super().__init__(*words, **more)
+        self.what = what
+
+    def ends_well(self, number, patience):
+        """The job of this number, whatever becomes of the others."""
+        self.wait_ready()
+        self.begin()
+        time.sleep(1.5)
+        self.what(self)
+        end = time.monotonic() + patience
+        for rank in self.jobs[number].ranks:
+            while rank.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+        codes = [rank.poll() for rank in self.jobs[number].ranks]
+        for job in self.jobs:
+            job.__exit__()
+        return codes == [0, 0]
+
+
+def kill(play, number):
+    """All ranks of a job, at once."""
+    for rank in play.jobs[number].ranks:
+        os.killpg(rank.pid, signal.SIGKILL)
+
+
+def faults(bench, lab):
+    """{what happens: did all that was left end, with the right bits}"""
+    long = 4 * NICS * BYTES_A_SECOND
+    cut = {"down": lambda _: lab.link("down", "h0.n1"), "up": lambda _: lab.link("up", "h0.n1")}
+    found = {}
+    for name, what, flows, survivor in (
+            ("the owner is killed while its interface is lent", lambda play: kill(play, 1), [[(0, long)], IDLE], 0),
+            ("the borrower is killed", lambda play: kill(play, 0), [[(0, long)], [(2e6, BYTES_A_SECOND)]], 1),
+            ("an interface dies while it is borrowed", cut["down"], [[(0, long)], IDLE], 0)):
+        play = Faulty(lab, "borrow", pairs(flows + [IDLE] * (NICS - 2)), what=what)
+        found[name] = play.ends_well(survivor, 60)
+        bench.say(f"{name}: {'right' if found[name] else 'WRONG: ' + play.jobs[survivor].said()}")
+        cut["up"](play)
+    return found
+
+
+def faults_rows(found):
+    return [Row(f"{what}: the rest ends, with the right bits", "", "yes", "yes" if right else "no", right)
+            for what, right in found.items()]
+
+
+# ---- The board ----
+
+def board(bench, _):
+    """What board-bench prints, with 8 processes and 8 interfaces, of 1,000 kills."""
+    said = subprocess.run([bench.build.board, "8", "8", "1000"], check=True, capture_output=True, text=True).stdout
+    look, kills, ends = [[float(word) for word in line.split()] for line in said.splitlines()]
+    bench.say(f"board: {look[0]:.0f} ns a look; right {kills[0]:.1f} ms after a kill, {kills[1]:.1f} of 99 in 100")
+    return {"look": look, "kills": kills, "ends": ends}
+
+
+def board_rows(found):
+    kills, ends = found["kills"], found["ends"]
+    return [Row("a look at the board of 8 processes", "0.9 to 1.6 us", "< 1 us", f"{found['look'][0]:.0f} ns, and "
+                f"{found['look'][1] / 1e3:.1f} us where it asks who lives, every 2 ms", found["look"][0] < 1000),
+            Row("the board is right after kill -9 (1,000 kills)", "", "<= 10 ms",
+                f"{kills[0]:.1f} ms, {kills[1]:.1f} in 99 of 100, {kills[2]:.0f} at most; from the end of the process "
+                f"{ends[0]:.1f}, {ends[1]:.1f}, {ends[2]:.0f}", kills[2] <= 10)]
+
+
 def lab_of(bench, nics):
     return Lab(bench.build, {"hosts": 2, "nics": nics, "leaves": 1, "spines": 1, "rate": f"{RATE}mbit"})
 
@@ -301,7 +379,8 @@ def measure(bench):
     rows = []
     with lab_of(bench, NICS) as lab:
         shape(lab)
-        parts = {"pair": (pair, pair_rows), "victim": (victim, victim_rows), "back": (back, back_rows)}
+        parts = {"board": (board, board_rows), "pair": (pair, pair_rows), "victim": (victim, victim_rows),
+                 "back": (back, back_rows), "faults": (faults, faults_rows)}
         for name, (part, tell) in parts.items():
             found = part(bench, lab)
             bench.keep(**{name: found})

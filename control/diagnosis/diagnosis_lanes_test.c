@@ -285,6 +285,16 @@ static void test_healthy(void **state)
     expect_nothing(made_cluster(nowhere));
 }
 
+/* Lanes that borrow an interface have what its owner leaves: they say nothing about it. */
+static void test_borrowers_are_slow(void **state)
+{
+    struct made_job job = made_cluster(at_host_1);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+            job.boxes[rank]->lanes[i].borrowed = at_host_1(rank, (int)job.boxes[rank]->lanes[i].segments->peer);
+    expect_nothing(job);
+}
+
 /* An agent may not tell the distance: lanes within a host are quick, and say nothing about the others. */
 static void test_unknown_distances(void **state)
 {
@@ -448,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_packets_lost_now_and_then),
         cmocka_unit_test(test_messages_are_left_to_lanes),
         cmocka_unit_test(test_healthy),
+        cmocka_unit_test(test_borrowers_are_slow),
         cmocka_unit_test(test_unknown_distances),
         cmocka_unit_test(test_shared_by_chance),
         cmocka_unit_test(test_one_process_is_no_network),

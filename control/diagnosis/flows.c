@@ -318,7 +318,7 @@ bool flows_gather(struct scene *scene, struct flows *flows)
     for (size_t i = 0; fine && i < scene->snapshot->now.count; i++) {
         const struct blackbox *box = scene->snapshot->now.boxes[i];
         for (size_t j = 0; fine && j < box->lane_count; j++)
-            if (box->lanes[j].distance != WIRE_DISTANCE_HOST)
+            if (box->lanes[j].distance != WIRE_DISTANCE_HOST && !box->lanes[j].borrowed) /* it has what is left */
                 fine = gather_lane(scene, flows, i, &box->lanes[j]);
     }
     if (flows->count)

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BOARD_MAGIC 0x32304452414f4254ull /* "TBOARD02": another layout has another file */
-#define LOOK_AGAIN  (5 * NS_PER_MS)
+#define LOOK_AGAIN  (2 * NS_PER_MS)
 #define TRIES       1000 /* to be alone with the board: one that was stopped in the middle keeps nobody */
 
 struct board_slot {
@@ -247,9 +247,17 @@ struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now)
     struct board_sum sum = {0};
     board_ask_who_lives(board, now);
     int end = atomic_load_explicit(&board->end, memory_order_relaxed);
-    for (int slot = 0; slot < end; slot++)
-        for (int i = 0; atomic_load_explicit(&board->lives[slot], memory_order_relaxed) && i < BOARD_NICS; i++)
-            if (atomic_load_explicit(&board->slots[slot].use[i].nic, memory_order_relaxed) == nic)
-                board_add(&sum, &board->slots[slot], &board->slots[slot].use[i]);
+    for (int slot = 0; slot < end; slot++) {
+        const struct board_slot *one = &board->slots[slot];
+        if (!atomic_load_explicit(&board->lives[slot], memory_order_relaxed))
+            continue;
+        for (int i = 0; i < BOARD_NICS; i++) { /* filled from the first on, each with another one */
+            uint64_t name = atomic_load_explicit(&one->use[i].nic, memory_order_relaxed);
+            if (name == nic)
+                board_add(&sum, one, &one->use[i]);
+            if (name == nic || !name)
+                break;
+        }
+    }
     return sum;
 }

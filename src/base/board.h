@@ -53,7 +53,7 @@ struct board_use *board_use(struct board *board, uint64_t nic);
  * chosen, it stays. */
 int board_own(struct board *board, const uint64_t *nics, int count);
 
-/* Which processes live is asked again every 5 ms. */
+/* Which processes live is asked again every 2 ms. */
 struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now);
 
 #endif

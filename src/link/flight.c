@@ -84,7 +84,7 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
 static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
 {
     struct flight *flight = flight_at(lane, position);
-    if (status == WIRE_SEGMENT_LANDED)
+    if (status == WIRE_SEGMENT_LANDED && !flight->borrows) /* else the owner's work would look like a fault */
         trace_segment_landed(lane->trace, position, flight->beside, when);
     else
         trace_segment_end(lane->trace, position, status, when);
