@@ -158,19 +158,14 @@ void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, si
         incoming_finish(lane->link, recv, refuse_target(recv));
 }
 
-void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+static void incoming_take(struct link_lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
-    struct link_lane *lane = carrier->user;
     struct link *link = lane->link;
     uint32_t slot = imm_slot(imm), index = imm_segment(imm);
     struct link_recv *recv = slot < link->takes.size ? link->takes.receiving[slot] : NULL;
     if (offset == TRANSPORT_NO_OFFSET && recv)
         offset = recv->segment * index;
     recv = incoming_of(link, imm, offset, length);
-    lane_heard(lane);
-    flight_arrived(lane, imm);
-    if (nics_came(lane, slot, lane->signs.heard) && link->control >= 0)
-        message_send_on(&link->lane[link->control], WIRE_ACK);
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);
@@ -181,6 +176,18 @@ void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_
     incoming_release(link, recv);
     flight_done(link, slot);
     recv->done(recv, TUTTI_SUCCESS);
+}
+
+void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = carrier->user;
+    struct link *link = lane->link;
+    lane_heard(lane);
+    flight_arrived(lane, imm);
+    bool news = nics_came(lane, imm_slot(imm), lane->signs.heard);
+    incoming_take(lane, imm, offset, length);
+    if (news && link->control >= 0) /* last: the link may be lost inside */
+        message_send_on(&link->lane[link->control], WIRE_ACK);
 }
 
 void incoming_say_have(struct link *link)
