@@ -26,6 +26,7 @@ import master
 import monitor
 import nics
 import port
+import probe
 import rates
 import steering
 import uplink
@@ -36,9 +37,9 @@ from result import HEAD, table
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
 
-MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "uplink": uplink,
-                "port": port,
-                "nics": nics, "rates": rates, "windows": windows, "copies": copies, "monitor": monitor}
+MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "probe": probe,
+                "uplink": uplink, "port": port, "nics": nics, "rates": rates, "windows": windows, "copies": copies,
+                "monitor": monitor}
 
 
 class Bench:

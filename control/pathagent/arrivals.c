@@ -17,13 +17,26 @@ static struct probe_arrival *find(struct arrivals *arrivals, uint32_t from, uint
     return oldest;
 }
 
+/* Two trains at once share a link, and tell nothing of its rate. */
+static bool is_shared(struct arrivals *arrivals, const struct probe *probe, uint64_t begun, uint64_t now)
+{
+    if (arrivals->latest.session != probe->session)
+        arrivals->other = arrivals->latest;
+    arrivals->latest.session = probe->session;
+    arrivals->latest.at = now;
+    return arrivals->other.session && arrivals->other.session != probe->session && arrivals->other.at > begun;
+}
+
 /* Switches let the beginning of a train pass faster than their link is: the second half tells. */
-static uint64_t train_rate(struct probe_arrival *at, const struct probe *probe, size_t size, uint64_t now)
+static uint64_t train_rate(struct arrivals *arrivals, struct probe_arrival *at, const struct probe *probe, size_t size,
+                           uint64_t now)
 {
     if (at->train != probe->stamp) {
         at->train = probe->stamp;
         at->begun = 0;
+        at->shared = false;
     }
+    at->shared |= is_shared(arrivals, probe, at->begun ? at->begun : now, now);
     if (probe->seq < probe->arrived / 2)
         return 0;
     if (!at->begun) {
@@ -32,8 +45,9 @@ static uint64_t train_rate(struct probe_arrival *at, const struct probe *probe, 
         return 0;
     }
     at->since++;
-    return now > at->begun ? (uint64_t)((double)at->since * (double)size * (double)NS_PER_S / (double)(now - at->begun))
-                           : 0;
+    return now > at->begun && !at->shared
+               ? (uint64_t)((double)at->since * (double)size * (double)NS_PER_S / (double)(now - at->begun))
+               : 0;
 }
 
 bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, const struct probe *probe, size_t size,
@@ -49,6 +63,6 @@ bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, con
         answer->arrived = ++at->arrived;
         return true;
     }
-    answer->rate = train_rate(at, probe, size, now);
+    answer->rate = train_rate(arrivals, at, probe, size, now);
     return answer->rate && (uint64_t)probe->seq + TRAIN_ANSWERS >= probe->arrived;
 }

@@ -17,10 +17,14 @@ struct probe_arrival {
     uint64_t session, used; /* used: by the clock of `now`; 0: the place is free */
     uint64_t train, begun;  /* the stamp of the present train; when its second half began */
     uint32_t from, arrived, since;
+    bool shared; /* another train came in between */
 };
 
 struct arrivals {
     struct probe_arrival place[ARRIVALS_SETS][ARRIVALS_WAYS];
+    struct {
+        uint64_t session, at;
+    } latest, other; /* the sessions of the latest packets of trains */
 };
 
 /* A probe has come at `now` (nanoseconds). True: *answer is to go to its sender. `size`: of the packet. */

@@ -2,6 +2,7 @@
 #include "pathagent/tries.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "path/dnlb.h"
 
 #include <string.h>
@@ -11,7 +12,9 @@
 #define HOP_EVERY   (NS_PER_S / 8)    /* routers answer few probes a second */
 #define TRAIN_EVERY (8 * NS_PER_S)    /* of one path */
 #define TRAIN_LEAST (300 * NS_PER_MS) /* between two trains of a host */
-#define TRAIN_PART  4                 /* of the budget, for trains */
+#define TRAIN_PART  3                 /* of the budget, for trains */
+#define SLOW        0.75              /* of the best train: a slower one is sent again, */
+#define AGAIN       3                 /* so often */
 #define LATE        (2 * NS_PER_S)    /* after new tasks: answers to old ones may come */
 #define HURRY       4                 /* probes without an answer, after which the spine is asked each second */
 
@@ -73,16 +76,41 @@ static uint64_t train_gap(const struct tries *tries)
     return by_path > by_budget ? by_path : by_budget;
 }
 
+/* A slow train may be an accident: it is sent again, some times, before the others have their turn. */
+static int doubtful(struct tries *tries)
+{
+    for (int i = 0; i < tries->count; i++) {
+        struct try_path *path = &tries->path[i];
+        if (!path->doubt || !path->task.trains || path->again >= AGAIN)
+            continue;
+        path->again++;
+        path->doubt = false;
+        return i;
+    }
+    return -1;
+}
+
+static void doubt(struct tries *tries, struct try_path *path)
+{
+    uint64_t best = 0;
+    for (int i = 0; i < tries->count; i++)
+        best = tries->path[i].rate > best ? tries->path[i].rate : best;
+    path->doubt = (double)path->rate < SLOW * (double)best;
+    path->again = path->doubt ? path->again : 0;
+}
+
 static bool next_train(struct tries *tries, uint64_t now, struct try_send *out)
 {
     if (now < tries->train_next)
         return false;
+    int again = doubtful(tries);
     for (int i = 0; i < tries->count; i++) {
-        int at = (tries->train_cursor + i) % tries->count;
+        int at = again >= 0 ? again : (tries->train_cursor + i) % tries->count;
         if (!tries->path[at].task.trains)
             continue;
-        tries->train_cursor = at + 1;
-        tries->train_next = now + train_gap(tries);
+        tries->train_cursor = again >= 0 ? tries->train_cursor : at + 1;
+        uint64_t gap = train_gap(tries); /* hosts that begin together do not go on together */
+        tries->train_next = now + gap * 3 / 4 + mix64(now) % (gap / 2);
         *out = (struct try_send){.kind = PROBE_TRAIN, .path = at};
         return true;
     }
@@ -234,8 +262,11 @@ void tries_answer(struct tries *tries, const struct probe_ends *ends, const stru
         return;
     }
     if (answer->rate) {
-        path->trains += answer->seq + 1 == TRY_TRAIN;
         path->rate = answer->rate;
+        if (answer->seq + 1 == TRY_TRAIN) {
+            path->trains++;
+            doubt(tries, path);
+        }
         return;
     }
     uint64_t delay = now - answer->stamp;

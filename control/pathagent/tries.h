@@ -43,6 +43,8 @@ struct try_path {
     uint64_t rate;        /* of the latest train, bytes per second */
     uint32_t trains;      /* that were answered */
     uint64_t train;       /* the stamp of the latest one */
+    uint32_t again;       /* trains that were sent at once, as the one before was slow */
+    bool doubt;           /* the latest train was slow */
     struct try_hop hop[TRIES_TTLS];
 };
 

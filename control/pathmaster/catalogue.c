@@ -142,7 +142,7 @@ bool catalogue_report(struct catalogue *c, int32_t owner, const struct catalogue
              judged = report->judged - row->last.judged;
     count(c, row, judged > lost ? judged : lost, lost, now);
     if (report->trains > row->last.trains && report->rate) {
-        memmove(row->rate + 1, row->rate, (CATALOGUE_TRAINS - 1) * sizeof *row->rate);
+        memmove(row->rate + 1, row->rate, (SUSPECT_TRAINS - 1) * sizeof *row->rate);
         row->rate[0] = (double)report->rate;
     }
     if (report->answers > row->last.answers)

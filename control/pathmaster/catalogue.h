@@ -14,7 +14,6 @@
 
 #define CATALOGUE_PARTNERS 4
 #define CATALOGUE_HOPS     4
-#define CATALOGUE_TRAINS   3
 #define CATALOGUE_OTHERS   64 /* faults of other parts that are shown */
 #define CATALOGUE_SAYS     240
 
@@ -40,8 +39,8 @@ struct catalogue_row {
     struct allot_way way;
     uint16_t port, back;
     struct catalogue_window now, before;
-    double rate[CATALOGUE_TRAINS]; /* bytes per second; the newest first */
-    uint64_t reported, answered;   /* when; 0: not yet */
+    double rate[SUSPECT_TRAINS]; /* bytes per second; the newest first */
+    uint64_t reported, answered; /* when; 0: not yet */
 };
 
 /* A link of a leaf, both ways. */

@@ -63,7 +63,7 @@ static void sample_of(const struct catalogue *c, const struct catalogue_row *row
         if (links.count == 2 && came_down(c, row->way.down, row->answered))
             out->alive |= 2;
     }
-    for (int k = 0; k < CATALOGUE_TRAINS; k++)
+    for (int k = 0; k < SUSPECT_TRAINS; k++)
         out->rate[k] = row->rate[k] / full_of(c, row);
 }
 

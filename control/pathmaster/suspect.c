@@ -11,7 +11,7 @@
 #define FITS       3
 #define ROUNDS     256 /* parts that are blamed at a time */
 #define DEAD       0.5
-#define TRAINS     3 /* that tell a part's rate */
+#define TRAINS     6 /* that tell a part's rate, if its paths had as many */
 
 static const double losses[] = {0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999};
 #define LOSSES (sizeof losses / sizeof *losses)
@@ -234,6 +234,7 @@ static double rate_of(const struct blaming *f, int32_t part, const bool *left_ou
     for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
         paths += !left_out[f->on[i]];
     int depth = paths ? (TRAINS + paths - 1) / paths : 1;
+    depth = depth < SUSPECT_TRAINS ? depth : SUSPECT_TRAINS;
     for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
         for (int k = 0; !left_out[f->on[i]] && k < depth; k++) {
             double rate = f->path[f->on[i]].rate[k];
@@ -244,22 +245,39 @@ static double rate_of(const struct blaming *f, int32_t part, const bool *left_ou
     return best;
 }
 
-/* NICs first, which are the last two parts: a slow NIC makes all of its paths slow. */
-static void blame_rates(struct blaming *f, double usual, bool *left_out, bool *slow, bool nics)
+static int32_t paths_left(const struct blaming *f, int32_t part, const bool *left_out)
 {
-    for (int i = 0; i < f->paths; i++)
-        for (int k = 0; k < f->path[i].parts; k++)
-            slow[f->path[i].part[k]] |= nics == (k >= f->path[i].parts - 2);
+    int32_t count = 0;
+    for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
+        count += !left_out[f->on[i]];
+    return count;
+}
+
+/* The slow part that explains most paths, and then the slowest. */
+static int32_t slowest_of(const struct blaming *f, const bool *left_out, double most, double *rate)
+{
+    int32_t slowest = -1, paths = 0;
     for (int32_t part = 0; part < f->parts; part++) {
-        double rate = slow[part] ? rate_of(f, part, left_out) : 0;
-        slow[part] = rate > 0 && rate < SUSPECT_SLOW * usual;
-        if (slow[part])
-            add(f, &(struct suspect){.part = part, .rate = rate / usual});
+        double is = rate_of(f, part, left_out);
+        int32_t left = is > 0 && is < most ? paths_left(f, part, left_out) : 0;
+        if (left > paths || (left && left == paths && is < *rate)) {
+            slowest = part;
+            paths = left;
+            *rate = is;
+        }
     }
-    for (int i = 0; i < f->paths; i++)
-        for (int k = 0; k < f->path[i].parts; k++)
-            left_out[i] |= slow[f->path[i].part[k]];
-    memset(slow, 0, (size_t)f->parts * sizeof *slow);
+    return slowest;
+}
+
+/* Parts of the same paths are slow together. */
+static void blame_rate(struct blaming *f, int32_t part, double rate, bool *left_out)
+{
+    for (int32_t other = 0; other < f->parts; other++)
+        if (other != part && has_same_paths(f, part, other))
+            add(f, &(struct suspect){.part = other, .rate = rate});
+    add(f, &(struct suspect){.part = part, .rate = rate});
+    for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
+        left_out[f->on[i]] = true;
 }
 
 static void mark_twins(struct blaming *f, int begun)
@@ -276,15 +294,17 @@ static bool find_rates(struct blaming *f, double *scratch)
         if (f->path[i].rate[0] > 0)
             scratch[count++] = f->path[i].rate[0];
     double usual = median(scratch, count);
-    bool *left_out = calloc((size_t)f->paths + 1, sizeof *left_out), *slow = calloc((size_t)f->parts + 1, sizeof *slow);
-    if (left_out && slow) {
-        blame_rates(f, usual, left_out, slow, true);
-        blame_rates(f, usual, left_out, slow, false);
-        mark_twins(f, begun);
+    bool *left_out = calloc((size_t)f->paths + 1, sizeof *left_out);
+    for (int round = 0; left_out && round < ROUNDS; round++) {
+        double rate = 0;
+        int32_t slowest = slowest_of(f, left_out, SUSPECT_SLOW * usual, &rate);
+        if (slowest < 0)
+            break;
+        blame_rate(f, slowest, rate / usual, left_out);
     }
-    bool good = left_out && slow;
+    bool good = left_out;
+    mark_twins(f, begun);
     free(left_out);
-    free(slow);
     return good;
 }
 

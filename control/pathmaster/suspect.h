@@ -12,16 +12,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SUSPECT_PARTS 6     /* of a path */
-#define SUSPECT_LOSS  0.003 /* of packets: more is a fault */
-#define SUSPECT_SLOW  0.75  /* of the rate that others have: less is a fault */
+#define SUSPECT_PARTS  6     /* of a path */
+#define SUSPECT_TRAINS 4     /* of a path, which are looked at */
+#define SUSPECT_LOSS   0.003 /* of packets: more is a fault */
+#define SUSPECT_SLOW   0.75  /* of the rate that others have: less is a fault */
 
 struct suspect_path {
     int32_t part[SUSPECT_PARTS];
     int parts;
-    uint32_t alive;      /* bits of parts that let a probe through while the path let none through */
-    uint64_t sent, lost; /* probes */
-    double rate[3];      /* of trains, the newest first, in parts of what its links should have; 0: none */
+    uint32_t alive;              /* bits of parts that let a probe through while the path let none through */
+    uint64_t sent, lost;         /* probes */
+    double rate[SUSPECT_TRAINS]; /* of trains, the newest first, in parts of what its links should have; 0: none */
 };
 
 struct suspect {

@@ -47,7 +47,7 @@ static void net_open(struct net *net, int leaves, uint64_t seed)
         net->rate[i] = 1;
 }
 
-/* Each path's probes, one by one, and three trains. */
+/* Each path's probes, one by one, and trains. */
 static void probe(struct net *net, int probes)
 {
     net->paths = 0;
@@ -66,7 +66,7 @@ static void probe(struct net *net, int probes)
                 }
                 for (int i = 0; i < probes; i++)
                     path->lost += draw(net) > pass;
-                for (int k = 0; k < 3; k++)
+                for (int k = 0; k < SUSPECT_TRAINS; k++)
                     path->rate[k] = rate * (0.9 + 0.1 * draw(net));
             }
 }

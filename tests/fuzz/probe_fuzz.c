@@ -53,7 +53,7 @@ static void begin(void)
     tries.rate = 1000;
     tries.tokens = 0;
     tries.filled = tries.hop_next = tries.train_next = 0;
-    memset(arrivals.place, 0, sizeof arrivals.place);
+    memset(&arrivals, 0, sizeof arrivals);
     tries_set(&tries, task, random, PATHS, 0);
 }
 
