@@ -11,7 +11,7 @@
 #define FITS       3
 #define ROUNDS     256 /* parts that are blamed at a time */
 #define DEAD       0.5
-#define TRAINS     6 /* that tell a part's rate, if its paths had as many */
+#define TRAINS     6 /* that tell a part's rate; of one path, all that are looked at */
 
 static const double losses[] = {0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999};
 #define LOSSES (sizeof losses / sizeof *losses)
@@ -229,20 +229,21 @@ static void find_losses(struct blaming *f, double *scratch)
 /* The best of the part's newest trains; 0: there are too few. Others' packets only make a train slower. */
 static double rate_of(const struct blaming *f, int32_t part, const bool *left_out)
 {
-    int32_t paths = 0;
+    int32_t paths = 0, trains = 0;
     double best = 0;
-    for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
-        paths += !left_out[f->on[i]];
-    int depth = paths ? (TRAINS + paths - 1) / paths : 1;
-    depth = depth < SUSPECT_TRAINS ? depth : SUSPECT_TRAINS;
-    for (int32_t i = f->first[part]; i < f->first[part + 1]; i++)
-        for (int k = 0; !left_out[f->on[i]] && k < depth; k++) {
-            double rate = f->path[f->on[i]].rate[k];
-            if (rate <= 0)
-                return 0;
-            best = rate > best ? rate : best;
+    for (int32_t i = f->first[part]; i < f->first[part + 1]; i++) {
+        const double *rate = f->path[f->on[i]].rate;
+        if (left_out[f->on[i]])
+            continue;
+        if (rate[0] <= 0)
+            return 0;
+        paths++;
+        for (int k = 0; k < SUSPECT_TRAINS; k++) {
+            trains += rate[k] > 0;
+            best = rate[k] > best ? rate[k] : best;
         }
-    return best;
+    }
+    return trains >= TRAINS || (paths && trains >= paths * SUSPECT_TRAINS) ? best : 0;
 }
 
 static int32_t paths_left(const struct blaming *f, int32_t part, const bool *left_out)
