@@ -100,13 +100,15 @@ def draw(units, calm, rough, note):
 
 def report(units, calm, rough, killed):
     usual = statistics.median(line["seconds"] for line in rough)
-    hit = next(line for line in rough if line["tries"] > 1)
+    hit = next((line for line in rough if line["units"] < units), None)
+    if hit is None:
+        raise SystemExit("the training was over before the unit was missed")
     back = next((line for line in rough if line["step"] > hit["step"] and line["units"] == units), None)
     if back is None:
         raise SystemExit("the replacement never counted")
     joined = back["at"] - rough[back["step"] - 2]["at"] - usual
     print(f"the unit is killed; step {hit['step']} counts with {hit['units']} units in generation {hit['generation']}, "
-          f"after {hit['tries']} tries, {hit['at'] - killed:.3f} s after the kill")
+          f"tried {hit['tries']} times, {hit['at'] - killed:.3f} s after the kill")
     print(f"from step {back['step']} on {back['units']} units count, in generation {back['generation']}")
     print(f"time of a step {usual * 1e3:.1f} ms (median); lost at the kill {hit['seconds'] - usual:.3f} s, "
           f"at the join {joined:.3f} s; steps lost 0")
