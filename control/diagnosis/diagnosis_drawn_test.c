@@ -90,7 +90,8 @@ static void test_slow_by_messages(void **state)
     made_free(&quick);
 }
 
-/* The same ring, in which rank 2 stalls before each `every`-th step, for this time. `device`: GPUs make the calls. */
+/* The same ring, in which rank 2 stalls before each `every`-th step, for this time. Its gathers are over at once, or
+ * after a millisecond: they are not what lasts until the stall is over. `device`: GPUs make the calls. */
 static struct made_job loader(uint64_t stall, uint64_t every, bool device)
 {
     static const uint64_t times[3][3] = {{18, 19, 36}, {16, 18, 34}, {18, 19, 36}};
@@ -104,7 +105,9 @@ static struct made_job loader(uint64_t stall, uint64_t every, bool device)
             const uint64_t *at = times[rank];
             in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + there))->root =
                 (rank + 2) % 3;
-            in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there), (int)(36 + more))->root = 1;
+            in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there),
+                    (int)(36 + more + (rank == 2 && step % every == 3)))
+                ->root = 1;
             left -= 37 + more;
         }
         for (size_t i = 0; i < world->op_count; i++) {

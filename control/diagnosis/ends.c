@@ -2,7 +2,8 @@
 /*
  * Where ranks share processors, a call may last though the black box has no end of it: the clock is read seldom there.
  * Calls of one kind have the same code behind them. So a call without an end is taken to have lasted until the longest
- * gap that was behind one of them. Where no call of a kind has an end, all of them were over at once.
+ * gap that was behind one of them. It lasted twice as long as they do on average at most: a rank that stalls between
+ * two calls is in none. Where no call of a kind has an end, all of them were over at once.
  */
 #include "diagnosis/ends.h"
 
@@ -10,11 +11,13 @@
 
 #define KINDS_MOST 64  /* calls of further kinds have no gap */
 #define KINDS_ROOM 128 /* a power of two */
+#define ENDS_TIMES 2.0 /* times the average of its kind: a call without an end lasted no longer */
 
 struct ends_kind {
     const struct blackbox_op *like;
-    uint64_t gap; /* the longest from an end that is known to the next call; */
-    bool timed;   /* there is one */
+    uint64_t gap; /* the longest from an end that is known to the next call */
+    double took;  /* sum of the calls whose ends are known, */
+    size_t timed; /* and their number */
 };
 
 /* A kind stands in the first free place from its own on. */
@@ -87,7 +90,8 @@ static void add_gaps(const struct ends *ends, struct ends_kinds *kinds)
         if (!kind)
             continue;
         kind->gap = next > op->end && next - op->end > kind->gap ? next - op->end : kind->gap;
-        kind->timed = true;
+        kind->took += (double)(op->end - op->begin);
+        kind->timed++;
     }
 }
 
@@ -100,8 +104,10 @@ static uint64_t end_of(const struct blackbox *box, const struct blackbox_op *op,
     if (has_end(op))
         return op->end;
     const struct ends_kind *kind = next > op->begin && !op->device ? kind_of(kinds, op) : NULL;
-    bool lasted = kind && kind->timed && next - op->begin > kind->gap;
-    return lasted ? next - kind->gap : op->begin;
+    if (!kind || !kind->timed || next - op->begin <= kind->gap)
+        return op->begin;
+    double left = (double)(next - op->begin - kind->gap), most = ENDS_TIMES * kind->took / (double)kind->timed;
+    return op->begin + (uint64_t)(left < most ? left : most);
 }
 
 struct ends ends_of(const struct blackbox *box)
