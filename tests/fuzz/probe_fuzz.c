@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define PATHS    3
-#define LONGEST  128 /* bytes that lead it: a train is long */
+#define LONGEST  128                /* bytes that lead it: a train is long */
 #define ICMP_ALL (28 + PROBE_HEADS) /* heads of IP and ICMP, and what is quoted */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
