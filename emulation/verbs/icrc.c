@@ -325,7 +325,12 @@ bool icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t size)
     if (size < PACKET_BTH_SIZE + PACKET_ICRC_SIZE)
         return false;
     uint32_t state = icrc_begin(flow, bytes, size);
+    const uint8_t *end = bytes + size - PACKET_ICRC_SIZE;
     uint8_t right[4];
-    icrc_end(icrc_add(state, bytes + PACKET_BTH_SIZE, size - PACKET_BTH_SIZE - PACKET_ICRC_SIZE), right);
-    return !memcmp(right, bytes + size - PACKET_ICRC_SIZE, PACKET_ICRC_SIZE);
+    state = icrc_add(state, bytes + PACKET_BTH_SIZE, size - PACKET_BTH_SIZE - PACKET_ICRC_SIZE);
+    icrc_end(state, right);
+    if (!memcmp(right, end, PACKET_ICRC_SIZE))
+        return true;
+    icrc_end(icrc_add(state, bytes, size - PACKET_ICRC_SIZE), right);
+    return bytes[0] == OP_FLUSH && !memcmp(right, end, PACKET_ICRC_SIZE);
 }

@@ -29,7 +29,9 @@ uint32_t icrc_copy(uint32_t state, void *restrict to, const void *restrict from,
 /* Writes the four bytes. */
 void icrc_end(uint32_t state, uint8_t *out);
 
-/* Whether `size` bytes that begin with the base header end with the right ICRC. */
+/* Whether `size` bytes that begin with the base header end with the right ICRC. For a FLUSH that of Linux's rxe is
+ * right, too, which counts all headers behind those of UDP once more: it takes them for a payload (seen with
+ * Linux 6.12). */
 bool icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t size);
 
 #endif

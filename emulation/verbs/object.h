@@ -228,6 +228,7 @@ struct requester {
     uint64_t ack_deadline, rnr_deadline; /* 0: not running */
     uint8_t retry_left, rnr_left;
     bool draining;
+    bool twice; /* FLUSHes leave with the ICRC of rxe: this or the other, after each that got no answer */
     struct pace_turn turn;
 };
 

@@ -99,6 +99,7 @@ struct packet {
     uint32_t imm; /* as it is on the wire */
     uint32_t invalidated;
     uint32_t flush; /* its header */
+    bool twice;     /* a FLUSH: with the ICRC of rxe, see icrc_check */
     uint32_t qkey, source_qpn;
     const uint8_t *payload;
     uint32_t length; /* of the payload, without pad */

@@ -134,12 +134,39 @@ static void icrc_depends_on_every_covered_byte(void **state)
     assert_false(icrc_check(&flow, bytes, 3));
 }
 
+/* As Linux 6.12's rxe sent one, and as the specification has it. */
+static void a_flush_of_rxe_is_taken(void **state)
+{
+    static const uint8_t sent[] = {0x1c, 0x00, 0xff, 0xff, 0x00, 0xab, 0x08, 0x35, 0x80, 0x00, 0x00, 0x4e,
+                                   0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x56, 0x53, 0x2c, 0x08, 0x2b, 0x40,
+                                   0x50, 0x3b, 0x14, 0xdf, 0x00, 0x00, 0x00, 0x38, 0xae, 0xa4, 0x7a, 0xf8};
+    struct icrc_flow flow = {.source = {10, 99, 0, 2}, .destination = {10, 99, 0, 1}, .source_port = 0xe4c3};
+    uint8_t bytes[sizeof(sent)];
+    struct packet packet;
+    flow.ip_id = 0xa285;
+    flow.ip_fragment = 0x4000;
+    memcpy(bytes, sent, sizeof(sent));
+    assert_true(icrc_check(&flow, bytes, sizeof(bytes)));
+    assert_int_equal(packet_parse(&packet, bytes, sizeof(bytes)), PACKET_OK);
+    assert_true(packet.flush == FLUSH_GLOBAL && packet.dma_length == 56);
+    icrc_end(icrc_add(icrc_begin(&flow, bytes, sizeof(bytes)), bytes + 12, 20), bytes + 32);
+    assert_memory_equal(bytes + 32, "\xb0\xd3\xb0\x9d", 4);
+    assert_true(icrc_check(&flow, bytes, sizeof(bytes)));
+    memcpy(bytes + 32, sent + 32, 4);
+    bytes[31] ^= 1;
+    assert_false(icrc_check(&flow, bytes, sizeof(bytes)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_opcode_round_trips), cmocka_unit_test(bad_packets_are_named),
-        cmocka_unit_test(sequence_numbers_wrap),    cmocka_unit_test(crc_is_that_of_ethernet),
-        cmocka_unit_test(crc_folds_like_tables),    cmocka_unit_test(icrc_depends_on_every_covered_byte),
+        cmocka_unit_test(a_flush_of_rxe_is_taken),
+        cmocka_unit_test(every_opcode_round_trips),
+        cmocka_unit_test(bad_packets_are_named),
+        cmocka_unit_test(sequence_numbers_wrap),
+        cmocka_unit_test(crc_is_that_of_ethernet),
+        cmocka_unit_test(crc_folds_like_tables),
+        cmocka_unit_test(icrc_depends_on_every_covered_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

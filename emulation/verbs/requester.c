@@ -196,8 +196,10 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
         .compare = wqe->compare,
         .flush = wqe->imm,
     };
-    if (wqe->opcode == WR_FLUSH)
+    if (wqe->opcode == WR_FLUSH) {
         packet.dma_length = (uint32_t)wqe->compare;
+        packet.twice = req->twice;
+    }
     struct requester_source source = {qp, wqe, qp_send_sges(qp, req->next), 0};
     bool carries = wqe->opcode == IBV_WR_ATOMIC_WRITE;
     if (transport_send(&qp->path, &packet, carries ? wqe->length : 0, fill, &source))

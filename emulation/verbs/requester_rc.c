@@ -297,6 +297,11 @@ static void time_out(struct qp *qp, uint64_t now)
     }
     req->retry_left--;
     req->ack_deadline = now + requester_timeout(qp);
+    for (uint32_t i = req->head; i != req->next; i++)
+        if (qp_send_wqe(qp, i)->opcode == WR_FLUSH) {
+            req->twice = !req->twice;
+            break;
+        }
     shrink(req);
     go_back(qp, req->unacked);
 }

@@ -25,6 +25,8 @@ int transport_send(const struct path *path, struct packet *packet, uint32_t size
     packet_build(packet, bytes);
     uint32_t crc = icrc_begin(&flow, bytes, total);
     crc = icrc_add(crc, bytes + PACKET_BTH_SIZE, headers - PACKET_BTH_SIZE);
+    if (packet->twice)
+        crc = icrc_add(crc, bytes, headers);
     int err = size ? fill(arg, at, size, &crc) : 0;
     if (err) {
         wire_cancel();

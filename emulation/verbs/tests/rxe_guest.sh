@@ -1,74 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Ours against the kernel's soft-RoCE: boots Debian's kernel with rdma_rxe in QEMU, linked to a network namespace by a
-# tap, and runs the pingpongs, perftest and invalidate.c (memory windows) between guest (rxe) and host (ours), each in
-# both roles. Needs root, qemu-system-x86_64, linux-image-amd64, busybox-static, cpio, ibverbs-utils, perftest, rdma,
-# ip, tcpdump, tshark, cc and libibverbs-dev.
-# About three minutes; waits long enough for a machine that has other work.
-# Usage: rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
+# tap, and runs the pingpongs, perftest and rxe_peer.c (memory windows; from Linux 6.2 on also atomic writes and
+# flushes) between guest (rxe) and host (ours), each in both roles. Needs root, qemu-system-x86_64, linux-image-amd64,
+# busybox-static, cpio, ibverbs-utils, perftest, rdma, ip, tcpdump, tshark, cc and libibverbs-dev.
+# About three minutes, as the guest's processor is emulated; waits long enough for a machine that has other work.
+# Usage: [GUEST_ROOT=FOLDER] rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
 set -u
 lib=$(realpath "$1")
+name=rxe_guest
 ns=svrxe$$
 work=$(mktemp -d)
 PATH=$PATH:$work
 pcap=${2:-$work/cap}
-kernel=$(ls /lib/modules 2>/dev/null | head -1)
-for need in qemu-system-x86_64 busybox cpio ib_write_bw ibv_rc_pingpong rdma ip tcpdump tshark cc; do
+for need in ib_write_bw ibv_rc_pingpong rdma tcpdump tshark cc; do
     command -v $need >/dev/null || { echo "rxe_guest: SKIPPED: no $need"; exit 77; }
 done
-[ "$(id -u)" = 0 ] && [ -n "$kernel" ] || { echo "rxe_guest: SKIPPED: needs root and linux-image-amd64"; exit 77; }
-pids=()
-clean() {
-    kill "${pids[@]}" 2>/dev/null
-    wait 2>/dev/null
-    ip netns del $ns 2>/dev/null
-    rm -rf "$work"
-}
-trap clean EXIT
+. "$(dirname "$0")/guest.sh"
+[ "$(printf '6.2\n%s' $kernel | sort -V | head -1)" = 6.2 ] && later=1 || later=
 
 guest_files() {
-    local root=$work/root p m
-    cc -o $work/invalidate "$(dirname "$0")/invalidate.c" -libverbs || exit 1
-    mkdir -p $root/{bin,proc,sys,dev,etc,tmp,modules,run} $root/sys
-    cp "$(command -v busybox)" $root/bin/busybox
+    cc -D_GNU_SOURCE -o $work/rxe_peer "$(dirname "$0")/rxe_peer.c" -libverbs || exit 1
     for p in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat \
-        ib_send_bw ib_send_lat ib_atomic_bw ibv_devinfo invalidate rdma ip; do
-        cp -L "$(command -v $p)" $root/bin/real_$p
-        ldd "$(command -v $p)" | grep -o '/[^ ]*' |
-            while read -r so; do mkdir -p "$root$(dirname "$so")"; cp -nL "$so" "$root$so"; done
+        ib_send_bw ib_send_lat ib_atomic_bw ibv_devinfo rxe_peer rdma ip; do
+        guest_program "$(command -v $p)"
     done
     # providers are opened by name: the rxe one, and what says which there are
-    mkdir -p $root/usr/lib/x86_64-linux-gnu/libibverbs $root/etc/libibverbs.d
-    cp -L /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so $root/usr/lib/x86_64-linux-gnu/libibverbs/
-    echo "driver rxe" >$root/etc/libibverbs.d/rxe.driver
-    : >$work/order
-    for m in virtio_pci virtio_net crc32_generic rdma_rxe; do
-        modprobe -S $kernel --show-depends $m | awk '/^insmod/ { print $2 }' >>$work/order
-    done
-    awk '!seen[$0]++' $work/order |
-        while read -r m; do cp "$m" $root/modules/; echo "/modules/$(basename "$m")"; done >$root/modules/order
-    cat >$root/init <<'I'
-#!/bin/busybox sh
-/bin/busybox mkdir -p /bin /dev
-/bin/busybox --install -s /bin
-mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev; mount -t tmpfs t /tmp
-while read -r m; do insmod $m || echo "insmod $m failed"; done </modules/order
-ulimit -l unlimited
-ip link set lo up
-ip addr add 10.99.0.2/24 dev eth0; ip link set eth0 mtu 4200; ip link set eth0 up
-/bin/real_rdma link add rxe0 type rxe netdev eth0
-cat /sys/class/infiniband/rxe0/ports/1/gids/* | head -3
-echo GUEST-READY
-while true; do nc -ll -p 9000 -e /bin/sh; done # each line at once, also while another runs
-I
-    chmod +x $root/init
-    (cd $root && find . | cpio -o -H newc --quiet | gzip -1 >$work/initrd)
-}
-
-patience=150 # seconds: the processor of the guest is emulated
-guest() { # runs a line in the guest, prints what it prints; the last line is its exit status
-    ip netns exec $ns timeout $((patience + 30)) busybox nc -w $((patience + 10)) 10.99.0.2 9000 \
-        <<<"($1) 2>&1; echo guest-status \$?; exit"
+    guest_library $libraries/libibverbs/librxe-rdmav34.so
+    mkdir -p $work/root/etc/libibverbs.d
+    echo "driver rxe" >$work/root/etc/libibverbs.d/rxe.driver
+    guest_modules virtio_pci virtio_net crc32_generic rdma_rxe
 }
 
 export SOFTVERBS_POLL=${SOFTVERBS_POLL:-sleep} # the processors are the guest's too
@@ -115,29 +76,16 @@ guest_is_client() {
 }
 
 guest_files
-ip netns add $ns
-ip -n $ns link set lo up
-ip -n $ns tuntap add dev tap0 mode tap
-ip -n $ns addr add 10.99.0.1/24 dev tap0
-ip -n $ns link set tap0 mtu 4200 up
-ip netns exec $ns qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -nographic -no-reboot \
-    -netdev tap,id=n0,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=n0,host_mtu=4200 \
-    -kernel /boot/vmlinuz-$kernel -initrd $work/initrd -append "console=ttyS0 panic=-1 quiet" \
-    </dev/null >$work/console 2>&1 &
-pids+=($!)
-for _ in $(seq 600); do grep -q GUEST-READY $work/console && break; sleep 0.5; done
-grep -q GUEST-READY $work/console || { echo "rxe_guest: the guest did not come up"; tail $work/console; exit 1; }
+guest_boot '
+ip addr add 10.99.0.2/24 dev eth0; ip link set eth0 mtu 4200; ip link set eth0 up
+/bin/real_rdma link add rxe0 type rxe netdev eth0'
 ip netns exec $ns tcpdump -i tap0 -B 65536 -s 200 -w "$pcap" --immediate-mode udp port 4791 2>$work/tcpdump & capture=$!
 pids+=($capture)
 for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
-# the shell server listens a moment after it said so
-for _ in $(seq 100); do
-    gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1' 2>/dev/null) && break
-    sleep 0.2
-done
-echo "guest gid 1: $(head -1 <<<"$gid")"
+gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1')
+echo "Linux $kernel, guest gid 1: $(head -1 <<<"$gid")"
 for role in guest_is_server guest_is_client; do
-    $role invalidate "-g 0" -g 1
+    for what in window ${later:+atomic flush}; do $role rxe_peer "-g 0" -g 1 -o $what; done
     for t in rc uc ud; do $role ibv_${t}_pingpong "-g 0" -g 1 -n 200; done
     for t in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat; do
         size="-s 65536"
