@@ -241,7 +241,7 @@ static void test_one_of_two_pairs(void **state)
  * ones come more seldom. */
 static struct made_job server(bool even, bool quicker, bool lull)
 {
-    static const uint64_t gaps[] = {300, 600, 150, 500, 700, 250, 100, 420, 640, 310}; /* ms */
+    static const uint64_t gaps[] = {300, 600, 150, 500, 900, 250, 60, 420, 800, 200}; /* ms */
     struct made_job job = made_job(2);
     for (int rank = 0; rank < 2; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 2);

@@ -68,7 +68,7 @@
 #define OUTSIDE_OTHERS    0.6             /* and each other for this part of that at most */
 
 #define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
-#define WORK_VARIES 0.4 /* if its times vary by this part of their mean, and the job was never quicker: */
+#define WORK_VARIES 0.5 /* if its times vary by this part of their mean, and the job was never quicker: */
 #define WORK_TIMES  10  /* fewer pauses tell nothing of how they vary; */
 #define WORK_CALLS  200 /* as requests come at random, the latest calls are compared, */
 #define WORK_NS     (30 * NS_PER_S) /* with those of the quickest time, which is this long at least, */
