@@ -39,7 +39,8 @@ class Job:
         self.processes = []
         self.words = tempfile.TemporaryFile("w+")  # thousands of ranks that fail have too much to say
         for number, (first, here) in enumerate(blocks):
-            env = dict(os.environ, TUTTI_HOSTID=f"many{number * hosts // len(blocks)}")
+            # A process that gets a thousandth of a processor may be silent for a minute.
+            env = {"TUTTI_TIMEOUT": "600s", **os.environ, "TUTTI_HOSTID": f"many{number * hosts // len(blocks)}"}
             command = [os.path.join(options.build, "benchmarks/many-rank"), first, here, ranks, options.tensor,
                        options.pipeline, options.communicators]
             self.processes.append(subprocess.Popen(list(map(str, command)), env=env, stdin=subprocess.PIPE,

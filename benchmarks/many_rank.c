@@ -9,10 +9,12 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -297,6 +299,7 @@ int main(int argc, char **argv)
     static char line[8 * WORDS];
     int *const number[] = {&first, &here, &nranks, &tp, &pp, &comms};
     bool good = argc == 7;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left to say what comes next */
     for (int i = 0; i < 6 && good; i++)
         *number[i] = atoi(argv[1 + i]);
     if (!good || here < 1 || tp < 1 || pp < 1 || comms < 1 || comms > MOST || !start()) {
