@@ -41,7 +41,8 @@ static int take_link(void *request, const char *text)
 
 #define W struct pathagent_wishes
 static const struct option_row rows[] = {
-    {'m', "master", "URL", "https://HOST:PORT of the path master", TO_TEXT(W, agent.sender.url)},
+    {'m', "master", "URL", "https://HOST:PORT of the path master; of several that share etcd: URL,URL",
+     TO_TEXT(W, agent.sender.url)},
     {'t', "token", "FILE", "the tenant's secret: the first line, 16 to 256 characters", TO_TEXT(W, token)},
     {'s', "socket", "PATH", "where processes ask; their TUTTI_PATH_AGENT (default " SOCKET ")",
      TO_TEXT(W, agent.socket)},

@@ -28,7 +28,10 @@ static const struct option_row rows[] = {
      "those who may ask: lines NAME TOKEN, and perhaps the lanes that NAME may have at a time. The word operator: "
      "may tell how links are; prober: what its hosts' probes find counts",
      TO_TEXT(W, master.tenants)},
-    {'s', "state", "FILE", "keep the paths given in this file of SQLite (default " STATE ")", TO_TEXT(W, master.state)},
+    {'s', "state", "FILE",
+     "keep the paths given in this file of SQLite (default " STATE "), or in etcd, shared with other masters: "
+     "etcd:http://HOST:PORT,http://HOST:PORT",
+     TO_TEXT(W, master.state)},
     {'l', "listen", "ADDRESS", "where to listen (default " ADDRESS "; port 0: any free one, which is printed)",
      TO_TEXT(W, door.address)},
     {0, "certificate", "FILE",

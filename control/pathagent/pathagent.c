@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pathagent/pathagent.h"
+#include "pathagent/masters.h"
 #include "pathagent/probing.h"
 #include "pathagent/table.h"
 
@@ -36,7 +37,7 @@ struct pathagent {
     const struct pathagent_options *options;
     struct lane_table *table;
     struct probing *probing; /* NULL: this host does not probe */
-    struct sender *sender;
+    struct masters *masters;
     int listening;
     struct pollfd client[CLIENTS + 1]; /* the last one listens */
     int32_t clients;                   /* places in use, and free ones between them (fd -1) */
@@ -115,7 +116,7 @@ static void complain_of_probes(struct pathagent *agent)
 static void say_heard(struct pathagent *agent)
 {
     if (!agent->heard || *agent->said) {
-        printf("%s %s: %d lanes\n", agent->heard ? "Asking again" : "Asking", agent->options->sender.url,
+        printf("%s %s: %d lanes\n", agent->heard ? "Asking again" : "Asking", masters_url(agent->masters),
                table_lanes(agent->table));
         fflush(stdout);
     }
@@ -134,7 +135,7 @@ static void ask(struct pathagent *agent)
     if (agent->probing)
         probing_ask(agent->probing, &question);
     uint8_t *bytes = table_question(agent->table, &question, &size);
-    bool good = bytes && sender_ask(agent->sender, "paths", bytes, size, &answered, &got) &&
+    bool good = bytes && masters_ask(agent->masters, bytes, size, &answered, &got) &&
                 path_answer_read(answered, got, &answer) == TUTTI_SUCCESS &&
                 table_answer(agent->table, answer) == TUTTI_SUCCESS;
     if (good && agent->probing)
@@ -242,7 +243,7 @@ static void close_all(struct pathagent *agent)
         close(agent->listening);
         unlink(agent->options->socket);
     }
-    sender_close(agent->sender);
+    masters_close(agent->masters);
     probing_close(agent->probing);
     table_close(agent->table);
     free(agent);
@@ -261,9 +262,9 @@ bool pathagent_run(const struct pathagent_options *options)
     }
     *agent = (struct pathagent){.options = options, .listening = -1, .pause = PAUSE_MS};
     agent->table = table_open(on_tell, agent);
-    agent->sender = agent->table ? sender_open(&options->sender, &ended) : NULL;
-    agent->probing = agent->sender && options->probes ? probing_open(&options->prober) : NULL;
-    bool probes = agent->sender && (agent->probing || !options->probes);
+    agent->masters = agent->table ? masters_open(&options->sender, &ended) : NULL;
+    agent->probing = agent->masters && options->probes ? probing_open(&options->prober) : NULL;
+    bool probes = agent->masters && (agent->probing || !options->probes);
     agent->listening = probes ? listen_at(options->socket) : -1;
     bool fine = agent->listening >= 0;
     if (fine) {
@@ -289,12 +290,12 @@ bool pathagent_tell(const struct pathagent_options *options, const char *uplink,
     ask.links = links;
     ask.n_links = uplink ? 1 : 0;
     ask.look = !uplink;
-    struct sender *sender = sender_open(&options->sender, &ended);
-    uint8_t *bytes = sender ? path_pack(&ask.base, &size) : NULL;
-    bool good = bytes && sender_ask(sender, "paths", bytes, size, &answer, &got);
-    if (sender && !bytes)
+    struct masters *masters = masters_open(&options->sender, &ended);
+    uint8_t *bytes = masters ? path_pack(&ask.base, &size) : NULL;
+    bool good = bytes && masters_ask(masters, bytes, size, &answer, &got);
+    if (masters && !bytes)
         error_note(TUTTI_SYSTEM_ERROR, "no memory");
     free(bytes);
-    sender_close(sender);
+    masters_close(masters);
     return good;
 }

@@ -28,6 +28,7 @@ struct answering {
     Tutti__PathGiven *given, **givens; /* room for all lanes of the question, and of the owner */
     bool known;                        /* before this question */
     struct probed_tasks tasks;
+    bool led; /* this master did, when the question came */
 };
 
 /* ---- lanes ---- */
@@ -227,6 +228,10 @@ static unsigned may_ask(struct answering *a)
 static unsigned answer_ask(struct answering *a)
 {
     struct pathmaster *master = a->master;
+    if (!master->leads) {
+        error_note(TUTTI_SYSTEM_ERROR, "this master does not lead: ask the others");
+        return SAY_FAILS;
+    }
     unsigned status = may_ask(a);
     if (status != SAY_OK)
         return status;
@@ -270,13 +275,14 @@ void pathmaster_post(void *context, struct serve_request *request, const struct 
     unsigned status = SAY_NONSENSE;
     pthread_mutex_lock(&master->lock);
     master->asked++;
+    a.led = master->leads;
     if (path_ask_read(post->bytes, post->size, &ask) == TUTTI_SUCCESS) {
         a.ask = ask;
         status = answer_ask(&a);
     }
     master->refused += status != SAY_OK;
     reply(&a, request, status);
-    if (status == SAY_FAILS)
+    if (status == SAY_FAILS && a.led)
         pathmaster_complain(master);
     pthread_mutex_unlock(&master->lock);
     if (status >= SAY_NONSENSE && status < SAY_FAILS)

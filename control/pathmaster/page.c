@@ -27,6 +27,8 @@ static void add_uplinks(const struct pathmaster *master, struct text *out)
 
 static void add_sums(const struct pathmaster *master, struct text *out)
 {
+    if (!master->leads)
+        text_add(out, "This master does not lead: the others know more.\n");
     text_add(out, "%d lanes of %d owners on %d uplinks of %s; wave %llu of %llu is told\n", master->allot.lanes,
              master->allot.owners, master->fabric.uplinks, master->fabric.name, (unsigned long long)master->told,
              (unsigned long long)master->allot.wave);
@@ -44,6 +46,7 @@ static void add_metric(struct text *out, const char *name, const char *type, con
 static void add_metrics(const struct pathmaster *master, struct text *out)
 {
     add_metric(out, "lanes", "gauge", "Lanes that have a path.", master->allot.lanes);
+    add_metric(out, "leads", "gauge", "1: this master leads.", master->leads);
     add_metric(out, "owners", "gauge", "Agents that have lanes.", master->allot.owners);
     add_metric(out, "questions_total", "counter", "Questions of agents.", (double)master->asked);
     add_metric(out, "refused_total", "counter", "Questions that were refused.", (double)master->refused);

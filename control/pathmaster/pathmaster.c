@@ -62,9 +62,44 @@ static tutti_result_t plan_moves(struct pathmaster *master, uint64_t *storm)
     return result;
 }
 
+static void begin_to_lead(struct pathmaster *master)
+{
+    int32_t dropped = 0;
+    allot_close(&master->allot);
+    master->leads = true;
+    if (pathmaster_read(master, &dropped)) {
+        pathmaster_complain(master);
+        store_undo(master->store);
+        master->leads = false;
+        return;
+    }
+    *master->said = 0;
+    printf("This master leads: %d lanes known, %d lanes and owners end\n", master->allot.lanes, dropped);
+}
+
+/* False: another one does, or nobody knows. */
+static bool still_leads(struct pathmaster *master)
+{
+    enum store_role role = store_turn(master->store);
+    if (role == STORE_BEGINS)
+        begin_to_lead(master);
+    if (role != STORE_FOLLOWS)
+        return master->leads;
+    if (*error_last())
+        pathmaster_complain(master);
+    if (master->leads)
+        printf("This master leads no longer\n");
+    return master->leads = false;
+}
+
 static void tick(struct pathmaster *master, uint64_t *storm)
 {
     pthread_mutex_lock(&master->lock);
+    if (!still_leads(master)) {
+        pthread_mutex_unlock(&master->lock);
+        fflush(stdout);
+        return;
+    }
     tutti_result_t result = store_begin(master->store);
     if (!result)
         result = end_overdue(master);
@@ -116,6 +151,7 @@ static bool open_state(struct pathmaster *master, const struct serve_options *se
 {
     int32_t dropped = 0;
     master->store = store_open(master->options->state, &master->names, &master->tenants);
+    master->leads = master->store && !store_is_shared(master->store);
     if (!master->store || pathmaster_read(master, &dropped))
         return false;
     if (dropped)

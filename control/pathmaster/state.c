@@ -67,7 +67,8 @@ static void count_all(struct pathmaster *master)
 tutti_result_t pathmaster_read(struct pathmaster *master, int32_t *dropped)
 {
     tutti_result_t result = allot_open(&master->allot, &master->paths);
-    if (!result)
+    *dropped = 0;
+    if (!result && master->leads)
         result = store_load(master->store, &master->allot, dropped);
     catalogue_close(&master->catalogue);
     if (!result)
@@ -80,6 +81,10 @@ tutti_result_t pathmaster_read(struct pathmaster *master, int32_t *dropped)
 void pathmaster_again(struct pathmaster *master)
 {
     int32_t dropped;
+    if (store_is_shared(master->store)) { /* it is read when this master leads again */
+        master->leads = false;
+        return;
+    }
     allot_close(&master->allot);
     master->broken = pathmaster_read(master, &dropped) != TUTTI_SUCCESS;
     if (master->broken)

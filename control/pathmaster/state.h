@@ -30,6 +30,7 @@ struct pathmaster {
     uint64_t changed; /* when a lane came or went, or a link changed */
     bool fault;       /* a link has changed: its lanes do not wait */
     bool broken;      /* the file has failed, and what it holds could not be read again */
+    bool leads;       /* of the masters that share a store; one that has its own leads always */
     uint64_t asked, given, moved, refused;
     char said[512];
 };
