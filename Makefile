@@ -10,7 +10,7 @@ PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmock
 CHECK_PACKAGES := clang clang-format-14? libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
-  rdmacm-utils libfabric-bin fio \
+  rdmacm-utils libfabric-bin fio etcd-server \
   prometheus python3-prometheus-client openssl chromium libnss3-tools cmake postgresql debhelper dh-python chrpath \
   openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch slurmctld slurmd slurm-client munge zsh fish \
   python3-markdown-it
