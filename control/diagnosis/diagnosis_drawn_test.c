@@ -132,6 +132,9 @@ static void test_loader_in_messages(void **state)
             now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 300; /* never quicker: it may wait for requests */
         expect(&before, &now, -1, 0, "");
         struct made_job seldom = loader(1400, 40, device), long_ones = loader(3200, 8, device);
+        struct made_job slower = loader(2700, 25, device); /* five stalls take 18 s */
+        expect(NULL, &slower, FINDING_SLOW, 2, "the longest 2.7 s");
+        made_free(&slower);
         expect(NULL, &seldom, -1, 0, "");
         expect(NULL, &long_ones, -1, 0, "");
         free(before.facts);

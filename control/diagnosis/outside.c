@@ -21,9 +21,12 @@ struct outside_rule {
     size_t stalls;    /* of the slow rank, which take SLOW_STALLED of the time */
 };
 
-static const struct outside_rule always = {OUTSIDE_NS, OUTSIDE_LONG_NS, 0};
-/* As a loader that runs dry now and then. */
-static const struct outside_rule now_and_then = {OUTSIDE_STALLS_NS, SLOW_STALL_NS, SLOW_STALLS};
+/* Always slow; then as a loader that runs dry now and then: stalls of 3 s need the longer time, others are told
+ * earlier.
+ */
+static const struct outside_rule rules[] = {{OUTSIDE_NS, OUTSIDE_LONG_NS, 0},
+                                            {OUTSIDE_STALLS_NS / 2, SLOW_STALL_NS, SLOW_STALLS},
+                                            {OUTSIDE_STALLS_NS, SLOW_STALL_NS, SLOW_STALLS}};
 
 /* The latest time of one process. */
 struct outside_time {
@@ -110,8 +113,8 @@ static void take_calls(struct scene *scene, const struct member *member, struct 
 static uint64_t window_of(const struct blackbox *box, const struct outside_calls *all, uint64_t most)
 {
     uint64_t window = process_remembers(box, most);
-    if (all->device && all->of->count && all->now - all->of->calls[0]->gpu_begin < window)
-        window = all->now - all->of->calls[0]->gpu_begin;
+    if (all->of->count && all->now - begin_of(all->of->calls[0]) < window)
+        window = all->now - begin_of(all->of->calls[0]);
     return window < all->now ? window : 0;
 }
 
@@ -268,10 +271,8 @@ void rule_outside(struct scene *scene, struct findings *findings)
 {
     const struct member_group *largest = all_are_slow(findings) ? scene_largest(scene) : NULL;
     size_t from = findings->count;
-    if (largest)
-        judge(scene, findings, largest, &always);
-    if (largest && findings->count == from)
-        judge(scene, findings, largest, &now_and_then);
+    for (size_t i = 0; largest && i < sizeof rules / sizeof *rules && findings->count == from; i++)
+        judge(scene, findings, largest, &rules[i]);
     if (findings->count > from)
         keep_alone(findings, from);
 }
