@@ -17,26 +17,29 @@ static struct probe_arrival *find(struct arrivals *arrivals, uint32_t from, uint
     return oldest;
 }
 
-/* Two trains at once share a link, and tell nothing of its rate. */
-static bool is_shared(struct arrivals *arrivals, const struct probe *probe, uint64_t begun, uint64_t now)
+/* Two trains at once by one source port share the link down, and tell nothing of its rate. */
+static bool is_shared(struct arrivals *arrivals, uint16_t port, uint64_t session, uint64_t begun, uint64_t now)
 {
-    if (arrivals->latest.session != probe->session)
-        arrivals->other = arrivals->latest;
-    arrivals->latest.session = probe->session;
-    arrivals->latest.at = now;
-    return arrivals->other.session && arrivals->other.session != probe->session && arrivals->other.at > begun;
+    size_t at = mix64(port) % ARRIVALS_PORTS;
+    if (arrivals->train[at].session != session) {
+        arrivals->train[at].other = arrivals->train[at].session;
+        arrivals->train[at].other_at = arrivals->train[at].at;
+    }
+    arrivals->train[at].session = session;
+    arrivals->train[at].at = now;
+    return arrivals->train[at].other && arrivals->train[at].other != session && arrivals->train[at].other_at > begun;
 }
 
 /* Switches let the beginning of a train pass faster than their link is: the second half tells. */
-static uint64_t train_rate(struct arrivals *arrivals, struct probe_arrival *at, const struct probe *probe, size_t size,
-                           uint64_t now)
+static uint64_t train_rate(struct arrivals *arrivals, uint16_t port, struct probe_arrival *at,
+                           const struct probe *probe, size_t size, uint64_t now)
 {
     if (at->train != probe->stamp) {
         at->train = probe->stamp;
         at->begun = 0;
         at->shared = false;
     }
-    at->shared |= is_shared(arrivals, probe, at->begun ? at->begun : now, now);
+    at->shared |= is_shared(arrivals, port, probe->session, at->begun ? at->begun : now, now);
     if (probe->seq < probe->arrived / 2)
         return 0;
     if (!at->begun) {
@@ -63,6 +66,6 @@ bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, con
         answer->arrived = ++at->arrived;
         return true;
     }
-    answer->rate = train_rate(arrivals, at, probe, size, now);
+    answer->rate = train_rate(arrivals, ends->from_port, at, probe, size, now);
     return answer->rate && (uint64_t)probe->seq + TRAIN_ANSWERS >= probe->arrived;
 }

@@ -9,9 +9,10 @@
 
 #include "pathagent/packet.h"
 
-#define ARRIVALS_SETS 2048
-#define ARRIVALS_WAYS 4
-#define TRAIN_ANSWERS 3 /* the last packets of a train, which are answered */
+#define ARRIVALS_SETS  2048
+#define ARRIVALS_WAYS  4
+#define ARRIVALS_PORTS 256
+#define TRAIN_ANSWERS  3 /* the last packets of a train, which are answered */
 
 struct probe_arrival {
     uint64_t session, used; /* used: by the clock of `now`; 0: the place is free */
@@ -23,8 +24,8 @@ struct probe_arrival {
 struct arrivals {
     struct probe_arrival place[ARRIVALS_SETS][ARRIVALS_WAYS];
     struct {
-        uint64_t session, at;
-    } latest, other; /* the sessions of the latest packets of trains */
+        uint64_t session, at, other, other_at;
+    } train[ARRIVALS_PORTS]; /* by source port: the sessions of the latest packets of trains */
 };
 
 /* A probe has come at `now` (nanoseconds). True: *answer is to go to its sender. `size`: of the packet. */

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "path/dnlb.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define BURST       16                /* packets that may be sent at once */
@@ -13,7 +14,7 @@
 #define TRAIN_EVERY (8 * NS_PER_S)    /* of one path */
 #define TRAIN_LEAST (300 * NS_PER_MS) /* between two trains of a host */
 #define TRAIN_PART  3                 /* of the budget, for trains */
-#define SLOW        0.75              /* of the best train: a slower one is sent again, */
+#define SLOW        0.75              /* of the usual train: a slower one is sent again, */
 #define AGAIN       3                 /* so often */
 #define LATE        (2 * NS_PER_S)    /* after new tasks: answers to old ones may come */
 #define HURRY       4                 /* probes without an answer, after which the spine is asked each second */
@@ -90,12 +91,21 @@ static int doubtful(struct tries *tries)
     return -1;
 }
 
+static int by_rate(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Slow is what is slower than the host's usual path. */
 static void doubt(struct tries *tries, struct try_path *path)
 {
-    uint64_t best = 0;
+    int count = 0;
     for (int i = 0; i < tries->count; i++)
-        best = tries->path[i].rate > best ? tries->path[i].rate : best;
-    path->doubt = (double)path->rate < SLOW * (double)best;
+        if (tries->path[i].rate)
+            tries->rates[count++] = tries->path[i].rate;
+    qsort(tries->rates, (size_t)count, sizeof *tries->rates, by_rate);
+    path->doubt = (double)path->rate < SLOW * (double)tries->rates[count / 2];
     path->again = path->doubt ? path->again : 0;
 }
 

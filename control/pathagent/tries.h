@@ -50,6 +50,7 @@ struct try_path {
 
 struct tries {
     struct try_path path[TRIES_PATHS], old[TRIES_PATHS]; /* old: before the present tasks */
+    uint64_t rates[TRIES_PATHS];                         /* for a moment */
     int count;
     uint64_t given; /* when the tasks were */
     uint32_t rate;  /* packets per second */

@@ -226,11 +226,12 @@ static void find_losses(struct blaming *f, double *scratch)
 
 /* ---- rates ---- */
 
-/* The best of the part's newest trains; 0: there are too few. Others' packets only make a train slower. */
+/* The second best of the part's newest trains; 0: there are too few. Others' packets make a train slower, and a
+ * receiver that was held up makes one faster. */
 static double rate_of(const struct blaming *f, int32_t part, const bool *left_out)
 {
     int32_t paths = 0, trains = 0;
-    double best = 0;
+    double best = 0, second = 0;
     for (int32_t i = f->first[part]; i < f->first[part + 1]; i++) {
         const double *rate = f->path[f->on[i]].rate;
         if (left_out[f->on[i]])
@@ -240,10 +241,11 @@ static double rate_of(const struct blaming *f, int32_t part, const bool *left_ou
         paths++;
         for (int k = 0; k < SUSPECT_TRAINS; k++) {
             trains += rate[k] > 0;
+            second = rate[k] > best ? best : rate[k] > second ? rate[k] : second;
             best = rate[k] > best ? rate[k] : best;
         }
     }
-    return trains >= TRAINS || (paths && trains >= paths * SUSPECT_TRAINS) ? best : 0;
+    return trains >= TRAINS || (paths && trains >= paths * SUSPECT_TRAINS) ? second : 0;
 }
 
 static int32_t paths_left(const struct blaming *f, int32_t part, const bool *left_out)
