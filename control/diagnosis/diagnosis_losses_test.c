@@ -130,6 +130,26 @@ static void test_interface_is_off(void **state)
         "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
 }
 
+/* The sender waits until its data is gone, and names nobody. Its own finding stays where no lane is down. */
+static void test_data_does_not_go(void **state)
+{
+    for (int down = 0; down < 2; down++) {
+        struct made_job job = with_a_message(40 * NS_PER_S);
+        struct blackbox_comm *pipeline = &job.boxes[0]->comms[job.boxes[0]->comm_count - 1];
+        pipeline->ops[0].wait_peer = -1;
+        for (int rank = 0; down && rank < 2; rank++)
+            put_down(&job, rank, 4 + rank);
+        expect(
+            job, down ? FINDING_CUT : FINDING_STILL, 0,
+            down ? "nothing comes through between rank 0 on node0 and rank 4 on node2; 4 ends of lanes are down whose "
+                   "processes live"
+                 : "rank 0 of world (process 1000 on node0; rank 0 of pipeline) is waited for by rank 4 of world in "
+                   "recv #21 of communicator pipeline, for 40.0 s",
+            down ? "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago"
+                 : "rank 4 of world waits for rank 0 of world in round 11 of 6 of recv #21, 40.0 s");
+    }
+}
+
 static void test_firewall(void **state)
 {
     struct made_job job = with_a_message(40 * NS_PER_S);
@@ -219,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interface_is_off),
+        cmocka_unit_test(test_data_does_not_go),
         cmocka_unit_test(test_firewall),
         cmocka_unit_test(test_message_alone),
         cmocka_unit_test(test_path),

@@ -247,9 +247,11 @@ static void report(struct findings *findings, const struct losses *losses)
 
 /* ---- Ranks that wait for each other ---- */
 
+/* A rank whose data does not go out names nobody for whom it waits: it is `still`. */
 static bool is_of_messages(const struct finding *finding)
 {
-    return finding->kind == FINDING_UNREAD || finding->kind == FINDING_CIRCLE || finding->kind == FINDING_AHEAD;
+    return finding->kind == FINDING_UNREAD || finding->kind == FINDING_CIRCLE || finding->kind == FINDING_AHEAD ||
+           finding->kind == FINDING_STILL;
 }
 
 /* Is the finding about a host of these lanes? A circle has no culprit. */
