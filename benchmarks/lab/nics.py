@@ -149,7 +149,7 @@ def pair_rows(found):
 # ---- A victim beside a long borrower ----
 
 def victim(bench, lab):
-    """Mean s of the messages of a process that sends now and then, alone and beside one that sends without end."""
+    """Median s of the messages of a process that sends now and then, alone and beside one that sends without end."""
     count, period, size = max(4, int(bench.seconds)), 2.0, int(BYTES_A_SECOND * 0.6)
     short = [(1e6 + 1e6 * period * i, size) for i in range(count)]
     much = (2 * count + 2) * NICS * BYTES_A_SECOND * 0.8
@@ -159,7 +159,7 @@ def victim(bench, lab):
         steps = Play(lab, policy, pairs(flows), bound={0}).run(90 + 20 * bench.seconds, 2)
         over = steps[1][1][0][2]  # when the borrower is done: messages that it does not reach do not count
         mine = [done - begun for _, begun, done in steps[0][1][1:] if name == "alone" or done < over]
-        found[name] = statistics.mean(mine)
+        found[name] = middle(mine)
         bench.say(f"victim {name}: {1e3 * found[name]:.0f} ms a message, of {len(mine)}; the other one {over:.1f} s")
     return found
 
