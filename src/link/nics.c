@@ -176,7 +176,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
     struct path_nic *nic = lane->view.nic;
     if (!link->domain->board || !param_int(PARAM_BORROW))
         return false;
-    if (lane->index < MASK && link->nics.own >> lane->index & 1 && nic->use) {
+    if (lane->index < MASK && link->nics.own >> lane->index & 1 && nic && nic->use) {
         if (nic->came && nic->came_in == slot)
             nic->takes = since(nic->came, now);
         nic->came = now;
