@@ -85,13 +85,14 @@ void catalogue_join(struct catalogue *c, int32_t owner, int32_t nic, uint64_t no
     if (c->fabric->nic[nic].ports != 1 || (c->agent[nic] >= 0 && c->agent[nic] != owner && c->until[nic] > now))
         return;
     c->changed |= c->agent[nic] != owner;
+    c->joined = true;
     c->agent[nic] = owner;
     c->until[nic] = until;
 }
 
 void catalogue_leave(struct catalogue *c, int32_t owner)
 {
-    for (int32_t n = 0; c->hosts && n < c->fabric->nics; n++)
+    for (int32_t n = 0; c->joined && n < c->fabric->nics; n++)
         if (c->agent[n] == owner) {
             c->agent[n] = -1;
             c->changed = true;

@@ -75,6 +75,7 @@ struct catalogue {
     uint64_t round, turned, sweep, rest; /* sweep: until when; rest: no sweep begins before */
     uint32_t turn;
     bool changed;     /* hosts came, or went */
+    bool joined;      /* some host probes, or did */
     uint64_t strange; /* reports of paths that the host was not given */
 };
 
