@@ -25,9 +25,8 @@
 #define LONG_QUEUE              (1u << 16)
 #define LOOK_EVERY              256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD      8
-#define LOOKS_ALONE             300             /* when every rank can have a processor */
-#define LOOKS_AT_A_RUNNING_PEER 200             /* when not every rank can */
-#define CROWD_NS                (2 * NS_PER_MS) /* the same in time: a yield among thousands takes milliseconds */
+#define LOOKS_ALONE             300 /* when every rank can have a processor */
+#define LOOKS_AT_A_RUNNING_PEER 200 /* when not every rank can */
 
 /* ---- Telling of a failure ---- */
 
@@ -120,37 +119,25 @@ static bool engine_wait_goes_on(const struct team *team, uint64_t position, cons
            !(enough && atomic_load_explicit(enough, memory_order_acquire));
 }
 
-/* Among ranks that share processors, in vain for CROWD_NS? From then on each look is followed by a sleep. */
-static bool has_yielded_enough(const struct team *team, uint64_t *until)
-{
-    if (!atomic_load_explicit(&team->crowded, memory_order_relaxed))
-        return false;
-    uint64_t now = clock_ns();
-    *until = *until ? *until : now + CROWD_NS;
-    return now >= *until;
-}
-
 /* Waits, progressing, until `position` operations have completed, it is enough, or it is time. */
 static void wait_until(struct team *team, uint64_t position, const _Atomic bool *enough, uint64_t deadline)
 {
     struct engine *engine = team->engine;
-    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0, yield_until = 0;
+    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
     unsigned spins = 0;
     bool watched = false;
     if (team_yields_first(team) && engine_wait_goes_on(team, position, enough))
         sched_yield();
     while (engine_wait_goes_on(team, position, enough)) {
-        bool tired = has_yielded_enough(team, &yield_until);
-        if ((tired || worth_a_look(team, spins)) && team_progress(team)) {
+        if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
-            give_up = yield_until = 0;
+            give_up = 0;
             continue;
         }
-        if (!tired)
-            spin(team, spins);
+        spin(team, spins);
         if (spins % 32 == 31)
             engine_assist(engine);
-        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY) && !tired)
+        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY))
             continue;
         if (!watched) {
             atomic_fetch_add(&engine->attending, 1);
@@ -162,7 +149,7 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
         if (now >= deadline)
             break;
         give_up = give_up ? give_up : now + patience;
-        if (now < give_up && !tired)
+        if (now < give_up)
             continue;
         sleep_for_news(team, deadline);
         give_up = 0;
