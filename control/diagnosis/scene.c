@@ -354,7 +354,7 @@ const struct ends *scene_ends(struct scene *scene, size_t process)
     if (!scene->ends)
         return &none;
     struct ends *ends = &scene->ends[process];
-    if (!ends->calls) {
+    if (!ends->end) { /* a process without calls has an array, too */
         *ends = ends_of(look->boxes[process]);
         scene->steps += ends->count;
     }

@@ -5,16 +5,25 @@
 #include "base/param.h"
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1 /* address space cannot be made scarce */
+#else
+#define SANITIZED 0
+#endif
 
 #define PART   (512u << 10)
 #define PARTS  6u
-#define STAGES 4u
-#define BEFORE 5 /* patterns: of sources when they are put, */
-#define AFTER  6 /* and once they may have been copied */
+#define STAGES 2u
+#define LANE   (4u << 20) /* bytes of one with stages, and a little more */
+#define BEFORE 5          /* patterns: of sources when they are put, */
+#define AFTER  6          /* and once they may have been copied */
 
 struct staged {
     struct pair pair;
@@ -181,7 +190,7 @@ static void quiet_lanes_give_stages_back(void **state)
     struct staged staged;
     (void)state;
     if (is_read_in_place())
-        setenv("TUTTI_SHM_MEMORY", "9M", 1);
+        setenv("TUTTI_SHM_MEMORY", "5M", 1);
     param_reload();
     staged_open(&staged);
     struct pair *pair = &staged.pair;
@@ -197,10 +206,41 @@ static void quiet_lanes_give_stages_back(void **state)
     staged_close(&staged);
 }
 
+/* Room for one lane as it is, and for one without stages. */
+static void limit_room(bool on)
+{
+    static struct rlimit before;
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    if (!before.rlim_max)
+        getrlimit(RLIMIT_AS, &before);
+    struct rlimit limit = before;
+    if (on)
+        limit.rlim_cur = pages * 4096 + LANE + LANE / 2 + PART;
+    setrlimit(RLIMIT_AS, &limit);
+}
+
+static void the_peer_has_no_room_for_stages(void **state)
+{
+    struct staged staged;
+    (void)state;
+    staged_open(&staged);
+    struct pair *pair = &staged.pair;
+    limit_room(!SANITIZED);
+    struct end *second = end_open(&pair->a, &pair->b.self, 1, 1);
+    pair_until(pair, second->counts[NOTE_UP] && end_accepted(&pair->b, 1));
+    limit_room(false);
+    assert_int_equal(goes_by_a_stage(&staged, second, end_accepted(&pair->b, 1)), SANITIZED);
+    staged_close(&staged);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(as_much_as_there_are_stages),      cmocka_unit_test(the_peer_reads_the_rest),
     cmocka_unit_test(nobody_reads_what_cannot_be_read), cmocka_unit_test(given_up_while_it_is_copied),
-    cmocka_unit_test(quiet_lanes_give_stages_back),
+    cmocka_unit_test(quiet_lanes_give_stages_back),     cmocka_unit_test(the_peer_has_no_room_for_stages),
 };
 
 static int restore(void **state)

@@ -121,15 +121,28 @@ static void limit_memory(bool on)
         getrlimit(RLIMIT_AS, &before);
     limit = before;
     if (on)
-        limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) +
-                         (7u << 20); /* room for links that are made just then, not for an arena */
+        limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + (3u << 20); /* not for an arena */
     setrlimit(RLIMIT_AS, &limit);
+}
+
+/* From here on there are links to all. */
+static void meets_all(const struct family *family, int rank, tutti_comm_t comm)
+{
+    static int in[FAMILY_MOST], out[FAMILY_MOST];
+    tutti_group_start();
+    for (int peer = 0; peer < family->count; peer++) {
+        tutti_send(&out[peer], 1, TUTTI_INT32, peer, comm, NULL);
+        tutti_recv(&in[peer], 1, TUTTI_INT32, peer, comm, NULL);
+    }
+    if (tutti_group_end() != TUTTI_SUCCESS || tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
+        fprintf(stderr, "  rank %d does not meet all: %s\n", rank, tutti_get_last_error(comm));
 }
 
 /* What ranks share finds no address space in one of them. */
 static void one_has_no_memory(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t child = NULL;
+    meets_all(family, rank, comm);
     if (rank == 1)
         limit_memory(true);
     tutti_result_t result =

@@ -62,9 +62,14 @@ static struct shm_lane *shm_lane_lane_new(struct transport *transport, void *use
     return lane;
 }
 
+/* Where there is little address space a lane does without stages, which lie at its end. */
 static tutti_result_t map_lane(struct shm_lane *lane, int fd, bool opener)
 {
     tutti_result_t result = memory_map(fd, ring_pair_size(&lane->shape), &lane->memory);
+    if (result != TUTTI_SUCCESS && lane->shape.stages) {
+        lane->shape.stages = 0;
+        result = memory_map(fd, ring_pair_size(&lane->shape), &lane->memory);
+    }
     if (result != TUTTI_SUCCESS)
         return result;
     ring_out_init(&lane->out, &lane->shape, lane->memory, !opener);

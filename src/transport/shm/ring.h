@@ -70,7 +70,7 @@ _Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull)
 #define RING_PULL_BIT(number) (1ull << (number) % RING_PULLS)
 
 /* Sources of pulls that the sender has copied ahead lie in the stages of a direction, one in each. */
-#define RING_STAGES      4
+#define RING_STAGES      2
 #define RING_STAGE_BYTES (512u << 10)
 
 struct ring_control {
