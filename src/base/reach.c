@@ -75,13 +75,24 @@ bool reach_ends_writable(const void *data, size_t length)
 }
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
 #endif
 
-bool reach_all_is_there(const void *data, size_t length)
+static bool reach_prepare(const void *data, size_t length, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data & ~(page - 1);
-    return madvise((void *)from, (uintptr_t)data + length - from, MADV_POPULATE_READ) == 0;
+    return madvise((void *)from, (uintptr_t)data + length - from, advice) == 0;
+}
+
+bool reach_prepare_read(const void *data, size_t length)
+{
+    return reach_prepare(data, length, MADV_POPULATE_READ);
+}
+
+bool reach_prepare_write(void *data, size_t length)
+{
+    return reach_prepare(data, length, MADV_POPULATE_WRITE);
 }
 
 /* The system may refuse that call, or the memory may be a device's, which it does not copy. */

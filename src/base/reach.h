@@ -18,9 +18,10 @@ const void *reach_unwritable(const void *data, size_t length);
 bool reach_ends_readable(const void *data, size_t length);
 bool reach_ends_writable(const void *data, size_t length);
 
-/* Does all of it lie in memory now, so that reading it brings no signal? One system call. False also where the system
- * cannot tell. */
-bool reach_all_is_there(const void *data, size_t length);
+/* Brings all of it into memory, so that reading it, or writing it, brings no signal now. One system call. False also
+ * where the system cannot tell. */
+bool reach_prepare_read(const void *data, size_t length);
+bool reach_prepare_write(void *data, size_t length);
 
 /* Copies within this process. False: not all can be read, or be written; some of it may have been copied. */
 bool reach_copy(void *to, const void *from, size_t length);

@@ -150,6 +150,22 @@ static void nobody_reads_what_cannot_be_read(void **state)
     staged_close(&staged);
 }
 
+/* The copy would be a signal here: so the system reads, and says where the hole is. */
+static void nobody_writes_where_nothing_can_be_written(void **state)
+{
+    struct staged staged;
+    (void)state;
+    staged_open(&staged);
+    struct pair *pair = &staged.pair;
+    put_part(&staged, pair->at, 0);
+    put_part(&staged, pair->at, 1);
+    copy_ahead(&staged);
+    mprotect(staged.area + PART - 4096, 4096, PROT_READ);
+    pair_until(pair, pair->at->counts[NOTE_SENT] == 2);
+    assert_int_equal(pair->bt->counts[NOTE_UNWRITABLE], 1);
+    staged_close(&staged);
+}
+
 static void given_up_while_it_is_copied(void **state)
 {
     struct staged staged;
@@ -238,9 +254,13 @@ static void the_peer_has_no_room_for_stages(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(as_much_as_there_are_stages),      cmocka_unit_test(the_peer_reads_the_rest),
-    cmocka_unit_test(nobody_reads_what_cannot_be_read), cmocka_unit_test(given_up_while_it_is_copied),
-    cmocka_unit_test(quiet_lanes_give_stages_back),     cmocka_unit_test(the_peer_has_no_room_for_stages),
+    cmocka_unit_test(as_much_as_there_are_stages),
+    cmocka_unit_test(the_peer_reads_the_rest),
+    cmocka_unit_test(nobody_reads_what_cannot_be_read),
+    cmocka_unit_test(given_up_while_it_is_copied),
+    cmocka_unit_test(nobody_writes_where_nothing_can_be_written),
+    cmocka_unit_test(quiet_lanes_give_stages_back),
+    cmocka_unit_test(the_peer_has_no_room_for_stages),
 };
 
 static int restore(void **state)

@@ -114,6 +114,8 @@ static bool read_staged(struct shm_lane *lane, const struct ring_pull *pull, uin
     if (!target || carrier_dead(&lane->base))
         return true;
     uint64_t own = shm_stage_find(lane, pull, number, &rest);
+    if (own < pull->total && !reach_prepare_write(target + own, (size_t)(pull->total - own)))
+        own = pull->total; /* the system reads it all, and says where a hole is */
     if (own && !attach(lane, pull, target, own))
         return false;
     if (own < pull->total)

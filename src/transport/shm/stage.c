@@ -47,7 +47,7 @@ static bool stage_begin(struct shm_lane *lane, const struct shm_put *put)
         return false;
     stage->last = put->number;
     stage->left = 0;
-    if (!reach_all_is_there(place_reach(put->put.source), put->put.length))
+    if (!reach_prepare_read(place_reach(put->put.source), put->put.length))
         return false;
     stage->at = at;
     stage->holds[at] = put->number;
