@@ -3,12 +3,12 @@
 and against CTCCL's equation. The jobs have each second host of a leaf: the equation counts NICs, and cannot know which
 of them send. Then one uplink fails while all run, and the master is told."""
 import contextlib
-import os
 import statistics
 import subprocess
 import time
 
-from fabric import FOREVER, Failed, Job, Lab, Ports
+from fabric import FOREVER, Job, Lab, Ports
+from paths import Paths
 from result import Row, spread
 
 TITLE = "8 jobs of 2 hosts at once: paths by a master against ECMP and the equation"
@@ -16,59 +16,26 @@ JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
 HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
 NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
 FAILED, WITHIN = "l0.u1", 2  # seconds
-TOKEN = "a-tenant-of-the-lab"
-OPERATOR = "an-operator-of-the-lab"
 
 
 def fabric(build, steered, spines):
     return Lab(build, {"hosts": 4 * JOBS, "nics": 1, "leaves": 2, "spines": spines, "rate": f"{UPLINK}mbit"}, steered)
 
 
-class Master:
+class Master(Paths):
     """`tutti pathmaster` of a lab, and the agent of all its hosts, which share a machine."""
 
     def __init__(self, lab):
-        self.lab, self.programs, self.socket = lab, [], os.path.join(lab.folder.name, "paths")
-        self.tenants, self.token, self.operator = (os.path.join(lab.folder.name, name)
-                                                   for name in ("tenants", "token", "operator"))
-        for name, text in ((self.tenants, f"lab {TOKEN}\nowner {OPERATOR} operator\n"), (self.token, TOKEN),
-                           (self.operator, OPERATOR)):
-            with open(name, "w", encoding="utf-8") as file:
-                file.write(text)
+        super().__init__(lab)
+        self.socket = self.path("paths")
 
-    def start(self, *words):
-        """The first line that the program says."""
-        self.programs.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        line = self.programs[-1].stdout.readline()
-        if not line:
-            raise Failed(f"{words[0]} does not start")
-        return line
-
-    def __enter__(self):
-        build = self.lab.build
-        try:
-            said = self.start(build.path("control", "pathmaster", "tutti-pathmaster"), self.lab.file, "--tenants",
-                              self.tenants, "--state", os.path.join(self.lab.folder.name, "paths.sqlite"), "--listen",
-                              "127.0.0.1:0")
-            self.url = said.split()[3].rstrip(":")
-            self.start(self.agent(), "--master", self.url, "--token", self.token, "--socket", self.socket)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for program in self.programs:
-            program.kill()
-            program.wait()
-            program.stdout.close()
-
-    def agent(self):
-        return self.lab.build.path("control", "pathagent", "tutti-pathagent")
+    def begin(self):
+        self.start_master("paths.sqlite")
+        self.start_agent(self.socket)
 
     def link(self, uplink, percent):
-        subprocess.run([self.agent(), "--master", self.url, "--token", self.operator, "--link", f"{uplink}={percent}"],
-                       check=True)
+        subprocess.run([self.agent(), "--master", self.url, "--token", self.path("operator"), "--link",
+                        f"{uplink}={percent}"], check=True)
 
 
 def start(lab, master, stripe="turns"):

@@ -12,6 +12,7 @@ import time
 import urllib.request
 
 from fabric import Failed, Lab
+from paths import TOKEN, Paths
 from result import Row, spread
 
 TITLE = "faults of links that are drawn, found by probes when a job begins"
@@ -21,7 +22,6 @@ KINDS = ("down", "1% loss", "half rate", "one way")
 LABS = 2  # at once
 WATCH, SWEEP = 20, 600  # packets a second of each host: the defaults of docs/operate/pathmaster.md
 OVER = threading.Event()  # somebody interrupts
-TOKEN, OPERATOR = "a-tenant-of-the-lab", "an-operator-of-the-lab"
 
 
 def fabric(build):
@@ -29,54 +29,19 @@ def fabric(build):
                        "links": [("h*.n*", f"{NIC}mbit")]}, True)
 
 
-class Probing:
+class Probing(Paths):
     """A path master, and an agent that probes in each host, from nothing."""
 
     def __init__(self, lab):
-        self.lab, self.programs = lab, []
-        self.log = os.path.join(lab.folder.name, "probing.log")
-        for name, text in (("tenants", f"lab {TOKEN} prober\nowner {OPERATOR} operator\n"), ("token", TOKEN),
-                           ("operator", OPERATOR)):
-            with open(self.path(name), "w", encoding="utf-8") as file:
-                file.write(text)
+        super().__init__(lab, "prober", "probing.log")
 
-    def path(self, name):
-        return os.path.join(self.lab.folder.name, name)
-
-    def start(self, *words):
-        with open(self.log, "a", encoding="utf-8") as log:
-            self.programs.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True))
-        line = self.programs[-1].stdout.readline()
-        if not line:
-            raise Failed(f"{words[0]} does not start")
-        return line
-
-    def agent(self):
-        return self.lab.build.path("control", "pathagent", "tutti-pathagent")
-
-    def __enter__(self):
+    def begin(self):
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.path("probing.sqlite"))
-        try:
-            said = self.start(self.lab.build.path("control", "pathmaster", "tutti-pathmaster"), self.lab.file,
-                              "--tenants", self.path("tenants"), "--state", self.path("probing.sqlite"), "--listen",
-                              "127.0.0.1:0")
-            self.url = said.split()[3].rstrip(":")
-            for host in range(LEAVES):
-                self.start(self.agent(), "--master", self.url, "--token", self.path("token"), "--socket",
-                           self.path(f"h{host}.sock"), "--probe", str(WATCH), "--probe-sweep", str(SWEEP),
-                           "--probe-netns", f"/run/netns/{self.lab.name}-h{host}")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for program in self.programs:
-            program.kill()
-            program.wait()
-            program.stdout.close()
-        self.programs = []
+        self.start_master("probing.sqlite")
+        for host in range(LEAVES):
+            self.start_agent(self.path(f"h{host}.sock"), "--probe", str(WATCH), "--probe-sweep", str(SWEEP),
+                             "--probe-netns", f"/run/netns/{self.lab.name}-h{host}")
 
     def faults(self):
         """({names of links}, the catalogue)"""
