@@ -503,7 +503,7 @@ static char *logged(const char *level, void (*say)(void))
     FILE *file = tmpfile();
     int kept = dup(STDERR_FILENO);
     setenv("TUTTI_DEBUG", level, 1);
-    setenv("TUTTI_INIT_WARN", "100ms", 1);
+    setenv("TUTTI_INIT_WARN", "10ms", 1);
     param_reload();
     dup2(fileno(file), STDERR_FILENO);
     say();
@@ -528,7 +528,7 @@ static void wait_for_nobody(void)
     test_ranks_with(rank, 1, 0, 0);
     assert_int_equal(net_reserve(&at, &fd), TUTTI_SUCCESS);
     boot_id_put(&id, &at, nonce);
-    assert_true(test_ranks_start(rank, &id, 3, 1, 4, clock_deadline_ms(1000)));
+    assert_true(test_ranks_start(rank, &id, 3, 1, 4, clock_deadline_ms(3000)));
     test_ranks_join(rank, 1);
     close(fd);
 }
@@ -539,7 +539,7 @@ static void wait_for_others(void)
     struct test_rank rank[1];
     test_ranks_with(rank, 1, 0, 0);
     assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
-    assert_true(test_ranks_start(rank, &root.id, 2, 1, 7, clock_deadline_ms(2000)));
+    assert_true(test_ranks_start(rank, &root.id, 2, 1, 7, clock_deadline_ms(3000)));
     test_ranks_join(rank, 1);
     test_root_stop(&root);
 }
