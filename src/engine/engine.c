@@ -12,7 +12,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LATE (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
+#define POLLERS 4                 /* sleepers that a message wakes, whomever it is for */
+#define LATE    (100 * NS_PER_MS) /* between looks of a process that runs: they are 50 ms apart at most */
 
 int engine_take_shared(struct engine *engine, uint64_t key)
 {
@@ -29,16 +30,17 @@ int engine_take_shared(struct engine *engine, uint64_t key)
     return SHARED_NOT_YET;
 }
 
-/* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller
- * meanwhile. */
+/* Where one thread sleeps: on a descriptor of its own, for what others have taken from the poller meanwhile, and on the
+ * poller, if few others do. */
 struct bed {
     struct list node;
+    struct team *team; /* whose operation it waits for; NULL: it wants all news */
     int fd;
     bool told;
 };
 
 /* NULL for want of a descriptor or memory: then nobody can wake it. */
-static struct bed *lie_down(struct engine *engine)
+static struct bed *lie_down(struct engine *engine, struct team *team)
 {
     struct list *node = list_pop(&engine->beds);
     struct bed *bed = node ? list_entry(node, struct bed, node) : calloc(1, sizeof *bed);
@@ -46,8 +48,10 @@ static struct bed *lie_down(struct engine *engine)
         free(bed);
         return NULL;
     }
-    if (bed)
-        list_push(&engine->asleep, &bed->node);
+    if (!bed)
+        return NULL;
+    bed->team = team;
+    list_push(&engine->asleep, &bed->node);
     return bed;
 }
 
@@ -73,17 +77,37 @@ void engine_remove_beds(struct engine *engine)
     }
 }
 
-/* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor,
- * those who have seen the news would wake for the others' sake, again and again until these got a processor. */
-static void tell_sleepers(struct engine *engine)
+static void tell(struct bed *bed)
 {
     uint64_t one = 1;
+    if (!bed->told)
+        bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
+}
+
+/* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor,
+ * those who have seen the news would wake for the others' sake, again and again until these got a processor. A caller
+ * whose operation cannot go on is left alone: of a thousand ranks in a process the news concerns one. */
+static void tell_sleepers(struct engine *engine)
+{
     list_each(node, &engine->asleep)
     {
         struct bed *bed = list_entry(node, struct bed, node);
-        if (!bed->told)
-            bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
+        if (!bed->told && (!bed->team || team_may_want(bed->team)))
+            tell(bed);
     }
+}
+
+/* The last one that slept on the poller is up: another one takes the place, if none was told anyway. */
+static void pass_poller_on(struct engine *engine)
+{
+    if (engine->pollers || list_empty(&engine->asleep))
+        return;
+    list_each(node, &engine->asleep)
+    {
+        if (list_entry(node, struct bed, node)->told)
+            return;
+    }
+    tell(list_entry(engine->asleep.next, struct bed, node));
 }
 
 /* News taken here will not wake callers that sleep on the poller: they are told. */
@@ -166,23 +190,27 @@ void engine_met(struct engine *engine)
 
 void engine_sleep_locked(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
-    struct bed *bed = lie_down(engine);
+    struct bed *bed = lie_down(engine, team);
+    bool polls = !bed || engine->pollers < POLLERS;
     engine->armed++;
+    engine->pollers += polls;
     engine->sleeping += caller;
     bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team));
     lock_release(&engine->lock);
-    struct pollfd ready[2] = {{.fd = poller_fd(engine->poller), .events = POLLIN},
+    struct pollfd ready[2] = {{.fd = polls ? poller_fd(engine->poller) : -1, .events = POLLIN},
                               {.fd = bed ? bed->fd : -1, .events = POLLIN}};
     if (quiet)
         poll(ready, 2, bed ? timeout_ms : 1);
     lock_take(&engine->lock);
     engine->sleeping -= caller;
+    engine->pollers -= polls;
     get_up(engine, bed);
     if (--engine->armed == 0)
         link_disarm(engine->links);
     engine_look_everywhere(engine);
     if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
         tell_sleepers(engine);
+    pass_poller_on(engine);
 }
 
 void engine_try_to_sleep(struct engine *engine, struct team *team, int timeout_ms, bool caller)

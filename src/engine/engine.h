@@ -82,6 +82,7 @@ struct engine {
     struct reports reports;
     _Atomic bool stop;
     int armed;                    /* sleepers on the poller, who told the transports; under the lock */
+    int pollers;                  /* sleepers who wake by themselves; the others are told */
     int sleeping;                 /* callers among them */
     struct list asleep, beds;     /* struct bed: of those who sleep; free ones */
     uint64_t tick_at;             /* when engine_poll looks at the poller again */

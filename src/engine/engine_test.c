@@ -12,9 +12,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
-#define ROUNDS 200
+#define ROUNDS   200
+#define SLEEPERS 24
 
 static struct engine *engine;
 static _Atomic bool woken;
@@ -151,6 +154,95 @@ static void one_happening_wakes_each_sleeper_once(void **state)
     engine_release(engine);
 }
 
+/* A rank of this process whose operation has been begun, and can go on once it is told so. */
+struct waiter {
+    struct team team;
+    _Atomic bool goes_on;
+    _Atomic unsigned woken;
+    pthread_t thread;
+};
+
+static struct waiter waiters[SLEEPERS];
+
+static bool waiter_may_move(const struct op *op)
+{
+    return atomic_load(&waiters[op->seq].goes_on);
+}
+
+static const struct op_kind waits = {.needs_links = true, .may_move = waiter_may_move};
+
+static void *wait_asleep(void *argument)
+{
+    struct waiter *waiter = argument;
+    while (!atomic_load(&waiter->goes_on)) {
+        engine_sleep(engine, &waiter->team, -1);
+        atomic_fetch_add(&waiter->woken, 1);
+    }
+    return NULL;
+}
+
+static bool all_sleep(int most)
+{
+    lock_take(&engine->lock);
+    bool sleep = engine->sleeping >= most;
+    lock_release(&engine->lock);
+    return sleep;
+}
+
+/* Somebody does, other than the engine's thread, which naps while callers attend. */
+static bool one_watches(void)
+{
+    lock_take(&engine->lock);
+    bool watches = engine->pollers > 0 || !engine->sleeping;
+    lock_release(&engine->lock);
+    return watches;
+}
+
+static void wake_one(struct waiter *waiter)
+{
+    atomic_store(&waiter->goes_on, true);
+    poller_wake(engine->poller);
+    pthread_join(waiter->thread, NULL);
+}
+
+/* Of many ranks of a process a message wakes few: those who watch for news, and whom the news is for. When one of those
+ * who watch leaves, another takes the place. */
+static void news_for_one_of_many_wakes_few(void **state)
+{
+    unsigned woken = 0;
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    atomic_fetch_add(&engine->attending, 1);
+    for (int i = 0; i < SLEEPERS; i++) {
+        struct op *op;
+        memset(&waiters[i], 0, sizeof waiters[i]);
+        assert_int_equal(queue_open(&waiters[i].team.queue), TUTTI_SUCCESS);
+        assert_non_null(op = queue_tail(&waiters[i].team.queue, 0, 0));
+        *op = (struct op){.kind = &waits, .started = true, .seq = (uint32_t)i};
+        atomic_store(&waiters[i].team.issued, 1);
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_asleep, &waiters[i]), 0);
+    }
+    while (!all_sleep(SLEEPERS))
+        usleep(100);
+    for (int i = 0; i < SLEEPERS; i++)
+        woken += atomic_load(&waiters[i].woken);
+    wake_one(&waiters[SLEEPERS - 1]);
+    while (!all_sleep(SLEEPERS - 1))
+        usleep(100);
+    for (int i = 0; i < SLEEPERS; i++)
+        woken -= atomic_load(&waiters[i].woken);
+    assert_in_range(-woken, 1, SLEEPERS / 2);
+    for (int i = 0; i < SLEEPERS - 1; i++) {
+        wake_one(&waiters[i]);
+        while (!one_watches())
+            usleep(100);
+    }
+    atomic_fetch_sub(&engine->attending, 1);
+    for (int i = 0; i < SLEEPERS; i++)
+        queue_close(&waiters[i].team.queue);
+    engine_release(engine);
+}
+
 static void from_process(const void *context, int rank, struct roster_entry *out)
 {
     const struct wire_process *processes = context;
@@ -194,6 +286,7 @@ int main(void)
                                        cmocka_unit_test(the_thread_hears_of_operations_though_another_polls),
                                        cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for),
                                        cmocka_unit_test(one_happening_wakes_each_sleeper_once),
+                                       cmocka_unit_test(news_for_one_of_many_wakes_few),
                                        cmocka_unit_test(bound_ranks_are_a_crowd)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,15 @@ static bool head_may_move(struct team *team)
     return !op->kind->may_move || op->kind->may_move(op);
 }
 
+bool team_may_want(struct team *team)
+{
+    if (!lock_try(&team->lock))
+        return true;
+    bool ended = atomic_load(&team->completed) == atomic_load(&team->issued), wants = ended || head_may_move(team);
+    lock_release(&team->lock);
+    return wants;
+}
+
 bool team_may_move(struct team *team)
 {
     if (!lock_try(&team->lock))

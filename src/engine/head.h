@@ -7,6 +7,9 @@
 
 /* Could the operation at the head move? Under the engine's lock. */
 bool team_may_move(struct team *team);
+/* Has its caller something to look at? Also what another thread runs just now, or has ended. Under the engine's lock.
+ */
+bool team_may_want(struct team *team);
 /* The operation at the head of the queue. False: there is none, or another thread runs it just now. */
 struct team_head {
     const struct op_kind *kind;

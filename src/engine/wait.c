@@ -25,8 +25,10 @@
 #define LONG_QUEUE              (1u << 16)
 #define LOOK_EVERY              256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD      8
-#define LOOKS_ALONE             300 /* when every rank can have a processor */
-#define LOOKS_AT_A_RUNNING_PEER 200 /* when not every rank can */
+#define LOOKS_ALONE             300             /* when every rank can have a processor */
+#define CROWDED_LOOKS           128             /* spins before one that yields looks whether to sleep, */
+#define CROWDED_NS              (5 * NS_PER_MS) /* or time: a yield among thousands of threads takes milliseconds */
+#define LOOKS_AT_A_RUNNING_PEER 200             /* when not every rank can */
 
 /* ---- Telling of a failure ---- */
 
@@ -123,7 +125,7 @@ static bool engine_wait_goes_on(const struct team *team, uint64_t position, cons
 static void wait_until(struct team *team, uint64_t position, const _Atomic bool *enough, uint64_t deadline)
 {
     struct engine *engine = team->engine;
-    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
+    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0, looked = 0;
     unsigned spins = 0;
     bool watched = false;
     if (team_yields_first(team) && engine_wait_goes_on(team, position, enough))
@@ -131,20 +133,23 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
     while (engine_wait_goes_on(team, position, enough)) {
         if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
-            give_up = 0;
+            give_up = looked = 0;
             continue;
         }
         spin(team, spins);
         if (spins % 32 == 31)
             engine_assist(engine);
-        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY))
+        if (++spins % (team->crowded ? LOOKS_BEFORE_YIELD : LOOK_EVERY))
+            continue;
+        uint64_t now = clock_ns();
+        looked = looked ? looked : now;
+        if (team->crowded && spins % CROWDED_LOOKS && now - looked < CROWDED_NS)
             continue;
         if (!watched) {
             atomic_fetch_add(&engine->attending, 1);
             atomic_store(&team->attended, true);
             watched = true;
         }
-        uint64_t now = clock_ns();
         team_note_wait(team, now);
         if (now >= deadline)
             break;
@@ -152,7 +157,7 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
         if (now < give_up)
             continue;
         sleep_for_news(team, deadline);
-        give_up = 0;
+        give_up = looked = 0;
     }
     if (watched) {
         atomic_store(&team->attended, false);
