@@ -333,6 +333,10 @@ enum {
     LATE,
     SILENT,
     ALL_SILENT,
+    ONE_HOST,
+    ONE_HOST_LARGER,
+    IN_THE_KERNEL,
+    ONE_IN_THE_KERNEL,
     HOWS
 };
 
@@ -341,7 +345,7 @@ enum {
 /* Samples every `apart`, from `ago` before now until `until`, with these calls and bytes a second. */
 static void sample(struct blackbox *box, uint64_t ago, uint64_t until, uint64_t apart, uint64_t calls, uint64_t bytes)
 {
-    struct blackbox_sample next = {MADE_NOW - ago, 0, 0};
+    struct blackbox_sample next = {MADE_NOW - ago, 0, 0, 0};
     if (box->sample_count)
         next = box->samples[box->sample_count - 1];
     else
@@ -363,7 +367,8 @@ static struct made_job slower(uint64_t ago, int how)
         struct blackbox *box = job.boxes[rank];
         struct blackbox_comm *world = made_comm(box, 1, "world", rank, 3);
         for (uint64_t seq = 0; seq < 20; seq++) {
-            uint64_t begun = (20 - seq) * NS_PER_S, took = how == COMPUTES || how == COMPUTES_UNTIMED ? 300 : 900;
+            uint64_t begun = (20 - seq) * NS_PER_S,
+                     took = how == COMPUTES || how == COMPUTES_UNTIMED || how >= IN_THE_KERNEL ? 300 : 900;
             if (how == LATE && rank == 1 && seq % 2) /* too seldom for a rank that is slow */
                 begun -= 600 * NS_PER_MS, took = 300;
             struct blackbox_op *op = made_call(world, seq, begun, begun - took * NS_PER_MS);
@@ -381,6 +386,14 @@ static struct made_job slower(uint64_t ago, int how)
             sample(box, how == YOUNG ? 36 * NS_PER_S : 60 * NS_PER_S, 12 * NS_PER_S, 4 * NS_PER_S,
                    how == AS_BEFORE ? 1 : 20, before);
             sample(box, 12 * NS_PER_S, 0, 4 * NS_PER_S, 1, bytes);
+        }
+        if (how >= IN_THE_KERNEL && rank < (how == IN_THE_KERNEL ? 2 : 1))
+            job.facts[rank].state = PROCESS_BLOCKED;
+        for (size_t i = 0; (how == ONE_HOST || how == ONE_HOST_LARGER) && i < box->sample_count;
+             i++) { /* in shared memory: nothing is sent */
+            uint64_t calls = box->samples[i].calls, quick = calls < 960 ? calls : 960;
+            box->samples[i].called = 1000 * quick + (how == ONE_HOST ? 1000 : 20000) * (calls - quick);
+            box->samples[i].bytes = 0;
         }
         box->now -= ago;
         box->realtime_offset = 24 * (int64_t)HOUR - MADE_NOW + (how == LONG_AGO ? 0 : 7200 * (int64_t)NS_PER_S);
@@ -400,6 +413,10 @@ static void expect_slower(int how, const struct findings *found)
         [LATE] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, and "
                  "20.0 at best; rank 1 (process 1001) stands out: others waited for it for 28 % of the latest calls' "
                  "time",
+        [ONE_HOST] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, "
+                     "and 20.0 at best; nobody stands out",
+        [IN_THE_KERNEL] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 "
+                          "s, and 20.0 at best; nobody stands out",
         [SILENT] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, and "
                    "20.0 at best; nobody stands out",
     };
@@ -409,6 +426,13 @@ static void expect_slower(int how, const struct findings *found)
         return;
     assert_int_equal(found->items->kind, FINDING_SLOWED);
     assert_string_equal(found->items->sentence, sentences[how]);
+    if (how == ONE_HOST)
+        assert_string_equal(found->items->evidence[0], "its best: from 01:59 for 32.0 s, 2e+04 bytes a second in "
+                                                       "collectives of each rank; now 1e+03");
+    if (how == IN_THE_KERNEL)
+        assert_string_equal(found->items->evidence[found->items->evidence_count - 1],
+                            "ranks 0 1 wait in the kernel just now (state D), for a disk, a network file system or a "
+                            "device");
     if (how == SLOWER) {
         assert_string_equal(found->items->evidence[0],
                             "its best: from 01:59 for 32.0 s, 1e+06 bytes a second of each rank; now 1e+04");

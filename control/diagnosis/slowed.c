@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rule: a job that is slower than it was. Each rank makes less than half of the calls a second that it made in its best
- * hour, or in the best quarter of a shorter life. It sends less than half of the bytes, and is in calls for most of the
- * time. A program that computes for longer, or a rank that saves something, is outside of calls. A program that now
- * sends larger messages sends as many bytes. The best hour stays in the samples of the black box, so the verdict stays
- * while the job is slow.
+ * hour, or in the best quarter of a shorter life. It sends less than half of the bytes, has less than half in
+ * collectives, and is in calls for most of the time. A program that computes for longer, or a rank that saves
+ * something, is outside of calls; but most ranks that wait in the kernel there do not compute. A program that now sends
+ * larger messages sends as many bytes. The best hour stays in the samples of the black box, so the verdict stays while
+ * the job is slow.
  */
 #include "diagnosis/slowed.h"
 
@@ -21,8 +22,8 @@
 
 /* What one process did in the latest time, and at its best. */
 struct slowed_pace {
-    double calls, bytes;                /* a second */
-    double best_calls, best_bytes;      /* a second */
+    double calls, bytes, called; /* a second; bytes that were sent, and those of collectives */
+    double best_calls, best_bytes, best_called;
     double inside;                      /* part of the latest time in calls */
     uint64_t window;                    /* the latest time */
     uint64_t from, to;                  /* of the best time */
@@ -56,10 +57,11 @@ static bool is_half(const struct slowed_pace *pace, const struct blackbox_sample
                     const struct blackbox_sample *to)
 {
     return rate(from->calls, to->calls, to->at - from->at) < SLOWED_PART * pace->best_calls &&
-           is_less(rate(from->bytes, to->bytes, to->at - from->at), pace->best_bytes);
+           is_less(rate(from->bytes, to->bytes, to->at - from->at), pace->best_bytes) &&
+           is_less(rate(from->called, to->called, to->at - from->at), pace->best_called);
 }
 
-/* The best time, up to sample `start`, of which both rates are twice those of now. False: there was none. */
+/* The best time, up to sample `start`, of which all rates are twice those of now. False: there was none. */
 static bool find_best(const struct blackbox *box, size_t start, struct slowed_pace *pace)
 {
     const struct blackbox_sample *all = box->samples;
@@ -68,11 +70,12 @@ static bool find_best(const struct blackbox *box, size_t start, struct slowed_pa
     for (size_t to = 1; to <= start; to++) {
         const struct blackbox_sample *from = &all[sample_before(box, to, length)], *end = &all[to];
         double calls = rate(from->calls, end->calls, end->at - from->at),
-               bytes = rate(from->bytes, end->bytes, end->at - from->at);
+               bytes = rate(from->bytes, end->bytes, end->at - from->at),
+               called = rate(from->called, end->called, end->at - from->at);
         if (end->at - from->at < length || pace->calls >= SLOWED_PART * calls || !is_less(pace->bytes, bytes) ||
-            calls <= pace->best_calls)
+            !is_less(pace->called, called) || calls <= pace->best_calls)
             continue;
-        pace->best_calls = calls, pace->best_bytes = bytes;
+        pace->best_calls = calls, pace->best_bytes = bytes, pace->best_called = called;
         pace->from = from->at, pace->to = end->at;
     }
     return pace->best_calls > 0;
@@ -110,8 +113,8 @@ static void add_calls(const struct blackbox *box, uint64_t window, struct slowed
     pace->inside = pace->inside > 1 ? 1 : pace->inside; /* calls that run beside each other */
 }
 
-/* False: it is as quick as ever, or too little is known. */
-static bool is_slowed(const struct blackbox *box, struct slowed_pace *pace)
+/* False: it is as quick as ever, or too little is known. `outside`: it may be outside of calls for most of the time. */
+static bool is_slowed(const struct blackbox *box, bool outside, struct slowed_pace *pace)
 {
     *pace = (struct slowed_pace){0};
     if (!box->alive || box->sample_count < 3)
@@ -126,18 +129,19 @@ static bool is_slowed(const struct blackbox *box, struct slowed_pace *pace)
         return false;
     pace->calls = rate(from->calls, now->calls, pace->window);
     pace->bytes = rate(from->bytes, now->bytes, pace->window);
+    pace->called = rate(from->called, now->called, pace->window);
     if (!find_best(box, start, pace))
         return false;
     uint64_t window = process_remembers(box, pace->window);
     add_calls(box, window, pace);
     find_since(box, pace, start);
-    return window >= SLOWED_LEAST_NS && pace->inside >= SLOWED_INSIDE;
+    return window >= SLOWED_LEAST_NS && (outside || pace->inside >= SLOWED_INSIDE);
 }
 
 bool process_is_slowed(const struct blackbox *box)
 {
     struct slowed_pace pace;
-    return is_slowed(box, &pace) && pace.best_bytes > 0;
+    return is_slowed(box, false, &pace) && pace.best_bytes + pace.best_called > 0;
 }
 
 /* ---- The sentence ---- */
@@ -233,11 +237,22 @@ static bool say_slow_senders(const struct scene *scene, struct finding *finding,
     return list.count && list.count < group->count;
 }
 
+/* Ranks that wait in the kernel just now, for a disk or a network file system. */
+static struct rank_list blocked_in(const struct member_group *group)
+{
+    struct rank_list list = {0};
+    for (size_t i = 0; i < group->count; i++)
+        if (group->members[i].facts->state == PROCESS_BLOCKED)
+            list_member(&list, &group->members[i]);
+    return list;
+}
+
 /* ---- The rule ---- */
 
 static void report(struct scene *scene, struct findings *findings, struct member_group *group,
                    const struct slowed_pace *sum, const double *outside)
 {
+    struct rank_list blocked = blocked_in(group);
     double ranks = (double)group->count;
     const struct blackbox *box = group->members->box;
     struct finding *finding = finding_add_rank(findings, FINDING_SLOWED, group->members->comm, -1);
@@ -249,21 +264,27 @@ static void report(struct scene *scene, struct findings *findings, struct member
         phrase_time(sum->window).text, sum->best_calls / ranks);
     if (!say_who_stands_out(scene, finding, group, outside) && !say_slow_senders(scene, finding, group))
         say(finding, "; nobody stands out");
-    prove(finding, "its best: from %s for %s, %.3g bytes a second of each rank; now %.3g",
-          clock_of(box, sum->from).text, phrase_time(sum->to - sum->from).text, sum->best_bytes / ranks,
-          sum->bytes / ranks);
+    bool sent = sum->best_bytes > 0; /* ranks of one host send nothing in collectives */
+    prove(finding, "its best: from %s for %s, %.3g bytes a second%s of each rank; now %.3g",
+          clock_of(box, sum->from).text, phrase_time(sum->to - sum->from).text,
+          (sent ? sum->best_bytes : sum->best_called) / ranks, sent ? "" : " in collectives",
+          (sent ? sum->bytes : sum->called) / ranks);
     prove_kinds(finding, sum, sum->inside / ranks);
+    if (blocked.count)
+        prove(finding,
+              "rank%s%s wait%s in the kernel just now (state D), for a disk, a network file system or a device",
+              blocked.count == 1 ? "" : "s", list_text(&blocked), blocked.count == 1 ? "s" : "");
 }
 
 static void judge(struct scene *scene, struct findings *findings, struct member_group *group)
 {
     struct slowed_pace sum = {0}, one;
     double *outside = calloc(group->count, sizeof *outside);
-    bool slow = outside != NULL;
+    bool slow = outside != NULL, most_blocked = 2 * blocked_in(group).count > group->count;
     for (size_t i = 0; slow && i < group->count; i++) {
-        slow = is_slowed(group->members[i].box, &one);
-        sum.calls += one.calls, sum.bytes += one.bytes, sum.inside += one.inside;
-        sum.best_calls += one.best_calls, sum.best_bytes += one.best_bytes;
+        slow = is_slowed(group->members[i].box, most_blocked, &one);
+        sum.calls += one.calls, sum.bytes += one.bytes, sum.called += one.called, sum.inside += one.inside;
+        sum.best_calls += one.best_calls, sum.best_bytes += one.best_bytes, sum.best_called += one.best_called;
         if (!i || one.since < sum.since)
             sum.since = one.since, sum.window = one.window, sum.from = one.from, sum.to = one.to;
         outside[i] = 1 - one.inside;
@@ -271,7 +292,7 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
             sum.in[j] += one.in[j];
         scene->steps += WIRE_BOX_OPS;
     }
-    if (slow && sum.best_bytes > 0)
+    if (slow && sum.best_bytes + sum.best_called > 0)
         report(scene, findings, group, &sum, outside);
     free(outside);
 }

@@ -219,9 +219,9 @@ static bool copy_samples(struct blackbox *out, const Tutti__Box *box)
     bool fine = box->n_samples <= WIRE_BOX_SAMPLES + 1;
     for (size_t i = 0; fine && i < box->n_samples; i++) {
         const Tutti__Sample *one = box->samples[i], *last = i ? box->samples[i - 1] : NULL;
-        fine = is_time(one->at) &&
-               (!last || (one->at > last->at && one->calls >= last->calls && one->bytes >= last->bytes));
-        out->samples[out->sample_count++] = (struct blackbox_sample){one->at, one->calls, one->bytes};
+        fine = is_time(one->at) && (!last || (one->at > last->at && one->calls >= last->calls &&
+                                              one->bytes >= last->bytes && one->called >= last->called));
+        out->samples[out->sample_count++] = (struct blackbox_sample){one->at, one->calls, one->bytes, one->called};
     }
     return fine;
 }

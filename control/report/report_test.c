@@ -107,8 +107,8 @@ static void test_round_trip(void **state)
     size_t size;
     box.pauses[0] = (struct blackbox_pause){12, 26, 500, WIRE_ALLREDUCE, -1, 1000, 7};
     box.pause_count = 1;
-    box.samples[0] = (struct blackbox_sample){100, 2, 30};
-    box.samples[1] = (struct blackbox_sample){200, 4, 50};
+    box.samples[0] = (struct blackbox_sample){100, 2, 30, 7};
+    box.samples[1] = (struct blackbox_sample){200, 4, 50, 9};
     box.sample_count = 2;
     box.counters[WIRE_COUNTER_COMMS_UNRECORDED] = 12;
     box.counters[WIRE_COUNTER_LANES_UNRECORDED] = 13;

@@ -251,6 +251,7 @@ static bool add_samples(Tutti__Box *out, const struct blackbox *box)
         one->at = box->samples[i].at;
         one->calls = box->samples[i].calls;
         one->bytes = box->samples[i].bytes;
+        one->called = box->samples[i].called;
         out->samples[out->n_samples++] = one;
     }
     return fine;

@@ -140,9 +140,34 @@ static void test_samples(void **state)
     trace_close(trace, false);
 }
 
+/* Bytes of collectives: a sum over what the ring remembers, and as much for each that it has forgotten. */
+static void test_called(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *world = trace_comm_open(trace, 1, "world", 0, 2, 2);
+    trace_sample(trace, trace_now());
+    for (unsigned i = 1; i <= 1000; i++)
+        call(world, i, 10); /* elements of 4 bytes */
+    trace->sample_at = 0;
+    trace_sample(trace, trace_now());
+    for (unsigned i = 1001; i <= 1100; i++)
+        call(world, i, 100);
+    trace->sample_at = 0;
+    trace_sample(trace, trace_now());
+    call(world, 1101, 10);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->sample_count, 4);
+    assert_int_equal(box->samples[1].called, 1000 * 40);
+    assert_int_equal(box->samples[2].called, 1000 * 40 + 100 * 400);
+    assert_int_equal(box->samples[3].called, 1000 * 40 + 101 * 400); /* as large as the last ones, about */
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_samples, make_dir, remove_dir),
+                                       cmocka_unit_test_setup_teardown(test_called, make_dir, remove_dir),
                                        cmocka_unit_test_setup_teardown(test_histogram, make_dir, remove_dir),
                                        cmocka_unit_test_setup_teardown(test_in_a_call, make_dir, remove_dir),
                                        cmocka_unit_test_setup_teardown(test_expected, make_dir, remove_dir)};

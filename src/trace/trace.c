@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The black box's file and its tables: everything that happens rarely. */
 #include "trace/trace.h"
+
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "trace/file.h"
+#include "trace/samples.h"
 #include "trace/watch.h"
 
 #include <pthread.h>
@@ -257,19 +259,17 @@ void trace_expect_pause(struct trace *trace, const char *what, uint64_t ns)
 
 #define SAMPLE_PAUSES 16 /* from one sample to the next, in shortest pauses: about four seconds */
 
-/* Makes room: the sample goes whose neighbours are nearest to each other for their age. The first one stays. */
-static void thin_out(struct wire_box_samples *samples, uint64_t now)
+/* Bytes of the collectives since this time, in which there were `calls` calls. Forgotten ones count as those that rings
+ * remember. */
+static uint64_t called_since(struct trace_box *box, uint64_t since, uint64_t calls)
 {
-    struct wire_box_sample *items = samples->items;
-    size_t least = 1;
-    double best = 2;
-    for (size_t i = 1; i + 1 < WIRE_BOX_SAMPLES; i++) {
-        double part = (double)(items[i + 1].at - items[i - 1].at) / (double)(now - items[i - 1].at);
-        if (part < best)
-            best = part, least = i;
-    }
-    memmove(items + least, items + least + 1, (WIRE_BOX_SAMPLES - 1 - least) * sizeof *items);
-    samples->count = WIRE_BOX_SAMPLES - 1;
+    double bytes = 0, seen = 0;
+    pthread_mutex_lock(&box->lock);
+    for (int i = 0; i < WIRE_BOX_COMMS; i++)
+        if (box->places[i].used)
+            seen += samples_see(box->places[i].comm.ring, since, &bytes);
+    pthread_mutex_unlock(&box->lock);
+    return (uint64_t)(seen > 0 && seen < (double)calls ? bytes * (double)calls / seen : bytes);
 }
 
 /* Of threads that call at once one takes the sample. */
@@ -281,19 +281,18 @@ void trace_sample(struct trace *trace, uint64_t now)
     if (due > now ||
         !__atomic_compare_exchange_n(&trace->sample_at, &due, UINT64_MAX, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
-    uint64_t stamp = samples->stamp, last = samples->count ? samples->items[samples->count - 1].at : 0;
-    trace_store(&samples->stamp, stamp + 1);
-    trace_fence();
-    if (samples->count >= WIRE_BOX_SAMPLES)
-        thin_out(samples, now);
-    samples->items[samples->count++] = (struct wire_box_sample){
-        .at = now > last ? now : last + 1,
-        .calls = trace_load(&trace->counters[WIRE_COUNTER_OPERATIONS]),
-        .bytes = trace_load(&trace->counters[WIRE_COUNTER_SENT_SHM]) +
-                 trace_load(&trace->counters[WIRE_COUNTER_SENT_TCP]) +
-                 trace_load(&trace->counters[WIRE_COUNTER_SENT_VERBS]),
-    };
-    __atomic_store_n(&samples->stamp, stamp + 2, __ATOMIC_RELEASE);
+    const struct wire_box_sample *before = samples->count ? &samples->items[samples->count - 1] : NULL;
+    uint64_t calls = trace_load(&trace->counters[WIRE_COUNTER_OPERATIONS]);
+    uint64_t called = called_since(box, before ? before->at : 0, calls - (before ? before->calls : 0));
+    samples_add(samples,
+                (struct wire_box_sample){
+                    .at = now,
+                    .calls = calls,
+                    .bytes = trace_load(&trace->counters[WIRE_COUNTER_SENT_SHM]) +
+                             trace_load(&trace->counters[WIRE_COUNTER_SENT_TCP]) +
+                             trace_load(&trace->counters[WIRE_COUNTER_SENT_VERBS]),
+                },
+                called);
     __atomic_store_n(&trace->sample_at, now + SAMPLE_PAUSES * trace->pause_ticks, __ATOMIC_RELEASE);
 }
 

@@ -162,6 +162,7 @@ struct wire_box_samples {
     uint64_t stamp;
     uint64_t count;
     struct wire_box_sample items[WIRE_BOX_SAMPLES];
+    uint64_t called[WIRE_BOX_SAMPLES]; /* bytes so far of collectives that processors made, about; earlier writers: 0 */
 };
 
 enum wire_comm_state { WIRE_COMM_OPEN = 1, WIRE_COMM_CLOSED = 2, WIRE_COMM_FAILED = 3, WIRE_COMM_ABORTED = 4 };

@@ -295,7 +295,8 @@ static bool follows(const struct blackbox *box, const struct blackbox_sample *ne
     if (!box->sample_count)
         return true;
     const struct blackbox_sample *last = &box->samples[box->sample_count - 1];
-    return next->at > last->at && next->calls >= last->calls && next->bytes >= last->bytes;
+    return next->at > last->at && next->calls >= last->calls && next->bytes >= last->bytes &&
+           next->called >= last->called;
 }
 
 static void read_samples(struct blackbox *box, const struct box_source *source, const struct box_rate *rate)
@@ -309,18 +310,35 @@ static void read_samples(struct blackbox *box, const struct box_source *source, 
         in.count > WIRE_BOX_SAMPLES)
         return;
     for (uint64_t i = 0; i < in.count; i++) {
-        const struct blackbox_sample next = {box_rate_ns(rate, in.items[i].at), in.items[i].calls, in.items[i].bytes};
+        const struct blackbox_sample next = {box_rate_ns(rate, in.items[i].at), in.items[i].calls, in.items[i].bytes,
+                                             in.called[i]};
         if (follows(box, &next))
             box->samples[box->sample_count++] = next;
     }
 }
 
+/* Calls since the last sample are taken to be as large as those before it. */
+static uint64_t called_until(const struct blackbox *box, uint64_t calls)
+{
+    size_t count = box->sample_count;
+    if (count < 2)
+        return count ? box->samples[0].called : 0;
+    const struct blackbox_sample *last = &box->samples[count - 1], *before = &box->samples[count - 2];
+    if (last->calls == before->calls || calls <= last->calls)
+        return last->called;
+    double each = (double)(last->called - before->called) / (double)(last->calls - before->calls);
+    double more = each * (double)(calls - last->calls);
+    return more < (double)(UINT64_MAX / 2 - last->called / 2) ? last->called + (uint64_t)more : last->called;
+}
+
 /* The last sample is of now. */
 static void add_sample(struct blackbox *box)
 {
-    const struct blackbox_sample now = {box->now, box->counters[WIRE_COUNTER_OPERATIONS],
+    uint64_t calls = box->counters[WIRE_COUNTER_OPERATIONS];
+    const struct blackbox_sample now = {box->now, calls,
                                         box->counters[WIRE_COUNTER_SENT_SHM] + box->counters[WIRE_COUNTER_SENT_TCP] +
-                                            box->counters[WIRE_COUNTER_SENT_VERBS]};
+                                            box->counters[WIRE_COUNTER_SENT_VERBS],
+                                        called_until(box, calls)};
     if (box->sample_count && follows(box, &now))
         box->samples[box->sample_count++] = now;
 }

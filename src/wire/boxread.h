@@ -101,7 +101,8 @@ struct blackbox_pause {
 /* What the process had counted at this time. */
 struct blackbox_sample {
     uint64_t at;           /* ns */
-    uint64_t calls, bytes; /* so far */
+    uint64_t calls, bytes; /* so far; bytes that were sent */
+    uint64_t called;       /* bytes so far of the collectives, about, by whatever way they went */
 };
 
 struct blackbox {

@@ -38,8 +38,10 @@ static void build(uint8_t *bytes)
     header->samples = WIRE_BOX_SAMPLE_AT;
     struct wire_box_samples *samples = (struct wire_box_samples *)(void *)(bytes + WIRE_BOX_SAMPLE_AT);
     *samples = (struct wire_box_samples){.stamp = 2, .count = 9};
-    for (uint64_t i = 0; i < samples->count; i++)
+    for (uint64_t i = 0; i < samples->count; i++) {
         samples->items[i] = (struct wire_box_sample){(i + 1) * 20 * NS_PER_S, i * 100, i * 1000};
+        samples->called[i] = i * 500;
+    }
     for (int i = 0; i < LANES; i++) {
         struct wire_box_lane *lane =
             (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
