@@ -149,6 +149,25 @@ static void test_is_late(void **state)
         }
 }
 
+/* A lossy network: one of the messages before took 2.5 s, and the latest one was quick. */
+static void test_is_lossy(void **state)
+{
+    for (int waits = 4; waits < 8; waits += 2)
+        for (int lossy = 0; lossy < 2; lossy++) {
+            struct made_job job = lost_message(163840);
+            strcpy(job.boxes[0]->header.host, "node6");
+            struct blackbox_lane *lane = made_lane(job.boxes[0], job.boxes[1], 0);
+            made_segments(lane, 1, 163840, 3 * NS_PER_S, 100 * NS_PER_MS);
+            lane->segments[lane->segment_count - 3].completed += lossy * 2400 * NS_PER_MS;
+            for (int rank = 0; rank < 2; rank++)
+                wait_since(&job.boxes[rank]->comms[0].ops[0], (uint64_t)waits * NS_PER_S);
+            struct findings found = find_by(NULL, &job);
+            assert_int_equal(found.count, waits == 6 || !lossy);
+            findings_free(&found);
+            made_free(&job);
+        }
+}
+
 /* Rank 1 has no processor, and has not taken what rank 0 sent before it went on. A circle in two communicators follows,
  * and rank 1 is to blame. */
 static void test_was_passed(void **state)
@@ -487,6 +506,7 @@ int main(void)
                                        cmocka_unit_test(test_goes_on_elsewhere),
                                        cmocka_unit_test(test_does_not_arrive),
                                        cmocka_unit_test(test_is_late),
+                                       cmocka_unit_test(test_is_lossy),
                                        cmocka_unit_test(test_was_passed),
                                        cmocka_unit_test(test_one_pause),
                                        cmocka_unit_test(test_stuck_stream),

@@ -272,16 +272,18 @@ bool lanes_tell(const struct member *from, const struct member *to)
     return false;
 }
 
-uint64_t lanes_last(const struct member *from, const struct member *to)
+uint64_t lanes_took(const struct member *from, const struct member *to, uint64_t *longest)
 {
     const struct blackbox_segment *last = NULL;
     for (size_t i = 0; i < from->box->lane_count; i++) {
         const struct blackbox_lane *lane = &from->box->lanes[i];
         for (size_t j = 0; j < lane->segment_count && leads_to(lane, from, to); j++) {
             const struct blackbox_segment *segment = &lane->segments[j];
-            if (segment->status == WIRE_SEGMENT_LANDED && segment->completed > segment->posted &&
-                (!last || segment->completed > last->completed))
-                last = segment;
+            if (segment->status != WIRE_SEGMENT_LANDED || segment->completed <= segment->posted)
+                continue;
+            uint64_t took = segment->completed - segment->posted;
+            *longest = took > *longest && from->box->now < segment->completed + LANE_RECENT_NS ? took : *longest;
+            last = !last || segment->completed > last->completed ? segment : last;
         }
     }
     return last ? last->completed - last->posted : 0;

@@ -7,7 +7,8 @@
 
 /* Do lanes remember data from this member to that one, on another host? */
 bool lanes_tell(const struct member *from, const struct member *to);
-/* Time under way of the latest segment that has landed there; 0: unknown. */
-uint64_t lanes_last(const struct member *from, const struct member *to);
+/* Time under way of the latest segment that has landed there; 0: unknown. *longest grows to the longest time under way
+ * of those that landed lately. */
+uint64_t lanes_took(const struct member *from, const struct member *to, uint64_t *longest);
 
 #endif

@@ -141,15 +141,17 @@ static bool is_short_pause(const struct scene *scene, const struct victim *witne
            !launcher_stopped(scene, witness->end) && member_waited(witness->member) < patience;
 }
 
-/* A message is late and not lost if the latest message between the two was slow, too: the whole interface may be. */
+/* A message is late and not lost if the latest message between the two was slow, too: the whole interface may be. Or if
+ * one was under way for half as long: a lossy network is slow now and then. */
 static bool is_late(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
     double stuck = (double)scene->snapshot->stuck;
     if ((witness->ending != FINDING_UNREAD && witness->ending != FINDING_CIRCLE) || !peer)
         return false;
-    uint64_t there = lanes_last(end, peer), back = lanes_last(peer, end);
-    return (double)(there > back ? there : back) > LATE_PART * stuck;
+    uint64_t longest = 0, there = lanes_took(end, peer, &longest), back = lanes_took(peer, end, &longest);
+    return (double)(there > back ? there : back) > LATE_PART * stuck ||
+           (double)member_waited(witness->member) < PAUSE_TIMES * (double)longest;
 }
 
 static bool on_one_host(const struct member *a, const struct member *b)
