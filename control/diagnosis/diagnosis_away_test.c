@@ -125,7 +125,7 @@ static void test_works(void **state)
     }
 }
 
-/* Three ranks whose last call was over `away` ago, in seconds; rank 1 has paused for `before`. */
+/* Three ranks whose last call was over `away` ago, in seconds; rank 1 has paused for `before`. Rank 0 computes. */
 static void expect_idle(uint64_t away, uint64_t before, bool works, bool idle)
 {
     struct made_job job = made_job(3);
@@ -135,7 +135,7 @@ static void expect_idle(uint64_t away, uint64_t before, bool works, bool idle)
         add_pause(job.boxes[1], 2, before * NS_PER_S, 100);
     if (works)
         made_call(made_comm(job.boxes[2], 2, "part", 0, 1), 1, 2 * NS_PER_S, NS_PER_S);
-    struct findings found = find_in(&job);
+    struct findings found = find_between(&job, 700 * NS_PER_MS, 0);
     assert_int_equal(found.count, idle);
     if (idle) {
         assert_int_equal(found.items[0].kind, FINDING_IDLE);
@@ -164,6 +164,55 @@ static void test_all_are_outside(void **state)
     expect_idle(40, 20, false, false); /* not unusual */
     expect_idle(20, 0, false, false);
     expect_idle(40, 0, true, false);
+}
+
+/* The same ranks, of which rank 1 does `works` between the looks, and rank 2 is in this state. */
+static void expect_standing(uint64_t away, uint64_t before, int works, enum process_state state, bool stands)
+{
+    struct made_job job = made_job(3), then = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct process_facts *now = &job.facts[rank];
+        made_call(made_comm(job.boxes[rank], 1, "world", rank, 3), 7, away * NS_PER_S + NS_PER_MS, away * NS_PER_S);
+        *now = (struct process_facts){.state = rank == 2 ? state : PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S};
+        now->moved = now->thread_count = now->threads[0].number = 1;
+        then.facts[rank] = *now;
+        now->at = MADE_NOW;
+    }
+    if (before)
+        add_pause(job.boxes[1], 1, before * NS_PER_S, 100);
+    job.facts[1].threads[0].ran += works == 1 ? 700 * NS_PER_MS : 0;
+    job.facts[1].moved += works == 2 ? 2 << 20 : 0;
+    job.facts[1].faults += works == 3;
+    job.boxes[1]->expected_until = works == 4 ? MADE_NOW + 1 : 0;
+    const struct snapshot both = {.now = made_look(&job), .before = {job.boxes, then.facts, 3}, .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&both);
+    if (findings_faults(&found) != stands)
+        fail_msg("%d s, %d s before, works %d: %s", (int)away, (int)before, works,
+                 found.count ? found.items[0].sentence : "nothing");
+    if (stands) {
+        assert_int_equal(found.items[0].kind, FINDING_OUTSIDE);
+        assert_int_equal(found.items[0].confidence, state == PROCESS_BLOCKED ? LIKELY : POSSIBLE);
+        assert_int_equal(found.items[0].culprit.rank, -1);
+        assert_non_null(strstr(found.items[0].sentence, "nothing gets on: all 3 ranks of communicator world are "
+                                                        "outside of calls for"));
+    }
+    findings_free(&found);
+    made_free(&then);
+    made_free(&job);
+}
+
+/* Where all sleep, the job stands after 30 s; where the kernel holds one, after 6 s. A rank at work may take longer. */
+static void test_all_stand(void **state)
+{
+    expect_standing(40, 0, 0, PROCESS_SLEEPS, true);
+    expect_standing(20, 0, 0, PROCESS_SLEEPS, false);
+    expect_standing(7, 0, 0, PROCESS_BLOCKED, true);
+    expect_standing(5, 0, 0, PROCESS_BLOCKED, false);
+    expect_standing(40, 15, 0, PROCESS_SLEEPS, false);
+    expect_standing(40, 25, 0, PROCESS_BLOCKED, false);
+    for (int works = 1; works <= 4; works++)
+        for (int blocked = 0; blocked < 2; blocked++)
+            expect_standing(400, 0, works, blocked ? PROCESS_BLOCKED : PROCESS_SLEEPS, false);
 }
 
 /* 256 calls of four ranks, 20 ms apart. Before every `each`-th, rank 2 is `away`, in milliseconds. */
@@ -223,6 +272,7 @@ int main(void)
                                        cmocka_unit_test(test_said),
                                        cmocka_unit_test(test_works),
                                        cmocka_unit_test(test_all_are_outside),
+                                       cmocka_unit_test(test_all_stand),
                                        cmocka_unit_test(test_stalls_now_and_then),
                                        cmocka_unit_test(test_notes)};
     return cmocka_run_group_tests_name("diagnosis: away", tests, NULL, NULL);

@@ -127,7 +127,7 @@ static void add_nics(struct evidence *evidence, const struct blackbox *box, stru
  */
 static const struct blackbox *box_of(const struct look *look, const struct finding *finding)
 {
-    bool any = finding->kind == FINDING_IDLE || finding->kind == FINDING_SLOWED;
+    bool any = finding->kind == FINDING_IDLE || finding->kind == FINDING_OUTSIDE || finding->kind == FINDING_SLOWED;
     for (size_t i = 0; i < look->count; i++) {
         const struct blackbox *box = look->boxes[i];
         if (finding->culprit.process && process_key(box) == finding->culprit.process)
@@ -141,8 +141,8 @@ static const struct blackbox *box_of(const struct look *look, const struct findi
 
 static bool waits_outside(enum finding_kind kind)
 {
-    return kind == FINDING_BEHIND || kind == FINDING_SLOW || kind == FINDING_IDLE || kind == FINDING_AWAY ||
-           (kind == FINDING_STOPPED);
+    return kind == FINDING_BEHIND || kind == FINDING_SLOW || kind == FINDING_IDLE || kind == FINDING_OUTSIDE ||
+           kind == FINDING_AWAY || kind == FINDING_STOPPED;
 }
 
 void evidence_add(struct evidence *evidence, const struct look *look, struct findings *findings, bool stacks)
