@@ -4,13 +4,13 @@
 
     diagnosis_drawn.py BUILD [--cases 600] [--seed 1] [--at-once 4] [--only NAME...] [--where shm|tcp|...]
                        [--ranks 16] [--numbers N...] [--seconds N] [--results FILE [--again]] [--keep FOLDER]
-                       [--check] [--table FILE...]
+                       [--check] [--table FILE... [--first]]
 
 Each number is a case of its own: it is drawn from the seed and the number alone. A case that is not right is run once
 more when all others are over, alone. --results adds a line of JSON for each case. What FILE has so far is not run
 again, so that a campaign may stop at any time (--seconds: it begins no case after that) and go on later; with --again
-those run that were not right. --table reads these files and prints the tables without running anything. Cases that
-need root, or libfaketime, are left out where those lack.
+those run that were not right. --table reads these files and prints the tables without running anything; with --first
+no second run counts. Cases that need root, or libfaketime, are left out where those lack.
 """
 import argparse
 import collections
@@ -85,6 +85,8 @@ def fits(case, job, finding):
         return False
     if case.launched:
         return finding["pid"] == job.launcher
+    if case.culprit is None and case.host is None:
+        return True  # of all ranks
     if case.host is None:
         return None if finding["world_rank"] in (None, -1) else finding["world_rank"] == case.culprit
     if finding["kind"] == "slowed":
@@ -338,11 +340,12 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a case is not right, alone neither")
     parser.add_argument("--table", nargs="*")
+    parser.add_argument("--first", action="store_true")
     arguments = parser.parse_args()
     arguments.build = os.path.abspath(arguments.build)
     arguments.tutti = os.path.abspath(arguments.tutti or f"{arguments.build}/cli/tutti")
     if arguments.table:
-        table(read(arguments.table))
+        table([result for result in read(arguments.table) if not (arguments.first and result["attempt"])])
         return 0
     arguments.kinds, arguments.began = kinds_here(arguments.kinds), time.monotonic()
     results = read([arguments.results] if arguments.results else [])

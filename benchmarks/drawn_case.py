@@ -197,6 +197,13 @@ class Job:
 
     # ---- End
 
+    def end_players(self):
+        """Ranks whose launcher was killed before it knew of them are in groups of their own."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+                if os.fsencode(self.folder) in file.read().split(b"\0"):
+                    os.kill(int(pid), signal.SIGKILL)
+
     def end(self):
         self.over = True
         for folder in self.groups:
@@ -210,6 +217,7 @@ class Job:
             process.wait()
             if process.stdout:
                 process.stdout.close()
+        self.end_players()
         for folder in self.groups:
             time.sleep(0.1)
             with contextlib.suppress(OSError):

@@ -57,6 +57,13 @@ def insert(case, line, when, rank=None, at=None):
     case.what += f"{line} before {item.name} "
 
 
+def each_rank(case, line, when):
+    """At the begin of the step, within a few seconds."""
+    for rank in range(case.plan.ranks):
+        insert(case, line, when, rank, 0)
+    case.what = f"{line} before each rank's step "
+
+
 def first_part(case, rank):
     """Of this rank's step."""
     return next(item.lines[rank] for item in case.plan.items if rank in item.lines)
@@ -154,6 +161,20 @@ def waits_for_pipe(case):
 @fault("behind", weight=10)
 def blocked(case):
     insert(case, "blocked", f"={case.at}")
+
+
+@fault("outside", weight=8)
+def all_blocked(case):
+    """As where a file system stands still."""
+    each_rank(case, "blocked", f"={case.at}")
+    case.culprit = None
+
+
+@fault("outside", within=45, weight=6)
+def all_asleep(case):
+    """Outside of calls, where no rank of an evaluation would stay for so long: nothing else tells."""
+    each_rank(case, "rest 100000000000", f"={case.at}")
+    case.culprit = None
 
 
 @fault("behind away starved", weight=8, most=8)
@@ -258,6 +279,15 @@ def slow_loader(case):
     every = case.draw.randrange(4, 13)
     more = min(2_800_000, int(every * case.plan.seconds() * 1e6 * case.draw.uniform(1.8, 3)))
     insert(case, f"rest {more}", f"+{case.at},%{every}.{case.draw.randrange(every)}", at=0)
+
+
+@fault("slowed", within=SLOW, weight=8, warm=(40, 46))
+def slow_disk(case):
+    """All ranks wait in the kernel in each step, as where they read from one file system."""
+    case.culprit, us = None, case.plan.seconds() * 1e6 * case.draw.uniform(3, 5)
+    for rank in range(case.plan.ranks):
+        insert(case, f"blocked {int(us * case.draw.uniform(0.97, 1.03))}", f"+{case.at}", rank, 0)
+    case.what = f"{us / 1e6:.1f} s in each step "
 
 
 # ---- Black boxes without room ----
@@ -406,6 +436,21 @@ def evaluation(case):
     last = case.draw.choice((f"burn {int(more * 1e6)}", f"save FOLDER/saved {int(more * 20)} 50000"))
     first_part(case, case.culprit).insert(1, (f"={step}", last))
     case.what, case.looking = f"{seconds:.1f} s, then {last}", seconds + more + 10
+
+
+@healthy(weight=12)
+def all_pause(case):
+    """All ranks are away now and then, and nobody waits in a call: each saves, evaluates or waits for a disk."""
+    way = case.draw.choice(("says", "writes", "computes", "sleeps", "waits for a disk"))
+    seconds = case.draw.uniform(*{"computes": (2, 8), "waits for a disk": (0.5, 4)}.get(way, (2, 20)))
+    every, us = int((seconds + case.draw.uniform(4, 15)) / case.plan.seconds()), int(seconds * 1e6)
+    for rank in range(case.plan.ranks):
+        lines = {"says": [f"expect world {int(seconds * 1.5) + 1}", f"rest {us}", "expect world 0"],
+                 "writes": [f"save FOLDER/saved-{rank} {int(seconds * 4)} 250000"], "computes": [f"burn {us}"],
+                 "waits for a disk": [f"blocked {us}"]}.get(way, [f"rest {us}"])
+        for line in reversed(lines):
+            insert(case, line, f"%{every}.{every - 1}", rank, 0)
+    case.what, case.looking = f"{way}, {seconds:.1f} s every {every} steps", 30
 
 
 @healthy(weight=10)

@@ -97,12 +97,15 @@ static void take(const char *path)
         pause();
 }
 
-/* The kernel lets it wait for a child that does not begin another program: state D. */
-static void wait_in_kernel(void)
+/* The kernel lets it wait for a child that does not begin another program: state D. 0: for ever. */
+static void wait_in_kernel(uint64_t us)
 {
-    if (vfork() == 0)
-        for (;;)
+    if (vfork() == 0) {
+        while (!us)
             pause();
+        rest(us);
+        _exit(0);
+    }
 }
 
 static void print(long bytes)
@@ -138,7 +141,7 @@ static bool act(const struct line *line)
     else if (strcmp(verb, "print") == 0)
         print(number(line, 2));
     else if (strcmp(verb, "blocked") == 0)
-        wait_in_kernel();
+        wait_in_kernel((uint64_t)number(line, 2));
     else if (strcmp(verb, "exec") == 0)
         execlp("sleep", "sleep", "1000", NULL);
     else if (strcmp(verb, "abort") == 0)
