@@ -376,7 +376,8 @@ static struct made_job slower(uint64_t ago, int how)
             op->end = (how == UNTIMED || how == COMPUTES_UNTIMED) && seq % 3 ? 0 : op->end;
         }
         uint64_t bytes = how == LARGER_MESSAGES ? 900000 : 10000, before = 1000000;
-        if (how == ALL_SILENT || (how == SILENT && rank == 2)) /* its host's other ranks send for it */
+        if (how == ALL_SILENT || how == IN_THE_KERNEL ||
+            (how == SILENT && rank == 2)) /* its host's other ranks send for it */
             bytes = before = 0;
         if (how == LONG_AGO) {
             sample(box, 30 * HOUR, 20 * HOUR, HOUR / 2, 20, 1000000);

@@ -265,10 +265,11 @@ static void report(struct scene *scene, struct findings *findings, struct member
     if (!say_who_stands_out(scene, finding, group, outside) && !say_slow_senders(scene, finding, group))
         say(finding, "; nobody stands out");
     bool sent = sum->best_bytes > 0; /* ranks of one host send nothing in collectives */
-    prove(finding, "its best: from %s for %s, %.3g bytes a second%s of each rank; now %.3g",
-          clock_of(box, sum->from).text, phrase_time(sum->to - sum->from).text,
-          (sent ? sum->best_bytes : sum->best_called) / ranks, sent ? "" : " in collectives",
-          (sent ? sum->bytes : sum->called) / ranks);
+    if (sum->best_bytes + sum->best_called > 0)
+        prove(finding, "its best: from %s for %s, %.3g bytes a second%s of each rank; now %.3g",
+              clock_of(box, sum->from).text, phrase_time(sum->to - sum->from).text,
+              (sent ? sum->best_bytes : sum->best_called) / ranks, sent ? "" : " in collectives",
+              (sent ? sum->bytes : sum->called) / ranks);
     prove_kinds(finding, sum, sum->inside / ranks);
     if (blocked.count)
         prove(finding,
@@ -292,7 +293,8 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
             sum.in[j] += one.in[j];
         scene->steps += WIRE_BOX_OPS;
     }
-    if (slow && sum.best_bytes + sum.best_called > 0)
+    if (slow &&
+        (most_blocked || sum.best_bytes + sum.best_called > 0)) /* no size of messages keeps ranks in the kernel */
         report(scene, findings, group, &sum, outside);
     free(outside);
 }
