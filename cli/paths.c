@@ -25,7 +25,7 @@
 struct paths_wishes {
     const char *vendor, *node, *out, *before;
     int lanes, dscp, within;
-    bool remove, lldp;
+    bool remove;
 };
 
 #define W struct paths_wishes
@@ -36,8 +36,6 @@ static const struct option_row rows[] = {
     {0, "node", "NODE", "with acl: one leaf or spine alone, such as l0", TO_TEXT(W, node)},
     {0, "out", "FOLDER", "with acl: write a file for each switch", TO_TEXT(W, out)},
     {0, "remove", NULL, "with acl: print what takes the rules away", TO_FLAG(W, remove)},
-    {0, "lldp", NULL, "with import: FILES are what lldpcli -f json show neighbors printed on hosts: node01.json",
-     TO_FLAG(W, lldp)},
     {0, "dscp", "N", "with acl: the DSCP that lanes carry (default: any)", TO_INT(W, dscp, 0, 63)},
     {0, "before", "FOLDER", "with verify: of earlier counters, in files of the same names", TO_TEXT(W, before)},
     {0, "within", "PERCENT", "with verify: judge shares, too, and how far they may be from the planned ones",
@@ -48,14 +46,15 @@ static const struct option_row rows[] = {
 static const struct options options_of_paths = {
     .command = "paths",
     .usage = "check FILE\nplan FILE [OPTION...]\nacl FILE [OPTION...]\nverify FILE [OPTION...] COUNTERS..."
-             "\nimport --lldp FILES...",
+             "\nimport FILES...",
     .before =
         "Source ports of RDMA lanes that load all uplinks of leaves alike. FILE describes a network: one that you own "
         "(YAML: docs/operate/paths.md), or one of tutti-lab. check says what is impossible in it. plan prints the "
         "ports and the uplinks that they lead to, acl what to enter on switches. "
         "verify compares with the plan what uplinks have sent. COUNTERS are files (none: standard input) of tutti-lab "
         "counters --json, of Prometheus exporters, or of snmpwalk. A file whose text names no switch has its name: "
-        "rack1.prom. import prints a FILE made of what hosts know of their neighbours.",
+        "rack1.prom. import prints a FILE made of what FILES know: node01.json of lldpcli -f json show neighbors, "
+        "config_db.json of SONiC switches, tables of NetBox.",
     .after = "Exit status: 0 done, 1 impossible, too few lanes, shares that differ, or it failed, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
@@ -220,14 +219,14 @@ static int run(const char *what, char **files, const struct paths_wishes *w, con
 
 /* ---- imports ---- */
 
-static tutti_result_t read_neighbours(const char *path, struct neighbours *import)
+static tutti_result_t read_source(const char *path, struct cabling *cabling)
 {
     char host[COUNTERS_NAME], *data = NULL;
     size_t length = 0;
     host_of(path, host);
     tutti_result_t result = config_read_file(path, IMPORT_FILE, &data, &length);
     if (!result)
-        result = import_lldp(path, host, data, length, import);
+        result = import_text(path, host, data, length, cabling);
     free(data);
     return result;
 }
@@ -235,27 +234,21 @@ static tutti_result_t read_neighbours(const char *path, struct neighbours *impor
 /* What comes out is a file that can be read, or nothing. */
 static int import_files(char **files)
 {
-    struct neighbours *import = calloc(1, sizeof *import);
+    struct cabling cabling;
     struct text out = {0};
     struct fabric fabric = {0};
-    tutti_result_t result = import ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
+    tutti_result_t result = cabling_open(&cabling);
     for (; !result && *files; files++)
-        result = read_neighbours(*files, import);
+        result = read_source(*files, &cabling);
     if (!result)
-        result = text_ok(&import->hosts);
-    if (!result)
-        import_write(import, &out);
-    if (!result)
-        result = text_ok(&out);
+        result = cabling_write(&cabling, &out);
     if (!result)
         result = fabric_parse("what was imported", out.data, out.length, &fabric);
     if (!result)
         result = text_write(&out, STDOUT_FILENO, "standard output");
     fabric_free(&fabric);
     text_free(&out);
-    if (import)
-        text_free(&import->hosts);
-    free(import);
+    cabling_close(&cabling);
     return result ? failure("paths", "%s", error_last()) : EXIT_OK;
 }
 
@@ -265,8 +258,6 @@ static int check(int argc, char **argv, const struct paths_wishes *w)
     const char *what = optind < argc ? argv[optind] : "";
     if (options_index("check plan acl verify import", what) < 0)
         return usage_error("paths", "check, plan, acl, verify or import?");
-    if (strcmp(what, "import") == 0 && !w->lldp)
-        return usage_error("paths", "import from what? --lldp says it");
     if (optind == argc - 1)
         return usage_error("paths", "which FILE?");
     if (optind != argc - 2 && options_index("verify import", what) < 0)

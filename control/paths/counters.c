@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "paths/counters.h"
+#include "paths/counters_json.h"
 
 #include "base/error.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +22,6 @@ struct reading_counters {
     } * row; /* of that walk, by ifIndex */
     size_t rows, room;
 };
-
-static tutti_result_t add(struct reading_counters *r, const char *leaf, const char *port, uint64_t bytes)
-{
-    struct sent_bytes *c = r->out;
-    if (c->count == COUNTERS_MOST)
-        return error_note(TUTTI_INVALID_ARGUMENT, "%s: more than %d ports", r->label, COUNTERS_MOST);
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        struct sent_port *grown = realloc(c->item, room * sizeof *grown);
-        if (!grown)
-            return error_note(TUTTI_SYSTEM_ERROR, "%s: no memory for %zu counters", r->label, room);
-        c->item = grown;
-        c->room = room;
-    }
-    struct sent_port *to = &c->item[c->count++];
-    to->bytes = bytes;
-    snprintf(to->leaf, sizeof to->leaf, "%s", leaf);
-    snprintf(to->port, sizeof to->port, "%s", port);
-    return TUTTI_SUCCESS;
-}
 
 void counters_free(struct sent_bytes *counters)
 {
@@ -67,32 +47,6 @@ bool counters_find(struct sent_bytes *counters, const char *leaf, const char *po
         return true;
     }
     return false;
-}
-
-/* ---- JSON of the lab: links "l0.u1", {"up": {"bytes": N}} ---- */
-
-static tutti_result_t read_json(struct reading_counters *r, const char *text, size_t length)
-{
-    json_error_t why;
-    json_t *root = json_loadb(text, length, 0, &why);
-    size_t i;
-    const json_t *link;
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (!root)
-        return error_note(TUTTI_INVALID_ARGUMENT, "%s:%d: the counters are no JSON: %s", r->label, why.line, why.text);
-    json_array_foreach(json_object_get(root, "links"), i, link)
-    {
-        char leaf[COUNTERS_NAME];
-        const char *name = json_string_value(json_object_get(link, "name"));
-        const char *point = name ? strrchr(name, '.') : NULL;
-        const json_t *bytes = json_object_get(json_object_get(link, "up"), "bytes");
-        if (!point || !json_is_integer(bytes) || json_integer_value(bytes) < 0 || result)
-            continue;
-        snprintf(leaf, sizeof leaf, "%.*s", (int)(point - name), name);
-        result = add(r, leaf, point + 1, (uint64_t)json_integer_value(bytes));
-    }
-    json_decref(root);
-    return result;
 }
 
 /* ---- Prometheus ---- */
@@ -173,7 +127,7 @@ static tutti_result_t read_sample(struct reading_counters *r, const char *text)
         return bad_line(r, "the counter names no port: device, ifName or interface_name");
     if (!read_bytes(text + strspn(text, " \t"), &bytes))
         return bad_line(r, "the counter has no number of bytes");
-    return add(r, leaf, port, bytes);
+    return counters_add(r->label, r->out, leaf, port, bytes);
 }
 
 /* ---- SNMP walks ---- */
@@ -222,7 +176,8 @@ static tutti_result_t end_walk(struct reading_counters *r)
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; !result && i < r->rows; i++)
         if (r->row[i].counted && r->row[i].name[0])
-            result = add(r, r->leaf[0] ? r->leaf : r->file_leaf, r->row[i].name, r->row[i].bytes);
+            result =
+                counters_add(r->label, r->out, r->leaf[0] ? r->leaf : r->file_leaf, r->row[i].name, r->row[i].bytes);
     r->rows = 0;
     return result;
 }
@@ -284,12 +239,13 @@ tutti_result_t counters_read(const char *label, const char *leaf, const char *te
     while (blank < length && strchr(" \t\r\n", text[blank]) && text[blank])
         blank++;
     bool json = blank < length && (text[blank] == '{' || text[blank] == '[');
-    tutti_result_t result = json ? read_json(&r, text, length) : read_lines(&r, text, length);
+    tutti_result_t result = json ? counters_json(label, leaf, text, length, out) : read_lines(&r, text, length);
     free(r.row);
     if (!result && out->count == before)
-        result = error_note(TUTTI_INVALID_ARGUMENT,
-                            "%s: it has no counters: neither links of tutti-lab, nor bytes that Prometheus or snmpwalk "
-                            "tell of ports",
-                            label);
+        result =
+            error_note(TUTTI_INVALID_ARGUMENT,
+                       "%s: it has no counters: neither links of tutti-lab, nor bytes that Prometheus, snmpwalk, gnmic "
+                       "or sonic-db-dump tell of ports",
+                       label);
     return result;
 }

@@ -24,9 +24,10 @@ struct sent_bytes {
 };
 
 /*
- * Adds the counters of a text of `length` bytes. It is JSON of `tutti-lab counters --json`, the text of Prometheus
- * exporters (node_network_transmit_bytes_total, ifHCOutOctets, interfaces_interface_state_counters_out_octets), or what
- * snmpwalk prints (sysName, ifName, ifHCOutOctets). `leaf` is the switch whose text does not name one. Errors begin
+ * Adds the counters of a text of `length` bytes: of `tutti-lab counters --json`; of Prometheus exporters
+ * (node_network_transmit_bytes_total, ifHCOutOctets, interfaces_interface_state_counters_out_octets); of snmpwalk
+ * (sysName, ifName, ifHCOutOctets); JSON of gnmic (out-octets of OpenConfig); or of SONiC's sonic-db-dump -n
+ * COUNTERS_DB -y. `leaf` is the switch whose text does not name one. Errors begin
  * with `label`. counters_free() also after a failure.
  */
 tutti_result_t counters_read(const char *label, const char *leaf, const char *text, size_t length,

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fabrics' files, made of what hosts know of their neighbours. */
+/* What other programs know of a network, into devices and cables. */
 #ifndef PATHS_IMPORT_H
 #define PATHS_IMPORT_H
 
-#include "model/fabric.h"
-#include "wiring/text.h"
+#include "paths/cabling.h"
 
-#define IMPORT_LEAVES 4096
+/*
+ * Adds what a text of `length` bytes says: `lldpcli -f json show neighbors` of the host `host`; the config_db.json of a
+ * SONiC switch; or a table (CSV) with a line of headings, as NetBox takes and gives: devices, interfaces, addresses,
+ * cables. The text itself says which it is. Errors begin with `label`; nothing is to be written after one.
+ */
+tutti_result_t import_text(const char *label, const char *host, const char *text, size_t length,
+                           struct cabling *cabling);
 
-/* What was read so far. The caller frees `hosts` by text_free(). */
-struct neighbours {
-    char leaf[IMPORT_LEAVES][FABRIC_NAME];
-    size_t leaves;
-    struct text hosts;
-};
-
-/* Adds a host, and the switches at its interfaces, from the text of `lldpcli -f json show neighbors`. Errors begin with
- * `label`; nothing is to be written after one. */
-tutti_result_t import_lldp(const char *label, const char *host, const char *data, size_t length,
-                           struct neighbours *import);
-
-void import_write(const struct neighbours *import, struct text *out);
+/* Each of them, of a JSON text, or of a table. */
+tutti_result_t import_lldp(const char *host, const json_t *root, struct cabling *cabling);
+tutti_result_t import_sonic(const json_t *root, struct cabling *cabling);
+tutti_result_t import_table(const char *text, size_t length, struct cabling *cabling);
 
 #endif

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """paths_test.py PATHS LAB UDPFLOW SOURCE: tutti-paths; with root, over Linux routers that
 are set up by what it prints."""
+import importlib.util
 import json
 import os
 import re
@@ -157,6 +158,18 @@ class Planned(Paths):
         quoted = exporter.replace("device", "job=\"a, \\\"b}\",device")
         self.assertIn("rack1.u2    planned  50.00%, seen  50.00%",
                       verify({"a/rack1.prom": quoted, "a/x.prom": gnmi}))
+        database = {"COUNTERS_PORT_NAME_MAP": {"type": "hash", "value": {p: f"oid:0x{p}" for p in ports}},
+                    **{f"COUNTERS:oid:0x{p}": {"type": "hash", "value": {"SAI_PORT_STAT_IF_OUT_OCTETS": str(n)}}
+                       for p, n in zip(ports, (5, 5, 10))}}
+        answers = "\n".join(json.dumps({"source": "rack2:57400", "timestamp": 1, "updates": [
+            {"Path": f"interfaces/interface[name={port}]/state/counters",
+             "values": {"interfaces/interface/state/counters": {"in-octets": "1", "out-octets": f"{2 ** 64 - 1}"}}}]})
+            for port in ports)
+        self.assertIn("rack1.u2    planned  50.00%, seen  50.00%",
+                      verify({"a/rack1.json": json.dumps(database), "a/gnmi.json": answers}))
+        events = [{"name": "it", "tags": {"interface_name": port, "source": "rack2"},
+                   "values": {"/interfaces/interface/state/counters/out-octets": 7}} for port in ports]
+        verify({"a/rack1.json": json.dumps(database), "a/gnmi.json": json.dumps(events)})
         walk = "".join(f"IF-MIB::ifName.{n} = STRING: {port}\nIF-MIB::ifHCOutOctets.{n} = Counter64: 9\n"
                        for n, port in enumerate(ports))
         numbers = "".join(f'iso.3.6.1.2.1.31.1.1.1.1.{n} = STRING: "{port}"\n'
@@ -175,6 +188,10 @@ class Planned(Paths):
                            ('ifHCOutOctets{ifName="a} 5', ":1: a label has no end"),
                            ("ifHCOutOctets 5", ":1: the counter names no port"),
                            ('ifHCOutOctets{ifName="a"} NaN', ":1: the counter has no number"),
+                           ("{} {", ":1: the counters are no JSON"),
+                           ('[{"tags": {}, "values": {"out-octets": 5}}]', "tells no interface"),
+                           ('{"updates": [{"Path": "interface[name=a]", "values": {"x": {"m:out-octets": "-5"}}}]}',
+                            "out-octets of a is no number"),
                            ("\0\1", ":1: there is a zero byte"), ("hello\n", "it has no counters")):
             self.assertIn(says, verify({"a/rack1.prom": text}, code=1), text)
 
@@ -275,7 +292,7 @@ class Planned(Paths):
             self.assertIn("tutti-1", gone)
 
     def test_lines_of_vendors_are_as_they_were(self):
-        """No parser of these grammars is at hand: a change of a line is seen, and read by somebody."""
+        """No parser of these grammars is at hand: a line that changes is seen, and read by somebody."""
         fabric = self.fabric("name: dual\nhosts: 2\nnics: 1\nleaves: 2\nspines: 1\nuplinks: 2\n")
         with open(GOLDEN, encoding="utf-8") as file:
             kept = file.read()
@@ -289,41 +306,33 @@ class Planned(Paths):
                 file.write(said)
         self.assertEqual(said, kept)
 
-    def test_neighbours_of_hosts_are_imported(self):
-        def write(name, text):
-            path = os.path.join(self.folder.name, name)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text if isinstance(text, str) else json.dumps(text))
-            return path
-
-        def at(leaf, value, kind="ifname", **more):
-            return {"chassis": {leaf: {"id": {"type": "mac", "value": "aa:bb"}}},
-                    "port": {"id": {"type": kind, "value": value}, **more}}
-        sample = os.path.join(EXAMPLES, "lldp", "node01.json")
-        one = write("node02.json", {"lldp": {"interface": {"eth0": at("leaf1", "aa:bb", "mac", descr="Ethernet8")}}})
-        said = self.paths("import", "--lldp", sample, one)
-        self.assertIn('{name: "eth1", leaf: "leaf2", port: "Ethernet4"}', said)
-        self.assertIn('{name: "eth0", leaf: "leaf1", port: "Ethernet8"}', said)
-        whole = (said.replace("rate: none", "rate: 1gbit\nspines: [{name: s}]")
-                 .replace('"leaf1"}', "leaf1, uplinks: [{spine: s}]}")
-                 .replace('"leaf2"}', "leaf2, uplinks: [{spine: s}]}"))
-        self.assertIn("node02.eth0", self.paths("plan", self.fabric(whole)))
-        with open(sample, encoding="utf-8") as file:
-            cut = file.read()[:200]
-        for text, says in (
-                ("", "no JSON"), (cut, "no JSON"), ("\0\1\2", "no JSON"), ("[]", "it has no neighbours"),
-                ("[" * 100000, "no JSON"), ({"lldp": {"interface": 5}}, "it has no neighbours"),
-                ({"lldp": {"interface": [{"eth0": 3}]}}, "tells no name that can be one of a leaf"),
-                ({"lldp": {"interface": [{"e 0": at("l", "p")}]}}, "an interface has no name"),
-                ({"lldp": {"interface": [{"eth0": at("l\"}\nhosts: []", "p")}]}}, "tells no name that can be one"),
-                ({"lldp": {"interface": [{"eth0": at("l", "aa:bb", "mac")}]}}, "tells no name of its port"),
-                ({"lldp": {"interface": [{f"e{n}": at("l", "p")} for n in range(65)]}}, "more than 64 interfaces"),
-                (" " * (5 << 20), "at most 4194304")):
-            said = self.paths("import", "--lldp", one, write("node03.json", text), code=1)
-            self.assertIn(says, said)
-            self.assertNotIn("hosts:\n", said)
-        self.assertIn("hosts: the name node02 is there twice", self.paths("import", "--lldp", one, one, code=1))
-        self.assertIn("--lldp says it", self.paths("import", one, code=2))
+    @unittest.skipUnless(importlib.util.find_spec("ciscoconfparse2"), "needs ciscoconfparse2 of PyPI")
+    def test_blocks_speak_of_what_is_there(self):
+        """ciscoconfparse2 knows blocks and their lines, and no grammar of these lines. Each block has lines; each name
+        of a list, a class, a map or a VRF is that of a block; removal takes each of these away."""
+        from ciscoconfparse2 import CiscoConfParse
+        fabric = self.fabric("name: dual\nhosts: 2\nnics: 1\nleaves: 2\nspines: 1\nuplinks: 2\n")
+        made = re.compile(r"^(?:ip(?:v6)? access-list(?: extended)?|class-map type pbr match-any|policy-map type pbr|"
+                          r"route-map|vrf context|vrf instance|(?:no )?ip vrf) (\S+)")
+        told = re.compile(r"(?:match ip(?:v6)? (?:address|access-group)|class|policy route-map|pbr input|vrf member|"
+                          r"vrf forwarding|^ vrf(?! member| forwarding)|route vrf) (\S+)")
+        for vendor, syntax in (("cisco", "nxos"), ("ruijie", "ios"), ("arista", "ios")):
+            for node in ("l0", "s0"):
+                both = [self.paths("acl", fabric, "--vendor", vendor, "--node", node, *more).splitlines()
+                        for more in ((), ("--remove",))]
+                blocks = [[(one.text, [line.text for line in one.all_children])
+                           for one in CiscoConfParse(lines, syntax=syntax).find_objects(r"^\S")] for lines in both]
+                names = {found[1] for head, _ in blocks[0] if (found := made.match(head))}
+                used = {found[1] for head, lines in blocks[0] for line in (head, *lines)
+                        if (found := told.search(line))}
+                self.assertEqual(sum(1 + len(lines) for _, lines in blocks[0]), len(both[0]), "lines outside of blocks")
+                self.assertTrue(names and names == used, (vendor, node, names ^ used))
+                gone = {name for head, _ in blocks[1] if head.startswith("no ")
+                        for name in head.split() if name in names}
+                self.assertEqual(gone, names, (vendor, node))
+                empty = [head for head, lines in blocks[0] if not lines and
+                         re.match(r"interface|route-map|ip(v6)? access-list|class-map|policy-map", head)]
+                self.assertEqual(empty, [], vendor)
 
     def test_a_refused_fabric_writes_no_file(self):
         folder = os.path.join(self.folder.name, "rules")
