@@ -14,8 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GROUPS 8
+
 struct hostfile_wishes {
     int format; /* enum hostfile_format */
+    const char *groups;
 };
 
 enum hostfile_format { FORMAT_LINES, FORMAT_TORCHRUN };
@@ -24,6 +27,10 @@ enum hostfile_format { FORMAT_LINES, FORMAT_TORCHRUN };
 static const struct option_row rows[] = {
     {'f', "format", "FORMAT", "lines: as they stand in HOSTFILE (default); torchrun: each host with its options",
      TO_WORD(W, format, "lines torchrun")},
+    {'g', "groups", "SIZE:WITHIN,...",
+     "refuse a list whose groups of SIZE lines are not each within a rack, a zone or "
+     "a building: 2:rack,16:zone",
+     TO_TEXT(W, groups)},
 };
 #undef W
 
@@ -37,7 +44,7 @@ static const struct options options_of_hostfile = {
         "standard error how many neighbours have different leaves, before and after. A line has one host, by its name "
         "or the address of a NIC. Taken are hostfiles of Open MPI (HOST slots=N), of MPICH (HOST:N) and of Slurm "
         "(HOST alone, for SLURM_HOSTFILE).",
-    .after = "Exit status: 0 sorted, 1 it failed, 2 wrong options.",
+    .after = "Exit status: 0 sorted, 1 it failed, or groups cannot be met, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
 };
@@ -99,6 +106,40 @@ static tutti_result_t rank_hosts(const struct fabric *fabric, const struct host_
     return result;
 }
 
+/* "2:rack,16:zone". Returns how many; -1 after error_note. */
+static int read_groups(const char *text, struct placement_wish wish[GROUPS])
+{
+    int count = 0, size = 0, used = 0;
+    char level[16];
+    while (*text) {
+        int distance = -1;
+        if (count < GROUPS && sscanf(text, "%9d:%15[a-z]%n", &size, level, &used) == 2)
+            distance = options_index("rack zone building", level);
+        const struct placement_wish *before = count ? &wish[count - 1] : NULL;
+        enum fabric_distance within = (enum fabric_distance)(FABRIC_RACK + distance);
+        if (distance < 0 || size < 1 || (before && (size % before->size || within < before->within)) ||
+            !strchr(",", text[used]) || (text[used] && !text[used + 1])) {
+            error_note(TUTTI_INVALID_ARGUMENT, "--groups: want SIZE:rack, SIZE:zone or SIZE:building, small groups "
+                                               "first, each size a multiple of the one before: 2:rack,16:zone");
+            return -1;
+        }
+        wish[count++] = (struct placement_wish){size, within};
+        text += used + (text[used] == ',');
+    }
+    return count;
+}
+
+/* The hosts of sorted lines, one for each line. */
+static tutti_result_t check_groups(const char *groups, const struct fabric *fabric, const struct ranked *sorted,
+                                   int32_t *host, int count)
+{
+    struct placement_wish wish[GROUPS];
+    int wishes = groups ? read_groups(groups, wish) : 0;
+    for (int i = 0; i < count; i++)
+        host[i] = sorted[i].line->host;
+    return wishes < 0 ? TUTTI_INVALID_ARGUMENT : placement_check(fabric, host, count, wish, wishes);
+}
+
 static tutti_result_t sort(const struct hostfile_wishes *w, const struct fabric *fabric, const struct host_list *list)
 {
     struct ranked *sorted = malloc(((size_t)list->count + 1) * sizeof *sorted);
@@ -111,6 +152,9 @@ static tutti_result_t sort(const struct hostfile_wishes *w, const struct fabric 
         sorted[i] = (struct ranked){&list->line[i], rank[list->line[i].host]};
     if (!result) {
         qsort(sorted, (size_t)list->count, sizeof *sorted, lines_by_rank);
+        result = check_groups(w->groups, fabric, sorted, host, list->count);
+    }
+    if (!result) {
         print(fabric, sorted, list->count, w->format);
         say(fabric, list, sorted, host);
     }

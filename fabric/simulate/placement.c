@@ -44,6 +44,47 @@ tutti_result_t placement_sort(const struct fabric *fabric, int32_t *host, int co
     return TUTTI_SUCCESS;
 }
 
+/* The rack, zone or building of a host, by its first NIC. */
+static int32_t area_of(const struct fabric *fabric, int32_t host, enum fabric_distance within, const char **name)
+{
+    int32_t leaf = fabric->nic[fabric->host[host].nic].port[0].leaf, zone = fabric->leaf[leaf].zone,
+            building = fabric->zone[zone].building;
+    *name = within == FABRIC_RACK   ? fabric->leaf[leaf].name
+            : within == FABRIC_ZONE ? fabric->zone[zone].name
+                                    : fabric->building[building].name;
+    return within == FABRIC_RACK ? leaf : within == FABRIC_ZONE ? zone : building;
+}
+
+/* Sorted hosts of one place stand together. Where each place has whole groups, groups of any size begin at its first
+ * host; so larger groups in larger places are made of whole smaller ones. */
+static tutti_result_t check_wish(const struct fabric *fabric, const int32_t *host, int count,
+                                 const struct placement_wish *wish)
+{
+    static const char *const levels[] = {
+        [FABRIC_RACK] = "rack", [FABRIC_ZONE] = "zone", [FABRIC_BUILDING] = "building"};
+    const char *name, *other;
+    for (int first = 0, end; first < count; first = end) {
+        int32_t area = area_of(fabric, host[first], wish->within, &name);
+        for (end = first + 1; end < count && area_of(fabric, host[end], wish->within, &other) == area;)
+            end++;
+        if ((end - first) % wish->size)
+            return error_note(TUTTI_INVALID_ARGUMENT,
+                              "groups of %d within a %s: %s has %d lines, so %d are left over: leave them out, or take "
+                              "other groups",
+                              wish->size, levels[wish->within], name, end - first, (end - first) % wish->size);
+    }
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t placement_check(const struct fabric *fabric, const int32_t *host, int count,
+                               const struct placement_wish *wish, int wishes)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; !result && i < wishes; i++)
+        result = check_wish(fabric, host, count, &wish[i]);
+    return result;
+}
+
 void placement_pairs(const struct fabric *fabric, const int32_t *host, int count, int pairs[FABRIC_DISTANCES])
 {
     for (int d = 0; d < FABRIC_DISTANCES; d++)

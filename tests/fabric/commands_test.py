@@ -158,6 +158,21 @@ class Hostfile(Files):
         self.assertEqual((code, out), (0, "node01 --nnodes=2 --node-rank=0 --master-addr=node01\n"
                                           "node05 --nnodes=2 --node-rank=1 --master-addr=node01\n"))
 
+    def test_groups_are_met_or_refused(self):
+        hosts = "".join(f"h{h}\n" for h in (0, 16, 1, 17, 2, 18, 3, 19))  # racks of 16
+        code, out, _ = self.sort(hosts, "--groups", "2:rack,4:rack,8:zone", fabric="pod")
+        self.assertEqual((code, out), (0, "".join(f"h{h}\n" for h in (0, 1, 2, 3, 16, 17, 18, 19))))
+        for groups, words in (("3:rack", "groups of 3 within a rack: l0 has 4 lines, so 1 are left over"),
+                              ("2:rack,16:zone", "has 8 lines, so 8 are left over")):
+            code, out, said = self.sort(hosts, "-g", groups, fabric="pod")
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn(words, said)
+        for groups in ("2", "2:room", "0:rack", "4:rack,2:zone", "2:zone,4:rack", "2:rack,", "2:rack 4:zone",
+                       ",".join(["1:rack"] * 9)):
+            code, out, said = self.sort(hosts, "-g", groups, fabric="pod")
+            self.assertEqual((code, out), (1, ""), groups)
+            self.assertIn("--groups: want SIZE:rack", said)
+
     def test_refusals(self):
         code, out, said = self.sort("node05\nnode77\n")
         self.assertEqual((code, out), (1, ""))
