@@ -11,6 +11,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -98,7 +99,7 @@ static int open_here(struct probe_door *door, uint16_t port, uint8_t (*nic)[16],
 /* Sockets belong to the network in which they were opened. */
 int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t (*nic)[16], int room)
 {
-    *door = (struct probe_door){-1, -1, -1, 0};
+    *door = (struct probe_door){-1, -1, -1, 0, open("/proc/net/softnet_stat", O_RDONLY | O_CLOEXEC)};
     if (!space)
         return open_here(door, port, nic, room);
     int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), away = open(space, O_RDONLY | O_CLOEXEC);
@@ -119,11 +120,28 @@ int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t
 
 void door_close(struct probe_door *door)
 {
-    const int fd[] = {door->sending, door->probes, door->routers};
-    for (int i = 0; i < 3; i++)
+    const int fd[] = {door->sending, door->probes, door->routers, door->kernel};
+    for (int i = 0; i < 4; i++)
         if (fd[i] >= 0)
             close(fd[i]);
-    *door = (struct probe_door){-1, -1, -1, 0};
+    *door = (struct probe_door){-1, -1, -1, 0, -1};
+}
+
+/* A line for each processor, of numbers in base 16: the second one counts what a full queue did not take. */
+uint64_t door_overrun(const struct probe_door *door)
+{
+    char text[32768];
+    uint64_t sum = 0;
+    unsigned packets, dropped;
+    ssize_t size = door->kernel < 0 ? -1 : pread(door->kernel, text, sizeof text - 1, 0);
+    text[size > 0 ? size : 0] = 0;
+    for (const char *line = text; sscanf(line, "%x %x", &packets, &dropped) == 2; line++) {
+        sum += dropped;
+        line = strchr(line, '\n');
+        if (!line)
+            break;
+    }
+    return sum;
 }
 
 /* ---- packets ---- */

@@ -8,11 +8,15 @@
 struct probe_door {
     int sending, probes, routers; /* routers: what they say by ICMP */
     uint32_t dropped;             /* packets for which the socket of probes had no room */
+    int kernel;                   /* what the kernel says of packets that it dropped before any socket; -1: nothing */
 };
 
 /* Returns how many IPv4 addresses the host has, and sets them; -1 after error_note. door_close() also after that. */
 int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t (*nic)[16], int room);
 void door_close(struct probe_door *door);
+
+/* Packets that the kernel of this host dropped before any socket had them; 0: unknown. */
+uint64_t door_overrun(const struct probe_door *door);
 
 /* What the network does not take is lost, as any probe may be. */
 void door_send(const struct probe_door *door, const struct probe_ends *ends, const uint8_t *packet, size_t size);

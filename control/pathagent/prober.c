@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWERS    8        /* answers a second, for each probe that a sweep may send */
-#define ANSWER_ALL 256      /* answers at once */
-#define LONGEST    NS_PER_S /* without a look at the end */
-#define TAKEN      256      /* packets that are taken before others are sent */
+#define ANSWERS    8                 /* answers a second, for each probe that a sweep may send */
+#define ANSWER_ALL 256               /* answers at once */
+#define LONGEST    NS_PER_S          /* without a look at the end */
+#define TAKEN      256               /* packets that are taken before others are sent */
+#define OVERRUN    (100 * NS_PER_MS) /* between two looks at what the kernel dropped */
 
 struct prober {
     struct prober_options options;
@@ -31,7 +32,10 @@ struct prober {
     struct prober_counts counts;
     double answers; /* the budget of now */
     uint64_t filled;
-    uint64_t numbers; /* random, for numbers of packets */
+    uint64_t numbers;         /* random, for numbers of packets */
+    uint64_t turn;            /* when the thread was to run again; 0: it has not waited yet */
+    uint64_t overrun, looked; /* what the kernel had dropped, when it was looked at */
+    uint32_t lapses;          /* times at which this host may have lost packets, or held them up, by itself */
 };
 
 static uint16_t number(struct prober *prober)
@@ -54,7 +58,7 @@ static void send_one(struct prober *prober, const struct try_send *send, uint32_
     ends.to_port = prober->options.port;
     size_t size = probe_write(&ends, &probe, send->kind == PROBE_TRAIN ? PROBE_MOST : PROBE_BYTES, packet);
     door_send(&prober->door, &ends, packet, size);
-    tries_sent(&prober->tries, send, &ends, now);
+    tries_sent(&prober->tries, send, seq, &ends, send->kind == PROBE_TRAIN ? clock_ns() : now);
     prober->counts.sent++;
 }
 
@@ -99,7 +103,7 @@ static void take_probe(struct prober *prober, const struct door_packet *got)
     if (!arrivals_take(&prober->arrivals, &ends, &probe, got->size, got->when, &answer) ||
         !may_answer(prober, clock_ns()))
         return;
-    answer.dropped = prober->door.dropped;
+    answer.dropped = prober->door.dropped + prober->lapses;
     back = (struct probe_ends){.from = ends.to,
                                .to = ends.from,
                                .from_port = probe.back,
@@ -122,6 +126,25 @@ static void take_all(struct prober *prober)
             tries_quote(&prober->tries, &quote, got.when);
 }
 
+/* The thread that comes late has a host that is late, and a full queue of the kernel loses packets that the network has
+ * brought: both are told to others by the answers, and count as no loss. */
+static void look_at_self(struct prober *prober)
+{
+    uint64_t now = clock_ns();
+    bool late = prober->turn && now > prober->turn + TRY_LATE * NS_PER_MS;
+    if (late || now - prober->looked > OVERRUN) {
+        uint64_t overrun = door_overrun(&prober->door);
+        late |= prober->looked && overrun != prober->overrun;
+        prober->overrun = overrun;
+        prober->looked = now;
+    }
+    if (!late)
+        return;
+    prober->lapses++;
+    prober->counts.late++;
+    tries_late(&prober->tries, now);
+}
+
 static void *run(void *argument)
 {
     struct prober *prober = argument;
@@ -129,11 +152,13 @@ static void *run(void *argument)
                            {.fd = prober->door.routers, .events = POLLIN}};
     pthread_mutex_lock(&prober->lock);
     while (!prober->ended) {
+        look_at_self(prober);
         take_all(prober);
         send_due(prober);
         uint64_t now = clock_ns(), due = tries_due(&prober->tries, now);
         pthread_mutex_unlock(&prober->lock);
         due = due - now > LONGEST ? now + LONGEST : due;
+        prober->turn = due > now ? due : now;
         poll(fd, 2, clock_left_ms(due) ? clock_left_ms(due) : 1);
         pthread_mutex_lock(&prober->lock);
     }
@@ -212,6 +237,7 @@ struct prober_counts prober_counts(struct prober *prober)
     pthread_mutex_lock(&prober->lock);
     struct prober_counts counts = prober->counts;
     counts.forged = prober->tries.forged;
+    counts.torn = prober->tries.torn;
     pthread_mutex_unlock(&prober->lock);
     return counts;
 }

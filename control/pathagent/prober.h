@@ -26,9 +26,10 @@ void prober_set(struct prober *prober, const struct try_task *task, int count);
 void prober_sweep(struct prober *prober, bool sweep);
 /* Copies the state of all paths. Returns how many. */
 int prober_report(struct prober *prober, struct try_path out[TRIES_PATHS]);
-/* Since the start. `forged`: what fits nothing that was sent; `mute`: answers that were over the budget. */
+/* Since the start. `forged`: what fits nothing that was sent; `mute`: answers that were over the budget; `late`: times
+ * at which this host was late, or lost packets itself; `torn`: trains that this host sent too slowly. */
 struct prober_counts {
-    uint64_t sent, answered, forged, mute;
+    uint64_t sent, answered, forged, mute, late, torn;
 };
 struct prober_counts prober_counts(struct prober *prober);
 

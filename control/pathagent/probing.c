@@ -130,7 +130,8 @@ void probing_answer(struct probing *probing, const Tutti__PathAnswer *answer)
 bool probing_complaint(struct probing *probing, char out[160])
 {
     struct prober_counts now = prober_counts(probing->prober);
-    uint64_t forged = now.forged - probing->said.forged, mute = now.mute - probing->said.mute;
+    uint64_t forged = now.forged - probing->said.forged, mute = now.mute - probing->said.mute,
+             late = now.late - probing->said.late;
     probing->said = now;
     if (forged)
         snprintf(out, 160, "%llu packets that claim to answer probes fit none that was sent: they changed nothing",
@@ -138,5 +139,9 @@ bool probing_complaint(struct probing *probing, char out[160])
     else if (mute)
         snprintf(out, 160, "%llu probes of others had no answer: the budget does not allow more",
                  (unsigned long long)mute);
-    return forged || mute;
+    else if (late)
+        snprintf(out, 160,
+                 "this host was late, or had no room for packets, %llu times: what was lost then is not counted",
+                 (unsigned long long)late);
+    return forged || mute || late;
 }

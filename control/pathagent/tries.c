@@ -97,15 +97,21 @@ static int by_rate(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Slow is what is slower than the host's usual path. */
-static void doubt(struct tries *tries, struct try_path *path)
+/* Of the middle one of the host's paths; 0: no path has a rate. */
+static uint64_t usual_rate(struct tries *tries)
 {
     int count = 0;
     for (int i = 0; i < tries->count; i++)
         if (tries->path[i].rate)
             tries->rates[count++] = tries->path[i].rate;
     qsort(tries->rates, (size_t)count, sizeof *tries->rates, by_rate);
-    path->doubt = (double)path->rate < SLOW * (double)tries->rates[count / 2];
+    return count ? tries->rates[count / 2] : 0;
+}
+
+/* Slow is what is slower than the host's usual path. */
+static void doubt(struct tries *tries, struct try_path *path)
+{
+    path->doubt = (double)path->rate < SLOW * (double)usual_rate(tries);
     path->again = path->doubt ? path->again : 0;
 }
 
@@ -214,7 +220,18 @@ void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, 
         probe->session = ident ^ now; /* the routers on the way need not know it */
 }
 
-void tries_sent(struct tries *tries, const struct try_send *send, const struct probe_ends *ends, uint64_t now)
+void tries_late(struct tries *tries, uint64_t now)
+{
+    for (int i = 0; i < tries->count; i++) {
+        struct try_path *path = &tries->path[i];
+        path->settled = path->answered;
+        path->mark = path->sent;
+        path->marked = now;
+    }
+}
+
+void tries_sent(struct tries *tries, const struct try_send *send, uint32_t seq, const struct probe_ends *ends,
+                uint64_t now)
 {
     struct try_path *path = &tries->path[send->path];
     if (send->kind == PROBE_ONE) {
@@ -224,6 +241,10 @@ void tries_sent(struct tries *tries, const struct try_send *send, const struct p
             path->marked = now;
         }
         path->sent++;
+    }
+    if (send->kind == PROBE_TRAIN) {
+        path->half = seq <= TRY_TRAIN / 2 ? now : path->half;
+        path->whole = now;
     }
     if (send->kind == PROBE_HOP) {
         struct try_hop *hop = &path->hop[send->ttl - 1];
@@ -257,6 +278,29 @@ static void judge(struct try_path *path, const struct probe *answer)
     path->dropped = answer->dropped;
 }
 
+/* A train that is slower than others tells of the network, unless this host was as slow to send it. */
+static bool is_torn(struct tries *tries, const struct try_path *path, const struct probe *answer)
+{
+    double bytes = (double)(answer->seq - TRY_TRAIN / 2) * (PROBE_HEADS + PROBE_MOST),
+           took = (double)(path->whole - path->half) / (double)NS_PER_S;
+    return (double)answer->rate < SLOW * (double)usual_rate(tries) && took * (double)answer->rate * 2 > bytes;
+}
+
+static void take_rate(struct tries *tries, struct try_path *path, const struct probe *answer)
+{
+    bool last = answer->seq + 1 == TRY_TRAIN;
+    if (is_torn(tries, path, answer)) {
+        tries->torn += last;
+        path->doubt |= last; /* it is sent again */
+        return;
+    }
+    path->rate = answer->rate;
+    if (!last)
+        return;
+    path->trains++;
+    doubt(tries, path);
+}
+
 void tries_answer(struct tries *tries, const struct probe_ends *ends, const struct probe *answer, uint64_t now)
 {
     size_t at = answer->session & (TRIES_PATHS - 1);
@@ -264,7 +308,7 @@ void tries_answer(struct tries *tries, const struct probe_ends *ends, const stru
     bool fits = at < (size_t)tries->count && path->session == answer->session && ends->from == path->task.to &&
                 ends->to == path->task.from && answer->stamp <= now;
     if (fits && answer->rate)
-        fits = answer->stamp == path->train;
+        fits = answer->stamp == path->train && answer->seq >= TRY_TRAIN / 2 && answer->seq < TRY_TRAIN;
     else if (fits)
         fits = answer->seq < path->sent && answer->arrived && answer->arrived <= answer->seq + 1;
     if (!fits) {
@@ -272,11 +316,7 @@ void tries_answer(struct tries *tries, const struct probe_ends *ends, const stru
         return;
     }
     if (answer->rate) {
-        path->rate = answer->rate;
-        if (answer->seq + 1 == TRY_TRAIN) {
-            path->trains++;
-            doubt(tries, path);
-        }
+        take_rate(tries, path, answer);
         return;
     }
     uint64_t delay = now - answer->stamp;

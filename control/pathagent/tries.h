@@ -15,6 +15,7 @@
 #define TRIES_TTLS  4   /* 1 to this: leaf, spine, the far leaf or the core, what is behind */
 #define TRY_TRAIN   128 /* packets of a train */
 #define TRY_SETTLE  500 /* ms after which an answer no longer comes */
+#define TRY_LATE    250 /* ms that this host was late: what it has heard, and what not, says nothing of the network */
 
 struct try_task {
     uint64_t ticket; /* the master's name of the path */
@@ -43,6 +44,7 @@ struct try_path {
     uint64_t rate;        /* of the latest train, bytes per second */
     uint32_t trains;      /* that were answered */
     uint64_t train;       /* the stamp of the latest one */
+    uint64_t half, whole; /* when the second half of that one began to be sent, and when all was */
     uint32_t again;       /* trains that were sent at once, as the one before was slow */
     bool doubt;           /* the latest train was slow */
     struct try_hop hop[TRIES_TTLS];
@@ -57,6 +59,7 @@ struct tries {
     double tokens;
     uint64_t filled, hop_next, train_next;
     int cursor, train_cursor;
+    uint64_t torn;   /* trains that this host sent too slowly to tell a rate */
     uint64_t forged; /* answers and quotes that fit nothing that was sent, nor what may have been sent before */
 };
 
@@ -76,7 +79,11 @@ uint64_t tries_due(const struct tries *tries, uint64_t now);
 void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, uint64_t now, uint16_t ident,
                 struct probe_ends *ends, struct probe *probe);
 /* The probe is written, with the checksum in *ends, and sent. */
-void tries_sent(struct tries *tries, const struct try_send *send, const struct probe_ends *ends, uint64_t now);
+void tries_sent(struct tries *tries, const struct try_send *send, uint32_t seq, const struct probe_ends *ends,
+                uint64_t now);
+
+/* This host was late by TRY_LATE or more: silence begins anew. */
+void tries_late(struct tries *tries, uint64_t now);
 
 /* What came back. What fits nothing is counted, and changes nothing. */
 void tries_answer(struct tries *tries, const struct probe_ends *ends, const struct probe *answer, uint64_t now);

@@ -160,10 +160,39 @@ static void fit_again(struct blaming *f)
     }
 }
 
+static bool is_on(const struct suspect_path *path, int32_t part)
+{
+    for (int k = 0; k < path->parts; k++)
+        if (path->part[k] == part)
+            return true;
+    return false;
+}
+
+/* What is seen by one host alone, of several that could see it, may be that host: all paths that lose share a part that
+ * other paths, which lose nothing, do not have. */
+static bool is_of_one(const struct blaming *f, int32_t part)
+{
+    const struct suspect_path *first = NULL;
+    for (int32_t i = f->first[part]; !first && i < f->first[part + 1]; i++)
+        first = f->path[f->on[i]].lost ? &f->path[f->on[i]] : NULL;
+    for (int k = 0; first && k < first->parts; k++) {
+        bool all = true, others = false;
+        for (int32_t i = f->first[part]; i < f->first[part + 1]; i++) {
+            const struct suspect_path *path = &f->path[f->on[i]];
+            bool has = is_on(path, first->part[k]);
+            all &= has || !path->lost;
+            others |= !has;
+        }
+        if (all && others)
+            return true;
+    }
+    return false;
+}
+
 /* Another one in its place that explains as much: `part` is not sure. Those with the same paths are twins. */
 static void blame_loss(struct blaming *f, int32_t part)
 {
-    bool doubtful = false;
+    bool doubtful = is_of_one(f, part);
     int begun = f->count;
     double gain;
     put(f, part, f->has[part], false);

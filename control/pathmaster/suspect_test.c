@@ -120,6 +120,25 @@ static void test_little_evidence_blames_nobody(void **state)
     }
 }
 
+/* Many probes to one host, some of them lost, and next to none to others: they have not seen it yet. */
+static void test_one_host_alone_blames_no_link(void **state)
+{
+    struct suspect found[PARTS];
+    struct net net;
+    net_open(&net, 4, 9);
+    for (int told = 0; told < 2; told++) {
+        probe(&net, 1000);
+        for (int i = 0; i < net.paths; i++) {
+            struct suspect_path *path = &net.path[i];
+            bool over = path->part[0] == up(0, 1), first = path->part[1] == down(1, 1);
+            path->sent = over && !first && !told ? 10 : 1000;
+            path->lost = over && (first || told) ? 10 : 0;
+        }
+        assert_int_equal(suspects_find(net.path, net.paths, PARTS, found, PARTS), told);
+    }
+    assert_int_equal(found[0].part, up(0, 1));
+}
+
 static void test_a_host_is_not_its_links(void **state)
 {
     struct net net;
@@ -170,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drawn_faults),
         cmocka_unit_test(test_little_evidence_blames_nobody),
+        cmocka_unit_test(test_one_host_alone_blames_no_link),
         cmocka_unit_test(test_a_host_is_not_its_links),
         cmocka_unit_test(test_noise_of_all_is_no_fault),
         cmocka_unit_test(test_two_leaves),

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -103,10 +104,10 @@ class Probes(unittest.TestCase):
         self.url = said.split()[3].rstrip(":")[len("http://"):]
 
     def start_agent(self, host, tenant="red"):
-        """The file of what it complains of."""
+        """The program, its first line, and the file of what it complains of."""
         return self.start(AGENT, "--master", f"http://{self.url}", "--token", self.path(tenant), "--socket",
                           self.path(f"{tenant}{host}.sock"), "--probe", "50", "--probe-netns",
-                          f"/run/netns/{NAME}-h{host}")[2]
+                          f"/run/netns/{NAME}-h{host}")
 
     def get(self, page="probes.json", data=None):
         request = urllib.request.Request(f"http://{self.url}/{page}", data)
@@ -155,7 +156,8 @@ class Probes(unittest.TestCase):
         self.lab("run", "-n", NAME, f"s{SILENT}", "--", "nft",
                  "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out drop")
         self.start_master()
-        log = [self.start_agent(host) for host in range(LEAVES)][0]
+        agents = [self.start_agent(host) for host in range(LEAVES)]
+        log = agents[0][2]
 
         paths = LEAVES * (LEAVES - 1) * SPINES
         found = self.until(lambda now: len(now["paths"]) == paths and now["sweep"] and all(
@@ -169,10 +171,15 @@ class Probes(unittest.TestCase):
 
         self.lab("run", "-n", NAME, "h2", "--", sys.executable, "-c", LIES, "10.0.0.1")
         self.until_said(log, "that claim to answer probes fit none that was sent")
-        self.until_said(self.start_agent(2, "blue"), 'lacks "prober"')
+        self.until_said(self.start_agent(2, "blue")[2], 'lacks "prober"')
         self.assertIn("cannot be", self.report(judged=3, lost=4))
         self.report(judged=1000, lost=1000)
         self.until(lambda now: now["strange"] >= 1)
+
+        agents[2][0].send_signal(signal.SIGSTOP)  # a host that is late blames nobody
+        time.sleep(1)
+        agents[2][0].send_signal(signal.SIGCONT)
+        self.until_said(agents[2][2], "this host was late")
 
         self.lab("link", "-n", NAME, "down", CUT, "--silent")
         found = self.until(lambda now: now["faults"])

@@ -118,7 +118,7 @@ static void send_one(uint64_t now, const struct try_send *send, uint32_t seq, co
     tries_fill(&tries, send, seq, now, (uint16_t)(1 + now % 65535), &ends, &probe);
     ends.to_port = 4791;
     size_t length = probe_write(&ends, &probe, send->kind == PROBE_TRAIN ? PROBE_MOST : PROBE_BYTES, packet);
-    tries_sent(&tries, send, &ends, now);
+    tries_sent(&tries, send, seq, &ends, now);
     must(probe_read(packet, length, &read, &same) && are_alike(&same, &probe));
     must(read.check == ends.check && read.ident == ends.ident && read.from == ends.from && read.to == ends.to);
     if (send->kind == PROBE_HOP && data[0] & 1)
@@ -135,6 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin();
     for (size_t i = 0; i + 4 <= size && i < LONGEST; i += 4) {
         now += (data[i] * 16 + 1) * NS_PER_US * 100;
+        if (data[i + 3] == 1)
+            tries_late(&tries, now);
         while (tries_next(&tries, now, &send)) {
             uint32_t packets = send.kind == PROBE_TRAIN ? TRY_TRAIN : 1;
             for (uint32_t seq = 0; seq < packets; seq++)

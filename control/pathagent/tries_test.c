@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host that was late tells nothing of the network: neither silence, nor the rate of a train that it sent slowly. */
+#include "pathagent/tries.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATHS 3
+#define RATE  1250000u /* bytes per second: 10 Mbit/s */
+
+static struct tries tries;
+
+static void begin(void)
+{
+    struct try_task task[PATHS];
+    const uint64_t random[PATHS] = {1 << 20, 2 << 20, 3 << 20};
+    for (unsigned i = 0; i < PATHS; i++)
+        task[i] = (struct try_task){.ticket = i + 1, .port = 0xC000, .back = 1, .trains = true};
+    memset(&tries, 0, sizeof tries);
+    tries_set(&tries, task, random, PATHS, NS_PER_S);
+}
+
+static void send_one(const struct try_send *send, uint32_t seq, uint64_t now)
+{
+    struct probe_ends ends;
+    struct probe probe;
+    tries_fill(&tries, send, seq, now, 7, &ends, &probe);
+    tries_sent(&tries, send, seq, &ends, now);
+}
+
+static void silence_begins_anew_after_a_late_host(void **state)
+{
+    const struct try_send one = {.kind = PROBE_ONE};
+    uint64_t now = NS_PER_S;
+    begin();
+    for (uint32_t i = 0; i < 40; i++, now += 50 * NS_PER_MS)
+        send_one(&one, 0, now);
+    assert_true(tries_silent(&tries.path[0]) >= 8);
+    tries_late(&tries, now);
+    assert_int_equal(tries_silent(&tries.path[0]), 0);
+    for (uint32_t i = 0; i < 40; i++, now += 50 * NS_PER_MS)
+        send_one(&one, 0, now);
+    assert_true(tries_silent(&tries.path[0]) >= 8);
+}
+
+/* A train that took `took` to be sent in its second half, and arrived at this rate. */
+static void train(int path, uint64_t now, uint64_t took, uint32_t rate)
+{
+    const struct try_send send = {.kind = PROBE_TRAIN, .path = path};
+    struct probe_ends ends = {.ident = 0};
+    for (uint32_t seq = 0; seq < TRY_TRAIN; seq++)
+        send_one(&send, seq, seq <= TRY_TRAIN / 2 ? now : now + took);
+    const struct probe answer = {.kind = PROBE_ANSWER,
+                                 .session = tries.path[path].session,
+                                 .seq = TRY_TRAIN - 1,
+                                 .rate = rate,
+                                 .stamp = tries.path[path].train};
+    tries_answer(&tries, &ends, &answer, now + NS_PER_S);
+}
+
+static void slow_trains_count_if_the_host_was_quick(void **state)
+{
+    begin();
+    for (int i = 0; i < PATHS; i++)
+        train(i, (uint64_t)(2 + i) * NS_PER_S, NS_PER_MS, RATE);
+    train(1, 10 * NS_PER_S, 140 * NS_PER_MS, RATE / 2); /* 63 packets of it take 146 ms or less */
+    assert_int_equal(tries.torn, 1);
+    assert_int_equal(tries.path[1].rate, RATE);
+    assert_int_equal(tries.path[1].trains, 1);
+    assert_true(tries.path[1].doubt);
+    train(1, 12 * NS_PER_S, NS_PER_MS, RATE / 2);
+    assert_int_equal(tries.torn, 1);
+    assert_int_equal(tries.path[1].rate, RATE / 2);
+    for (int i = 0; i < PATHS; i++) /* a link that is faster than the host: all trains are as slow as the host */
+        train(i, (uint64_t)(20 + i) * NS_PER_S, 63ull * PROBE_PACKET * NS_PER_S / RATE, RATE);
+    assert_int_equal(tries.torn, 1);
+    assert_int_equal(tries.path[1].rate, RATE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(silence_begins_anew_after_a_late_host),
+        cmocka_unit_test(slow_trains_count_if_the_host_was_quick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
