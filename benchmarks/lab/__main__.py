@@ -22,6 +22,7 @@ import traceback
 import copies
 import defaults
 import jobs
+import leaders
 import master
 import monitor
 import nics
@@ -37,9 +38,9 @@ from result import HEAD, table
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
 
-MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "probe": probe,
-                "uplink": uplink, "port": port, "nics": nics, "rates": rates, "windows": windows, "copies": copies,
-                "monitor": monitor}
+MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "leaders": leaders,
+                "probe": probe, "uplink": uplink, "port": port, "nics": nics, "rates": rates,
+                "windows": windows, "copies": copies, "monitor": monitor}
 
 
 class Bench:
@@ -88,6 +89,8 @@ def refuses(build, names):
         return "there is no ib_write_bw for copies (package perftest); --only measures the rest"
     if "monitor" in names and not shutil.which("valgrind"):
         return "there is no valgrind for monitor; --only measures the rest"
+    if "leaders" in names and not shutil.which("etcd"):
+        return "there is no etcd for leaders (package etcd-server); --only measures the rest"
     if build.lacks():
         return f"{build.lacks()} is not built"
     if os.geteuid():

@@ -34,10 +34,18 @@ class Paths:
             raise Failed(f"{words[0]} does not start")
         return line
 
-    def start_master(self, state):
+    def run_beside(self, *words):
+        """A program that says nothing when it is ready."""
+        with open(self.path(self.log), "a", encoding="utf-8") as log:
+            self.programs.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True))
+
+    def start_master(self, state, listen="127.0.0.1:0"):
+        """`state`: a file of the lab's folder, or members of etcd. Returns where the master listens."""
         said = self.start(self.lab.build.path("control", "pathmaster", "tutti-pathmaster"), self.lab.file, "--tenants",
-                          self.path("tenants"), "--state", self.path(state), "--listen", "127.0.0.1:0")
+                          self.path("tenants"), "--state", state if ":" in state else self.path(state), "--listen",
+                          listen)
         self.url = said.split()[3].rstrip(":")
+        return self.url
 
     def start_agent(self, socket, *more):
         self.start(self.agent(), "--master", self.url, "--token", self.path("token"), "--socket", socket, *more)

@@ -13,6 +13,7 @@
 #include "path/dnlb.h"
 #include "wire/lease.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ struct lease {
     uint16_t port; /* the latest that was given; 0: none */
     uint32_t number;
     enum lease_state state;
-    uint64_t deadline; /* of the question */
-    uint64_t handed;   /* when the port was handed out; 0: it was not */
+    uint64_t asked, deadline; /* of the question */
+    uint64_t handed;          /* when the port was handed out; 0: it was not */
 };
 
 static struct {
@@ -175,15 +176,27 @@ static bool lease_ask(struct lease *lease, const struct path_source *lane, bool 
         return false;
     }
     lease->state = LEASE_ASKED;
+    lease->asked = now;
     lease->deadline = now < leases.slow ? now : now + (uint64_t)param_int(PARAM_PATH_WAIT) * NS_PER_MS;
     lease->handed = 0;
     return true;
 }
 
-static int lease_hand_out(struct lease *lease, uint64_t now)
+static void lease_say(const struct lease *lease, const struct path_source *lane, uint64_t now)
 {
-    if (!lease->handed)
+    char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN];
+    inet_ntop(AF_INET6, lane->from, from, sizeof from);
+    inet_ntop(AF_INET6, lane->to, to, sizeof to);
+    log_info("lane %u from %s to %s opens with port %u of the path master, %.1f ms after it asked", lane->index, from,
+             to, lease->port, (double)(now - lease->asked) / NS_PER_MS);
+}
+
+static int lease_hand_out(struct lease *lease, const struct path_source *lane, uint64_t now)
+{
+    if (!lease->handed) {
         lease->handed = now;
+        lease_say(lease, lane, now);
+    }
     return lease->port;
 }
 
@@ -193,14 +206,14 @@ static int lease_source(struct lease *lease, const struct path_source *lane, uin
 {
     lease_hear(now);
     if (lease->state == LEASE_HAS && (!lease->handed || now - lease->handed < SAME_OPEN))
-        return lease_hand_out(lease, now);
+        return lease_hand_out(lease, lane, now);
     if (lease->state != LEASE_ASKED && !lease_ask(lease, lane, lease->state == LEASE_HAS, now))
         return lease->port;
     if (now < lease->deadline)
         return -1;
     if (!lease->handed)
         leases.slow = now + PAUSE;
-    return lease_hand_out(lease, now);
+    return lease_hand_out(lease, lane, now);
 }
 
 int path_leased_source(const struct path_source *lane, uint64_t now)
