@@ -4,16 +4,20 @@
 #include "base/clock.h"
 #include "base/random.h"
 
+#include <string.h>
+
 /* The session's place, or that of the one that was silent for longest. */
-static struct probe_arrival *find(struct arrivals *arrivals, uint32_t from, uint64_t session)
+static struct probe_arrival *find(struct arrivals *arrivals, const uint8_t from[PROBE_END], uint64_t session)
 {
-    struct probe_arrival *set = arrivals->place[mix64(session ^ mix64(from)) % ARRIVALS_SETS], *oldest = set;
+    size_t at = hash_bytes(session, from, PROBE_END) % ARRIVALS_SETS;
+    struct probe_arrival *set = arrivals->place[at], *oldest = set;
     for (int i = 0; i < ARRIVALS_WAYS; i++) {
-        if (set[i].used && set[i].from == from && set[i].session == session)
+        if (set[i].used && memcmp(set[i].from, from, PROBE_END) == 0 && set[i].session == session)
             return &set[i];
         oldest = set[i].used < oldest->used ? &set[i] : oldest;
     }
-    *oldest = (struct probe_arrival){.from = from, .session = session};
+    *oldest = (struct probe_arrival){.session = session};
+    memcpy(oldest->from, from, PROBE_END);
     return oldest;
 }
 

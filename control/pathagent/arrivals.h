@@ -17,7 +17,8 @@
 struct probe_arrival {
     uint64_t session, used; /* used: by the clock of `now`; 0: the place is free */
     uint64_t train, begun;  /* the stamp of the present train; when its second half began */
-    uint32_t from, arrived, since;
+    uint32_t arrived, since;
+    uint8_t from[PROBE_END];
     bool shared; /* another train came in between */
 };
 

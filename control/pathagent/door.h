@@ -5,13 +5,16 @@
 
 #include "pathagent/packet.h"
 
+enum door_socket { DOOR_PROBES, DOOR_ROUTERS }; /* routers: what they say by ICMP */
+
+/* By family: [0] is IPv4. */
 struct probe_door {
-    int sending, probes, routers; /* routers: what they say by ICMP */
-    uint32_t dropped;             /* packets for which the socket of probes had no room */
-    int kernel;                   /* what the kernel says of packets that it dropped before any socket; -1: nothing */
+    int sending[2], fd[2][2]; /* fd: of each door_socket. -1: this host has no IPv6 */
+    uint32_t dropped[2];      /* packets for which the socket of probes had no room */
+    int kernel;               /* what the kernel says of packets that it dropped before any socket; -1: nothing */
 };
 
-/* Returns how many IPv4 addresses the host has, and sets them; -1 after error_note. door_close() also after that. */
+/* Returns how many addresses the host has, and sets them; -1 after error_note. door_close() also after that. */
 int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t (*nic)[16], int room);
 void door_close(struct probe_door *door);
 
@@ -27,6 +30,6 @@ struct door_packet {
     uint64_t when; /* the kernel had it, by clock_ns() */
 };
 /* False: there is none now. */
-bool door_take(struct probe_door *door, int fd, struct door_packet *out);
+bool door_take(struct probe_door *door, int family, enum door_socket which, struct door_packet *out);
 
 #endif

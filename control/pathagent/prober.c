@@ -103,13 +103,11 @@ static void take_probe(struct prober *prober, const struct door_packet *got)
     if (!arrivals_take(&prober->arrivals, &ends, &probe, got->size, got->when, &answer) ||
         !may_answer(prober, clock_ns()))
         return;
-    answer.dropped = prober->door.dropped + prober->lapses;
-    back = (struct probe_ends){.from = ends.to,
-                               .to = ends.from,
-                               .from_port = probe.back,
-                               .to_port = prober->options.port,
-                               .ident = number(prober),
-                               .ttl = PROBE_TTL};
+    answer.dropped = prober->door.dropped[0] + prober->door.dropped[1] + prober->lapses;
+    back = (struct probe_ends){
+        .from_port = probe.back, .to_port = prober->options.port, .ident = number(prober), .ttl = PROBE_TTL};
+    memcpy(back.from, ends.to, PROBE_END);
+    memcpy(back.to, ends.from, PROBE_END);
     size_t size = probe_write(&back, &answer, PROBE_BYTES, packet);
     door_send(&prober->door, &back, packet, size);
     prober->counts.answered++;
@@ -119,11 +117,13 @@ static void take_all(struct prober *prober)
 {
     struct door_packet got;
     struct probe_quote quote;
-    for (int i = 0; i < TAKEN && door_take(&prober->door, prober->door.probes, &got); i++)
-        take_probe(prober, &got);
-    for (int i = 0; i < TAKEN && door_take(&prober->door, prober->door.routers, &got); i++)
-        if (probe_read_icmp(got.bytes, got.size, &quote))
-            tries_quote(&prober->tries, &quote, got.when);
+    for (int family = 0; family < 2; family++) {
+        for (int i = 0; i < TAKEN && door_take(&prober->door, family, DOOR_PROBES, &got); i++)
+            take_probe(prober, &got);
+        for (int i = 0; i < TAKEN && door_take(&prober->door, family, DOOR_ROUTERS, &got); i++)
+            if (probe_read_icmp(got.bytes, got.size, &quote))
+                tries_quote(&prober->tries, &quote, got.when);
+    }
 }
 
 /* The thread that comes late has a host that is late, and a full queue of the kernel loses packets that the network has
@@ -148,8 +148,9 @@ static void look_at_self(struct prober *prober)
 static void *run(void *argument)
 {
     struct prober *prober = argument;
-    struct pollfd fd[2] = {{.fd = prober->door.probes, .events = POLLIN},
-                           {.fd = prober->door.routers, .events = POLLIN}};
+    struct pollfd fd[4]; /* those that are -1 are not looked at */
+    for (int i = 0; i < 4; i++)
+        fd[i] = (struct pollfd){.fd = prober->door.fd[i / 2][i % 2], .events = POLLIN};
     pthread_mutex_lock(&prober->lock);
     while (!prober->ended) {
         look_at_self(prober);
@@ -159,7 +160,7 @@ static void *run(void *argument)
         pthread_mutex_unlock(&prober->lock);
         due = due - now > LONGEST ? now + LONGEST : due;
         prober->turn = due > now ? due : now;
-        poll(fd, 2, clock_left_ms(due) ? clock_left_ms(due) : 1);
+        poll(fd, 4, clock_left_ms(due) ? clock_left_ms(due) : 1);
         pthread_mutex_lock(&prober->lock);
     }
     pthread_mutex_unlock(&prober->lock);

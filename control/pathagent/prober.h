@@ -19,7 +19,7 @@ struct prober;
 struct prober *prober_open(const struct prober_options *options);
 void prober_close(struct prober *prober);
 
-/* IPv4 addresses of this host, ::ffff:0:0 before them. Returns how many. */
+/* Addresses of this host, ::ffff:0:0 before those of IPv4. Returns how many. */
 int prober_nics(const struct prober *prober, uint8_t out[PROBER_NICS][16]);
 void prober_set(struct prober *prober, const struct try_task *task, int count);
 /* While the master looks for faults. */

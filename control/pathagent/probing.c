@@ -47,7 +47,7 @@ static void write_hops(struct probing *probing, int i, uint64_t now)
         const struct try_hop *hop = &probing->path[i].hop[k];
         Tutti__PathHop *out = probing->hops[i][k] = &probing->hop[i][k];
         *out = (Tutti__PathHop)TUTTI__PATH_HOP__INIT;
-        out->router = hop->router;
+        out->router = (ProtobufCBinaryData){sizeof hop->router, (uint8_t *)hop->router};
         out->asked = hop->asked;
         out->heard = hop->heard;
         out->age_ms = hop->heard ? (now - hop->heard_at) / NS_PER_MS : 0;
@@ -90,12 +90,6 @@ void probing_ask(struct probing *probing, Tutti__PathAsk *ask)
 
 /* ---- answers ---- */
 
-static bool is_ipv4(const ProtobufCBinaryData *address)
-{
-    static const uint8_t before[12] = {[10] = 0xff, [11] = 0xff};
-    return memcmp(address->data, before, sizeof before) == 0;
-}
-
 /* A host that sends from addresses of others would have no answers: only its own are taken. */
 static bool is_own(const struct probing *probing, const ProtobufCBinaryData *address, size_t nics)
 {
@@ -116,12 +110,12 @@ void probing_answer(struct probing *probing, const Tutti__PathAnswer *answer)
     for (size_t i = 0; i < answer->n_tasks && count < TRIES_PATHS; i++) {
         const Tutti__PathTask *task = answer->tasks[i];
         struct try_task *out = &probing->task[count];
-        if (!is_ipv4(&task->from) || !is_ipv4(&task->to) || !is_own(probing, &task->from, nics))
+        if (probe_is_4(task->from.data) != probe_is_4(task->to.data) || !is_own(probing, &task->from, nics))
             continue;
         *out = (struct try_task){
             .ticket = task->ticket, .port = (uint16_t)task->port, .back = (uint16_t)task->back, .trains = task->trains};
-        memcpy(&out->from, task->from.data + 12, sizeof out->from);
-        memcpy(&out->to, task->to.data + 12, sizeof out->to);
+        memcpy(out->from, task->from.data, sizeof out->from);
+        memcpy(out->to, task->to.data, sizeof out->to);
         count++;
     }
     prober_set(probing->prober, probing->task, count);

@@ -203,11 +203,10 @@ void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, 
                 struct probe_ends *ends, struct probe *probe)
 {
     struct try_path *path = &tries->path[send->path];
-    *ends = (struct probe_ends){.from = path->task.from,
-                                .to = path->task.to,
-                                .from_port = path->task.port,
-                                .ident = ident,
-                                .ttl = send->kind == PROBE_HOP ? (uint8_t)send->ttl : PROBE_TTL};
+    *ends = (struct probe_ends){
+        .from_port = path->task.port, .ident = ident, .ttl = send->kind == PROBE_HOP ? (uint8_t)send->ttl : PROBE_TTL};
+    memcpy(ends->from, path->task.from, PROBE_END);
+    memcpy(ends->to, path->task.to, PROBE_END);
     *probe = (struct probe){
         .kind = send->kind, .back = back_of(path), .session = path->session, .seq = path->sent, .stamp = now};
     if (send->kind == PROBE_TRAIN) {
@@ -305,8 +304,9 @@ void tries_answer(struct tries *tries, const struct probe_ends *ends, const stru
 {
     size_t at = answer->session & (TRIES_PATHS - 1);
     struct try_path *path = &tries->path[at];
-    bool fits = at < (size_t)tries->count && path->session == answer->session && ends->from == path->task.to &&
-                ends->to == path->task.from && answer->stamp <= now;
+    bool fits = at < (size_t)tries->count && path->session == answer->session &&
+                memcmp(ends->from, path->task.to, PROBE_END) == 0 &&
+                memcmp(ends->to, path->task.from, PROBE_END) == 0 && answer->stamp <= now;
     if (fits && answer->rate)
         fits = answer->stamp == path->train && answer->seq >= TRY_TRAIN / 2 && answer->seq < TRY_TRAIN;
     else if (fits)
@@ -332,13 +332,14 @@ void tries_quote(struct tries *tries, const struct probe_quote *quote, uint64_t 
     const struct probe_ends *of = &quote->of;
     for (int i = 0; i < tries->count; i++) {
         struct try_path *path = &tries->path[i];
-        if (path->task.port != of->from_port || path->task.from != of->from || path->task.to != of->to)
+        if (path->task.port != of->from_port || memcmp(path->task.from, of->from, PROBE_END) != 0 ||
+            memcmp(path->task.to, of->to, PROBE_END) != 0)
             continue;
         for (int k = 0; k < TRIES_TTLS; k++) {
             struct try_hop *hop = &path->hop[k];
             if (!hop->ident || hop->ident != of->ident || hop->check != of->check)
                 continue;
-            hop->router = quote->router;
+            memcpy(hop->router, quote->router, PROBE_END);
             hop->heard++;
             hop->heard_at = now;
             hop->ident = 0;

@@ -19,14 +19,14 @@
 
 struct try_task {
     uint64_t ticket; /* the master's name of the path */
-    uint32_t from, to;
+    uint8_t from[PROBE_END], to[PROBE_END];
     uint16_t port, back; /* source port; how many ways back there are, by shares of source ports */
     bool trains;
 };
 
 /* A router at one distance. */
 struct try_hop {
-    uint32_t router; /* that answered last; 0: none */
+    uint8_t router[PROBE_END]; /* that answered last; zeros: none */
     uint32_t asked, heard;
     uint64_t asked_at, heard_at;
     uint16_t ident, check; /* of the probe that waits; 0: none does */

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/random.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,23 +20,34 @@
 static int by_address(const void *left, const void *right)
 {
     const struct catalogue_address *a = left, *b = right;
-    return (a->address > b->address) - (a->address < b->address);
+    return memcmp(a->address, b->address, sizeof a->address);
+}
+
+/* fe80::/10, which many spines have. */
+static bool is_of_link(const uint8_t address[16])
+{
+    return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
 static void read_spines(struct catalogue *c)
 {
-    struct in_addr address;
-    for (int32_t u = 0; u < c->fabric->uplinks; u++)
-        if (inet_pton(AF_INET, fabric_word(c->fabric, c->fabric->uplink[u].wire.next[0]), &address) == 1)
-            c->spine[c->spines++] = (struct catalogue_address){address.s_addr, u};
+    for (int32_t at = 0; at < 2 * c->fabric->uplinks; at++) {
+        struct catalogue_address *one = &c->spine[c->spines];
+        one->uplink = at / 2;
+        if (names_address(fabric_word(c->fabric, c->fabric->uplink[at / 2].wire.next[at % 2]), one->address) &&
+            !is_of_link(one->address))
+            c->spines++;
+    }
     qsort(c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
 }
 
 int32_t catalogue_taken(const struct catalogue *c, const struct catalogue_row *row)
 {
-    struct catalogue_address key = {.address = row->last.hop[1].router};
+    static const uint8_t nobody[16];
+    struct catalogue_address key;
     const struct catalogue_address *found = NULL;
-    if (!key.address)
+    memcpy(key.address, row->last.hop[1].router, sizeof key.address);
+    if (memcmp(key.address, nobody, sizeof nobody) == 0)
         return -1;
     found = bsearch(&key, c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
     if (!found)
@@ -55,7 +65,7 @@ tutti_result_t catalogue_open(struct catalogue *c, const struct allot *allot, co
     c->until = calloc(nics, sizeof *c->until);
     c->place = malloc(uplinks * CATALOGUE_PARTNERS * sizeof *c->place);
     c->link = calloc(uplinks, sizeof *c->link);
-    c->spine = calloc(uplinks, sizeof *c->spine);
+    c->spine = calloc(2 * uplinks, sizeof *c->spine);
     if (!c->agent || !c->until || !c->place || !c->link || !c->spine)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory for the paths of %d uplinks", fabric->uplinks);
     memset(c->agent, 0xff, nics * sizeof *c->agent);

@@ -22,7 +22,8 @@ struct catalogue_window {
 };
 
 struct catalogue_hop {
-    uint32_t router, asked, heard;
+    uint8_t router[16]; /* zeros: none has answered */
+    uint32_t asked, heard;
     uint64_t at; /* when it answered; 0: never */
 };
 
@@ -66,7 +67,7 @@ struct catalogue {
     int32_t rows, hosts, leaves, room;
     struct catalogue_link *link;
     struct catalogue_address {
-        uint32_t address;
+        uint8_t address[16];
         int32_t uplink;
     } * spine; /* ends of uplinks at spines, by address */
     int32_t spines;

@@ -26,7 +26,9 @@ static struct catalogue_report report_of(const Tutti__PathProbed *probed, uint64
     for (size_t i = 0; i < probed->n_hops && i < CATALOGUE_HOPS; i++) {
         const Tutti__PathHop *hop = probed->hops[i];
         uint64_t age = hop->age_ms * NS_PER_MS;
-        report.hop[i] = (struct catalogue_hop){.router = hop->router, .asked = hop->asked, .heard = hop->heard};
+        report.hop[i] = (struct catalogue_hop){.asked = hop->asked, .heard = hop->heard};
+        if (hop->router.len == sizeof report.hop[i].router)
+            memcpy(report.hop[i].router, hop->router.data, hop->router.len);
         report.hop[i].at = hop->heard && hop->age_ms < now / NS_PER_MS ? now - age : 0;
     }
     return report;

@@ -27,6 +27,16 @@ static void say_path(const struct catalogue *c, const struct catalogue_row *row,
     snprintf(out, CATALOGUE_SAYS, "%s > %s", up, down);
 }
 
+/* "10.0.0.1", "fd10::1", or "" where nobody has answered. */
+static const char *say_address(const uint8_t address[16], char out[INET6_ADDRSTRLEN])
+{
+    static const uint8_t before_4[12] = {[10] = 0xff, [11] = 0xff}, nobody[16];
+    bool is_4 = memcmp(address, before_4, sizeof before_4) == 0;
+    if (memcmp(address, nobody, sizeof nobody) == 0)
+        return "";
+    return inet_ntop(is_4 ? AF_INET : AF_INET6, is_4 ? address + sizeof before_4 : address, out, INET6_ADDRSTRLEN);
+}
+
 /* Where its probes went, as far as routers say so. */
 static void say_taken(const struct catalogue *c, const struct catalogue_row *row, char out[CATALOGUE_SAYS])
 {
@@ -39,7 +49,8 @@ static void say_taken(const struct catalogue *c, const struct catalogue_row *row
         snprintf(out, CATALOGUE_SAYS, "%s%s", c->fabric->spine[c->fabric->uplink[taken].spine].name,
                  same ? "" : " STRAYS");
     } else if (taken == -2) {
-        snprintf(out, CATALOGUE_SAYS, "%s", inet_ntoa((struct in_addr){spine->router}));
+        char address[INET6_ADDRSTRLEN];
+        snprintf(out, CATALOGUE_SAYS, "%s", say_address(spine->router, address));
     } else {
         snprintf(out, CATALOGUE_SAYS, "%s", spine->asked >= 3 ? "silent" : "-");
     }
@@ -145,9 +156,9 @@ static json_t *path_of(const struct catalogue *c, const struct catalogue_row *ro
     say_taken(c, row, taken);
     for (int k = 0; k < CATALOGUE_HOPS; k++) {
         const struct catalogue_hop *hop = &row->last.hop[k];
+        char address[INET6_ADDRSTRLEN];
         json_array_append_new(hops,
-                              json_pack("{s:s, s:i, s:i, s:f}", "router",
-                                        hop->router ? inet_ntoa((struct in_addr){hop->router}) : "", "asked",
+                              json_pack("{s:s, s:i, s:i, s:f}", "router", say_address(hop->router, address), "asked",
                                         (int)hop->asked, "heard", (int)hop->heard, "age_s", seconds(now, hop->at)));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:f, s:f, s:f, s:o, s:b, s:f}", "up", up, "down",

@@ -65,13 +65,15 @@ class Probes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="tutti-probes-")
         self.addCleanup(folder.cleanup)
         self.folder, self.url = folder.name, "127.0.0.1:0"
-        self.write("lab.yaml", f"name: {NAME}\nhosts: {LEAVES}\nnics: 1\nleaves: {LEAVES}\nspines: {SPINES}\n"
-                   "ipv6: false\nrate: 10mbit\nlinks:\n  - {link: 'h*.n*', rate: 40mbit}\n"
-                   "policies:\n  - {leaf: all, dport: 4791, ports: 0xC000-0xFFFF, uplink: split}\n")
         self.write("tenants", "".join(f"{name} {rest}\n" for name, rest in TOKENS.items()))
         for name, rest in TOKENS.items():
             self.write(name, rest.split()[0])
         self.addCleanup(subprocess.run, [LAB, "down", NAME], capture_output=True, check=False)
+
+    def lab_up(self, leaves, spines, ipv6):
+        self.write("lab.yaml", f"name: {NAME}\nhosts: {leaves}\nnics: 1\nleaves: {leaves}\nspines: {spines}\n"
+                   f"ipv6: {ipv6}\nrate: 10mbit\nlinks:\n  - {{link: 'h*.n*', rate: 40mbit}}\n"
+                   "policies:\n  - {leaf: all, dport: 4791, ports: 0xC000-0xFFFF, uplink: split}\n")
         self.lab("up", self.path("lab.yaml"))
 
     def path(self, name):
@@ -84,6 +86,7 @@ class Probes(unittest.TestCase):
     def lab(self, *words):
         done = subprocess.run([LAB, *words], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     def start(self, *words):
         log = open(self.path(f"log{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
@@ -98,8 +101,8 @@ class Probes(unittest.TestCase):
         self.addCleanup(stop)
         return program, program.stdout.readline(), log.name
 
-    def start_master(self):
-        self.master, said, _ = self.start(MASTER, self.path("lab.yaml"), "--tenants", self.path("tenants"), "--state",
+    def start_master(self, fabric="lab.yaml"):
+        self.master, said, _ = self.start(MASTER, self.path(fabric), "--tenants", self.path("tenants"), "--state",
                                           self.path("state"), "--lease", "600s", "--listen", self.url)
         self.url = said.split()[3].rstrip(":")[len("http://"):]
 
@@ -152,7 +155,27 @@ class Probes(unittest.TestCase):
             probed += varint(number << 3) + varint(value)
         return self.get("paths", b"\x08\x01" + field(2, b"a" * 16) + field(9, probed))
 
+    def test_probes_over_ipv6(self):
+        """The fabric's file tells addresses of IPv6 alone, which the lab has beside those of IPv4."""
+        self.lab_up(2, 2, "true")
+        address = {row["host"]: row["ipv6"] for row in json.loads(self.lab("hosts", "-n", NAME, "--json"))}
+        leaf = ("  - {{name: l{0}, uplinks: [{{spine: s0, port: u0, next_hop: 'fd20:{0}:0::1'}}, "
+                "{{spine: s1, port: u1, next_hop: 'fd20:{0}:1::1'}}]}}\n")
+        host = "  - {{name: h{0}, gpus: 1, nics: [{{name: n0, leaf: l{0}, address: '{1}'}}]}}\n"
+        self.write("six.yaml", "name: six\nrate: 10mbit\nspines:\n  - {name: 's[0-1]'}\nleaves:\n" +
+                   leaf.format(0) + leaf.format(1) + "hosts:\n" + host.format(0, address["h0"]) +
+                   host.format(1, address["h1"]))
+        self.start_master("six.yaml")
+        for number in range(2):
+            self.start_agent(number)
+        found = self.until(lambda now: len(now["paths"]) == 4 and all(
+            path["by"] != "-" and path["probes"] and path["mbit_s"] for path in now["paths"]))
+        for path in found["paths"]:
+            self.assertEqual((path["by"], path["lost"], path["from"]),
+                             (f"s{path['up'][-1]}", 0, address[f"h{path['up'][1]}"]), path)
+
     def test_probes(self):
+        self.lab_up(LEAVES, SPINES, "false")
         self.lab("run", "-n", NAME, f"s{SILENT}", "--", "nft",
                  "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out drop")
         self.start_master()

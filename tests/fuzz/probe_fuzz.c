@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATHS    3
-#define LONGEST  128                /* bytes that lead it: a train is long */
-#define ICMP_ALL (28 + PROBE_HEADS) /* heads of IP and ICMP, and what is quoted */
+#define PATHS   3
+#define LONGEST 128       /* bytes that lead it: a train is long */
+#define ICMP_4  (28 + 28) /* heads of IP and ICMP, and what is quoted */
+#define ICMP_6  (48 + 48 + PROBE_BYTES)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,12 +42,14 @@ static void begin(void)
     uint64_t random[PATHS];
     for (unsigned i = 0; i < PATHS; i++) {
         task[i] = (struct try_task){.ticket = i + 1,
-                                    .from = htonl(0x0a000001),
-                                    .to = htonl(0x0a010001 + i),
+                                    .from = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1},
+                                    .to = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 1, [15] = (uint8_t)(1 + i)},
                                     .port = (uint16_t)(PROBE_BACK + i * 4096),
                                     .back = (uint16_t)(i + 1),
                                     .trains = i != 1};
         random[i] = mix64(i + 77);
+        if (i == 2) /* fd00::1, and fd01::1 */
+            task[i].from[0] = task[i].to[0] = 0xfd, task[i].to[1] = 1;
     }
     tries.count = 0;
     tries.forged = 0;
@@ -79,7 +82,9 @@ static void answer(const struct probe_ends *ends, const struct probe *probe, siz
     static struct try_path before[PATHS];
     uint8_t packet[PROBE_PACKET];
     struct probe reply;
-    struct probe_ends back = {.from = ends->to, .to = ends->from, .from_port = probe->back, .to_port = 4791, .ttl = 64};
+    struct probe_ends back = {.from_port = probe->back, .to_port = 4791, .ttl = 64};
+    memcpy(back.from, ends->to, PROBE_END);
+    memcpy(back.to, ends->from, PROBE_END);
     if (!arrivals_take(&arrivals, ends, probe, size, now, &reply))
         return;
     size_t length = probe_write(&back, &reply, PROBE_BYTES, packet);
@@ -94,11 +99,15 @@ static void answer(const struct probe_ends *ends, const struct probe *probe, siz
 static void quote(const uint8_t *sent, uint64_t now, const uint8_t *data)
 {
     static struct try_path before[PATHS];
-    uint8_t packet[ICMP_ALL] = {[0] = 0x45, [9] = 1, [20] = data[0] & 4 ? 3 : 11, [21] = data[0] & 4 ? 3 : 0};
+    uint8_t four[ICMP_4] = {[0] = 0x45, [9] = 1, [20] = data[0] & 4 ? 3 : 11, [21] = data[0] & 4 ? 3 : 0},
+            six[ICMP_6] = {[0] = 0x60, [6] = 58, [40] = data[0] & 4 ? 1 : 3, [41] = data[0] & 4 ? 4 : 0};
     struct probe_quote said;
-    memcpy(packet + 28, sent, PROBE_HEADS);
-    bool spoilt = spoil(packet + 32, 2, data) || spoil(packet + 54, 2, data); /* its number, and its checksum */
-    must(probe_read_icmp(packet, sizeof packet, &said));
+    bool is_4 = sent[0] >> 4 == 4;
+    uint8_t *packet = is_4 ? four : six;
+    memcpy(packet + (is_4 ? 28 : 48), sent, is_4 ? 28 : 48 + PROBE_BYTES);
+    bool spoilt = spoil(packet + (is_4 ? 32 : 48 + 48 + 28), 2, data) || /* its number, and its checksum */
+                  spoil(packet + (is_4 ? 54 : 48 + 46), 2, data);
+    must(probe_read_icmp(packet, is_4 ? sizeof four : sizeof six, &said));
     memcpy(before, tries.path, sizeof before);
     tries_quote(&tries, &said, now);
     must((memcmp(before, tries.path, sizeof before) == 0) == spoilt);
@@ -120,7 +129,8 @@ static void send_one(uint64_t now, const struct try_send *send, uint32_t seq, co
     size_t length = probe_write(&ends, &probe, send->kind == PROBE_TRAIN ? PROBE_MOST : PROBE_BYTES, packet);
     tries_sent(&tries, send, seq, &ends, now);
     must(probe_read(packet, length, &read, &same) && are_alike(&same, &probe));
-    must(read.check == ends.check && read.ident == ends.ident && read.from == ends.from && read.to == ends.to);
+    must(read.check == ends.check && read.ident == ends.ident);
+    must(memcmp(read.from, ends.from, PROBE_END) == 0 && memcmp(read.to, ends.to, PROBE_END) == 0);
     if (send->kind == PROBE_HOP && data[0] & 1)
         quote(packet, now, data);
     else if (data[0] & 3)
