@@ -188,12 +188,19 @@ def enter(lab, node):
             raise OSError(ctypes.get_errno(), f"the network of {lab}-{node} cannot be entered")
 
 
+def processors():
+    """(ticks that all processors were idle, ticks in all)"""
+    with open("/proc/stat", encoding="utf-8") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return ticks[3], sum(ticks)
+
+
 class Ports:
     """Counters of all ports of some nodes, read without a process: /proc/net/dev belongs to the network namespace in
     which it was opened."""
 
     def __init__(self, lab, nodes):
-        self.files = {}
+        self.files, self.idle = {}, 0  # idle: percent of the processors' time, in the latest window
         thread = threading.Thread(target=self.open, args=(lab.name, nodes))
         thread.start()
         thread.join()
@@ -239,9 +246,11 @@ class Ports:
 
     def window(self, seconds, jobs=()):
         """{node.port: bytes a second} over the time to come."""
+        idle, all_ticks = processors()
         before, began = self.sent(), time.monotonic()
         time.sleep(seconds)
         after, ended = self.sent(), time.monotonic()
+        self.idle = 100 * (processors()[0] - idle) / max(1, processors()[1] - all_ticks)
         for job in jobs:
             job.lives()
         return {port: (after[port] - before[port]) / (ended - began) for port in after if port in before}

@@ -131,4 +131,5 @@ def measure(bench):
     bench.keep(waits=waits, given=given, twice=twice)
     return [Row(f"{KILLS} leaders go: ports that two lanes have", "", "0", f"{twice} of {given}", not twice),
             Row(f"lanes that opened later than {WAIT} ms after they asked, and {SLACK} ms for the machine", "", "0",
-                f"{late} of {len(waits)}; {spread(waits)} ms; {len(waits) - given} without a port of a master", not late)]
+                f"{late} of {len(waits)}; {spread(waits)} ms; {len(waits) - given} without a port of a master",
+                not late)]

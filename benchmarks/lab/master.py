@@ -16,6 +16,7 @@ JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
 HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
 NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
 FAILED, WITHIN = "l0.u1", 2  # seconds
+IDLE = []  # of the processors, in percent, while rates were measured
 
 
 def fabric(build, steered, spines):
@@ -70,7 +71,9 @@ def once(bench, lab, ports, master, what):
         found = rates_of(ports.window(bench.seconds, jobs))
     finally:
         end(jobs)
-    bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {lab.drops()} packets dropped")
+    bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {lab.drops()} packets dropped, "
+              f"processors {ports.idle:.0f} % idle")
+    IDLE.append(ports.idle)
     return found
 
 
@@ -94,7 +97,7 @@ def failure(bench, lab, ports, master):
     sums = [8e-6 * sum(sent[port] for port in left if sent is before or port != FAILED) for sent in (after, before)]
     jobs_left = rates_of(after)
     bench.say(f"{FAILED} failed {'with' if master else 'without'} a master: {sums[1]:.1f}, then {sums[0]:.1f} Mbit/s "
-              f"up; jobs {' '.join(f'{rate:.1f}' for rate in jobs_left)}")
+              f"up; jobs {' '.join(f'{rate:.1f}' for rate in jobs_left)}; processors {ports.idle:.0f} % idle")
     return sums[0], jobs_left
 
 
@@ -114,7 +117,8 @@ def rows_of(name, paper, found, bound):
             Row(f"{name}: the same, of the bound", "", ">= 95%", f"{100 * part:.1f}%", part >= 0.95),
             Row(f"{name}: spread between jobs (greatest less least, of the mean)", paper[1], "< 5%",
                 f"{100 * most:.1f}%; equation {100 * statistics.fmean(map(apart, found['equation'])):.0f}%, ECMP "
-                f"{100 * statistics.fmean(map(apart, found['ECMP'])):.0f}%", most < 0.05)]
+                f"{100 * statistics.fmean(map(apart, found['ECMP'])):.0f}%; processors {min(IDLE):.0f} % idle at least",
+                most < 0.05)]
 
 
 def compare(bench, spines):

@@ -440,11 +440,46 @@ static void drawn_sequences_keep_the_rules(void **state)
         play(&drawn_on[seed % 3], seed, 600, seed % 2);
 }
 
+/* Eight jobs of two hosts fill all uplinks. Their lanes for messages, which come where they like, move nothing. */
+static void lanes_for_messages_move_no_lane(void **state)
+{
+    struct fabric_clos clos = drawn_on[0];
+    struct stage s;
+    clos.racks = 2;
+    clos.hosts = clos.spines = 8;
+    stage_open(&s, &clos);
+    int32_t owner = new_owner(&s, 0);
+    for (uint64_t lane = 0; lane < 8 * 6; lane++) {
+        int32_t job = (int32_t)(lane % 8), back = (int32_t)(lane / 8) % 2;
+        const struct allot_ask ask = {.owner = owner,
+                                      .number = lane,
+                                      .from = job + 8 * back,
+                                      .to = job + 8 * !back,
+                                      .parts = 2,
+                                      .idle = lane >= 8 * 4};
+        struct allot_event event;
+        assert_int_equal(allot_ask(&s.allot, &ask, &event), ALLOT_NEW);
+        if (ask.idle) { /* all by one uplink, so that it is the fullest */
+            const struct fabric_leaf *leaf = &s.fabric.leaf[s.fabric.nic[ask.from].port[0].leaf];
+            struct allot_way way;
+            assert_true(allot_way(&s.allot, ask.from, ask.to, 0, leaf->first, &way));
+            event.uplink = way.uplink;
+            event.port = allot_port(&s.allot, ask.from, ask.to, way.uplink);
+        }
+        apply(&s, &event);
+    }
+    int events = s.events;
+    plan(&s);
+    assert_int_equal(s.events, events);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loads_are_near_the_bound),
         cmocka_unit_test(drawn_sequences_keep_the_rules),
+        cmocka_unit_test(lanes_for_messages_move_no_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

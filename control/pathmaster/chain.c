@@ -213,14 +213,14 @@ static int32_t emptiest(const struct chains *c, int32_t leaf, int end, int32_t t
 static bool is_worth(const struct chains *c, int end, int32_t from, int32_t to)
 {
     int32_t i = c->first[end][from];
-    return i >= 0 && chains_fill(c, end, to, c->allot->lane[i].weight) < chains_fill(c, end, from, 0) - PLAN_LESS;
+    return i >= 0 && chains_fill(c, end, to, c->allot->lane[i].weight) < chains_fill(c, end, from, 0) - PLAN_WORTH;
 }
 
 /* Returns the moves after which the fullest link of the leaf has a lane less; 0: there are none. */
 static int32_t relieve_link(struct chains *c, int32_t leaf, int end, double share)
 {
     int32_t from = fullest(c, leaf, end), to = -1;
-    if (from < 0 || chains_fill(c, end, from, 0) <= share + PLAN_LESS)
+    if (from < 0 || chains_fill(c, end, from, 0) <= share + PLAN_WORTH)
         return 0;
     for (int try = 0; try < TRIES; try++) {
         to = emptiest(c, leaf, end, to);

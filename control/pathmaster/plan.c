@@ -62,7 +62,7 @@ static bool is_better(const struct allot *allot, const struct allot_lane *lane, 
     if (!allot_is_open(allot, &lane->way))
         return true;
     double fill = allot_fill(allot, &lane->way, lane->weight, lane).most;
-    return fill > 1 + PLAN_LESS && choice->fill.most < fill - PLAN_LESS;
+    return fill > 1 + PLAN_WORTH && choice->fill.most < fill - PLAN_WORTH;
 }
 
 /* One look at all lanes, or at those alone that do not send at all. */

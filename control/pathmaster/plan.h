@@ -5,7 +5,8 @@
 
 #include "pathmaster/allot.h"
 
-#define PLAN_LESS 1e-9 /* fills that differ by less are alike */
+#define PLAN_LESS  1e-9 /* fills that differ by less are alike */
+#define PLAN_WORTH 0.01 /* of a link: a lane that moves may be slow for a while, so less is not worth it */
 
 /* Ways of lanes as the plan would have them, and the loads that they make. */
 struct plan_draft {
