@@ -58,6 +58,12 @@ bool study_arrange(enum study_order order, enum study_order natural, const int32
     return true;
 }
 
+/* Orders ranks by itself, by the hosts that they are on. */
+static bool orders_itself(const struct algorithm *algorithm)
+{
+    return algorithm->flags & ALGORITHM_LEVELS;
+}
+
 /* The order that an algorithm has by itself: the peers that rank 0 meets first. STUDY_ORDERS: its order is not one of
  * distances. */
 static enum study_order natural_order(const struct algorithm *algorithm, const struct shape *shape)
@@ -65,7 +71,7 @@ static enum study_order natural_order(const struct algorithm *algorithm, const s
     struct action *actions = calloc((size_t)algorithm->actions(shape) + 1, sizeof *actions);
     enum study_order order = STUDY_ORDERS;
     if (!actions || algorithm->rounds(shape) < 3 || algorithm->rounds(shape) > 2 * bits_of(shape->nranks) + 2 ||
-        (algorithm->flags & ALGORITHM_LEVELS))
+        (orders_itself(algorithm) && !(algorithm->flags & ALGORITHM_POWER_OF_TWO)))
         order = STUDY_ORDERS;
     else
         for (int round = 0, count; round < algorithm->rounds(shape) && order == STUDY_ORDERS; round++) {
@@ -174,7 +180,7 @@ static tutti_result_t price_orders(const struct study_request *request, struct f
     tutti_result_t result =
         place ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", shape->nranks);
     for (int order = 0; order < STUDY_ORDERS && !result && out->count < STUDY_ROWS; order++) {
-        bool one = natural == STUDY_ORDERS || !power_of_two(shape->nranks);
+        bool one = natural == STUDY_ORDERS || !power_of_two(shape->nranks) || orders_itself(algorithm);
         if (one ? order != 0 : !(request->orders >> order & 1))
             continue;
         struct study_row *row = &out->row[out->count];
@@ -210,7 +216,7 @@ static tutti_result_t price_all(const struct study_request *request, struct fabr
     for (int i = 0; i < algorithm_count() && !result; i++) {
         const struct algorithm *algorithm = algorithm_row(i);
         struct shape shape = {.coll = request->coll, .nranks = request->nranks};
-        if (algorithm->flags & ALGORITHM_LEVELS)
+        if (orders_itself(algorithm))
             shape.levels = levels;
         if (!schedule_in_set(request->coll, algorithm->colls) || (algorithm->flags & ALGORITHM_GPU) ||
             !named(request->algorithms, algorithm->name) || !schedule_fits(algorithm, &shape))

@@ -148,6 +148,16 @@ static void test_farthest_first_wins_where_uplinks_are_few(void **state)
     for (int way = 0; way < ROUTE_WAYS; way++)
         assert_true(far->time[way][0].mean < 0.7 * near->time[way][0].mean);
     assert_true(near->own && !far->own && near->far == far->far);
+    struct study *own = study_of(&f, COLL_ALLGATHER, 128, "doubling,far-doubling", 16 << 20, 0);
+    const struct study_row *row = row_of(own, "far-doubling", STUDY_FARTHEST);
+    assert_true(row->own && row->time[ROUTE_ALLOCATED][0].mean < 1.001 * far->time[ROUTE_ALLOCATED][0].mean);
+    free(own);
+    own = study_of(&f, COLL_REDUCE_SCATTER, 128, "halving,far-halving", 16 << 20, 0);
+    row = row_of(own, "far-halving", STUDY_NEAREST);
+    near = row_of(own, "halving", STUDY_FARTHEST);
+    assert_true(row->own && near->own && row->time[ROUTE_ECMP][0].mean < 0.7 * near->time[ROUTE_ECMP][0].mean);
+    assert_int_equal(own->row[study_best(own, ROUTE_ECMP, 0)].order, STUDY_NEAREST);
+    free(own);
     free(study);
     fabric_free(&f);
 }

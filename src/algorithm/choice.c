@@ -16,12 +16,12 @@
 #include <string.h>
 
 enum { CLASS_SHM = 1u << CHOICE_SHM, CLASS_TCP = 1u << CHOICE_TCP, CLASS_ANY = CLASS_SHM | CLASS_TCP };
-enum { NEED_LINKS, NEED_SHARED, NEED_HOSTS, NEED_ALIKE };
+enum { NEED_LINKS, NEED_SHARED, NEED_HOSTS, NEED_ALIKE, NEED_FAR };
 
 static const struct builtin {
     enum coll coll;
     uint32_t classes;
-    bool shared, hosts, alike;
+    bool shared, hosts, alike, far;
     int min_ranks, max_ranks;
     uint64_t max_bytes;
     const char *algorithm;
@@ -30,8 +30,9 @@ static const struct builtin {
     {COLL_##coll,                                                                                                      \
      CLASS_##class_,                                                                                                   \
      NEED_##shared_ == NEED_SHARED,                                                                                    \
-     NEED_##shared_ >= NEED_HOSTS,                                                                                     \
+     NEED_##shared_ == NEED_HOSTS || NEED_##shared_ == NEED_ALIKE,                                                     \
      NEED_##shared_ == NEED_ALIKE,                                                                                     \
+     NEED_##shared_ == NEED_FAR,                                                                                       \
      min_,                                                                                                             \
      max_,                                                                                                             \
      bytes_,                                                                                                           \
@@ -61,6 +62,7 @@ static tutti_result_t resolve_builtins(struct choice_table *table)
                                                  .shared = row->shared,
                                                  .hosts = row->hosts,
                                                  .alike = row->alike,
+                                                 .far = row->far,
                                                  .min_ranks = row->min_ranks,
                                                  .max_ranks = row->max_ranks ? row->max_ranks : INT_MAX,
                                                  .max_bytes = row->max_bytes ? row->max_bytes : UINT64_MAX,
@@ -120,7 +122,7 @@ void choice_close(struct choice_table *table)
 struct question {
     struct shape shape;
     uint64_t bytes;
-    bool shared, hosts, alike;
+    bool shared, hosts, alike, far;
     uint32_t class_bit;
     const struct choice_override *override;
 };
@@ -154,8 +156,8 @@ static bool applies(const struct choice_rule *rule, const struct question *q)
 {
     int n = q->shape.nranks;
     return rule->coll == q->shape.coll && (rule->classes & q->class_bit) && (q->shared || !rule->shared) &&
-           (q->hosts || !rule->hosts) && (q->alike || !rule->alike) && n >= rule->min_ranks && n <= rule->max_ranks &&
-           q->bytes <= rule->max_bytes && allowed(q, rule->algorithm);
+           (q->hosts || !rule->hosts) && (q->alike || !rule->alike) && (q->far || !rule->far) && n >= rule->min_ranks &&
+           n <= rule->max_ranks && q->bytes <= rule->max_bytes && allowed(q, rule->algorithm);
 }
 
 static const struct algorithm *pick_by_rules(const struct choice_rule *rules, int count, const struct question *q)
@@ -187,6 +189,7 @@ const struct algorithm *choice_pick(const struct choice_table *table, enum coll 
                          .shared = capabilities & CHOICE_SHARED,
                          .hosts = capabilities & CHOICE_HOSTS,
                          .alike = capabilities & CHOICE_ALIKE,
+                         .far = capabilities & CHOICE_FAR,
                          .class_bit = 1u << choice_class,
                          .override = &table->overrides[coll]};
     const struct algorithm *algorithm = pick_forced(&q);
@@ -213,7 +216,7 @@ static uint64_t hash_rules(uint64_t hash, const struct choice_rule *rules, int c
     for (int i = 0; i < count; i++) {
         const struct choice_rule *rule = &rules[i];
         hash = hash_number(hash, (uint64_t)rule->coll);
-        hash = hash_number(hash, (uint64_t)rule->classes << 3 | (unsigned)rule->alike << 2 |
+        hash = hash_number(hash, (uint64_t)rule->classes << 4 | (unsigned)rule->far << 3 | (unsigned)rule->alike << 2 |
                                      (unsigned)rule->hosts << 1 | rule->shared);
         hash = hash_number(hash, (uint64_t)rule->min_ranks << 32 | (uint32_t)rule->max_ranks);
         hash = hash_name(hash_number(hash, rule->max_bytes), rule->algorithm);

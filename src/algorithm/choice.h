@@ -20,7 +20,8 @@ enum choice_class { CHOICE_SHM, CHOICE_TCP, CHOICE_CLASS_COUNT };
 enum choice_capability {
     CHOICE_SHARED = 1, /* all ranks load and store each other's memory */
     CHOICE_HOSTS = 2,  /* there are several hosts, and some hold several ranks */
-    CHOICE_ALIKE = 4   /* each host holds as many */
+    CHOICE_ALIKE = 4,  /* each host holds as many */
+    CHOICE_FAR = 8     /* some ranks are farther from one another than others */
 };
 
 struct choice_table;
@@ -34,6 +35,7 @@ struct choice_rule {
     const struct algorithm *algorithm;
     bool hosts; /* only with CHOICE_HOSTS */
     bool alike; /* only with CHOICE_ALIKE, too */
+    bool far;   /* only with CHOICE_FAR */
 };
 
 /* By TUTTI_ALGO, and TUTTI_TUNE_FILE or ~/.config/tutti/tune.json if that exists. TUTTI_INVALID_ARGUMENT names what is

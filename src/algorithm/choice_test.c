@@ -410,6 +410,25 @@ static void several_hosts(void **state)
     assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 1 << 20, CHOICE_HOSTS), "ring");
 }
 
+/* NCCLX section 5.4: near ranks exchange much, and far ones little. */
+static void far_ranks(void **state)
+{
+    uint32_t hosts = CHOICE_HOSTS | CHOICE_ALIKE | CHOICE_FAR;
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 16 << 10, CHOICE_FAR), "far-doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 16 << 10, hosts), "far-doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 64 << 10, CHOICE_FAR), "far-doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 2, 16 << 10, CHOICE_FAR), "doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 7, 16 << 10, CHOICE_FAR), "bruck");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 1 << 20, hosts), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 8, 1 << 20, CHOICE_FAR), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 8 << 10, hosts), "far-halving");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 16 << 10, hosts), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 8, 256 << 10, CHOICE_FAR), "far-halving");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 128 << 10, hosts), "far-halving");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 256 << 10, CHOICE_FAR), "far-halving");
+    assert_string_equal(pick_with("^far-halving", NULL, COLL_ALLREDUCE, 8, 128 << 10, hosts), "halving");
+}
+
 static void names_of_algorithms(void **state)
 {
     char text[256], small[12];
@@ -445,6 +464,7 @@ int main(void)
         cmocka_unit_test(from_the_environment),
         cmocka_unit_test(from_the_home_folder),
         cmocka_unit_test(several_hosts),
+        cmocka_unit_test(far_ranks),
         cmocka_unit_test(names_of_algorithms),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -28,4 +28,13 @@ static inline int fold_rank(int member, int extra)
     return member < extra ? 2 * member + 1 : member + extra;
 }
 
+/* The `bits` bits of a number, the highest last: neighbours become farthest, and the farthest neighbours. */
+static inline int fold_reverse(int number, int bits)
+{
+    int out = 0;
+    for (int bit = 0; bit < bits; bit++)
+        out |= (number >> bit & 1) << (bits - 1 - bit);
+    return out;
+}
+
 #endif

@@ -35,24 +35,26 @@ static int halving_fold_round(int me, int extra, int nblocks, bool before, struc
     return 1;
 }
 
-/* Members exchange halves: the one of 2 * size blocks that I keep is [keep, keep + size). */
-static int halve(int member, int peer, int size, bool first, bool final, struct action *actions)
+/* Two seats exchange halves: the one of 2 * size blocks that I keep is [keep, keep + size). */
+static int halve(int seat, int peer, int size, bool first, bool final, struct action *actions)
 {
-    int keep = member & ~(size - 1), give = keep ^ size;
+    int keep = seat & ~(size - 1), give = keep ^ size;
     actions[0] = act_send(peer, first ? in(give) : out(give), run(give, size));
     actions[1] = act_recv_reduce(peer, first ? in(keep) : out(keep), out(keep), run(keep, size), final);
     return 2;
 }
 
-static int twice(int member, int peer, int size, struct action *actions)
+static int twice(int seat, int peer, int size, struct action *actions)
 {
-    int mine = member & ~(size - 1), other = mine ^ size;
+    int mine = seat & ~(size - 1), other = mine ^ size;
     actions[0] = act_send(peer, out(mine), run(mine, size));
     actions[1] = act_recv(peer, out(other), run(other, size));
     return 2;
 }
 
-static int halving_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+/* `far`: members have seats, which are their numbers with the highest bit last. So halving begins with neighbours, and
+ * doubling ends with them (far.c). */
+static int halving_exchange(const struct shape *shape, int me, int round, bool far, struct action *actions)
 {
     int n = shape->nranks, extra = fold_extra(n), bits = log2_floor(n), step = round - (extra > 0);
     if (n == 1) {
@@ -64,10 +66,22 @@ static int halving_allreduce_round(const struct shape *shape, int me, int round,
     int member = fold_member(me, extra);
     if (member < 0)
         return 0;
-    int size = step < bits ? 1 << (bits - 1 - step) : 1 << (step - bits), peer = fold_rank(member ^ size, extra);
+    int size = step < bits ? 1 << (bits - 1 - step) : 1 << (step - bits),
+        seat = far ? fold_reverse(member, bits) : member;
+    int other = seat ^ size, peer = fold_rank(far ? fold_reverse(other, bits) : other, extra);
     if (step < bits)
-        return halve(member, peer, size, step == 0 && me >= 2 * extra, step == bits - 1, actions);
-    return twice(member, peer, size, actions);
+        return halve(seat, peer, size, step == 0 && me >= 2 * extra, step == bits - 1, actions);
+    return twice(seat, peer, size, actions);
+}
+
+static int halving_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    return halving_exchange(shape, me, round, false, actions);
+}
+
+static int far_halving_allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    return halving_exchange(shape, me, round, true, actions);
 }
 
 static int halving_log_rounds(const struct shape *shape)
@@ -111,5 +125,7 @@ static struct cost_terms halving_reduce_scatter_cost(const struct shape *shape)
 
 ALGORITHM(halving_allreduce, "halving", COLL_BIT(ALLREDUCE), 0, halving_allreduce_rounds, members, no_scratch,
           halving_three_actions, halving_allreduce_round, halving_allreduce_cost)
+ALGORITHM(far_halving_allreduce, "far-halving", COLL_BIT(ALLREDUCE), 0, halving_allreduce_rounds, members, no_scratch,
+          halving_three_actions, far_halving_allreduce_round, halving_allreduce_cost)
 ALGORITHM(halving_reduce_scatter, "halving", COLL_BIT(REDUCE_SCATTER), ALGORITHM_POWER_OF_TWO, halving_log_rounds,
           nranks, half_scratch, halving_three_actions, halving_reduce_scatter_round, halving_reduce_scatter_cost)

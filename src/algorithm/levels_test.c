@@ -211,6 +211,48 @@ static void price_of_the_network(void **state)
     assert_true(near(far_of(COLL_ALLGATHER, "ring", true, true), 3.5)); /* keeps the numbers */
 }
 
+/* Least of the vector that a host of four can have from the other one is half of it, and in turn what it gives. */
+static void far_exchanges_are_small(void **state)
+{
+    for (int in_turn = 0; in_turn < 2; in_turn++) {
+        assert_true(near(far_of(COLL_ALLGATHER, "far-doubling", in_turn, true), 0.5));
+        assert_true(near(far_of(COLL_REDUCE_SCATTER, "far-halving", in_turn, true), 0.5));
+        assert_true(near(far_of(COLL_ALLREDUCE, "far-halving", in_turn, true), 1));
+    }
+    assert_true(near(far_of(COLL_ALLGATHER, "doubling", false, true), 2));
+    assert_true(near(far_of(COLL_REDUCE_SCATTER, "halving", false, true), 2));
+    assert_true(near(far_of(COLL_ALLREDUCE, "halving", false, true), 4));
+}
+
+/* Hosts of one rank each, of which those of a rack are near one another. */
+static void hosts_of_one_rank(void **state)
+{
+    const uint64_t host[8] = {1, 2, 3, 4, 5, 6, 7, 8}, rack[8] = {1, 2, 1, 2, 1, 2, 1, 2}, none[8] = {0},
+                   same[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const uint64_t *const racks[3] = {rack, none, same};
+    for (int i = 0; i < 3; i++) {
+        const struct levels_of of = {.nranks = 8, .depth = 2, .host = 0, .key = {host, racks[i]}};
+        struct levels *levels;
+        assert_int_equal(levels_make(&of, &levels), TUTTI_SUCCESS);
+        assert_null(levels_between_hosts(levels));
+        assert_true(!levels_of_schedules(levels) == (i > 0));
+        for (int row = 0; row < algorithm_count(); row++)
+            for (int coll = 0; coll < COLL_COUNT; coll++)
+                if (algorithm_row(row)->colls >> coll & 1)
+                    prove(algorithm_row(row), (struct shape){(enum coll)coll, 8, 0, levels});
+        if (i == 0) { /* the first peer of rank 0 is of the other rack, though rank 2 is not */
+            struct action action[16];
+            const struct shape shape = {COLL_ALLGATHER, 8, 0, levels};
+            const struct algorithm *algorithm = algorithm_find(COLL_ALLGATHER, "far-doubling", 12);
+            assert_int_equal(schedule_round(algorithm, &shape, 0, 0, action), 3);
+            assert_int_equal(action[1].peer, 1);
+            assert_int_equal(schedule_round(algorithm, &shape, 0, 2, action), 2);
+            assert_int_equal(action[0].peer, 2);
+        }
+        free(levels);
+    }
+}
+
 static void price_in_seconds(void **state)
 {
     static const struct cost_model model = {.alpha = 1e-6, .overhead = 1e-7, .beta = 1e-10, .gamma = 1e-11};
@@ -243,9 +285,15 @@ static void price_in_seconds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups),           cmocka_unit_test(depth_of_three), cmocka_unit_test(untold_and_torn),
-        cmocka_unit_test(any_depth),        cmocka_unit_test(all_algorithms), cmocka_unit_test(price_of_the_network),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(depth_of_three),
+        cmocka_unit_test(untold_and_torn),
+        cmocka_unit_test(any_depth),
+        cmocka_unit_test(all_algorithms),
+        cmocka_unit_test(price_of_the_network),
         cmocka_unit_test(price_in_seconds),
+        cmocka_unit_test(far_exchanges_are_small),
+        cmocka_unit_test(hosts_of_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

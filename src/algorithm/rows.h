@@ -16,7 +16,8 @@
     ROW(pairwise_alltoall) ROW(pairwise_reduce_scatter) ROW(binomial_reduce) ROW(binomial_broadcast)                   \
     ROW(binomial_gather) ROW(binomial_scatter) ROW(halving_allreduce) ROW(halving_reduce_scatter)                      \
     ROW(bruck_allgather) ROW(bruck_alltoall) ROW(tree_allreduce) ROW(tree_reduce) ROW(tree_broadcast)                  \
-    ROW(scatter_allgather_broadcast) ROW(composed) ROW(one_shot_reduce)                                                \
+    ROW(scatter_allgather_broadcast) ROW(composed) ROW(far_doubling) ROW(far_halving) ROW(far_halving_allreduce)       \
+    ROW(one_shot_reduce)                                                                                               \
     ROW(one_shot_reduce_scatter) ROW(two_shot_allreduce)                                                               \
     ROW(two_shot_reduce) ROW(bulk_allreduce) ROW(bulk_reduce) ROW(bulk_reduce_scatter) ROW(bulk_copy_allreduce)        \
     ROW(peer_load_allreduce) ROW(peer_load_reduce) ROW(peer_load_reduce_scatter) ROW(fan_broadcast)                    \

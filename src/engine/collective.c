@@ -37,8 +37,8 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
 {
     const struct levels *levels = levels_between_hosts(team->levels);
     bool alike = levels && levels_hosts(levels)->least == levels_hosts(levels)->most;
-    uint32_t capabilities =
-        (team->shared ? CHOICE_SHARED : 0) | (levels ? CHOICE_HOSTS : 0) | (alike ? CHOICE_ALIKE : 0);
+    uint32_t capabilities = (team->shared ? CHOICE_SHARED : 0) | (levels ? CHOICE_HOSTS : 0) |
+                            (alike ? CHOICE_ALIKE : 0) | (levels_of_schedules(team->levels) ? CHOICE_FAR : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
     route->kind = kind_of(team, route->algorithm, call);

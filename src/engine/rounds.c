@@ -286,7 +286,7 @@ static int most_transfers(const struct algorithm *algorithm, const struct shape 
 static tutti_result_t rounds_start(struct team *team, struct op *op)
 {
     const struct algorithm *algorithm = op->route.algorithm;
-    struct shape shape = {op->call.coll, team->nranks, op->call.root, levels_between_hosts(team->levels)};
+    struct shape shape = {op->call.coll, team->nranks, op->call.root, levels_of_schedules(team->levels)};
     op->rounds = obtain(team, (int)param_int(PARAM_SLICES), most_transfers(algorithm, &shape));
     if (!op->rounds)
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");

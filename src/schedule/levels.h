@@ -54,7 +54,21 @@ static inline const struct level *levels_hosts(const struct levels *levels)
 {
     return &levels->level[levels->host];
 }
-/* The levels that schedules look at: NULL where all ranks are on one host, or each has its own. */
+/* Of several hosts, are some ranks nearer to one another than to others: of one host, or of one rack, zone and so on?
+ */
+static inline bool levels_differ(const struct levels *levels)
+{
+    bool differ = false;
+    for (int i = levels->host; i < levels->depth; i++)
+        differ |= levels->level[i].groups > 1 && levels->level[i].most > 1;
+    return differ && levels_hosts(levels)->groups > 1;
+}
+/* The levels that schedules look at: NULL where all ranks are on one host, or all are equally far. */
+static inline const struct levels *levels_of_schedules(const struct levels *levels)
+{
+    return levels && levels_differ(levels) ? levels : NULL;
+}
+/* Levels whose hosts make a difference: NULL where all ranks are on one host, or each has its own. */
 static inline const struct levels *levels_between_hosts(const struct levels *levels)
 {
     return levels && levels_hosts(levels)->groups > 1 && levels_hosts(levels)->most > 1 ? levels : NULL;

@@ -6,9 +6,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-uint64_t box_counter(enum wire_counter which)
+/* NULL: there is none. */
+static struct blackbox *box_read(void)
 {
     struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
     const char *folder = getenv("TUTTI_TRACE_DIR");
@@ -16,9 +18,29 @@ uint64_t box_counter(enum wire_counter which)
     char base[96], path[300];
     boxfile_name(&name, base, sizeof base);
     snprintf(path, sizeof path, "%s/%s", folder ? folder : "/dev/shm", base);
-    if (blackbox_read(path, &box) != TUTTI_SUCCESS)
-        return 0;
-    uint64_t count = box->counters[which];
-    blackbox_free(box);
+    return blackbox_read(path, &box) == TUTTI_SUCCESS ? box : NULL;
+}
+
+uint64_t box_counter(enum wire_counter which)
+{
+    struct blackbox *box = box_read();
+    uint64_t count = box ? box->counters[which] : 0;
+    if (box)
+        blackbox_free(box);
     return count;
+}
+
+bool box_algorithm(char out[17])
+{
+    struct blackbox *box = box_read();
+    bool found = false;
+    for (size_t i = 0; box && i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        found |= comm->op_count > 0;
+        if (comm->op_count)
+            memcpy(out, comm->ops[comm->op_count - 1].algorithm, sizeof comm->ops->algorithm);
+    }
+    if (box)
+        blackbox_free(box);
+    return found;
 }
