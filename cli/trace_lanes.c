@@ -99,11 +99,15 @@ static void print_interface(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, " from UDP port 0x%04X", lane->source);
 }
 
-/* ", distance zone, limit 8 segments and 4096 KiB" */
+/* ", distance zone, round trip 64 us, limit 8 segments and 4096 KiB"; "as of a zone" where nobody has told a place */
 static void print_limit(FILE *out, const struct blackbox_lane *lane)
 {
     if (lane->distance)
         fprintf(out, ", distance %s", wire_distance_name(lane->distance));
+    if (lane->trip)
+        fprintf(out, ", round trip %.3g us", lane->trip / 1e3);
+    if (lane->trip && !lane->distance && wire_distance_by_trip(lane->trip))
+        fprintf(out, " as of a %s", wire_distance_name(wire_distance_by_trip(lane->trip)));
     if (lane->window)
         fprintf(out, ", limit %" PRIu32 " segment%s", lane->window, lane->window == 1 ? "" : "s");
     if (lane->window_bytes)

@@ -101,6 +101,7 @@ static void lane_record_use(const struct link_lane *lane)
                                        .roles = view->roles,
                                        .source = lane->carrier->source,
                                        .distance = (uint16_t)view->distance,
+                                       .trip = view->trip,
                                        .window = window.segments,
                                        .window_bytes = window.bytes,
                                        .queue = lane->carrier->ends.queue,
@@ -118,6 +119,7 @@ static void lane_begin_use(struct link_lane *lane)
     lane->confirms = lane->carrier->ops->caps & TRANSPORT_CONFIRMS;
     lane->view.nic = nics_find(link->domain, lane->carrier);
     lane->view.nic->lanes++;
+    lane->view.trip = lane->carrier->trip;
     if (!lane->trace) {
         const struct trace_about about = {
             .lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};

@@ -223,7 +223,9 @@ tutti_result_t links_make(struct link_domain *domain, const struct wire_process 
     link->life.patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     links_init_lists(link);
     for (int i = 0; i < LINK_MAX_LANES; i++) {
-        struct path_lane view = {.index = (uint16_t)i, .distance = wire_distance(&domain->self, peer)};
+        struct path_lane view = {.index = (uint16_t)i,
+                                 .distance = wire_distance(&domain->self, peer),
+                                 .untold = wire_place_untold(&domain->self, peer)};
         link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view = view};
     }
     if (!self)

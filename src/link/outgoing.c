@@ -134,6 +134,7 @@ static struct link_lane *outgoing_pick(struct link *link, const struct link_send
 {
     struct path_payload payload =
         nics_payload(link, send->place, send->class, send->length - send->segment * send->next);
+    payload.segment = send->segment;
     const struct path_lane *lanes[LINK_MAX_LANES];
     uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
     uint32_t under_way = 0;

@@ -56,7 +56,9 @@ struct path_lane {
     uint16_t roles;              /* enum path_role */
     bool room;                   /* takes a segment now: else it will, later */
     bool idle;                   /* the peer says that nobody needs the interface at its end, for what comes by it */
-    enum wire_distance distance; /* of the peer */
+    enum wire_distance distance; /* of the peer, as the two say it */
+    bool untold;                 /* they do not say it: FAR */
+    uint64_t trip;               /* ns to the peer and back, measured when the lane came up; 0: not known */
     uint32_t segments;           /* put, and not at the peer yet */
     uint64_t outstanding;        /* their bytes */
     struct path_nic *nic;        /* of its latest life */
@@ -85,7 +87,8 @@ struct path_payload {
     struct place place;          /* where they lie at this end */
     const struct path_nic *near; /* the interface nearest to them; NULL: not known, or all are alike */
     enum path_class class;
-    uint64_t left; /* bytes that wait to be put, with this segment's */
+    uint64_t left;    /* bytes that wait to be put, with this segment's */
+    uint64_t segment; /* bytes of its segments; 0: not known */
 };
 
 /* Is the interface the payload's own, by which it may go whatever others do? */

@@ -24,12 +24,21 @@ static uint64_t shortest(const struct path_lane *const *lanes, int count)
     return most > LEAST ? most : LEAST;
 }
 
+/* Of lanes to different ports the nearest port's, and the slowest's. */
+static uint64_t cut_most(const struct path_lane *const *lanes, int count, uint64_t most)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t here = path_segment_of(lanes[i]);
+        most = here < most ? here : most;
+    }
+    return most;
+}
+
 uint64_t path_cut(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                   uint64_t most)
 {
-    uint64_t told = count ? path_segment_of(lanes[0]->distance) : most;
-    most = told < most ? told : most;
     uint64_t least = count > 1 ? shortest(lanes, count) : 0, ways = (uint64_t)count;
+    most = cut_most(lanes, count, most);
     if (!least || least >= most || payload->left < 2 * least)
         return most;
     uint64_t pieces = (payload->left + most - 1) / most, fit = payload->left / least;

@@ -16,9 +16,11 @@ tutti_result_t path_settings(struct wire_process *self);
 /* "zone=z1,rack=r7" for struct wire_process. False: the text is no place. */
 bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES]);
 
-/* The most that may be under way, by the distance of the peer: as TUTTI_WINDOWS says or what the rate fills. us: of the
- * way there and back, if the window is to follow what goes through; 0: it is not. */
-struct path_window path_window_of(const struct path_lane *lane, uint64_t *us);
+/* How far the peer is: as the two say, or by the round trip where they do not. */
+enum wire_distance path_distance_of(const struct path_lane *lane);
+/* The most that may be under way, by that distance: as TUTTI_WINDOWS says or what the rate fills. us: of the way there
+ * and back, if the window is to follow what goes through; 0: it is not. derived: by the rate. */
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, bool *derived);
 
 struct path_windows {
     bool told[WIRE_DISTANCES];
@@ -31,8 +33,9 @@ bool path_parse_windows(const char *text, struct path_windows *out);
 bool path_parse_queues(const char *text, struct path_windows *out);
 /* "rack=64K,campus=1M": bytes of a segment; 0: not told. False: the text is nothing of the kind. */
 bool path_parse_segments(const char *text, uint64_t out[WIRE_DISTANCES]);
-/* The longest segment to a peer at this distance: TUTTI_SEGMENTS, and TUTTI_SEGMENT at most. */
-uint64_t path_segment_of(enum wire_distance distance);
+/* The longest segment on a lane, TUTTI_SEGMENT at most: as TUTTI_SEGMENTS says of the distance. Else, where
+ * TUTTI_SEGMENT is not set, the power of 2 that holds what the lane sends in a round trip and 4 us; 64 KiB at least. */
+uint64_t path_segment_of(const struct path_lane *lane);
 
 /* A policy's lanes(): as path_all_data(), but some lanes are backups (ICCL section 3.3: a queue pair on another
  * adapter, open and idle). Backups are the lanes of interfaces that TUTTI_BACKUP names, or that are farther from this

@@ -18,20 +18,24 @@
 void path_share_begin(struct path_share *share, const struct path_lane *lane)
 {
     uint64_t us = 0;
-    struct path_window most = path_window_of(lane, &us);
-    uint64_t segment = path_segment_of(lane->distance), bytes = most.segments * segment;
-    *share = (struct path_share){.most = most, .trip = us * NS_PER_US, .segment = segment};
+    bool derived;
+    struct path_window most = path_window_of(lane, &us, &derived);
+    uint64_t segment = path_segment_of(lane), bytes = most.segments * segment;
+    *share = (struct path_share){.most = most, .trip = us * NS_PER_US, .segment = segment, .derived = derived};
     share->top = most.bytes && (!bytes || most.bytes < bytes) ? most.bytes : bytes;
     if (!share->top)
         share->trip = 0;
     share->limit = share->top;
 }
 
-struct path_window path_share_window(const struct path_share *share)
+struct path_window path_share_window(const struct path_share *share, const struct path_payload *payload)
 {
     struct path_window window = share->most;
     if (share->trip && share->limit < share->top)
         window.bytes = share->limit;
+    /* the receiver may have cut longer segments than this end would have */
+    if (share->derived && window.bytes && payload && window.bytes < FLOOR * payload->segment)
+        window.bytes = FLOOR * payload->segment;
     return window;
 }
 

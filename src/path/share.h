@@ -13,13 +13,14 @@ struct path_share {
     uint64_t first, last, bytes;  /* of the round: when it began, when the latest segment landed, what has since */
     uint64_t least, since;        /* delay of a segment; when it was looked for anew */
     uint64_t round_least;         /* delay of a segment of this round */
+    bool derived;                 /* `most` is, by the rate */
     bool begun, counting, filled; /* a segment was put; a round goes on; the window was full in it */
 };
 
 /* The lane is up. */
 void path_share_begin(struct path_share *share, const struct path_lane *lane);
-/* Before the first segment the most, which is what is shown of a lane. */
-struct path_window path_share_window(const struct path_share *share);
+/* Before the first segment the most, which is what is shown of a lane. payload: the next segment's; NULL: none. */
+struct path_window path_share_window(const struct path_share *share, const struct path_payload *payload);
 /* As of a policy. */
 void path_share_posted(struct path_share *share, const struct path_lane *lane, uint64_t now);
 void path_share_landed(struct path_share *share, const struct path_lane *lane, size_t length, uint64_t posted,

@@ -37,7 +37,7 @@ struct world {
 
 static bool may_post(const struct sender *sender, uint64_t now)
 {
-    struct path_window window = path_share_window(&sender->share);
+    struct path_window window = path_share_window(&sender->share, NULL);
     return sender->count < DEEP && now >= sender->next &&
            !(window.segments && sender->lane.segments >= window.segments) &&
            !(window.bytes && sender->lane.segments && sender->lane.outstanding + SEGMENT > window.bytes);
@@ -203,17 +203,35 @@ static void as_told(void **state)
     param_reload();
     begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
     run(&world, 20000 * US);
-    assert_int_equal(path_share_window(&world.sender[0].share).segments, 9);
-    assert_int_equal(path_share_window(&world.sender[0].share).bytes, 0);
+    assert_int_equal(path_share_window(&world.sender[0].share, NULL).segments, 9);
+    assert_int_equal(path_share_window(&world.sender[0].share, NULL).bytes, 0);
     setenv("TUTTI_WINDOWS", "campus=9@300", 1);
     param_reload();
     begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
     run(&world, 20000 * US);
-    assert_true(path_share_window(&world.sender[0].share).bytes <= 5 * SEGMENT);
+    assert_true(path_share_window(&world.sender[0].share, NULL).bytes <= 5 * SEGMENT);
     setenv("TUTTI_WINDOWS", "campus=0@300", 1);
     param_reload();
     begin(&world, WIRE_DISTANCE_CAMPUS, 300, 2.8);
     assert_int_equal(world.sender[0].share.top, 9 * SEGMENT);
+    unsetenv("TUTTI_WINDOWS");
+    param_reload();
+}
+
+/* The receiver cuts the segments, by its own interface: two may be under way, however long they are. */
+static void longer_segments_than_ours(void **state)
+{
+    struct world world;
+    begin(&world, WIRE_DISTANCE_RACK, 10, 1);
+    const struct path_share *share = &world.sender[0].share;
+    const struct path_payload longer = {.segment = 8 * SEGMENT}, shorter = {.segment = SEGMENT / 8};
+    assert_int_equal(path_share_window(share, NULL).bytes, 2 * SEGMENT);
+    assert_int_equal(path_share_window(share, &shorter).bytes, 2 * SEGMENT);
+    assert_int_equal(path_share_window(share, &longer).bytes, 16 * SEGMENT);
+    setenv("TUTTI_WINDOWS", "rack=0/2M@10", 1); /* what is told stays */
+    param_reload();
+    begin(&world, WIRE_DISTANCE_RACK, 10, 1);
+    assert_int_equal(path_share_window(share, &longer).bytes, 2 << 20);
     unsetenv("TUTTI_WINDOWS");
     param_reload();
 }
@@ -226,6 +244,7 @@ int main(void)
         cmocka_unit_test(stays_where_the_sender_is_the_limit),
         cmocka_unit_test(longer_ways_than_assumed),
         cmocka_unit_test(as_told),
+        cmocka_unit_test(longer_segments_than_ours),
     };
     setenv("TUTTI_SEGMENT", "512K", 1);
     unsetenv("TUTTI_WINDOWS");

@@ -208,7 +208,7 @@ static void up(void *state, const struct path_lane *lane)
 static struct path_window window(void *state, const struct path_lane *lane, const struct path_payload *payload,
                                  uint64_t now)
 {
-    return path_share_window(&((const struct stripe *)state)->lane[lane->index].share);
+    return path_share_window(&((const struct stripe *)state)->lane[lane->index].share, payload);
 }
 
 const struct path_policy path_stripe = {.name = "stripe",

@@ -10,15 +10,12 @@
 
 #include <string.h>
 
-#define ITEM    64       /* longer than any that is right */
-#define MOST_US 10000000 /* there and back */
-
-static const uint32_t round_trips[WIRE_DISTANCES] = {
-/* us */
-#define DISTANCE(id, name, us, ...) [WIRE_DISTANCE_##id] = us,
-#include "tables/distances.tbl"
-#undef DISTANCE
-};
+#define ITEM     64       /* longer than any that is right */
+#define MOST_US  10000000 /* there and back */
+#define LEAST_US 5        /* two adapters and a switch: less is a clock's */
+#define POST_US  4        /* until the next segment is posted where one has landed */
+#define WAKE_US  20       /* until a process that sleeps sees the end of a segment */
+#define LEAST    65536    /* bytes of a segment that nobody has told */
 
 static unsigned find_distance(const char *name)
 {
@@ -95,13 +92,40 @@ bool path_parse_segments(const char *text, uint64_t out[WIRE_DISTANCES])
     return true;
 }
 
-uint64_t path_segment_of(enum wire_distance distance)
+enum wire_distance path_distance_of(const struct path_lane *lane)
+{
+    return lane->untold ? wire_distance_by_trip(lane->trip) : lane->distance;
+}
+
+/* us there and back: as measured, or as assumed of the distance, if that is less. A busy host measures more. 0: there
+ * is nothing to go by. */
+static uint64_t trip_of(const struct path_lane *lane)
+{
+    uint64_t assumed = wire_distance_us(path_distance_of(lane)), measured = (lane->trip + 999) / 1000;
+    if (!assumed || !measured)
+        return assumed;
+    measured = measured > LEAST_US ? measured : LEAST_US;
+    return lane->untold || measured < assumed ? measured : assumed;
+}
+
+/* A longer segment would wait in queues of the way, and a shorter one would leave the lane idle until the next one is
+ * posted. */
+static uint64_t segment_that_fills(const struct path_lane *lane, uint64_t most)
+{
+    uint64_t us = trip_of(lane), way = lane->nic->about.rate * (us + POST_US) / 8, segment = LEAST;
+    while (segment < way && segment < most)
+        segment *= 2;
+    return us && way && segment < most ? segment : most;
+}
+
+uint64_t path_segment_of(const struct path_lane *lane)
 {
     uint64_t told[WIRE_DISTANCES], most = (uint64_t)param_int(PARAM_SEGMENT);
     const char *text = param_string(PARAM_SEGMENTS);
-    if (!*text || !path_parse_segments(text, told) || !told[distance] || told[distance] > most)
-        return most;
-    return told[distance];
+    enum wire_distance distance = path_distance_of(lane);
+    if (*text && path_parse_segments(text, told) && told[distance])
+        return told[distance] < most ? told[distance] : most;
+    return strcmp(param_source(PARAM_SEGMENT), "default") == 0 ? segment_that_fills(lane, most) : most;
 }
 
 bool path_parse_queues(const char *text, struct path_windows *out)
@@ -119,12 +143,15 @@ static struct path_window derive(uint64_t mbits, uint64_t us, uint64_t segment)
     return (struct path_window){.bytes = way ? (way + segment - 1) / segment * segment + segment : 0};
 }
 
-struct path_window path_window_of(const struct path_lane *lane, uint64_t *us)
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, bool *derived)
 {
     struct path_windows told;
-    bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told) && told.told[lane->distance];
-    *us = right ? told.us[lane->distance] : round_trips[lane->distance];
-    if (right && (told.window[lane->distance].segments || told.window[lane->distance].bytes || !*us))
-        return told.window[lane->distance];
-    return derive(lane->nic->about.rate, *us, path_segment_of(lane->distance));
+    enum wire_distance distance = path_distance_of(lane);
+    bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told) && told.told[distance];
+    *us = right ? told.us[distance] : trip_of(lane);
+    *derived = !right || (!told.window[distance].segments && !told.window[distance].bytes && *us);
+    if (!*derived)
+        return told.window[distance];
+    /* without a place nobody has asked for short queues, and a process that wakes late is not to cost rate */
+    return derive(lane->nic->about.rate, *us + (*us && lane->untold ? WAKE_US : 0), path_segment_of(lane));
 }

@@ -24,7 +24,8 @@ static struct path_window window(enum wire_distance distance, uint32_t rate)
 {
     struct path_nic nic = {.about.rate = rate};
     uint64_t us;
-    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic}, &us);
+    bool derived;
+    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic}, &us, &derived);
 }
 
 static bool is(struct path_window window, uint32_t segments, uint64_t bytes)
@@ -64,6 +65,101 @@ static void segments_by_distance(void **state)
     assert_int_equal(path_cut(NULL, lanes, 2, &payload, MIB / 2), MIB / 2);
     unsetenv("TUTTI_SEGMENTS");
     told("");
+}
+
+/* A lane to a peer of which nobody says where it is. */
+static struct path_lane measured(struct path_nic *nic, uint64_t trip)
+{
+    return (struct path_lane){.untold = true, .trip = trip, .nic = nic};
+}
+
+static void distances_by_round_trip(void **state)
+{
+    static const struct {
+        uint64_t ns;
+        enum wire_distance distance;
+    } trips[] = {{0, WIRE_DISTANCE_FAR},          {2000, WIRE_DISTANCE_RACK},      {26000, WIRE_DISTANCE_RACK},
+                 {27000, WIRE_DISTANCE_ZONE},     {102000, WIRE_DISTANCE_ZONE},    {103000, WIRE_DISTANCE_BUILDING},
+                 {213000, WIRE_DISTANCE_CAMPUS},  {600999, WIRE_DISTANCE_CAMPUS},  {601000, WIRE_DISTANCE_FAR},
+                 {UINT64_MAX, WIRE_DISTANCE_FAR}, {212000, WIRE_DISTANCE_BUILDING}};
+    struct path_nic nic = {.about.rate = 100000};
+    for (size_t i = 0; i < sizeof trips / sizeof *trips; i++) {
+        struct path_lane lane = measured(&nic, trips[i].ns);
+        assert_int_equal(path_distance_of(&lane), trips[i].distance);
+        lane.untold = false; /* what the two say counts */
+        lane.distance = WIRE_DISTANCE_ZONE;
+        assert_int_equal(path_distance_of(&lane), WIRE_DISTANCE_ZONE);
+    }
+}
+
+static bool limit(const struct path_lane *lane, uint64_t us, uint64_t bytes)
+{
+    uint64_t found;
+    bool derived;
+    struct path_window window = path_window_of(lane, &found, &derived);
+    return found == us && derived && is(window, 0, bytes);
+}
+
+/* The round trip is what was measured, but a busy host's does not count where the place says better. */
+static void measured_round_trips(void **state)
+{
+    struct path_nic nic = {.about.rate = 100000};
+    struct path_lane lane = measured(&nic, 41500);
+    setenv("TUTTI_SEGMENT", "64K", 1);
+    told("");
+    assert_true(limit(&lane, 42, 13 * MIB / 16)); /* 62 us, 775,000 bytes: 12 segments, and one more */
+    lane.trip = 1000;
+    assert_true(limit(&lane, 5, 6 * MIB / 16));
+    lane.trip = 900000; /* longer than any distance: as if nothing were known */
+    assert_true(limit(&lane, 0, 0));
+    lane = (struct path_lane){.distance = WIRE_DISTANCE_ZONE, .trip = 41500, .nic = &nic};
+    assert_true(limit(&lane, 42, 10 * MIB / 16)); /* 525,000 bytes */
+    lane.trip = 900000;
+    assert_true(limit(&lane, 70, 15 * MIB / 16));
+    lane.distance = WIRE_DISTANCE_FAR; /* told: another campus */
+    lane.trip = 41500;
+    assert_true(limit(&lane, 0, 0));
+    lane = measured(&nic, 41500);
+    setenv("TUTTI_SEGMENTS", "rack=8K,zone=16K", 1);
+    told("zone=3");
+    assert_int_equal(path_segment_of(&lane), 16384);
+    uint64_t us;
+    bool derived;
+    assert_true(is(path_window_of(&lane, &us, &derived), 3, 0) && !derived);
+    unsetenv("TUTTI_SEGMENTS");
+    told("");
+}
+
+/* Where nobody tells the length, what a round trip and 4 us hold; never less than 64 KiB, nor more than the default. */
+static void segments_that_fill_the_way(void **state)
+{
+    static const struct {
+        uint32_t rate;
+        uint64_t trip, bytes;
+    } ways[] = {{100000, 5000, MIB / 8},  {100000, 10000, MIB / 4}, {100000, 70000, MIB / 2}, {400000, 10000, MIB / 2},
+                {25000, 10000, MIB / 16}, {25000, 70000, MIB / 4},  {40, 70000, MIB / 16},    {0, 10000, MIB / 2},
+                {100000, 0, MIB / 2},     {100000, 900000, MIB / 2}};
+    unsetenv("TUTTI_SEGMENT");
+    told("");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct path_nic nic = {.about.rate = ways[i].rate}, quick = {.about.rate = 400000};
+        struct path_lane lane = measured(&nic, ways[i].trip), other = measured(&quick, 300000);
+        const struct path_lane *lanes[] = {&other, &lane};
+        const struct path_payload payload = {.left = 64 * MIB};
+        assert_int_equal(path_segment_of(&lane), ways[i].bytes);
+        assert_int_equal(path_cut(NULL, lanes, 2, &payload, MIB / 2), ways[i].bytes); /* of all lanes the least */
+        assert_int_equal(path_cut(NULL, lanes, 1, &payload, MIB / 2), MIB / 2);
+    }
+    struct path_nic nic = {.about.rate = 100000};
+    struct path_lane lane = {.distance = WIRE_DISTANCE_RACK, .nic = &nic};
+    assert_int_equal(path_segment_of(&lane), MIB / 4); /* by the assumed round trip */
+    assert_true(limit(&lane, 10, MIB / 2));
+    lane.distance = WIRE_DISTANCE_HOST;
+    assert_int_equal(path_segment_of(&lane), MIB / 2);
+    setenv("TUTTI_SEGMENT", "512K", 1); /* told */
+    told("");
+    lane.distance = WIRE_DISTANCE_RACK;
+    assert_int_equal(path_segment_of(&lane), MIB / 2);
 }
 
 static void segments_that_are_none(void **state)
@@ -301,6 +397,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_times_round_trip),
         cmocka_unit_test(segments_by_distance),
+        cmocka_unit_test(distances_by_round_trip),
+        cmocka_unit_test(measured_round_trips),
+        cmocka_unit_test(segments_that_fill_the_way),
         cmocka_unit_test(segments_that_are_none),
         cmocka_unit_test(none_where_nothing_is_known),
         cmocka_unit_test(as_told),

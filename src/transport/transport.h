@@ -121,6 +121,7 @@ struct lane {
     void *user;
     uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
     unsigned device;            /* our interface that it goes by, as the transport numbers them; known when it is up */
+    uint64_t trip;              /* ns to the peer's adapter and back, the least of some; 0: not known. When it is up */
     uint16_t source;            /* UDP source port of its packets, where the owner has asked for one; 0: any */
     struct transport_ends ends; /* known when it is up */
 };

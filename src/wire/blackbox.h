@@ -288,6 +288,8 @@ struct wire_box_lane {
     uint8_t address[16];        /* of the interfaces at both ends, as GIDs; zeros: not known */
     uint8_t peer_address[16];
     uint64_t borrowed; /* bytes put that borrowed the interface, ever */
+    uint32_t trip;     /* ns to the peer and back, when the lane came up; 0: not known */
+    uint32_t reserved_too;
 };
 
 /* What a lane did, or for what it stood still. Part of the format. */
@@ -389,7 +391,7 @@ _Static_assert(sizeof(struct wire_box_samples) <= WIRE_BOX_PAGE, "the samples ha
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 152, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 160, "wire_box_lane is part of the format");
 _Static_assert(sizeof(struct wire_box_watch) == 2400, "wire_box_watch is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WINDOW_CAUSES <= 8, "the times by cause have room");

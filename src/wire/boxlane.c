@@ -135,6 +135,7 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .roles = record.roles,
                                    .source = record.source,
                                    .distance = record.distance,
+                                   .trip = record.trip,
                                    .window = record.window,
                                    .window_bytes = record.window_bytes,
                                    .own = record.own,

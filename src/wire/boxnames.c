@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of what the numbers in a black box stand for. Types and operators are spelled as the nccl-tests spell them. */
 #include "wire/boxread.h"
-#include "wire/distance.h"
 
 #include <string.h>
 
@@ -79,17 +78,6 @@ const struct blackbox_counter_row *blackbox_counter_row(size_t counter)
 {
     static const struct blackbox_counter_row unknown = {"unknown", "", "Not known to this reader"};
     return counter < WIRE_COUNTER_COUNT ? &counter_rows[counter] : &unknown;
-}
-
-static const char *const distances[WIRE_DISTANCES] = {
-#define DISTANCE(id, name, ...) [WIRE_DISTANCE_##id] = name,
-#include "tables/distances.tbl"
-#undef DISTANCE
-};
-
-const char *wire_distance_name(unsigned distance)
-{
-    return NAME_OF(distances, distance);
 }
 
 static const struct blackbox_memory_row memory_rows[WIRE_MEMORY_COUNT] = {

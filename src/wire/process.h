@@ -67,6 +67,17 @@ static inline enum wire_distance wire_distance(const struct wire_process *a, con
     return WIRE_DISTANCE_FAR;
 }
 
+/* Does one of the two say nothing of its place? Then how far they are is not known, but to who measures it. */
+static inline bool wire_place_untold(const struct wire_process *a, const struct wire_process *b)
+{
+    uint32_t here = 0, there = 0;
+    for (unsigned i = 0; i < WIRE_PLACES; i++) {
+        here |= a->place[i];
+        there |= b->place[i];
+    }
+    return a->host != b->host && (!here || !there);
+}
+
 /* First words on every lane, from the side that connects. */
 struct wire_hello {
     uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */
@@ -107,7 +118,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 11
+#define WIRE_HELLO_VERSION 12
 _Static_assert(sizeof(struct wire_hello) == 408, "wire_hello is part of the protocol");
 
 #endif

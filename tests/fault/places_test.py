@@ -3,6 +3,7 @@
 """Two ranks in two networks that say where they are: their lanes have the limit their distance, as `tutti trace
 --lanes` shows, over TCP and over RDMA, while every result is checked. Places that are none are refused.
 Usage: places_test.py TUTTI SOAK"""
+import math
 import os
 import re
 import shlex
@@ -22,7 +23,9 @@ SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MAST
             "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "places", "TUTTI_SOCKET_IFNAME": "tm",
             "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_TIMEOUT": "200s", "SOFTVERBS_DEVICES": "soft_tp0=tp0",
             "SOFTVERBS_POLL": "sleep", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info"}
-LANE = re.compile(r"lane \d+ (\w+) to process \d+, interface (.*?)((?:, distance \w+)?(?:, limit [^,]*)?), up")
+LANE = re.compile(r"lane \d+ (\w+) to process \d+, interface (.*?)((?:, distance \w+)?)"
+                  r"(?:, round trip (\S+) us(?: as of a (\w+))?)?((?:, limit [^,]*)?), up")
+NEAREST = {"rack": (0, 26.5), "zone": (26, 103), "building": (102, 213), "campus": (212, 601), "": (600, 1e9)}
 TOLD = "host=7/3M,rack=2,zone=0/64K,building=1/8K,far=9"
 
 
@@ -42,12 +45,13 @@ class Job:
                                 stderr=self.log)
 
     def lanes(self):
-        """[(interface, distance and window)] of the transport's lanes, once both processes have some."""
+        """[(interface, distance and window, round trip, its distance)] of lanes, once both processes have some."""
         end = time.monotonic() + PATIENCE
         while True:
             shown = subprocess.run([*TUTTI, "trace", "--lanes", "--dir", self.folder.name], capture_output=True,
                                    text=True, check=False).stdout
-            parts = [[lane[1:] for lane in LANE.findall(part) if lane[0] == self.transport]
+            parts = [[(lane[1], lane[2] + lane[5], lane[3], lane[4]) for lane in LANE.findall(part)
+                      if lane[0] == self.transport]
                      for part in shown.split("\nprocess ")]
             assert all(one.poll() is None for one in self.ranks), "a rank gave up"
             if len(parts) == 2 and all(parts):
@@ -110,11 +114,33 @@ def places_of_a_file(other):
 
 
 def windows_by_rate(other):
-    """Reckoned here once more: what fills 70 us, in segments of 4 KiB, and one."""
-    for interface, window in seen(other, "verbs", placed("zone=z,rack=1", ""), placed("zone=z,rack=2", "")):
-        rate = float(re.search(r"\((\S+) Gbit/s\)", interface)[1])
-        segments = -(-int(rate * 1000 * 70 / 8) // 4096) + 1
-        assert window == f", distance zone, limit {4 * segments} KiB", (interface, window)
+    """Reckoned here once more: what fills 70 us, or what was measured if that is less, of 4 KiB, and one."""
+    for interface, window, trip, found in seen(other, "verbs", placed("zone=z,rack=1", ""),
+                                               placed("zone=z,rack=2", "")):
+        assert trip and not found, (trip, found)
+        limit = re.fullmatch(r", distance zone, limit (\d+) KiB", window)
+        assert limit and int(limit[1]) in limits(interface, float(trip), 70), (interface, window, trip)
+
+
+def limits(interface, trip, most=1e9, wake=0):
+    """In KiB, of a round trip that is printed with three digits."""
+    rate = float(re.search(r"\((\S+) Gbit/s\)", interface)[1])
+    return {4 * (-(-int(rate * 1000 * (min(most, us) + wake) / 8) // 4096) + 1)
+            for us in range(max(5, math.ceil(trip * 0.994)), max(5, math.ceil(trip * 1.006)) + 1)}
+
+
+def distances_by_round_trip(other):
+    """No place is told. The two ends of a lane go by one round trip, and by the distance that has such a one."""
+    lanes = seen(other, "verbs", placed("", ""), placed("", ""))
+    assert len(lanes) % 2 == 0 and all(trip for _, _, trip, _ in lanes), lanes
+    half = len(lanes) // 2
+    assert sorted(lane[2] for lane in lanes[:half]) == sorted(lane[2] for lane in lanes[half:]), lanes
+    for interface, window, trip, found in lanes:
+        least, most = NEAREST[found]
+        assert least <= float(trip) <= most, (trip, found)
+        limit = re.fullmatch(r", limit (\d+) KiB", window)
+        wanted = limits(interface, float(trip), wake=20) if found else ()
+        assert int(limit[1]) in wanted if found else not window, (interface, window, trip, wanted)
 
 
 def queue_pairs_as_told(other):
@@ -142,7 +168,7 @@ def what_is_wrong_is_refused(_):
 
 def main():
     with Other(LINKS) as other:
-        for test in (windows_as_told, places_of_a_file, windows_by_rate, queue_pairs_as_told,
+        for test in (windows_as_told, places_of_a_file, windows_by_rate, distances_by_round_trip, queue_pairs_as_told,
                      what_is_wrong_is_refused):
             test(other)
             print(test.__name__, "passed", flush=True)

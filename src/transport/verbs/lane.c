@@ -45,9 +45,10 @@ static void verbs_lane_introduce(struct verbs_lane *lane);
 /* The whole answer. */
 static void take_answer(struct verbs_lane *lane)
 {
-    if (lane->state == VERBS_GREETED && lane->answer == VERBS_READY)
+    if (lane->state == VERBS_GREETED && lane->answer.word == VERBS_READY) {
+        lane->base.lane.trip = lane->answer.trip;
         verbs_lane_introduce(lane);
-    else if (lane->state == VERBS_ASKING && lane->answer == VERBS_DECLINED)
+    } else if (lane->state == VERBS_ASKING && lane->answer.word == VERBS_DECLINED)
         verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
     else
         verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
@@ -88,7 +89,7 @@ static void verbs_lane_connecting_failed(struct connector *connector, const char
     verbs_fail(container_of(connector, struct verbs_lane, connector), what, error);
 }
 
-/* The two queue pairs are joined. Whether packets go from one to the other and back is seen by sending one. */
+/* The two queue pairs are joined. Whether packets go from one to the other and back is seen by sending some. */
 static void verbs_lane_answered(struct connector *connector)
 {
     struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
@@ -107,7 +108,7 @@ static void verbs_lane_answered(struct connector *connector)
         int64_t patience = param_int(PARAM_TIMEOUT), trial = param_int(PARAM_IB_TRIAL);
         transport_timer_set(lane->base.lane.transport, &lane->deadline, patience < trial ? patience : trial);
         lane->state = VERBS_PROVING;
-        verbs_say(lane, VERBS_ROOM);
+        verbs_prove(lane);
     }
 }
 
@@ -199,7 +200,7 @@ static bool verbs_lane_answer(const struct verbs_lane *lane, uint32_t magic)
  * out behind our yes. */
 static void verbs_lane_introduce(struct verbs_lane *lane)
 {
-    static const uint32_t declined = VERBS_DECLINED;
+    static const struct verbs_word declined = {.word = VERBS_DECLINED};
     struct transport *transport = lane->base.lane.transport;
     transport_timer_clear(transport, &lane->deadline);
     lane->base.up = true;

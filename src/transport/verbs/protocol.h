@@ -44,8 +44,8 @@ struct verbs_info {
 _Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the protocol");
 
 /*
- * The words over the connection, in this order: from who connects, the answer, that a packet has gone over the queue
- * pair and was acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
+ * The words over the connection, in this order: from who connects, the answer, that packets have gone over the queue
+ * pair and were acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
  */
 struct verbs_hello {
     struct wire_hello hello;
@@ -57,6 +57,10 @@ struct verbs_welcome {
 };
 #define VERBS_READY    0x52545455u /* "UTTR" */
 #define VERBS_DECLINED 0x44545455u /* "UTTD" */
+struct verbs_word {
+    uint32_t word; /* one of the two */
+    uint32_t trip; /* ns that the quickest of the packets and its acknowledgement took; 0: not known */
+};
 _Static_assert(sizeof(struct verbs_hello) <= ACCEPTOR_GREETING && sizeof(struct verbs_welcome) <= CONNECTOR_ANSWER,
                "greetings fit");
 

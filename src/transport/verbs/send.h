@@ -10,6 +10,8 @@ tutti_result_t verbs_put(struct lane *lane, const struct put *put);
 void verbs_give_up(struct lane *lane, uint64_t token);
 /* Sends a head without a payload, and asks for its completion. False: the lane has failed. */
 bool verbs_say(struct verbs_lane *lane, enum verbs_type type);
+/* Sends a head whose acknowledgement shows that packets get through, and how long they take. */
+void verbs_prove(struct verbs_lane *lane);
 /* Sends what there is room for, and tells the owner of room. From poll and handlers only. */
 void verbs_move(struct verbs_lane *lane);
 /* Work request `slot`, and all before it, are done. */

@@ -85,8 +85,10 @@ struct verbs_lane {
     struct poll_source source; /* the connection, once it was answered; fd -1: none */
     bool watched;
     struct transport_timer deadline; /* until the lane is usable */
-    uint32_t answer;                 /* from the connection, as far as it has come */
+    struct verbs_word answer;        /* from the connection, as far as it has come */
     size_t answer_got;
+    uint64_t asked; /* when the packet was posted that is under way while VERBS_PROVING */
+    unsigned trips; /* packets that were acknowledged by then */
     enum verbs_state state;
     uint16_t index;
     uint8_t peer[WIRE_UUID_BYTES];
