@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINK_LANES 8 /* lanes of RDMA that tutti has between two processes, over all NICs together */
+#define LINK_LANES 64 /* lanes of RDMA that tutti has between two processes, over all NICs together */
 
 /* Columns are as wide as their longest word. */
 struct widths {

@@ -58,13 +58,11 @@ bool accept_carrier(void *context, struct lane *carrier, const struct wire_hello
     if (link && !accept_is_welcome(link, lane, hello))
         return false;
     if (link)
-        accept_in_place(lane);
+        accept_in_place(links_lane(link, hello->lane));
     if (!link || link->lost) {
         carrier->ops->lane_close(carrier);
         return true;
     }
-    if (hello->lane >= link->lanes)
-        link->lanes = hello->lane + 1;
     if (!lane->ops) /* one that we would not have opened */
         lane->view.roles = PATH_DATA;
     lane->carrier = carrier;

@@ -32,15 +32,15 @@ static int worth(const struct link *link, const struct link_lane *lane)
         return lane->index == LINK_MESSAGE_LANE ? 4 : 3;
     if (lane->index == LINK_MESSAGE_LANE)
         return 10;
-    bool replaces = link->lane[LINK_MESSAGE_LANE].life.was_up && link->usable & 1u << lane->index;
+    bool replaces = link->lane[LINK_MESSAGE_LANE].life.was_up && link->usable & lane_bit(lane->index);
     return !replaces ? 3 : present ? 9 : 8;
 }
 
 void control_choose(struct link *link)
 {
     int best = -1, most = 0;
-    for (int i = 0; i < link->lanes; i++) {
-        int here = worth(link, &link->lane[i]);
+    for (lane_set left = link->present; left; left &= left - 1) {
+        int i = (int)lane_first(left), here = worth(link, &link->lane[i]);
         if (here > most) {
             most = here;
             best = i;

@@ -18,7 +18,7 @@
 #include <string.h>
 
 _Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a record");
-_Static_assert(LINK_MAX_LANES < LINK_LANDED, "each message can have the latest report about every lane");
+_Static_assert(LINK_MAX_LANES < LINK_LANDED, "a link can have the latest report about every lane");
 
 #define BATCH       4                 /* segments told in one report, unless */
 #define OVERDUE     (100 * NS_PER_US) /* the last report is older: each segment of a slow lane is news */
@@ -159,8 +159,8 @@ static void land_up_to(struct link_lane *lane, uint32_t imm, uint64_t when)
 
 void flight_all_landed(struct link *link, uint32_t slot)
 {
-    for (int i = 0; i < link->lanes; i++) {
-        struct link_lane *lane = &link->lane[i];
+    for (lane_set left = link->present; left; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
         uint64_t end = lane->flight.next;
         while (!lane->confirms && end > lane->flight.first && imm_slot(flight_at(lane, end - 1)->imm) != slot)
             end--;
@@ -206,7 +206,7 @@ void flight_hear(struct link *link, const void *reports, size_t length)
     for (size_t at = 0; length - at >= sizeof(struct wire_landed); at += sizeof(struct wire_landed)) {
         struct wire_landed report;
         memcpy(&report, (const char *)reports + at, sizeof report);
-        struct link_lane *lane = report.lane < (unsigned)link->lanes ? &link->lane[report.lane] : NULL;
+        struct link_lane *lane = link_lane(link, report.lane);
         if (!lane || (int32_t)(report.number - lane->flight.heard) <= 0)
             continue;
         lane->flight.heard = report.number;
@@ -240,16 +240,23 @@ static bool is_latest(const struct link *link, const struct wire_landed *report)
     return report->number == lane->flight.latest && report->epoch == lane->epoch;
 }
 
-/* The place of the next report, where the oldest one is. The latest report about a lane stays: it moves on, and the
- * oldest other report goes. There is another one, for there are fewer lanes than reports. */
+/* Position of the oldest report that is of use. */
+static uint64_t flight_oldest(const struct link *link)
+{
+    return link->reports.next < link->reports.most ? 0 : link->reports.next - link->reports.most;
+}
+
+/* The place of the next report. The latest report about each lane stays among those of use: it moves on, and the oldest
+ * other report goes. There is another one, for there are fewer lanes than reports. */
 static struct wire_landed *flight_next_word(struct link *link)
 {
-    uint64_t first = link->reports.next, behind = 0;
-    while (link->reports.next >= LINK_LANDED && is_latest(link, &link->reports.landed[(first + behind) % LINK_LANDED]))
+    struct wire_landed *landed = link->reports.landed;
+    uint64_t first = flight_oldest(link), behind = 0;
+    while (link->reports.next >= link->reports.most && is_latest(link, &landed[(first + behind) % LINK_LANDED]))
         behind++;
     for (; behind; behind--)
-        link->reports.landed[(first + behind) % LINK_LANDED] = link->reports.landed[(first + behind - 1) % LINK_LANDED];
-    return &link->reports.landed[link->reports.next++ % LINK_LANDED];
+        landed[(first + behind) % LINK_LANDED] = landed[(first + behind - 1) % LINK_LANDED];
+    return &landed[link->reports.next++ % LINK_LANDED];
 }
 
 void flight_arrived(struct link_lane *lane, uint32_t imm)
@@ -278,7 +285,7 @@ static uint32_t say_own(struct link_lane *lane)
 {
     const struct link *link = lane->link;
     struct wire_landed reports[LINK_LANDED];
-    uint64_t first = link->reports.next < LINK_LANDED ? 0 : link->reports.next - LINK_LANDED;
+    uint64_t first = flight_oldest(link);
     uint32_t count = 0;
     for (uint64_t i = first; i < link->reports.next; i++) {
         const struct wire_landed *report = &link->reports.landed[i % LINK_LANDED];
@@ -295,7 +302,7 @@ static uint32_t say_own(struct link_lane *lane)
 /* Is any report that is not said about a lane over which it cannot go? */
 static bool others_unsaid(const struct link *link)
 {
-    uint32_t count = link->reports.unsaid < LINK_LANDED ? link->reports.unsaid : LINK_LANDED;
+    uint32_t most = link->reports.most, count = link->reports.unsaid < most ? link->reports.unsaid : most;
     for (uint32_t i = 0; i < count; i++)
         if (!says_its_own(&link->lane[link->reports.landed[(link->reports.next - count + i) % LINK_LANDED].lane]))
             return true;
@@ -306,7 +313,7 @@ static bool others_unsaid(const struct link *link)
  * still, behind much data on a slow lane. Returns bytes. */
 static size_t flight_gather(const struct link *link, struct wire_landed *reports)
 {
-    uint32_t count = link->reports.next < LINK_LANDED ? (uint32_t)link->reports.next : LINK_LANDED;
+    uint32_t count = (uint32_t)(link->reports.next - flight_oldest(link));
     for (uint32_t i = 0; i < count; i++)
         reports[i] = link->reports.landed[(link->reports.next - count + i) % LINK_LANDED];
     return count * sizeof *reports;
@@ -323,8 +330,8 @@ static bool flight_is_quicker(const struct link_lane *lane, const struct link_la
 static struct link_lane *quickest(struct link *link)
 {
     struct link_lane *best = NULL;
-    for (int i = 0; i < link->lanes; i++) {
-        struct link_lane *lane = &link->lane[i];
+    for (lane_set left = link->present; left; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
         bool right = lane->ops == link->messages || lane->index == link->control;
         if (lane->state == LANE_UP && right && (!best || flight_is_quicker(lane, best)))
             best = lane;
@@ -348,9 +355,9 @@ static void flight_say(struct link *link, uint64_t now)
     bool others = others_unsaid(link);
     link->reports.said = now;
     link->reports.unsaid = 0;
-    for (int i = LINK_DATA_LANE; i < link->lanes && !link->lost; i++)
-        if (says_its_own(&link->lane[i]))
-            left += say_own(&link->lane[i]);
+    for (lane_set of = link->present >> LINK_DATA_LANE; of && !link->lost; of &= of - 1)
+        if (says_its_own(&link->lane[LINK_DATA_LANE + lane_first(of)]))
+            left += say_own(&link->lane[LINK_DATA_LANE + lane_first(of)]);
     if (others && !link->lost)
         left += say_others(link, unsaid);
     if (!left || link->lost)

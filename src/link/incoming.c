@@ -18,16 +18,16 @@
 #include <stdlib.h>
 
 /* Bytes of the payload's segments, by the policy. */
-static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, uint64_t wanted)
+static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, lane_set wanted)
 {
     const struct path_lane *lanes[LINK_MAX_LANES];
     uint64_t most = (uint64_t)param_int(PARAM_SEGMENT);
     int count = 0;
     while (segment_count(payload->left, most) > MAX_SEGMENTS)
         most *= 2;
-    uint64_t set = link->usable & wanted ? link->usable & wanted : link->usable;
+    lane_set set = link->usable & wanted ? link->usable & wanted : link->usable;
     for (; set; set &= set - 1)
-        lanes[count++] = &link->lane[__builtin_ctzll(set)].view;
+        lanes[count++] = &link->lane[lane_first(set)].view;
     uint64_t segment = link->domain->policy.segment(link->policy_state, lanes, count, payload, most);
     return segment && segment < most && segment_count(payload->left, segment) <= MAX_SEGMENTS ? segment : most;
 }
@@ -39,7 +39,7 @@ void incoming_credit(struct link *link, struct link_recv *recv)
         return;
     }
     struct path_payload payload = nics_payload(link, recv->place, recv->class, recv->length);
-    uint64_t lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
+    lane_set lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
     uint64_t segment = incoming_segment(link, &payload, lanes);
     recv->segment = segment;
     recv->segments = segment_count(recv->length, segment);
@@ -59,7 +59,8 @@ void incoming_credit(struct link *link, struct link_recv *recv)
     struct {
         struct wire_credit credit;
         struct wire_remote memory;
-    } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
+    } body = {
+        .credit = {.length = recv->length, .segment = segment, .lanes = {(uint64_t)lanes, (uint64_t)(lanes >> 64)}}};
     bool unsure;
     /* What is not registered the lanes copy. */
     recv->memory = memory_offer(link, recv->place, recv->length, &body.memory, &unsure);

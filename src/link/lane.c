@@ -38,25 +38,25 @@ void lane_heard(struct link_lane *lane)
 
 /* Lanes for data, else those kept for their failure, else what there is. One that has just come back may be gone again:
  * it waits while backups stand in. */
-static uint32_t usable_of(const struct link *link, bool suspects)
+static lane_set usable_of(const struct link *link, bool suspects)
 {
-    uint32_t up = 0, data = 0, calm = 0, backup = 0;
-    for (int i = 0; i < link->lanes; i++) {
-        const struct link_lane *lane = &link->lane[i];
+    lane_set up = 0, data = 0, calm = 0, backup = 0;
+    for (lane_set left = link->present; left; left &= left - 1) {
+        const struct link_lane *lane = &link->lane[lane_first(left)];
         bool good = lane->state == LANE_UP && lane->carrier && !lane->life.unconfirmed;
-        uint32_t bit = good && (suspects || !lane->pace.suspect) ? 1u << i : 0;
+        lane_set bit = good && (suspects || !lane->pace.suspect) ? lane_bit(lane->index) : 0;
         up |= bit;
         data |= lane->view.roles & PATH_DATA ? bit : 0;
         calm |= lane->view.roles & PATH_DATA && !lane->life.settling ? bit : 0;
         backup |= lane->view.roles & PATH_BACKUP ? bit : 0;
     }
-    uint32_t spare = backup ? backup : data ? data : up;
+    lane_set spare = backup ? backup : data ? data : up;
     return backup && calm ? calm : spare;
 }
 
 void lanes_choose_usable(struct link *link)
 {
-    uint32_t trusted = usable_of(link, false);
+    lane_set trusted = usable_of(link, false);
     link->usable = trusted ? trusted : usable_of(link, true);
 }
 
@@ -70,9 +70,11 @@ void lane_close(struct link_lane *lane)
 
 void lanes_close_registered(struct link *link)
 {
-    for (int i = 0; i < link->lanes; i++)
-        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_REGISTERS) && i != LINK_MESSAGE_LANE)
-            lane_close(&link->lane[i]);
+    for (lane_set left = link->present; left; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
+        if (lane->state == LANE_UP && (lane->ops->caps & TRANSPORT_REGISTERS) && lane->index != LINK_MESSAGE_LANE)
+            lane_close(lane);
+    }
     link->life.cut = true; /* with the next tick the lanes are down */
     lanes_choose_usable(link);
 }

@@ -68,9 +68,10 @@ struct link_lane {
     struct lane *carrier; /* the transport's; NULL unless connecting or up */
     enum lane_state state;
     uint16_t index;
-    uint32_t epoch; /* wire_epoch() */
-    uint32_t puts;  /* whose source is still read */
-    bool confirms;  /* TRANSPORT_CONFIRMS */
+    uint32_t epoch;        /* wire_epoch() */
+    uint32_t puts;         /* whose source is still read */
+    bool confirms;         /* TRANSPORT_CONFIRMS */
+    uint8_t bit, peer_bit; /* wire_fold() of it, of this end and of the peer's */
     struct path_lane view;
     struct trace_lane *trace; /* NULL: its segments are not recorded */
     struct lane_flights flight;

@@ -75,9 +75,9 @@ static void lanes_open(struct link *link)
 {
     if (link->life.unplanned)
         links_plan(link);
-    for (int i = 0; !link->life.unplanned && i < link->lanes; i++)
-        if (link->lane[i].ops && link->lane[i].state == LANE_NONE)
-            lane_connect(&link->lane[i]);
+    for (lane_set left = link->life.unplanned ? 0 : link->present; left; left &= left - 1)
+        if (link->lane[lane_first(left)].state == LANE_NONE)
+            lane_connect(&link->lane[lane_first(left)]);
 }
 
 static void lanes_start(struct link *link)
@@ -178,7 +178,7 @@ void lane_up(struct link_lane *lane)
     link->started = true;
     lane_heard(lane);
     if (link->control < 0 && !lane->life.was_up && control_carries(lane))
-        lane_event(lane, WIRE_EVENT_LINK_UP, (uint64_t)link->lanes, 0);
+        lane_event(lane, WIRE_EVENT_LINK_UP, link_lanes(link), 0);
     lane_event(lane, lane->life.was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
     if (lane->life.was_up)
         lane_tell(lane, TUTTI_EVENT_LANE_BACK, "works again", "");
@@ -213,13 +213,14 @@ static void lanes_lose(struct link *link, const char *why)
     link->lost = true;
     link->domain->self.losses += !link->life.bye;
     link->control = -1;
-    for (int i = 0; i < link->lanes; i++) {
-        bool was_up = link->lane[i].state == LANE_UP;
-        lane_close(&link->lane[i]);
-        link->lane[i].state = LANE_DOWN;
-        link->lane[i].pace.suspect = false;
+    for (lane_set left = link->present; left; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
+        bool was_up = lane->state == LANE_UP;
+        lane_close(lane);
+        lane->state = LANE_DOWN;
+        lane->pace.suspect = false;
         if (was_up)
-            lane_end_use(&link->lane[i]);
+            lane_end_use(lane);
     }
     message_drop_all(link);
     lane_event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
@@ -233,12 +234,13 @@ static void lanes_none_left(struct link *link)
 {
     int count = 0;
     link->control = -1;
-    for (int i = 0; i < link->lanes; i++) {
-        if (!control_carries(&link->lane[i]))
+    for (lane_set left = link->present; left; left &= left - 1) {
+        const struct link_lane *lane = &link->lane[lane_first(left)];
+        if (!control_carries(lane))
             continue;
-        if (link->lane[i].state == LANE_UP)
+        if (lane->state == LANE_UP)
             return;
-        count += control_tells_of_peer(&link->lane[i]);
+        count += control_tells_of_peer(lane);
     }
     if (!link->life.down_since) {
         link->life.down_since = clock_ns();
@@ -293,9 +295,9 @@ void lanes_carrier_down(struct lane *carrier, tutti_result_t why)
 
 void lane_down_at_peer(struct link *link, unsigned index, uint32_t epoch)
 {
-    if (index >= (unsigned)link->lanes)
+    struct link_lane *lane = link_lane(link, index);
+    if (!lane)
         return;
-    struct link_lane *lane = &link->lane[index];
     /* Also one that is not up yet: what the peer put there must not land later. */
     if ((lane->state == LANE_UP || lane->state == LANE_CONNECTING) && lane->epoch == epoch)
         lane_down(lane, error_note(TUTTI_SYSTEM_ERROR, "the peer closed lane %u", index));
@@ -308,10 +310,10 @@ void lane_down_at_peer(struct link *link, unsigned index, uint32_t epoch)
 
 void lane_down_confirmed(struct link *link, unsigned index, uint32_t epoch)
 {
-    if (index >= (unsigned)link->lanes || !link->lane[index].life.unconfirmed ||
-        link->lane[index].life.down_epoch != epoch)
+    struct link_lane *lane = link_lane(link, index);
+    if (!lane || !lane->life.unconfirmed || lane->life.down_epoch != epoch)
         return;
-    link->lane[index].life.unconfirmed = false;
+    lane->life.unconfirmed = false;
     lanes_choose_usable(link);
     outgoing_put_again(link, index);
 }
@@ -417,8 +419,8 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     if (link->life.unplanned)
         lanes_open(link);
     bool busy = link->life.down_since || link->life.cut || link->life.unplanned || lanes_expect(link);
-    for (int i = 0; i < link->lanes && !link->lost; i++) {
-        struct link_lane *lane = &link->lane[i];
+    for (lane_set left = link->present; left && !link->lost; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
         if (lane->state == LANE_DOWN)
             lane_retry(lane, now);
         else if (lane->state == LANE_UP && !lane->carrier)

@@ -224,9 +224,8 @@ static void link_free(struct link *link)
 {
     link->lost = true; /* for whoever sends from inside done() */
     snprintf(link->reason, sizeof link->reason, "this process leaves");
-    for (int i = 0; i < LINK_MAX_LANES; i++)
-        if (link->lane[i].carrier)
-            link->lane[i].ops->lane_close(link->lane[i].carrier);
+    for (lane_set left = link->present; left; left &= left - 1)
+        lane_close(&link->lane[lane_first(left)]);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
@@ -238,9 +237,9 @@ static void link_free(struct link *link)
     free(link->takes.receiving);
     free(link->puts.sending);
     free(link->puts.reading);
-    for (int i = 0; i < LINK_MAX_LANES; i++) {
-        trace_lane_close(link->lane[i].trace);
-        free(link->lane[i].flight.at);
+    for (lane_set left = link->present; left; left &= left - 1) {
+        trace_lane_close(link->lane[lane_first(left)].trace);
+        free(link->lane[lane_first(left)].flight.at);
     }
     free(link->policy_state);
     free(link);
@@ -345,8 +344,8 @@ bool link_is_lost(const struct link *link)
 bool link_has_left(const struct link *link)
 {
     bool met = false;
-    for (int i = 0; i < link->lanes; i++)
-        met |= link->lane[i].life.was_up;
+    for (lane_set left = link->present; left; left &= left - 1)
+        met |= link->lane[lane_first(left)].life.was_up;
     return link->life.bye || !met;
 }
 

@@ -16,10 +16,6 @@
 #include "transport/transport.h"
 #include "wire/link.h"
 
-#define LINK_DATA_LANE 8 /* from this index on a link has its lanes of a transport that carries data alone, if any */
-#define LINK_MESSAGE_LANE                                                                                              \
-    16 /* and this is one of that transport for messages (TRANSPORT_MESSAGES): nothing is put there by a key */
-
 struct link;
 struct link_domain;
 struct link_send;
@@ -45,7 +41,7 @@ struct link_send {
     uint32_t in_flight; /* puts whose source the lanes still read */
     uint16_t slot;      /* the peer's, until it says DONE */
     uint16_t id;        /* ours, until no lane reads the source */
-    uint32_t wanted;    /* lanes on which the peer wants it, as bits; 0: any */
+    uint64_t wanted[2]; /* lanes on which the peer wants it, as bits; 0: any */
     bool credited, finished, announced;
     bool lent;                  /* the peer copies it from where it lies */
     struct link_recv *partner;  /* in this process: where it is being copied to, */

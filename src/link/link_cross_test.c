@@ -50,7 +50,7 @@ static bool joined(int from, int to)
 {
     struct link *here = link_find(domains[from], domains[to]->self.uuid, 0),
                 *there = link_find(domains[to], domains[from]->self.uuid, 0);
-    for (int i = 0; i < here->lanes; i++)
+    for (int i = 0; i < (int)link_lanes(here); i++)
         if (!there || here->lane[i].state != LANE_UP || there->lane[i].state != LANE_UP ||
             here->lane[i].epoch != there->lane[i].epoch)
             return false;

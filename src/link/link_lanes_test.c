@@ -284,6 +284,122 @@ static void test_registered_payloads_over_other_lanes(void **state)
     script_free(script);
 }
 
+/* ---- As many lanes as there can be ---- */
+
+static struct script *start_wide(const struct path_policy *policy)
+{
+    return script_start((struct script_shape){
+        .lanes = 1, .data_lanes = LINK_DATA_LANES + 9, .messages = true, .nics = 8, .spread = true, .policy = policy});
+}
+
+/* All carry segments; some die with theirs under way, of every interface one, and come back. */
+static void test_wide_links(void **state)
+{
+    struct script *script = start_wide(NULL);
+    struct link *link = script->side[0].link;
+    struct payload *pair[2];
+    assert_int_equal(link_lanes(link), LINK_MAX_LANES - LINK_DATA_LANE + 1);
+    payload_pair(script, 0, 1, 4 * LINK_DATA_LANES * SEGMENT - 5, pair);
+    assert_true(script_act(script, 1, LINK_MESSAGE_LANE, SCRIPT_DELIVER)); /* the credit */
+    for (int lane = 0; lane < LINK_DATA_LANES; lane++) {
+        assert_int_equal(puts_on(script, DATA + lane), 2);
+        assert_int_equal(link->lane[DATA + lane].view.nic->about.port, lane % 8 + 1);
+    }
+    for (int lane = DATA; lane < LINK_MESSAGE_LANE; lane += 9) {
+        assert_true(script_act(script, 0, lane, lane % 2 ? SCRIPT_DELIVER : SCRIPT_PART));
+        break_lane(script, lane);
+        assert_false(link->usable & lane_bit((unsigned)lane));
+    }
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_tick(script, 2500);
+    script_settle(script);
+    for (int lane = DATA; lane < LINK_MESSAGE_LANE; lane++)
+        assert_int_equal(link->lane[lane].state, LANE_UP);
+    payload_pair(script, 1, 2, 4 * LINK_DATA_LANES * SEGMENT, pair);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+/* Each lane once, then the first one alone. */
+static int pick_wide(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
+                     size_t length, uint64_t now)
+{
+    static int turn;
+    return turn < count ? turn++ : 0;
+}
+
+/* What landed last on a lane stays among the reports, however much lands elsewhere before they are said. */
+static void test_reports_of_wide_links(void **state)
+{
+    struct path_policy policy = script_policy;
+    policy.pick = pick_wide;
+    struct script *script = start_wide(&policy);
+    struct link *link = script->side[0].link;
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * LINK_DATA_LANES * SEGMENT, pair);
+    assert_true(script_act(script, 1, LINK_MESSAGE_LANE, SCRIPT_DELIVER));
+    for (int lane = DATA + 1; lane < LINK_MESSAGE_LANE; lane++)
+        assert_true(script_act(script, 0, lane, SCRIPT_DELIVER));
+    for (int i = 0; i < LINK_LANDED; i++) {
+        assert_true(script_act(script, 0, DATA, SCRIPT_DELIVER));
+        assert_true(script_act(script, 0, DATA, SCRIPT_SENT));
+    }
+    struct link *peer = script->side[1].link;
+    uint64_t first = peer->reports.next - LINK_LANDED, lanes = 0;
+    for (uint64_t i = first; i < peer->reports.next; i++)
+        lanes |= 1ull << (peer->reports.landed[i % LINK_LANDED].lane - DATA);
+    assert_int_equal(lanes, UINT64_MAX);
+    assert_int_equal(link->lane[LINK_MESSAGE_LANE - 1].view.segments, 1);
+    script_settle(script);
+    assert_int_equal(link->load.segments, 0);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+/* A hello with an index that no link has; and the last one that it has. */
+static void test_lanes_beyond_the_last(void **state)
+{
+    static const int indexes[] = {LINK_MAX_LANES, LINK_MAX_LANES + 1, 127, 128, 0x7fff, UINT16_MAX};
+    struct script *script = script_new(&(struct script_shape){.lanes = 1, .data_lanes = 1, .alone = true});
+    assert_true(script_dial(script, 0, 0));
+    script_get_link(script, 0);
+    struct link *link = script->side[0].link;
+    lane_set before = link->present;
+    for (size_t i = 0; i < sizeof indexes / sizeof *indexes; i++) {
+        script_dial(script, indexes[i], 0);
+        assert_true(link->present == before);
+    }
+    assert_true(script_dial(script, LINK_MESSAGE_LANE - 1, 0));
+    assert_int_equal(link->lane[LINK_MESSAGE_LANE - 1].state, LANE_UP);
+    assert_true(link->present == (before | lane_bit(LINK_MESSAGE_LANE - 1)));
+    script_free(script);
+}
+
+/* Where the sender's interfaces do not divide eight, a bit of a message still means lanes by one interface. */
+static void test_folded_lanes(void **state)
+{
+    for (unsigned ports = 0; ports <= WIRE_DEVICES; ports++) {
+        struct wire_process process = {.pid = 1};
+        int of[16];
+        for (unsigned i = 0; i < ports; i++)
+            process.verbs[i].family = 4;
+        memset(of, -1, sizeof of);
+        for (unsigned lane = LINK_DATA_LANE; lane < LINK_MESSAGE_LANE; lane++) {
+            unsigned bit = wire_fold(&process, lane);
+            assert_in_range(bit, LINK_DATA_LANE, 15);
+            assert_true(!ports || of[bit] < 0 || of[bit] == (int)(lane % ports));
+            of[bit] = ports ? (int)(lane % ports) : 0;
+        }
+        for (unsigned lane = 0; lane < LINK_DATA_LANE; lane++)
+            assert_int_equal(wire_fold(&process, lane), lane);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
@@ -299,6 +415,10 @@ int main(void)
         CASE(test_giving_up_a_receive_closes_registering_lanes),
         CASE(test_registered_payloads_over_other_lanes),
         CASE(test_lanes_are_of_one_transport_at_both_ends),
+        CASE(test_wide_links),
+        CASE(test_reports_of_wide_links),
+        CASE(test_lanes_beyond_the_last),
+        CASE(test_folded_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,11 +65,11 @@ static struct path_window window(void *state, const struct path_lane *lane, cons
     return (struct path_window){0};
 }
 
-static uint64_t credit(void *state, const struct path_payload *payload, uint64_t now)
+static lane_set credit(void *state, const struct path_payload *payload, uint64_t now)
 {
     assert_true(payload->left > 0 && now > 0);
     int near = payload->near ? nearest(payload, told.lane, LINK_MAX_LANES) : -1;
-    return near < 0 ? 0 : 1ull << near;
+    return near < 0 ? 0 : lane_bit((unsigned)near);
 }
 
 static uint64_t segment(void *state, const struct path_lane *const *lanes, int count,

@@ -20,7 +20,7 @@ static struct {
     uint16_t roles[LINK_MAX_LANES];
     struct path_window window;
     int pick; /* lane index; -1: in turn; -2: wait; -3: two by lane 0, then many by lane 1, then wait for lane 0 */
-    uint64_t credit;
+    lane_set credit;
     int ups, downs;
     uint32_t posted, landed[LINK_MAX_LANES];
     size_t bytes;
@@ -80,7 +80,7 @@ static void down(void *state, const struct path_lane *lane)
     told.downs++;
 }
 
-static uint64_t credit(void *state, const struct path_payload *payload, uint64_t now)
+static lane_set credit(void *state, const struct path_payload *payload, uint64_t now)
 {
     return told.credit;
 }
@@ -276,7 +276,7 @@ static void test_answer_comes_later(void **state)
     told.lanes = 2;
     script_tick(script, 20);
     script_settle(script);
-    assert_int_equal(script->side[0].link->lanes, 2);
+    assert_int_equal(link_lanes(script->side[0].link), 2);
     finish(script, pair);
 }
 

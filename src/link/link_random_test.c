@@ -20,6 +20,7 @@
 
 #define PAIRS 24
 #define MOST  ((size_t)SCRIPT_SEGMENT * 101) /* bytes of a payload */
+#define WIDE  12                             /* the seed with as many lanes as there can be */
 #define TURNS 200                            /* within which all must end once nothing goes wrong any more */
 
 /* Two ends of a payload, which begin and may be given up at different times. */
@@ -234,6 +235,8 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     struct script_shape shape = {
         .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .registers = draw(2)};
     shape.messages = shape.data_lanes && draw(2);
+    if (seed == WIDE)
+        shape.data_lanes = LINK_DATA_LANES;
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.slab = malloc(2 * PAIRS * MOST);

@@ -77,6 +77,22 @@ int links_steered(void *context, const uint8_t *peer, uint16_t index)
     return domain->policy.steered(peer, index, clock_ns());
 }
 
+struct link_lane *links_lane(struct link *link, unsigned index)
+{
+    struct link_lane *lane = &link->lane[index];
+    if (!(link->present & lane_bit(index))) {
+        lane->link = link;
+        lane->index = lane->view.index = (uint16_t)index;
+        lane->view.distance = wire_distance(&link->domain->self, &link->peer);
+        lane->view.untold = wire_place_untold(&link->domain->self, &link->peer);
+        lane->bit = (uint8_t)wire_fold(&link->domain->self, index);
+        lane->peer_bit = (uint8_t)wire_fold(&link->peer, index);
+    }
+    link->present |= lane_bit(index);
+    link->reports.most = link_lanes(link) < LINK_LANDED_FEW ? LINK_LANDED_FEW : LINK_LANDED;
+    return lane;
+}
+
 /* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */
 static bool links_plan_on(struct link *link, int transport, int first, int most)
 {
@@ -95,12 +111,10 @@ static bool links_plan_on(struct link *link, int transport, int first, int most)
     question.data = !first && link->planned[1] < 0;
     int count = domain->policy.lanes(link->policy_state, &question, wishes);
     for (int i = 0; i < count && i < most; i++) {
-        struct link_lane *lane = &link->lane[first + i];
+        struct link_lane *lane = links_lane(link, (unsigned)(first + i));
         lane->ops = question.ops;
         lane->transport = domain->transport[transport];
         lane->view.roles = wishes[i].roles;
-        if (link->lanes <= first + i)
-            link->lanes = first + i + 1;
     }
     return count >= 0;
 }
@@ -109,13 +123,13 @@ static bool links_plan_on(struct link *link, int transport, int first, int most)
 static void links_plan_message_lane(struct link *link)
 {
     struct link_domain *domain = link->domain;
-    struct link_lane *lane = &link->lane[LINK_MESSAGE_LANE];
-    if (!(domain->ops[link->planned[1]]->caps & TRANSPORT_MESSAGES) || link->lossless || lane->ops)
+    bool there = link->present & lane_bit(LINK_MESSAGE_LANE);
+    if (!(domain->ops[link->planned[1]]->caps & TRANSPORT_MESSAGES) || link->lossless || there)
         return;
+    struct link_lane *lane = links_lane(link, LINK_MESSAGE_LANE);
     lane->ops = domain->ops[link->planned[1]];
     lane->transport = domain->transport[link->planned[1]];
     lane->view.roles = PATH_CONTROL;
-    link->lanes = LINK_MESSAGE_LANE + 1;
 }
 
 void links_plan(struct link *link)
@@ -123,7 +137,7 @@ void links_plan(struct link *link)
     bool data = link->planned[1] >= 0;
     nics_list(link->domain, link->planned[data]);
     bool known = links_plan_on(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_MESSAGE_LANE);
-    known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_MESSAGE_LANE - LINK_DATA_LANE);
+    known &= !data || links_plan_on(link, link->planned[1], LINK_DATA_LANE, LINK_DATA_LANES);
     if (data && known)
         links_plan_message_lane(link);
     link->life.unplanned = !known;
@@ -222,12 +236,8 @@ tutti_result_t links_make(struct link_domain *domain, const struct wire_process 
     link->control = -1;
     link->life.patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     links_init_lists(link);
-    for (int i = 0; i < LINK_MAX_LANES; i++) {
-        struct path_lane view = {.index = (uint16_t)i,
-                                 .distance = wire_distance(&domain->self, peer),
-                                 .untold = wire_place_untold(&domain->self, peer)};
-        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view = view};
-    }
+    links_lane(link, 0); /* by which events of the link tell its peer */
+    link->present = 0;
     if (!self)
         links_choose(link, index, cost);
     list_push(&domain->links, &link->node);

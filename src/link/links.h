@@ -8,6 +8,8 @@
 /* Made, and not started. */
 tutti_result_t links_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
                           struct link **out);
+/* The lane of this index, which the link has from now on. */
+struct link_lane *links_lane(struct link *link, unsigned index);
 /* Asks the policy which lanes there are to be. */
 void links_plan(struct link *link);
 /* Upcall of transports. */

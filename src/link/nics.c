@@ -9,7 +9,6 @@
 
 #define BATCH 8                 /* choices that one look at the board is for, or segments that came, */
 #define STALE (100 * NS_PER_US) /* unless it was longer ago */
-#define MASK  16                /* lanes of which messages tell */
 #define QUIET 32                /* times what borrowers may cost an owner, for which they wait after its work */
 #define LEAST (100 * NS_PER_US)
 #define MOST  NS_PER_S
@@ -146,10 +145,11 @@ void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
 static uint16_t nics_mask(const struct link *link, bool own)
 {
     uint16_t mask = 0;
-    for (int i = 0; i < link->lanes && i < MASK; i++) {
-        const struct path_nic *nic = link->lane[i].state == LANE_UP ? link->lane[i].view.nic : NULL;
+    for (lane_set left = link->present & ~lane_bit(LINK_MESSAGE_LANE); left; left &= left - 1) {
+        const struct link_lane *lane = &link->lane[lane_first(left)];
+        const struct path_nic *nic = lane->state == LANE_UP ? lane->view.nic : NULL;
         if (nic && (own ? nic->own : !nic->awaited))
-            mask |= (uint16_t)(1u << i);
+            mask |= (uint16_t)(1u << lane->bit);
     }
     return mask;
 }
@@ -176,7 +176,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
     struct path_nic *nic = lane->view.nic;
     if (!link->domain->board || !param_int(PARAM_BORROW))
         return false;
-    if (lane->index < MASK && link->nics.own >> lane->index & 1 && nic && nic->use) {
+    if (lane->index != LINK_MESSAGE_LANE && link->nics.own >> lane->peer_bit & 1 && nic && nic->use) {
         if (nic->came && nic->came_in == slot)
             nic->takes = since(nic->came, now);
         nic->came = now;

@@ -24,6 +24,12 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now);
 /* A segment that went by its owner's interface is put; it has landed. */
 void nics_serves(struct path_nic *nic, uint64_t now);
 void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when);
+/* Does the peer say that nobody needs the interface at its end? */
+static inline bool nics_is_idle(const struct link_lane *lane)
+{
+    return lane->link->nics.idle >> lane->peer_bit & 1;
+}
+
 /* What a policy is told of a payload. */
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left);
 

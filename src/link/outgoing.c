@@ -81,7 +81,7 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
         return;
     }
     send->segment = credit->segment;
-    send->wanted = (uint32_t)credit->lanes;
+    memcpy(send->wanted, credit->lanes, sizeof send->wanted);
     send->credit_since = early->since;
     send->slot = head->slot;
     send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
@@ -136,13 +136,13 @@ static struct link_lane *outgoing_pick(struct link *link, const struct link_send
         nics_payload(link, send->place, send->class, send->length - send->segment * send->next);
     payload.segment = send->segment;
     const struct path_lane *lanes[LINK_MAX_LANES];
-    uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
+    lane_set wanted = link->usable & lane_set_of(send->wanted), set = wanted ? wanted : link->usable;
     uint32_t under_way = 0;
     int count = 0, spare = -1;
     for (; set; set &= set - 1) {
-        struct link_lane *lane = &link->lane[__builtin_ctz(set)];
+        struct link_lane *lane = &link->lane[lane_first(set)];
         lane->view.room = outgoing_has_room(link, lane, &payload, length, now);
-        lane->view.idle = link->nics.idle >> lane->index & 1;
+        lane->view.idle = nics_is_idle(lane);
         under_way += lane->view.segments + lane->puts;
         if (lane->view.room)
             spare = count;

@@ -37,8 +37,8 @@ static uint64_t outpaced_slow(const struct link_lane *lane)
 {
     const struct link *link = lane->link;
     uint64_t most = 0;
-    for (int i = 0; i < link->lanes; i++) {
-        const struct link_lane *beside = &link->lane[i];
+    for (lane_set left = link->present; left; left &= left - 1) {
+        const struct link_lane *beside = &link->lane[lane_first(left)];
         if (beside->state != LANE_UP || beside->view.nic != lane->view.nic ||
             !(beside->ops->caps & TRANSPORT_REGISTERS))
             continue;
@@ -62,8 +62,8 @@ static bool outpaced_others_go_on(struct link_lane *lane, uint64_t before, uint6
 {
     struct link *link = lane->link;
     bool any = false;
-    for (int i = 0; i < link->lanes && !link->lost; i++) {
-        struct link_lane *other = &link->lane[i];
+    for (lane_set left = link->present; left && !link->lost; left &= left - 1) {
+        struct link_lane *other = &link->lane[lane_first(left)];
         if (other == lane || other->state != LANE_UP || !other->carrier)
             continue;
         any |= other->signs.heard > before;

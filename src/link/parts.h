@@ -6,7 +6,10 @@
 #include "link/lane.h"
 #include "link/tags.h"
 
-#define LINK_LANDED 32 /* reports about landed segments that each message about them has, at most */
+/* Reports about landed segments that each message about them has, at most: of a link with many lanes, of one with few.
+ */
+#define LINK_LANDED     96
+#define LINK_LANDED_FEW 32
 
 /* A small message whose time is taken. */
 struct link_sample {
@@ -52,7 +55,7 @@ struct link_loans {
     uint64_t since;          /* when the peer's payload came that nobody asks for; 0: there is none */
 };
 
-/* nics.c's: lanes as bits. */
+/* nics.c's: lanes as bits, folded (wire_fold()). */
 struct link_nics {
     uint16_t own;  /* the peer owns the interface at its end */
     uint16_t idle; /* the peer says that nobody needs it there */
@@ -88,6 +91,7 @@ struct link_reports {
     struct wire_landed landed[LINK_LANDED]; /* the latest, the latest about each lane among them; the next one at
                                                next % LINK_LANDED */
     uint64_t next;
+    uint32_t most; /* of landed[] that are of use, and said: LINK_LANDED_FEW or LINK_LANDED */
     uint32_t unsaid;
     uint64_t said; /* when a report was said last */
 };
@@ -131,12 +135,11 @@ struct link {
     uint64_t session;                     /* wire_session() */
     const struct transport_ops *messages; /* of the lanes that carry messages, or stand in for those that carry data and
                                              messages (TRANSPORT_MESSAGES); NULL: the peer is this process itself */
-    int lanes;                            /* indexes in use are below; not all need be in use */
-    struct link_lane lane[LINK_MAX_LANES];
-    int planned[2]; /* the domain's transports for messages and, or -1, for data alone */
+    int planned[2];                       /* the domain's transports for messages and, or -1, for data alone */
     void *policy_state;
-    uint32_t usable; /* lanes that take segments, with or without room, as bits */
-    int control;     /* index of the lane that carries messages, -1: none of those that can is up */
+    lane_set present; /* indexes in use */
+    lane_set usable;  /* lanes that take segments, with or without room */
+    int control;      /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost;
     char reason[480]; /* why it is lost */
     size_t eager;     /* payloads up to this size ride in messages */
@@ -154,6 +157,19 @@ struct link {
     struct link_signs signs;
     struct link_life life;
     struct link_trial trial;
+    struct link_lane lane[LINK_MAX_LANES]; /* last: of those that are never in use nothing is touched */
 };
+
+/* The lane of an index that the peer says; NULL: there is none. */
+static inline struct link_lane *link_lane(struct link *link, unsigned index)
+{
+    return index < LINK_MAX_LANES && link->present & lane_bit(index) ? &link->lane[index] : NULL;
+}
+
+static inline unsigned link_lanes(const struct link *link)
+{
+    return (unsigned)(__builtin_popcountll((uint64_t)link->present) +
+                      __builtin_popcountll((uint64_t)(link->present >> 64)));
+}
 
 #endif

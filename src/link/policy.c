@@ -33,7 +33,7 @@ static void ignore_lane(void *state, const struct path_lane *lane)
 {
 }
 
-static uint64_t any_lane(void *state, const struct path_payload *payload, uint64_t now)
+static lane_set any_lane(void *state, const struct path_payload *payload, uint64_t now)
 {
     return 0;
 }

@@ -15,7 +15,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINK_MAX_LANES 17
+/* Lanes by their indexes: those of the first transport, those of one that carries data alone, and that transport's lane
+ * for messages. */
+#define LINK_DATA_LANE    8  /* the first one of a transport that carries data alone, if any */
+#define LINK_DATA_LANES   64 /* of that transport, at most */
+#define LINK_MESSAGE_LANE (LINK_DATA_LANE + LINK_DATA_LANES) /* nothing is put there by a key */
+#define LINK_MAX_LANES    (LINK_MESSAGE_LANE + 1)
+
+/* Lanes of a link as bits, by index. */
+__extension__ typedef unsigned __int128 lane_set;
+
+static inline lane_set lane_bit(unsigned index)
+{
+    return (lane_set)1 << index;
+}
+
+/* Of a set that is not empty. */
+static inline unsigned lane_first(lane_set set)
+{
+    uint64_t low = (uint64_t)set;
+    return (unsigned)(low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(set >> 64)));
+}
+
+/* As messages have it. */
+static inline lane_set lane_set_of(const uint64_t words[2])
+{
+    return (lane_set)words[1] << 64 | words[0];
+}
 
 struct board_use;
 
@@ -148,7 +174,7 @@ struct path_policy {
     void (*down)(void *state, const struct path_lane *lane);
     /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the
      * sender, who keeps to it while one of them is up. */
-    uint64_t (*credit)(void *state, const struct path_payload *payload, uint64_t now);
+    lane_set (*credit)(void *state, const struct path_payload *payload, uint64_t now);
     /* Bytes of a segment of that payload, `most` or fewer. lanes: those that may carry it. The credit says it to the
      * sender. */
     uint64_t (*segment)(void *state, const struct path_lane *const *lanes, int count,

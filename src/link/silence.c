@@ -90,8 +90,8 @@ static bool silence_any_moves(struct link *link, uint64_t now)
     if (now < link->signs.moves_asked + ASK_AFTER)
         return false;
     link->signs.moves_asked = now;
-    for (int i = 0; i < link->lanes; i++)
-        any |= link->lane[i].state == LANE_UP && silence_moves(&link->lane[i], now);
+    for (lane_set left = link->present; left; left &= left - 1)
+        any |= link->lane[lane_first(left)].state == LANE_UP && silence_moves(&link->lane[lane_first(left)], now);
     return any;
 }
 
@@ -136,9 +136,10 @@ void link_excuse(struct link_domain *domain, uint64_t ns, uint64_t now)
         silence_take_answer(link); /* which came before: not to be taken for an older sign */
         silence_put_off(&link->signs.asked, ns, now);
         silence_put_off(&link->life.down_since, ns, now);
-        for (int i = 0; i < link->lanes; i++) {
-            silence_put_off(&link->lane[i].signs.probed, ns, now);
-            silence_put_off(&link->lane[i].signs.moved_at, ns, now);
+        for (lane_set left = link->present; left; left &= left - 1) {
+            struct lane_signs *signs = &link->lane[lane_first(left)].signs;
+            silence_put_off(&signs->probed, ns, now);
+            silence_put_off(&signs->moved_at, ns, now);
         }
     }
 }

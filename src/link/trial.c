@@ -96,9 +96,10 @@ void trial_look(struct link *link, uint64_t now)
     int up = 0, missing = 0;
     if (!link->trial.until || now < link->trial.until)
         return;
-    for (int i = 0; i < link->lanes; i++) {
-        up += on_trial(&link->lane[i]) && link->lane[i].life.was_up;
-        missing += on_trial(&link->lane[i]) && !link->lane[i].life.was_up;
+    for (lane_set left = link->present; left; left &= left - 1) {
+        const struct link_lane *lane = &link->lane[lane_first(left)];
+        up += on_trial(lane) && lane->life.was_up;
+        missing += on_trial(lane) && !lane->life.was_up;
     }
     if ((missing || !up) && !*link->trial.why) /* the first attempt is still under way, or waits for its plan */
         return;

@@ -61,7 +61,7 @@ static uint64_t best_cost(const struct stripe *stripe, const struct path_lane *c
 struct choice {
     const struct path_lane *const *lanes;
     int count;
-    double time[LINK_MAX_LANES], cost[LINK_MAX_LANES];
+    double *time, *cost; /* of each */
 };
 
 /* How many lanes behind the one that took the latest segment. */
@@ -132,7 +132,8 @@ static int pick_turn(const struct stripe *stripe, const struct path_lane *const 
 static int pick_of(const struct stripe *stripe, const struct path_lane *const *lanes, int count,
                    const struct path_payload *payload, size_t length, uint64_t now)
 {
-    struct choice choice = {lanes, count};
+    double time[LINK_MAX_LANES], cost[LINK_MAX_LANES];
+    struct choice choice = {lanes, count, time, cost};
     if (count == 1)
         return 0;
     if (param_int(PARAM_STRIPE) == TURNS)

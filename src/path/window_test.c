@@ -279,7 +279,7 @@ static struct script *join(const char *windows, int lanes)
 static unsigned under_way(const struct script *script)
 {
     unsigned sum = 0;
-    for (int i = 0; i < script->side[0].link->lanes; i++)
+    for (int i = 0; i < LINK_MAX_LANES; i++)
         sum += script->side[0].link->lane[i].view.segments;
     return sum;
 }

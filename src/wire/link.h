@@ -75,7 +75,7 @@ struct wire_message {
     uint8_t kind;
     uint8_t flags;
     uint16_t slot;
-    uint16_t own;  /* of the lanes below 16: those that go by an interface that the sender of the message owns, */
+    uint16_t own;  /* of its lanes, folded (wire_fold()): those by an interface that the sender of the message owns, */
     uint16_t idle; /* and those by whose interface nothing comes to its host that another owns at its end, as bits */
     struct wire_call call;
 };
@@ -107,8 +107,8 @@ struct wire_blocked {
 
 struct wire_credit {
     uint64_t length;
-    uint64_t segment; /* bytes of a segment, the last may be shorter */
-    uint64_t lanes;   /* on which it is to come, as bits; 0: any */
+    uint64_t segment;  /* bytes of a segment, the last may be shorter */
+    uint64_t lanes[2]; /* on which it is to come, as bits, the lowest first; 0: any */
 };
 
 /* Behind wire_credit, where the receiver has registered the memory for a transport whose hardware writes there by

@@ -78,6 +78,19 @@ static inline bool wire_place_untold(const struct wire_process *a, const struct 
     return a->host != b->host && (!here || !there);
 }
 
+/*
+ * The bit of a lane where 16 of them tell of all that a process has to a peer. Lanes of RDMA begin with index 8 and
+ * take its ports in turn, so those by one port have one bit.
+ */
+static inline unsigned wire_fold(const struct wire_process *process, unsigned lane)
+{
+    unsigned ports = 0;
+    while (ports < WIRE_DEVICES && process->verbs[ports].family)
+        ports++;
+    unsigned turns = ports ? 8 / ports * ports : 8;
+    return lane < 8 ? lane : 8 + (lane - 8) % turns;
+}
+
 /* First words on every lane, from the side that connects. */
 struct wire_hello {
     uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */
