@@ -427,6 +427,13 @@ static void far_ranks(void **state)
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 128 << 10, hosts), "far-halving");
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 256 << 10, CHOICE_FAR), "far-halving");
     assert_string_equal(pick_with("^far-halving", NULL, COLL_ALLREDUCE, 8, 128 << 10, hosts), "halving");
+    /* of many hosts few rounds count for more */
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 64, 1 << 20, hosts), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 100, 16 << 20, hosts), "far-halving");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 100, 17 << 20, hosts), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 128, 4 << 20, hosts), "far-doubling");
+    assert_string_equal(pick_with("", NULL, COLL_ALLGATHER, 100, 4 << 20, hosts), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_REDUCE_SCATTER, 128, 4 << 20, hosts), "far-halving");
 }
 
 static void names_of_algorithms(void **state)
