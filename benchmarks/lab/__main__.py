@@ -26,6 +26,7 @@ import leaders
 import master
 import monitor
 import nics
+import orders
 import port
 import probe
 import rates
@@ -40,7 +41,7 @@ import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "leaders": leaders,
                 "probe": probe, "uplink": uplink, "port": port, "nics": nics, "rates": rates,
-                "windows": windows, "copies": copies, "monitor": monitor}
+                "windows": windows, "orders": orders, "copies": copies, "monitor": monitor}
 
 
 class Bench:
