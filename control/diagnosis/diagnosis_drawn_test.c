@@ -220,6 +220,31 @@ static void test_late_by_a_call_before(void **state)
     made_free(&job);
 }
 
+/* In a job that was quicker a scatter waits in the queue behind an all-to-all, whose data reach rank 0 late, over a
+ * slow interface. Or rank 0 comes late to the all-to-all itself. */
+static void test_late_by_the_call_before(void **state)
+{
+    for (int late = 0; late < 2; late++) {
+        struct made_job job = made_job(3);
+        for (int rank = 0; rank < 3; rank++) {
+            struct blackbox_comm *near = made_comm(job.boxes[rank], 1, "near", rank, 3);
+            int from = late && rank == 0 ? 130 : 0, over = late || rank == 0 ? 150 : 20;
+            near->opened = MADE_NOW - 40 * NS_PER_S;
+            job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
+            job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 12000;
+            for (uint64_t step = 0; step < STEPS; step++) {
+                uint64_t ago = (STEPS - step) * 200 * NS_PER_MS;
+                in_step(near, 2 * step, ago, WIRE_ALLTOALL, from, over)->position += 1000;
+                struct blackbox_op *scatter = in_step(near, 2 * step + 1, ago, WIRE_SCATTER, from + 1, 152);
+                scatter->root = 1;
+                scatter->position += 1000;
+            }
+        }
+        expect(NULL, &job, late ? (int)FINDING_SLOW : -1, 0, "was last in");
+        made_free(&job);
+    }
+}
+
 /* Rank 3 comes late to rank 2, for whose messages ranks 0 and 1 wait. Rank 1 comes a little later than rank 0. */
 static void test_one_of_two_pairs(void **state)
 {
@@ -388,12 +413,13 @@ static void test_circle_of_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_by_messages),   cmocka_unit_test(test_computes_meanwhile),
-        cmocka_unit_test(test_waits_for_requests), cmocka_unit_test(test_short_pause),
-        cmocka_unit_test(test_launcher_stopped),   cmocka_unit_test(test_computes_where_all_do),
-        cmocka_unit_test(test_circle_of_hosts),    cmocka_unit_test(test_first_has_not_come),
-        cmocka_unit_test(test_loader_in_messages), cmocka_unit_test(test_computes_in_its_waits),
-        cmocka_unit_test(test_one_of_two_pairs),   cmocka_unit_test(test_late_by_a_call_before),
+        cmocka_unit_test(test_slow_by_messages),        cmocka_unit_test(test_computes_meanwhile),
+        cmocka_unit_test(test_waits_for_requests),      cmocka_unit_test(test_short_pause),
+        cmocka_unit_test(test_launcher_stopped),        cmocka_unit_test(test_computes_where_all_do),
+        cmocka_unit_test(test_circle_of_hosts),         cmocka_unit_test(test_first_has_not_come),
+        cmocka_unit_test(test_loader_in_messages),      cmocka_unit_test(test_computes_in_its_waits),
+        cmocka_unit_test(test_one_of_two_pairs),        cmocka_unit_test(test_late_by_a_call_before),
+        cmocka_unit_test(test_late_by_the_call_before),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

@@ -175,14 +175,14 @@ static struct process_facts facts(uint64_t at, struct got got)
         .thread_count = 1};
 }
 
-/* In each of 40 calls rank 1 comes 20 ms after the others. */
-static struct made_job late(uint64_t at, struct got one, struct got others)
+/* In each of 40 calls rank 1 comes `ms` after the others. */
+static struct made_job late_by(uint64_t ms, uint64_t at, struct got one, struct got others)
 {
     struct made_job job = made_job(3);
     for (int rank = 0; rank < 3; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
         for (uint64_t seq = 0; seq < 40; seq++)
-            made_call(world, seq, (2000 - 40 * seq + (rank == 1 ? 0 : 20)) * NS_PER_MS, (1999 - 40 * seq) * NS_PER_MS);
+            made_call(world, seq, (4000 - 80 * seq + (rank == 1 ? 0 : ms)) * NS_PER_MS, (3999 - 80 * seq) * NS_PER_MS);
         job.facts[rank] = facts(at, rank == 1 ? one : others);
     }
     return job;
@@ -190,11 +190,29 @@ static struct made_job late(uint64_t at, struct got one, struct got others)
 
 static void expect_late(struct got one, struct got others, enum finding_kind kind, const char *words)
 {
-    struct made_job before = late(MADE_NOW - NS_PER_S, (struct got){0}, (struct got){0}),
-                    now = late(MADE_NOW, one, others);
+    struct made_job before = late_by(40, MADE_NOW - NS_PER_S, (struct got){0}, (struct got){0}),
+                    now = late_by(40, MADE_NOW, one, others);
     expect(&before, &now, kind, 1, words);
     made_free(&before);
     made_free(&now);
+}
+
+/* Where all lack processors, a rank may come late by some turns of other processes. */
+static void test_late_by_turns(void **state)
+{
+    const struct got crowded = {100, 300, 0}, others = {100, 280, 0};
+    struct made_job before = late_by(20, MADE_NOW - NS_PER_S, (struct got){0}, (struct got){0}),
+                    now = late_by(20, MADE_NOW, crowded, others), free = late_by(20, MADE_NOW, others, (struct got){0});
+    const struct snapshot looks[2] = {{.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK},
+                                      {.now = made_look(&free), .before = made_look(&before), .stuck = MADE_STUCK}};
+    for (int i = 0; i < 2; i++) {
+        struct findings found = diagnosis_find(&looks[i]);
+        assert_int_equal(found.count, i);
+        findings_free(&found);
+    }
+    made_free(&before);
+    made_free(&now);
+    made_free(&free);
 }
 
 static void test_short_of_processors(void **state)
@@ -488,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_ends_of_a_message),
         cmocka_unit_test(test_waits_in_the_kernel),
         cmocka_unit_test(test_other_program),
+        cmocka_unit_test(test_late_by_turns),
         cmocka_unit_test(test_short_of_processors),
         cmocka_unit_test(test_quota),
         cmocka_unit_test(test_lanes_beside_a_hang),

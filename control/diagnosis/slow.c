@@ -286,12 +286,13 @@ static void add_inside(const struct member *member, const struct member *calls, 
             continue;
         bool counts = last && op->seq > meetings->first && op->seq - meetings->first < meetings->count;
         size_t number = counts ? (size_t)(op->seq - meetings->first) : 0;
-        uint64_t from = last ? last->begin : 0;
+        uint64_t from = last ? last->begin : 0, over = last && in == comm ? end_of(ends, last) : 0;
+        uint64_t until = over > op->begin ? over : op->begin; /* a call waits behind the one before it */
         if (counts && (in == comm || has_joined(member->group, meetings, number - 1)))
             from = since_meeting(member->group, meetings, number - 1, last->end > from ? last->end : from);
-        double sum = 0, all = op->begin > from ? (double)(op->begin - from) : 0;
+        double sum = 0, all = until > from ? (double)(until - from) : 0;
         for (size_t j = next; j < in->op_count && in->ops[j].begin < op->begin; j++)
-            sum += overlap(ends, &in->ops[j], from, op->begin);
+            sum += overlap(ends, &in->ops[j], from, until);
         while (next < in->op_count && in->ops[next].begin < op->begin && is_over(ends, &in->ops[next], op->begin))
             next++;
         inside[number] += !counts ? 0 : sum < all ? sum : all; /* calls under way beside each other */
@@ -341,6 +342,15 @@ static bool came_from_calls(struct scene *scene, const struct member_group *grou
     }
     free(mine);
     return explained > late / 2;
+}
+
+/* The rank lacks processors as all on its machine do, and comes late by no more than some turns of other processes: the
+ * load is to blame, and no rank. */
+static bool only_lacks_turns(struct scene *scene, const struct member *member, const struct slow_tally *tally)
+{
+    const struct processor_share share = share_of(scene, member);
+    return tally->waited < SLOW_TURNS_NS * (tally->held - 1) && share_part(&share) >= SHORT_PART && !share.throttled &&
+           share_is_crowded_out(scene, member);
 }
 
 /* ---- Verdict ---- */
@@ -416,7 +426,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
         const struct slow_tally *mine = &tallies[i];
         if (mine->held >= rule->held && (double)mine->waited >= SLOW_SHARE * (double)all.waited && took &&
             (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings) &&
-            !overlap_hides_waits(scene, group)) {
+            !only_lacks_turns(scene, &group->members[i], mine) && !overlap_hides_waits(scene, group)) {
             if (overlap_waits_for_work(scene, &group->members[i],
                                        (double)(mine->waited + mine->longest) / (double)mine->held,
                                        mine->squares / (double)mine->held))

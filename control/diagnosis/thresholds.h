@@ -26,6 +26,7 @@
 #define SLOW_STALLS       5               /* or stalls of one rank among the newest WIRE_BOX_OPS collectives, */
 #define SLOW_STALL_NS     (3 * NS_PER_S) /* each of this time at most: a longer one is a checkpoint or an evaluation; */
 #define SLOW_STALLED      0.5            /* part of the time that the others waited in them */
+#define SLOW_TURNS_NS     (30 * NS_PER_MS) /* shorter waits, on average, may be for some turns of other processes */
 #define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
 #define STARVED_PART                                                                                                   \
     0.75 /* part of the time: a starved thread is ready for longer than this, and than all threads ran */
