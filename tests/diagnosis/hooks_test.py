@@ -18,7 +18,7 @@ import kubernetes
 HOOKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "recovery", "hooks")
 NEW_START = ("stopped", "dead", "behind", "still", "failed", "absent", "ahead", "unread")
 SLOW = ("slow", "starved", "sender", "receiver", "interface")
-NOTHING = ("mismatch", "order", "circle", "joining", "traced", "link")
+NOTHING = ("mismatch", "order", "circle", "joining", "traced", "link", "outside")
 CORDON = ["kubectl", "cordon", "node7"]
 DELETE = ["kubectl", "delete", "pods", "--selector=job-name=train", "--field-selector=spec.nodeName=node7",
           "--grace-period=5", "--wait=false"]
