@@ -149,7 +149,7 @@ int view_profile(const struct view_options *options, const struct view_set *set)
     const struct snapshot snapshot = {.now = {set->boxes, NULL, set->count}, .stuck = options->stuck};
     struct profile profile;
     int status = VIEW_SHOWN;
-    if (!profile_look(&snapshot, &profile)) {
+    if (!profile_look(&snapshot, 0, &profile)) {
         fprintf(stderr, "tutti trace: no memory for a profile\n");
         status = VIEW_FAILED;
     } else if (options->json) {

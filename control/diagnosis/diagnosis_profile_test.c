@@ -18,12 +18,17 @@ static struct blackbox_lane *lane_to(struct made_job *job, int from, int to)
     return made_lane(job->boxes[from], job->boxes[to], 0);
 }
 
-static struct profile look_at(struct made_job *job)
+static struct profile look_within(struct made_job *job, uint64_t window)
 {
     struct profile profile;
     const struct snapshot snapshot = {.now = made_look(job), .stuck = MADE_STUCK};
-    assert_true(profile_look(&snapshot, &profile));
+    assert_true(profile_look(&snapshot, window, &profile));
     return profile;
+}
+
+static struct profile look_at(struct made_job *job)
+{
+    return look_within(job, 0);
 }
 
 /* Two steps of two calls. The second call of the second step takes 20 ms. 3 ms are registering, 4 ms waiting for the
@@ -128,6 +133,30 @@ static void a_slow_rank_is_told(void **state)
     made_free(&job);
 }
 
+static bool of_nobody(int from, int to)
+{
+    return false;
+}
+
+/* Rank 4 has become slow in the last three of 12 segments: on the whole the rank was as quick as the others. */
+static void a_rank_becomes_slow(void **state)
+{
+    struct made_job job = made_cluster(of_nobody);
+    for (size_t i = 0; i < job.boxes[4]->lane_count; i++) {
+        struct blackbox_lane *lane = &job.boxes[4]->lanes[i];
+        for (size_t at = lane->segment_count - 3; at < lane->segment_count; at++)
+            lane->segments[at].completed += 15 * MS;
+    }
+    for (uint64_t window = 0; window < 22 * NS_PER_S; window += 21500 * MS) {
+        struct profile profile = look_within(&job, window);
+        for (size_t i = 0; i < profile.rank_count; i++)
+            assert_int_equal(profile.ranks[i].slow, i == 4 && window);
+        assert_int_equal(profile.rank_count, CLUSTER_RANKS);
+        profile_free(&profile);
+    }
+    made_free(&job);
+}
+
 static void nothing_is_survived(void **state)
 {
     struct made_job job = made_job(0);
@@ -142,7 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_taken_apart), cmocka_unit_test(lanes_have_pauses),
         cmocka_unit_test(messages_are_no_steps), cmocka_unit_test(a_slow_rank_is_told),
-        cmocka_unit_test(nothing_is_survived),
+        cmocka_unit_test(a_rank_becomes_slow),   cmocka_unit_test(nothing_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,14 +19,14 @@ static int by_number(const void *left, const void *right)
 
 /* ---- Lanes ---- */
 
-static bool add_lane(size_t process, const struct blackbox_lane *lane, struct profile *profile)
+static bool add_lane(size_t process, const struct blackbox_lane *lane, uint64_t since, struct profile *profile)
 {
     struct profile_lane *out = &profile->lanes[profile->lane_count];
     uint64_t *gaps = calloc(lane->segment_count + 1, sizeof *gaps), first = 0, over = 0, last = 0;
     *out = (struct profile_lane){.process = process, .lane = lane};
     for (size_t i = 0; gaps && i < lane->segment_count; i++) {
         const struct blackbox_segment *segment = &lane->segments[i];
-        if (!blackbox_landed(segment))
+        if (!blackbox_landed(segment) || segment->completed < since)
             continue;
         first = out->segments ? first : segment->posted;
         if (out->segments)
@@ -189,7 +189,7 @@ static void add_calls(const struct member *member, struct steps steps, struct sp
 /* ---- All of it ---- */
 
 /* `steps`: one for each group. */
-static bool look_at_process(const struct scene *scene, const struct steps *steps, size_t process,
+static bool look_at_process(const struct scene *scene, const struct steps *steps, size_t process, uint64_t window,
                             struct profile *profile)
 {
     const struct blackbox *box = scene->snapshot->now.boxes[process];
@@ -198,7 +198,7 @@ static bool look_at_process(const struct scene *scene, const struct steps *steps
     for (size_t i = 0; i < box->lane_count; i++)
         segments += box->lanes[i].segment_count;
     for (size_t i = 0; fine && i < box->lane_count; i++)
-        fine = add_lane(process, &box->lanes[i], profile);
+        fine = add_lane(process, &box->lanes[i], window && window < box->now ? box->now - window : 0, profile);
     struct spans spans = {calloc(2 * segments + 1, sizeof *spans.items), 0};
     for (const struct member *at = scene->of_process[process]; spans.items && at; at = at->sibling)
         add_calls(at, steps[at->group - scene->groups], &spans, profile);
@@ -207,7 +207,7 @@ static bool look_at_process(const struct scene *scene, const struct steps *steps
     return fine;
 }
 
-bool profile_look(const struct snapshot *snapshot, struct profile *profile)
+bool profile_look(const struct snapshot *snapshot, uint64_t window, struct profile *profile)
 {
     const struct look *look = &snapshot->now;
     struct scene scene;
@@ -227,7 +227,7 @@ bool profile_look(const struct snapshot *snapshot, struct profile *profile)
     for (size_t i = 0; fine && i < scene.group_count; i++)
         steps[i] = steps_of(&scene.groups[i]);
     for (size_t i = 0; fine && i < look->count; i++)
-        fine = look_at_process(&scene, steps, i, profile);
+        fine = look_at_process(&scene, steps, i, window, profile);
     if (fine)
         sum_ranks(profile);
     free(steps);

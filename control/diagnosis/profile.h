@@ -43,8 +43,9 @@ struct profile {
     size_t call_count, lane_count, rank_count;
 };
 
-/* False: no memory. The caller frees the profile by profile_free in both cases. */
-bool profile_look(const struct snapshot *snapshot, struct profile *profile);
+/* `window`: lanes and ranks are those of this latest time, in ns; 0: of all that is remembered. False: no memory. The
+ * caller frees the profile by profile_free in both cases. */
+bool profile_look(const struct snapshot *snapshot, uint64_t window, struct profile *profile);
 void profile_free(struct profile *profile);
 /* Bytes a second; 0: none. */
 double profile_rate(uint64_t bytes, uint64_t ns);

@@ -220,12 +220,13 @@ static bool say_who_stands_out(struct scene *scene, struct finding *finding, con
     return last != SIZE_MAX || away != SIZE_MAX;
 }
 
-/* Ranks that send, while they have data under way, at less than half of the usual rate. */
-static bool say_slow_senders(const struct scene *scene, struct finding *finding, const struct member_group *group)
+/* Ranks that send, while they have data under way, at less than half of the usual rate in the latest time. */
+static bool say_slow_senders(const struct scene *scene, struct finding *finding, const struct member_group *group,
+                             uint64_t window)
 {
     struct profile profile;
     struct rank_list list = {0};
-    if (profile_look(scene->snapshot, &profile))
+    if (profile_look(scene->snapshot, window, &profile))
         for (size_t i = 0; i < profile.rank_count; i++)
             for (size_t j = 0; j < group->count && profile.ranks[i].slow; j++)
                 if (group->members[j].process == profile.ranks[i].process)
@@ -262,7 +263,7 @@ static void report(struct scene *scene, struct findings *findings, struct member
         "communicator %s is slow since %s: each rank made %.1f calls a second in the last %s, and %.1f at best",
         phrase_name(group->members->comm), clock_of(box, sum->since).text, sum->calls / ranks,
         phrase_time(sum->window).text, sum->best_calls / ranks);
-    if (!say_who_stands_out(scene, finding, group, outside) && !say_slow_senders(scene, finding, group))
+    if (!say_who_stands_out(scene, finding, group, outside) && !say_slow_senders(scene, finding, group, sum->window))
         say(finding, "; nobody stands out");
     bool sent = sum->best_bytes > 0; /* ranks of one host send nothing in collectives */
     if (sum->best_bytes + sum->best_called > 0)

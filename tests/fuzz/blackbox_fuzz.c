@@ -146,7 +146,7 @@ static void diagnose(struct blackbox *box, struct blackbox *right)
     struct profile profile;
     network_look(&snapshot, &report);
     network_free(&report);
-    profile_look(&snapshot, &profile);
+    profile_look(&snapshot, snapshot.stuck, &profile);
     profile_free(&profile);
     findings_free(&found);
 }
