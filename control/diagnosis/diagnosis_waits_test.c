@@ -6,6 +6,7 @@
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
+#include "wire/distance.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,6 +164,23 @@ static void test_is_lossy(void **state)
                 wait_since(&job.boxes[rank]->comms[0].ops[0], (uint64_t)waits * NS_PER_S);
             struct findings found = find_by(NULL, &job);
             assert_int_equal(found.count, waits == 6 || !lossy);
+            findings_free(&found);
+            made_free(&job);
+        }
+}
+
+/* Adapters lose packets within a host, too, and send them once more. Shared memory loses none. */
+static void test_by_an_adapter(void **state)
+{
+    for (int verbs = 0; verbs < 2; verbs++)
+        for (int waits = 3; waits < 5; waits++) {
+            struct made_job job = lost_message(163840);
+            struct blackbox_lane *lane = made_lane(job.boxes[1], job.boxes[0], WIRE_DISTANCE_HOST);
+            strcpy(lane->transport, verbs ? "verbs" : "shm");
+            for (int rank = 0; rank < 2; rank++)
+                wait_since(&job.boxes[rank]->comms[0].ops[0], (uint64_t)waits * NS_PER_S);
+            struct findings found = find_by(NULL, &job);
+            assert_int_equal(found.count, !verbs || waits == 4);
             findings_free(&found);
             made_free(&job);
         }
@@ -507,6 +525,7 @@ int main(void)
                                        cmocka_unit_test(test_does_not_arrive),
                                        cmocka_unit_test(test_is_late),
                                        cmocka_unit_test(test_is_lossy),
+                                       cmocka_unit_test(test_by_an_adapter),
                                        cmocka_unit_test(test_was_passed),
                                        cmocka_unit_test(test_one_pause),
                                        cmocka_unit_test(test_stuck_stream),

@@ -168,6 +168,15 @@ static bool has_other_hosts(const struct member *end)
     return false;
 }
 
+/* Is the message under way by an adapter of RDMA? Within a host it may be, too. */
+static bool by_adapter(const struct member *end, const struct member *peer)
+{
+    for (size_t i = 0; i < end->box->lane_count; i++)
+        if (end->box->lanes[i].peer_pid == peer->box->header.pid && strcmp(end->box->lanes[i].transport, "verbs") == 0)
+            return true;
+    return !on_one_host(end, peer);
+}
+
 /* Lanes to another host that die say so after 2 s of silence, adapters of RDMA later. */
 static bool may_be_cut(const struct scene *scene, const struct victim *witness)
 {
@@ -175,7 +184,7 @@ static bool may_be_cut(const struct scene *scene, const struct victim *witness)
     uint64_t waited = member_waited(witness->member), stuck = scene->snapshot->stuck;
     if (witness->ending == FINDING_CIRCLE)
         return waited < stuck + CIRCLE_NS && has_other_hosts(end);
-    return witness->ending == FINDING_UNREAD && peer && !on_one_host(end, peer) && waited < stuck + CUT_NS;
+    return witness->ending == FINDING_UNREAD && peer && by_adapter(end, peer) && waited < stuck + CUT_NS;
 }
 
 /* Kernels report their waits when they are asked, and on a crowded machine not at once. While another GPU has not been
