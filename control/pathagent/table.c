@@ -192,7 +192,7 @@ static void write_lane(const struct lane_table *table, int32_t place, Tutti__Pat
     out->parts = lane->ask.parts;
     out->idle = lane->ask.flags & WIRE_LEASE_IDLE;
     out->again = lane->ask.flags & WIRE_LEASE_AGAIN;
-    out->port = lane->port ? lane->port : lane->ask.port;
+    out->port = lane->port && !out->again ? lane->port : lane->ask.port;
 }
 
 uint8_t *table_question(struct lane_table *table, Tutti__PathAsk *ask, size_t *size)

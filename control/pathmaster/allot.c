@@ -394,6 +394,6 @@ tutti_result_t allot_apply(struct allot *allot, const struct allot_event *event)
     if (result)
         return result;
     allot->events++;
-    allot->uneven |= event->kind != ALLOT_OWNER && event->kind != ALLOT_MOVE;
+    allot->uneven |= event->kind != ALLOT_OWNER && (event->kind != ALLOT_MOVE || !event->wave); /* wave: of a plan */
     return TUTTI_SUCCESS;
 }

@@ -293,7 +293,9 @@ static void play_ask(struct play *p, bool again)
         lane = p->known[draw(s, (uint64_t)p->count)];
     else if (p->count == KEPT)
         return;
-    const struct allot_ask ask = {lane.owner, lane.number, lane.from, lane.to, 4, false, again};
+    int32_t has = allot_find_lane(&s->allot, lane.owner, lane.number);
+    uint16_t port = has >= 0 ? s->allot.lane[has].port : 0;
+    const struct allot_ask ask = {lane.owner, lane.number, lane.from, lane.to, 4, false, again, port};
     enum allot_answer answer = allot_ask(&s->allot, &ask, &event);
     if (answer != ALLOT_NEW)
         return;
@@ -474,12 +476,45 @@ static void lanes_for_messages_move_no_lane(void **state)
     stage_close(&s);
 }
 
+/* A link fails, and a plan moves its lanes. One that failed there asks again: it keeps what the plan gave. One that
+ * fails where it is takes another way, and the next plan evens that out. */
+static void lanes_that_fail_are_moved_once(void **state)
+{
+    struct fabric_clos clos = drawn_on[0];
+    struct stage s;
+    struct allot_event event;
+    clos.racks = 2;
+    clos.hosts = clos.spines = 8;
+    stage_open(&s, &clos);
+    struct allot_ask ask = {.owner = new_owner(&s, 0), .parts = 2};
+    for (uint64_t lane = 0; lane < 16; lane++) {
+        ask.number = lane;
+        ask.from = (int32_t)(lane % 8);
+        ask.to = ask.from + 8;
+        assert_int_equal(allot_ask(&s.allot, &ask, &event), ALLOT_NEW);
+        apply(&s, &event);
+    }
+    const struct allot_lane *last = &s.allot.lane[allot_find_lane(&s.allot, ask.owner, ask.number)];
+    ask.again = true;
+    ask.port = last->port;
+    apply(&s, &(struct allot_event){.kind = ALLOT_LINK, .uplink = last->way.uplink});
+    plan(&s);
+    assert_int_not_equal(last->port, ask.port);
+    assert_int_equal(allot_ask(&s.allot, &ask, &event), ALLOT_KNOWN);
+    ask.port = last->port;
+    assert_int_equal(allot_ask(&s.allot, &ask, &event), ALLOT_NEW);
+    apply(&s, &event);
+    assert_true(s.allot.uneven);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loads_are_near_the_bound),
         cmocka_unit_test(drawn_sequences_keep_the_rules),
         cmocka_unit_test(lanes_for_messages_move_no_lane),
+        cmocka_unit_test(lanes_that_fail_are_moved_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,8 @@ static enum allot_answer ask_again(const struct allot *allot, const struct allot
     struct allot_choice choice;
     if (lane->from != ask->from || lane->to != ask->to)
         return ALLOT_DIFFERENT;
-    bool stays = allot_is_open(allot, &lane->way) && !ask->again;
+    bool failed = ask->again && ask->port == lane->port; /* else a plan has moved it since */
+    bool stays = allot_is_open(allot, &lane->way) && !failed;
     if (stays || allot_choose(allot, lane, true, lane->way.uplink, &choice) != ALLOT_NEW)
         return ALLOT_KNOWN;
     *out = (struct allot_event){.kind = ALLOT_MOVE,

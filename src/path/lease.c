@@ -33,6 +33,7 @@ struct lease {
     uint8_t peer[WIRE_UUID_BYTES];
     uint16_t index;
     uint16_t port; /* the latest that was given; 0: none */
+    uint16_t used; /* what the lane has opened with, or was moved to */
     uint32_t number;
     enum lease_state state;
     uint64_t asked, deadline; /* of the question */
@@ -165,7 +166,7 @@ static bool lease_ask(struct lease *lease, const struct path_source *lane, bool 
     struct wire_lease_ask ask = {.magic = WIRE_LEASE_ASK,
                                  .number = lease->number,
                                  .parts = (uint16_t)param_int(PARAM_IB_LANES),
-                                 .port = lease->port,
+                                 .port = again ? lease->used : lease->port,
                                  .flags = (lane->messages ? WIRE_LEASE_IDLE : 0) | (again ? WIRE_LEASE_AGAIN : 0)};
     memcpy(ask.from, lane->from, sizeof ask.from);
     memcpy(ask.to, lane->to, sizeof ask.to);
@@ -193,6 +194,7 @@ static void lease_say(const struct lease *lease, const struct path_source *lane,
 
 static int lease_hand_out(struct lease *lease, const struct path_source *lane, uint64_t now)
 {
+    lease->used = lease->port;
     if (!lease->handed) {
         lease->handed = now;
         lease_say(lease, lane, now);
@@ -235,6 +237,8 @@ int path_leased_port(const uint8_t *peer, uint16_t index, uint64_t now)
         lease_hear(now);
     struct lease *lease = leases.fd >= 0 ? lease_find(peer, index, &number) : NULL;
     int port = lease && lease->state == LEASE_HAS && lease->handed ? lease->port : 0;
+    if (port)
+        lease->used = lease->port;
     pthread_mutex_unlock(&leases_lock);
     return port;
 }

@@ -110,8 +110,8 @@ static void an_agent_gives_ports_or_the_plan_does(void **state)
     assert_int_equal(path_leased_port(peer.uuid, 0, t), 0xC200);
     give(agent, ask.number, 80); /* no port of a plan */
     assert_int_equal(path_leased_port(peer.uuid, 0, t), 0);
-    give(agent, ask.number, 0xC200);
-    assert_int_equal(ask_for(0, t + 9000 * ms), -1); /* it was up, and failed */
+    give(agent, ask.number, 0xC300);
+    assert_int_equal(ask_for(0, t + 9000 * ms), -1); /* it was up, and failed before it followed */
     ask = hear_ask(agent);
     assert_int_equal(ask.flags, WIRE_LEASE_AGAIN);
     assert_int_equal(ask.port, 0xC200);

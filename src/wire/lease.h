@@ -22,7 +22,7 @@ struct wire_lease_ask {
     uint8_t from[16]; /* address of the NIC that sends; IPv4 behind ::ffff:0:0 */
     uint8_t to[16];
     uint16_t parts; /* lanes that share what the NIC sends */
-    uint16_t port;  /* that the lane has; 0: none */
+    uint16_t port;  /* that the lane has, or failed at; 0: none */
     uint32_t flags;
 };
 
