@@ -44,6 +44,7 @@ def start(lab, master, stripe="turns"):
     settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_STRIPE": stripe, "TUTTI_IB_TIMEOUT": "16"}
     if master:
         settings["TUTTI_PATH_AGENT"] = master.socket
+        settings["LD_PRELOAD"] = lab.build.path("emulation", "verbs", "libmlx5.so.1")  # it moves living lanes
     told, jobs = lab.plan(LANES) if lab.steered and not master else None, []
     try:
         for pair in HOSTS:
