@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COME_LEAST   500  /* ms after which an owner comes again */
+#define COME_LEAST   200  /* ms after which an owner comes again: as long as a wave */
 #define COME_MOST    5000 /* the same, where there are many */
 #define OWNERS_A_MS  4    /* that come in turn */
 #define LEASE_PARTS  3    /* times that an owner comes in a lease, at least */
@@ -182,7 +182,8 @@ static tutti_result_t set_links(struct answering *a)
         if (!result)
             printf("%s has %u%% of its rate\n", link->uplink, link->percent);
     }
-    master->fault |= a->ask->n_links > 0;
+    if (a->ask->n_links)
+        pathmaster_hurry(master);
     if (a->ask->look) {
         master->catalogue.rest = 0;
         catalogue_sweep(&master->catalogue, clock_ns());

@@ -185,6 +185,7 @@ static void block_signals(sigset_t *signals)
     sigemptyset(signals);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, signals, NULL); /* set before there are threads that would take the signals */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow fails by its result */

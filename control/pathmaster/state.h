@@ -43,6 +43,8 @@ tutti_result_t pathmaster_read(struct pathmaster *master, int32_t *dropped);
 void pathmaster_again(struct pathmaster *master);
 
 void pathmaster_complain(struct pathmaster *master);
+/* Links have changed: a plan is made at once. */
+void pathmaster_hurry(struct pathmaster *master);
 
 /* answer.c; called by the server's thread */
 void pathmaster_post(void *context, struct serve_request *request, const struct serve_post *post);
