@@ -33,7 +33,16 @@ def share_variance(loads):
     return statistics.fmean(statistics.pvariance(leaf) for leaf in shares)
 
 
-def turns_of(bench, labs, what, rings, ways):
+def of_model(loads):
+    """Mbit/s of a host of one ring, by the fair shares of `tutti simulate`, for the ways that its lanes took: in turn
+    all lanes send alike, so an uplink's part of its leaf says how many it has."""
+    lanes = clos.HOSTS // 2 * clos.LANES
+    most = max(round(lanes * load / sum(leaf)) for leaf in (loads[:clos.UPLINKS], loads[clos.UPLINKS:])
+               for load in leaf)
+    return clos.UPLINK * ecmp_draws.ring_rate(clos.HOSTS, clos.LANES, most, clos.nic() / clos.UPLINK)
+
+
+def turns_of(bench, labs, what, rings, ways, model=None):
     """{way: (Mbit/s of a host in each turn, variances)}; the last turn's loads of l0's uplinks by way."""
     found, loads = {way: ([], []) for way in ways}, {}
     for _ in range(bench.turns):
@@ -41,9 +50,11 @@ def turns_of(bench, labs, what, rings, ways):
             rates, sent = clos.load(*labs[way], rings, clos.LANES, stripe, bench.seconds)
             found[way, stripe][0].append(statistics.fmean(rates))
             found[way, stripe][1].append(share_variance(sent))
+            if model is not None and stripe == "turns":
+                model.append(statistics.fmean(rates) / of_model(sent))
             loads[f"{way}, {stripe}"] = [load / sum(sent[:clos.UPLINKS]) for load in sent[:clos.UPLINKS]]
             bench.say(f"{what}, {way}, {stripe}: {' '.join(f'{rate:.1f}' for rate in rates)} Mbit/s, "
-                      f"{labs[way][0].drops()} packets dropped")
+                      f"{labs[way][0].drops()} packets dropped, processors {labs[way][1].idle:.0f} % idle")
     return found, loads
 
 
@@ -91,9 +102,9 @@ def swept_rows(swept):
 
 
 def measure(bench):
-    two_ways = [WAYS[0], WAYS[1], WAYS[3]]
+    two_ways, model = [WAYS[0], WAYS[1], WAYS[3]], []
     with both(bench) as labs:
-        found, loads = turns_of(bench, labs, "one job", ONE, WAYS)
+        found, loads = turns_of(bench, labs, "one job", ONE, WAYS, model)
         two, _ = turns_of(bench, labs, "two jobs", TWO, two_ways)
     swept = sweep(bench)
     bench.bars("lab-uplinks", "Share of its leaf that each uplink of l0 carried (1/8 = all alike)", loads)
@@ -106,6 +117,8 @@ def measure(bench):
                two={", ".join(way): figures for way, figures in two.items()}, swept=swept)
     weighed = middle(found[WAYS[2]][0]) / middle(found[WAYS[0]][0])
     return [*rows_of(found, WAYS, "", by_chance(1, clos.HOSTS)),
+            Row("in turn, by ECMP and steered: measured over the model, for the uplinks that lanes took", "",
+                "within 5%", " ".join(f"{one:.3f}" for one in model), all(abs(one - 1) <= 0.05 for one in model)),
             Row("ECMP by arrival over ECMP in turn: what weights alone do", "", "",
                 f"{weighed:.2f}x ({spread(found[WAYS[2]][0])} Mbit/s)", None),
             *rows_of(two, two_ways, "two jobs of 4 hosts at once: ", by_chance(2, clos.HOSTS // 2)), *swept_rows(swept)]
