@@ -9,7 +9,7 @@ import socket
 import time
 import urllib.request
 
-from fabric import Failed, Job, Lab
+from fabric import Failed, Job, Lab, processors
 from paths import TOKEN, Paths
 from result import Row, spread
 
@@ -105,6 +105,7 @@ def openings(jobs):
 
 def measure(bench):
     drawn, waits, given, twice = random.Random(47), [], 0, 0
+    idle, ticks = processors()
     with Lab(bench.build, {"hosts": 2 * PAIRS, "nics": 1, "leaves": 2, "spines": 4, "rate": "100mbit"}, True) as lab:
         with Masters(lab) as masters:
             for kill in range(KILLS):
@@ -128,8 +129,10 @@ def measure(bench):
     if not waits:
         raise Failed("no lane said how long it waited")
     late = sum(ms > WAIT + SLACK for ms in waits)
+    idle = 100 * (processors()[0] - idle) / max(1, processors()[1] - ticks)
     bench.keep(waits=waits, given=given, twice=twice)
     return [Row(f"{KILLS} leaders go: ports that two lanes have", "", "0", f"{twice} of {given}", not twice),
             Row(f"lanes that opened later than {WAIT} ms after they asked, and {SLACK} ms for the machine", "", "0",
-                f"{late} of {len(waits)}; {spread(waits)} ms; {len(waits) - given} without a port of a master",
+                f"{late} of {len(waits)}; {spread(waits)} ms; {len(waits) - given} without a port of a master; "
+                f"processors {idle:.0f} % idle",
                 not late)]

@@ -40,7 +40,8 @@ struct sender_options {
     const char *url, *ca;          /* ca: trusted certificates; NULL: the system's */
     const char *certificate, *key; /* files of the agent's own certificate; NULL: it shows none */
     const struct token *token;
-    bool plain; /* HTTP is allowed also where others may listen */
+    bool plain;   /* HTTP is allowed also where others may listen */
+    long wait_ms; /* for an answer; 0: 10 s */
 };
 
 /* WANTS_LANES: the report was delivered, and somebody looks at lanes. */

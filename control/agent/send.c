@@ -84,7 +84,7 @@ static bool prepare(struct sender *sender, const struct sender_options *options)
            curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, WHOLE_MS) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, options->wait_ms ? options->wait_ms : WHOLE_MS) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_WRITEDATA, sender) == CURLE_OK &&

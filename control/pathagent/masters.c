@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MASTERS 8
+#define WAIT_MS 3000 /* for one of several: when the leader is silent for that long, another one leads */
 
 struct masters {
     char *words, *url[MASTERS];
@@ -17,9 +18,11 @@ struct masters {
 static bool open_all(struct masters *masters, const struct sender_options *options, const volatile bool *stop)
 {
     char *rest = NULL;
+    bool several = strchr(masters->words, ',');
     for (char *word = strtok_r(masters->words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         struct sender_options one = *options;
         one.url = word;
+        one.wait_ms = several ? WAIT_MS : 0;
         if (masters->count == MASTERS) {
             error_note(TUTTI_INVALID_USAGE, "--master: more than %d", MASTERS);
             return false;
