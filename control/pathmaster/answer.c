@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COME_LEAST   200  /* ms after which an owner comes again: as long as a wave */
+#define COME_LEAST   200  /* ms after which an owner comes again: a wave takes that long, too */
 #define COME_MOST    5000 /* the same, where there are many */
 #define OWNERS_A_MS  4    /* that come in turn */
 #define LEASE_PARTS  3    /* times that an owner comes in a lease, at least */
