@@ -17,9 +17,11 @@
 
 #include <sched.h>
 
-#define TELL_MS     500
-#define NAP_US      50000
-#define PATIENCE_MS 10 /* with a full queue of which nothing ends */
+#define TELL_LOOKS   500 /* a millisecond apart, each longer where processors are few */
+#define TELL_MS      500
+#define TELL_MOST_MS 5000
+#define NAP_US       50000
+#define PATIENCE_MS  10 /* with a full queue of which nothing ends */
 #define LONG_PATIENCE_MS                                                                                               \
     1000 /* with one of this many operations: a peer is stopped rather than called later by the same thread */
 #define LONG_QUEUE              (1u << 16)
@@ -33,11 +35,12 @@
 /* ---- Telling of a failure ---- */
 
 /* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for
- * long. */
+ * long; on a busy machine one that lives needs longer. */
 static void see_told(struct engine *engine)
 {
-    uint64_t deadline = clock_deadline_ms(TELL_MS);
-    for (bool heard = false; !heard && !clock_passed(deadline);) {
+    uint64_t least = clock_deadline_ms(TELL_MS), most = clock_deadline_ms(TELL_MOST_MS);
+    bool heard = false;
+    for (int looks = 0; !heard && (looks < TELL_LOOKS || !clock_passed(least)) && !clock_passed(most); looks++) {
         lock_take(&engine->lock);
         failure_flood(engine);
         engine_poll(engine);
