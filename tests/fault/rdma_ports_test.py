@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on
 over the port that is left, over TCP where none is, and over those that are back; events of ports, which say so at once.
-Then a peer with one port;
-and the source ports of packets. Usage: rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS instead: ports that go
-down, lose packets, are black holes and are taken out, drawn from the seed, for so long. With TUTTI_TEST_BUSY=SECONDS
-instead: no lane is given up beside twenty busy loops."""
+Then a peer with one port; the source ports of packets; and two jobs with planned ports, places or none, windows,
+segments by distance, queue pairs, weights and backups all at once, beside faults that are drawn. Usage:
+rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS the last alone, for this time: ports that go down, lose packets,
+are black holes and are taken out. With TUTTI_TEST_BUSY=SECONDS instead: no lane is given up beside twenty busy
+loops."""
 import os
 import random
 import re
@@ -202,24 +203,40 @@ def disturb(other, chance):
     return kind, lambda: tell(inside, undo, f"soft_{link}")
 
 
+def all_at_once(number):
+    """(settings of rank 0, of rank 1) of one of two jobs, of which each has the other's port as its backup. One tells
+    places; the other goes by round trips."""
+    common = {"TUTTI_LANE_SILENCE": "500ms", "TUTTI_IB_LANES": "2", "TUTTI_STRIPE": "arrival",
+              "TUTTI_SEGMENTS": "rack=8K,zone=8K", "TUTTI_QUEUES": "zone=2,far=2", "TUTTI_SEGMENT": "32K",
+              "TUTTI_WINDOWS": "zone=0/64K@70" if number else "", "TUTTI_BACKUP": f"soft_{BOTH[1 - number]}",
+              "MASTER_PORT": str(29500 + number), "TORCHELASTIC_RUN_ID": f"rdma{number}"}
+    return [{**common, "TUTTI_PATHS": paths, "TUTTI_PLACE": f"zone=z,rack={rank}" if number else ""}
+            for rank, paths in enumerate(("4:0,5", "4:1,2"))]
+
+
 def random_faults(other, seconds, seed):
     chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
     soak = ("--seconds", str(seconds + 1000), "--resets", "1000", "--seed", str(seed))
-    at_once = {"TUTTI_LANE_SILENCE": "500ms"}
-    with Job(other, at_once, at_once, soak=soak) as job:
+    first, second = all_at_once(0), all_at_once(1)
+    with Job(other, first[1], first[0], soak=soak) as job, Job(other, second[1], second[0], soak=soak) as beside:
         job.carries(BOTH)
         while time.monotonic() < end:
             faults = [disturb(other, chance) for _ in range(chance.choice((1, 1, 2, 3)))]
-            time.sleep(chance.uniform(0.05, 3))
+            time.sleep(chance.uniform(0.05, min(3, seconds / 4)))
             for kind, undo in faults:
                 undo()
                 counts[kind] = counts.get(kind, 0) + 1
-            time.sleep(chance.uniform(0, 3))
-            assert all(one.poll() is None for one in job.ranks), f"a rank gave up, after {counts}"
+            time.sleep(chance.uniform(0, min(3, seconds / 4)))
+            assert all(one.poll() is None for one in job.ranks + beside.ranks), f"a rank gave up, after {counts}"
         job.carries(BOTH)
-        judge(job)
+        for one in (job, beside):
+            judge(one)
         print(f"seed {seed}, {seconds} s:", ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
-        print("\n".join(line for line in job.text().splitlines() if "total" in line))
+        print("\n".join(line for one in (job, beside) for line in one.text().splitlines() if "total" in line))
+
+
+def everything_at_once(other):
+    random_faults(other, 3, 2)
 
 
 def main():
@@ -234,7 +251,7 @@ def main():
         return
     with Other(["tm0", "tp0", "tp1"]) as other:
         for test in (links_go_and_come, events_end_lanes, one_link_loses_all, a_process_stands_still,
-                     a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports):
+                     a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports, everything_at_once):
             test(other)
             print(test.__name__, "passed", flush=True)
 
