@@ -69,8 +69,7 @@ static void say_habit_call(struct finding *finding, const struct habit_call *cal
     say(finding, " in %s", phrase_name(call->comm));
 }
 
-void circle_say_odd(struct finding *finding, const struct member *odd, const struct member *named,
-                    const struct habit *habit)
+void circle_say_habit(struct finding *finding, const struct member *odd, const struct habit *habit)
 {
     static const char *const done[] = {" goes another way than before", " has left out a call",
                                        " has made a call twice"};
@@ -81,6 +80,12 @@ void circle_say_odd(struct finding *finding, const struct member *odd, const str
     say_habit_call(finding, &habit->usual);
     say(finding, " each of %s times, and now ", phrase_number(habit->times).text);
     say_habit_call(finding, &habit->made);
+}
+
+void circle_say_odd(struct finding *finding, const struct member *odd, const struct member *named,
+                    const struct habit *habit)
+{
+    circle_say_habit(finding, odd, habit);
     say(finding, "; ranks wait for each other:");
     circle_say_each(finding, named);
 }

@@ -12,6 +12,8 @@ bool circle_in_one_call(const struct member *named);
 void circle_say_each(struct finding *finding, const struct member *named);
 /* The only process of the circle that has broken a habit; NULL: none, or several. */
 const struct member *circle_odd(struct scene *scene, const struct member *named, struct habit *habit);
+/* "rank 3 has made a call twice: after ... came ... each of 40 times, and now ..." */
+void circle_say_habit(struct finding *finding, const struct member *odd, const struct habit *habit);
 void circle_say_odd(struct finding *finding, const struct member *odd, const struct member *named,
                     const struct habit *habit);
 

@@ -393,6 +393,40 @@ static void test_first_has_not_come(void **state)
     made_free(&job);
 }
 
+/* A ring of messages and an all-to-all in each step. Rank 1 makes the last all-to-all twice, where rank 2 is in its
+ * receive: rank 1 notices that, and names rank 2. */
+static void test_names_the_other(void **state)
+{
+    for (int twice = 0; twice < 2; twice++) {
+        struct made_job job = made_job(3);
+        for (int rank = 0; rank < 3; rank++) {
+            struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+            for (uint64_t step = 0; step < 9; step++) {
+                uint64_t ago = (12 - step) * 100 * NS_PER_MS;
+                in_step(world, step, ago, WIRE_SEND, 10, 11)->root = (rank + 1) % 3;
+                if (step == 8 && rank == 1 && twice)
+                    world->op_count--;
+                else
+                    in_step(world, step, ago, WIRE_RECV, 12, 20)->root = (rank + 2) % 3;
+                if (step < 8)
+                    in_step(world, step, ago, WIRE_ALLTOALL, 21, 30);
+            }
+            if (rank == 1 && twice)
+                in_step(world, 8, 400 * NS_PER_MS, WIRE_ALLTOALL, 10, 20);
+            world->ops[world->op_count - 1].result = TUTTI_INVALID_USAGE;
+            world->state = WIRE_COMM_FAILED;
+            world->result = TUTTI_INVALID_USAGE;
+            world->culprit = 2;
+            strcpy(world->sentence, "rank 1 waits for rank 2 in alltoall, and rank 2 for rank 1 in the receive");
+        }
+        expect(NULL, &job, twice ? FINDING_ORDER : FINDING_FAILED, twice ? 1 : 2,
+               twice ? "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came send "
+                       "of 100 elements in world each of"
+                     : "rank 2 (process 1002)");
+        made_free(&job);
+    }
+}
+
 /* Ranks of three hosts wait for each other in one call: their lanes may say why, so the circle is told later. */
 static void test_circle_of_hosts(void **state)
 {
@@ -419,7 +453,7 @@ int main(void)
         cmocka_unit_test(test_circle_of_hosts),         cmocka_unit_test(test_first_has_not_come),
         cmocka_unit_test(test_loader_in_messages),      cmocka_unit_test(test_computes_in_its_waits),
         cmocka_unit_test(test_one_of_two_pairs),        cmocka_unit_test(test_late_by_a_call_before),
-        cmocka_unit_test(test_late_by_the_call_before),
+        cmocka_unit_test(test_late_by_the_call_before), cmocka_unit_test(test_names_the_other),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

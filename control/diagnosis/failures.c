@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule: communicators that have failed. Every rank reports the first cause: the rank that most reports name is to
  * blame. */
+#include "diagnosis/circle.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define CHAIN_MOST 64 /* ranks that leave one after another */
+#define ODD_MOST   64 /* ranks whose habits are looked at, each in thousands of steps */
 
 struct failures_reports {
     const struct member *first; /* the first that failed with the most frequent culprit */
@@ -165,6 +167,41 @@ static void report_message(struct findings *findings, const struct message_ends 
     prove(finding, "communicator %s failed: %s", phrase_name(ends->sender->comm), ends->receiver->comm->sentence);
 }
 
+/* ---- Calls that do not fit ---- */
+
+/* The only rank that has called another call than it does usually. NULL: none, or several. */
+static const struct member *find_odd(struct scene *scene, const struct member_group *group, struct habit *habit)
+{
+    const struct member *odd = NULL;
+    size_t odds = 0;
+    for (size_t i = 0; i < group->count && group->count <= ODD_MOST; i++) {
+        struct habit one;
+        if (!habit_broken(scene, &group->members[i], &one))
+            continue;
+        odd = &group->members[i];
+        *habit = one;
+        odds++;
+    }
+    return odds == 1 ? odd : NULL;
+}
+
+/* Two ranks in calls that do not fit wait for each other, and the one that noticed names the other. False: nothing
+ * tells that the named one is right. */
+static bool report_odd(struct scene *scene, struct findings *findings, const struct member_group *group,
+                       const struct member *culprit, const struct failures_reports *reports)
+{
+    struct habit habit;
+    const struct blackbox_comm *comm = reports->first->comm;
+    const struct member *odd = culprit && comm->result == TUTTI_INVALID_USAGE ? find_odd(scene, group, &habit) : NULL;
+    if (!odd || odd == culprit)
+        return false;
+    struct finding *finding = finding_add(findings, FINDING_ORDER, LIKELY, odd);
+    finding->victims = reports->failed;
+    circle_say_habit(finding, odd, &habit);
+    prove(finding, "communicator %s failed: %s", phrase_name(comm), comm->sentence);
+    return true;
+}
+
 /* ---- Findings ---- */
 
 /* One cause in several communicators is one finding. */
@@ -244,6 +281,8 @@ static void report(struct scene *scene, struct findings *findings, struct member
         prove(finding, "communicator %s failed, too", phrase_name(comm));
         return;
     }
+    if (kind == FINDING_FAILED && report_odd(scene, findings, group, culprit, &reports))
+        return;
     enum confidence confidence = ends_differ(comm) ? POSSIBLE : kind == FINDING_FAILED ? LIKELY : CERTAIN;
     finding = culprit ? finding_add(findings, kind, confidence, culprit)
                       : finding_add_rank(findings, kind, comm, comm->culprit);
