@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 
+import bonded
 import copies
 import defaults
 import jobs
@@ -39,8 +40,8 @@ from result import HEAD, table
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import plot  # noqa: E402  (in the folder above)
 
-MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "leaders": leaders,
-                "probe": probe, "uplink": uplink, "port": port, "nics": nics, "rates": rates,
+MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "bonded": bonded,
+                "leaders": leaders, "probe": probe, "uplink": uplink, "port": port, "nics": nics, "rates": rates,
                 "windows": windows, "orders": orders, "copies": copies, "monitor": monitor}
 
 
