@@ -33,6 +33,7 @@ import probe
 import rates
 import steering
 import uplink
+import wide
 import windows
 from fabric import Build, Failed, Lab
 from result import HEAD, table
@@ -41,8 +42,8 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "bonded": bonded,
-                "leaders": leaders, "probe": probe, "uplink": uplink, "port": port, "nics": nics, "rates": rates,
-                "windows": windows, "orders": orders, "copies": copies, "monitor": monitor}
+                "leaders": leaders, "probe": probe, "uplink": uplink, "wide": wide, "port": port, "nics": nics,
+                "rates": rates, "windows": windows, "orders": orders, "copies": copies, "monitor": monitor}
 
 
 class Bench:

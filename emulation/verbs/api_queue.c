@@ -123,9 +123,14 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
         errno = EINVAL;
         return NULL;
     }
-    struct srq *srq = calloc(1, sizeof(*srq));
-    if (!srq)
+    engine_lock();
+    bool fails = fault_fails(FAULT_SHARED_QUEUE);
+    engine_unlock();
+    struct srq *srq = fails ? NULL : calloc(1, sizeof(*srq));
+    if (!srq) {
+        errno = ENOMEM;
         return NULL;
+    }
     struct recv_queue *queue = &srq->queue;
     queue->capacity = power_of_two(init->attr.max_wr);
     queue->max_sge = init->attr.max_sge ? init->attr.max_sge : 1;
@@ -180,7 +185,9 @@ EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int ma
 {
     struct srq *srq = (struct srq *)ibv;
     engine_lock();
-    int err = mask & IBV_SRQ_MAX_WR ? resize(&srq->queue, attr->max_wr) : 0;
+    int err = fault_fails(FAULT_MODIFY_SHARED) ? ENOMEM : 0;
+    if (!err && mask & IBV_SRQ_MAX_WR)
+        err = resize(&srq->queue, attr->max_wr);
     if (!err && mask & IBV_SRQ_LIMIT && attr->srq_limit > srq->queue.capacity)
         err = EINVAL;
     if (!err && mask & IBV_SRQ_LIMIT)
@@ -203,13 +210,13 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
     struct srq *srq = (struct srq *)ibv;
     engine_lock();
-    bool busy = srq->users > 0;
-    if (!busy)
+    int err = fault_keeps(FAULT_END_SHARED_QUEUE, srq) ? EIO : srq->users > 0 ? EBUSY : 0;
+    if (!err)
         event_forget(context_of(ibv->context), srq);
     uint32_t reported = srq->async_reported;
     engine_unlock();
-    if (busy)
-        return EBUSY;
+    if (err)
+        return err;
     event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
     engine_lock();
     ((struct pd *)ibv->pd)->users--;

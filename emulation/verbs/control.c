@@ -64,11 +64,20 @@ static void describe(struct qp *qp, void *arg)
           qp->req.unacked, qp->req.window, qp->resp.psn);
 }
 
+static void count_pair(struct qp *qp, void *count)
+{
+    (void)qp;
+    ++*(int *)count;
+}
+
+/* Sums first: of thousands of queue pairs not all find room. */
 static int info(struct control_text *text, char *args)
 {
+    int pairs = 0;
+    engine_each_qp(count_pair, &pairs);
     print(text, "pid %d slot %u (an emulator: timings say nothing about RDMA hardware)\n", getpid(), engine_slot());
+    print(text, "queue pairs %d\nregions %d\nregistered bytes %zu\n", pairs, mr_count(), mr_bytes());
     engine_each_qp(describe, text);
-    print(text, "regions %d\n", mr_count());
     return 0;
 }
 

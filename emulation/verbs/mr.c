@@ -238,6 +238,11 @@ int mr_count(void)
     return registered;
 }
 
+size_t mr_bytes(void)
+{
+    return pinned;
+}
+
 struct mr *mr_at(uint32_t key)
 {
     uint32_t index = (key ^ mask) >> TAG_BITS;

@@ -29,6 +29,8 @@ struct mr *mr_of_handle(uint32_t handle);
 
 /* How many regions are registered. */
 int mr_count(void);
+/* Bytes of whole pages of them. */
+size_t mr_bytes(void);
 
 /* The region of this key if it lies in `pd`, covers [va, va + size) and allows all of `access`; else NULL. */
 struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access);

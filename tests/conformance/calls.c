@@ -257,6 +257,12 @@ static bool fails(const struct row *row, int n, bool (*live)(struct life *life))
     return fired;
 }
 
+/* Lanes that share receives make the call not at all, or where there are more lanes than here. */
+static bool is_without_shared(const struct row *row)
+{
+    return strcmp(row->call, "ibv_post_recv") == 0 || strcmp(row->call, "ibv_resize_cq") == 0;
+}
+
 static bool must_be_first(const struct row *row)
 {
     return strcmp(row->fault, "fork") == 0;
@@ -296,11 +302,13 @@ static void each_call_fails_once(void **state)
     for (size_t i = 0; i < ROWS; i++) {
         if (!*rows[i].fault || must_be_first(&rows[i]))
             continue;
+        soft_set("TUTTI_IB_SHARED", is_without_shared(&rows[i]) ? "0" : NULL);
         int times = fail_often(&rows[i]);
         printf("%s: %d uses\n", rows[i].call, times);
         assert_true(times > 0);
     }
     party_close(&keeper);
+    soft_set("TUTTI_IB_SHARED", NULL);
     soft_set("TUTTI_IB_TIMEOUT", NULL);
     dlclose(adapter);
 }

@@ -16,6 +16,11 @@
 
 #define LENGTH 100000
 
+static const struct verbs_shared *shared_of(const struct party *party)
+{
+    return &((struct verbs_transport *)party->transport)->device[0].open.shared;
+}
+
 /* ---- Devices and addresses ---- */
 
 static void refuses(const char *name, const char *value, const char *sentence)
@@ -193,12 +198,13 @@ static void a_broken_queue_pair_ends_its_lane_alone(void **state)
     pair_close(&pair);
 }
 
-/* More lanes than the first completion queue has room for. */
+/* More lanes than the first completion queue has room for, and more at once than there are receives. */
 static void room_for_completions_grows(void **state)
 {
     enum { LANES = 30 };
     struct pair pair;
     struct end *ends[LANES];
+    uint64_t sent[LANES];
     (void)state;
     if (!soft_here())
         skip();
@@ -208,12 +214,110 @@ static void room_for_completions_grows(void **state)
         pair_until(&pair, ends[i]->counts[NOTE_UP] && end_accepted(&pair.b, (uint16_t)(i + 1)));
     }
     for (int i = 0; i < LANES; i++)
-        while (send_pattern(ends[i], 1, under_test->max_msg, 1) == TUTTI_SUCCESS)
-            ;
-    for (int i = 0; i < LANES; i++)
+        for (sent[i] = 0; send_pattern(ends[i], 1, under_test->max_msg, 1) == TUTTI_SUCCESS;)
+            sent[i]++;
+    for (int i = 0; i < LANES; i++) {
         pair_until(&pair, ends[i]->counts[NOTE_WRITABLE]);
-    for (int i = 0; i < LANES; i++)
-        assert_int_equal(ends[i]->counts[NOTE_DOWN], 0);
+        struct end *to = end_accepted(&pair.b, (uint16_t)(i + 1));
+        pair_until(&pair, to->counts[NOTE_MESSAGE] == sent[i]);
+        assert_int_equal(ends[i]->counts[NOTE_DOWN] + to->counts[NOTE_DOWN], 0);
+    }
+    assert_true(!shared_of(&pair.b)->queue || shared_of(&pair.b)->slabs > 1); /* by use */
+    pair_close(&pair);
+}
+
+/* ---- Receives that lanes share ---- */
+
+/* Lanes begin with little memory: without payloads of ours to copy they have no more. */
+static void a_lane_begins_with_little(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here() || !param_int(PARAM_IB_SHARED))
+        skip();
+    pair_open(&pair);
+    for (uint16_t i = 1; i < 20; i++)
+        soft_open(&pair, i);
+    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
+    assert_int_equal(shared_of(&pair.b)->slabs, 1);
+    assert_true(lane->steps == 1 && !lane->receives.memory);
+    for (uint64_t i = 0; i < 8; i++)
+        assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS); /* in the requests themselves */
+    assert_int_equal(lane->steps, 1);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 8);
+    for (uint64_t i = 0; i <= VERBS_FEW_SENDS; i++) {
+        assert_int_equal(lane->steps, 1);
+        assert_int_equal(send_pattern(pair.at, i, 1000, 1), TUTTI_SUCCESS);
+    }
+    assert_int_equal(lane->steps, 2);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 8 + VERBS_FEW_SENDS + 1);
+    pair_close(&pair);
+}
+
+/* A lane ends with completions that nobody has looked at. Their receives stay with the others, again and again; what
+ * has come on other lanes meanwhile comes. */
+static void a_lane_that_ends_takes_no_receives_along(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here() || !param_int(PARAM_IB_SHARED))
+        skip();
+    pair_open(&pair);
+    for (uint16_t turn = 1; turn <= 8; turn++) {
+        struct both lane = soft_open(&pair, turn);
+        uint64_t before = pair.bt->counts[NOTE_MESSAGE];
+        for (uint64_t i = 0; i < 40 && send_pattern(lane.at, i, 4000, 1) == TUTTI_SUCCESS; i++)
+            ;
+        assert_int_equal(send_pattern(pair.at, turn, 100, 1), TUTTI_SUCCESS);
+        uint64_t end = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
+        while (under_test->owes(pair.at->lane) || under_test->owes(lane.at->lane)) {
+            party_sleep(&pair.a, 1); /* the other one looks at nothing */
+            assert_false(clock_passed(end));
+        }
+        end_close(lane.bt);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == before + 1);
+        soft_drop(&pair, &lane);
+    }
+    assert_true(shared_of(&pair.b)->slabs <= 2);
+    struct both first = {pair.at, pair.bt};
+    soft_carries(&pair, &first);
+    pair_close(&pair);
+}
+
+/* More than it was told of would be other lanes'. */
+static void a_peer_that_takes_more_than_its_share_loses_its_lane(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    pair_open(&pair);
+    struct both other = soft_open(&pair, 1);
+    ((struct verbs_lane *)pair.bt->lane)->granted = 2;
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_DOWN]);
+    assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 2);
+    soft_carries(&pair, &other);
+    pair_close(&pair);
+}
+
+/* Where the adapter has none to share, or cannot make the queue, lanes have their own. */
+static void lanes_may_have_receives_of_their_own(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    soft_command("fault fail-srq=1"); /* the first one's */
+    pair_open(&pair);
+    soft_command("clear");
+    struct both lane = {pair.at, pair.bt};
+    assert_null(shared_of(&pair.a)->queue);
+    assert_non_null(((struct verbs_lane *)pair.at->lane)->receives.memory);
+    soft_carries(&pair, &lane);
+    lane = soft_open(&pair, 1);
+    soft_carries(&pair, &lane);
     pair_close(&pair);
 }
 
@@ -224,7 +328,9 @@ static void a_queue_that_cannot_grow_refuses_a_lane(void **state)
     (void)state;
     if (!soft_here())
         skip();
+    soft_set("TUTTI_IB_SHARED", "0");
     pair_open(&pair);
+    soft_set("TUTTI_IB_SHARED", NULL);
     struct both lane = {pair.at, pair.bt};
     for (uint16_t i = 1; i < 10; i++)
         soft_open(&pair, i);
@@ -540,7 +646,7 @@ static void send_raw(struct end *end, uint64_t *random)
     head->length =
         random_next(random) % 2 && size > sizeof *head ? size - sizeof *head : lengths[random_next(random) % 6];
     head->offset = random_next(random) % 4 ? random_next(random) % LENGTH : UINT64_MAX - random_next(random) % 200;
-    struct ibv_sge sge = {(uintptr_t)head, (uint32_t)size, lane->registered->lkey};
+    struct ibv_sge sge = {(uintptr_t)head, (uint32_t)size, lane->sends[0].registered->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
     assert_int_equal(lane->qp->context->ops.post_send(lane->qp, &wr, &bad), 0);
 }
@@ -581,6 +687,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone),
     cmocka_unit_test(room_for_completions_grows),
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
+    cmocka_unit_test(a_lane_begins_with_little),
+    cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
+    cmocka_unit_test(a_peer_that_takes_more_than_its_share_loses_its_lane),
+    cmocka_unit_test(lanes_may_have_receives_of_their_own),
     cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),
     cmocka_unit_test(a_port_that_is_not_known_yet),
     cmocka_unit_test(the_adapters_library_sets_the_port),

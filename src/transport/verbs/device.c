@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -134,7 +135,35 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
     unwatch(device);
     device->open = (struct verbs_parts){0};
     device->early_count = 0;
+    device->kept_first = device->kept_end = 0;
     verbs_revive(&device->owner->revival[device->index], &old);
+}
+
+/* A queue of completions that runs over takes all its lanes with it, so it has room for all that these lanes, and this
+ * number of slabs of shared receives, can have under way. Returns an errno, or 0. */
+static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
+{
+    int receives = device->open.shared.queue ? (int)slabs * VERBS_SHARED_EACH : lanes * VERBS_RECEIVES;
+    int needed = lanes * VERBS_SENDS + receives, room = device->room;
+    while (room < needed)
+        room *= 2;
+    int error = room == device->room ? 0 : device->owner->library->resize_cq(device->open.cq, room);
+    if (!error)
+        device->room = room;
+    return error < 0 ? errno : error;
+}
+
+/* Lanes use many shared receives at once. Where there are no more of them, peers' adapters wait for those that there
+ * are, and each is posted anew when it was looked at. */
+static void more_receives(struct verbs_device *device)
+{
+    struct verbs_shared *shared = &device->open.shared;
+    int error = make_room(device, device->lanes, shared->slabs + 1);
+    if (!error)
+        error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
+    if (error)
+        log_info("RDMA device %s has no more than %u shared receives: %s", device->name,
+                 shared->slabs * VERBS_SHARED_EACH, strerror(error));
 }
 
 /* Lanes whose address has gone would send from one that nobody answers. */
@@ -165,8 +194,12 @@ static void take_event(struct verbs_device *device, const struct ibv_async_event
     case IBV_EVENT_QP_ACCESS_ERR:
         fail_lanes(device, event->element.qp, what);
         break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        more_receives(device);
+        break;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR:
         verbs_lose_device(device, what);
         break;
     default:
@@ -265,6 +298,7 @@ static void verbs_device_close_device(struct verbs_device *device)
     verbs_revival_fini(&device->owner->revival[device->index]);
     unwatch(device);
     verbs_close_parts(device->owner->library, device->name, &device->open);
+    free(device->kept);
     *device = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
 }
 
@@ -420,18 +454,21 @@ void verbs_close_devices(struct verbs_transport *verbs)
 
 /* ---- Lanes ---- */
 
-/* A queue of completions that runs over takes all its lanes with it, so it has room for all that they can have under
- * way. */
+/* What one more lane needs of the device. */
 static tutti_result_t verbs_device_make_room(struct verbs_device *device)
 {
-    int needed = (device->lanes + 1) * (VERBS_SENDS + VERBS_RECEIVES), room = device->room;
-    while (room < needed)
-        room *= 2;
-    int error = room == device->room ? 0 : device->owner->library->resize_cq(device->open.cq, room);
+    struct verbs_shared *shared = &device->open.shared;
+    int lanes = device->lanes + 1;
+    unsigned wanted = verbs_shared_wanted(lanes), slabs = wanted > shared->slabs ? wanted : shared->slabs;
+    int error = make_room(device, lanes, slabs);
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
-                         device->name, device->lanes + 1, strerror(error > 0 ? error : errno));
-    device->room = room;
+                         device->name, lanes, strerror(error));
+    while (!error && shared->queue && shared->slabs < wanted)
+        error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
+    if (shared->queue && !shared->slabs)
+        return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no receives for its lanes: %s", device->name,
+                         strerror(error));
     return TUTTI_SUCCESS;
 }
 

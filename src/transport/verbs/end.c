@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 bool verbs_take_place(struct verbs_lane *lane)
 {
@@ -38,6 +37,79 @@ struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uin
     return lane && lane->serial == number >> 32 ? lane : NULL;
 }
 
+/* ---- Queue pairs with shared receives ---- */
+
+static struct verbs_lane **end_chain(struct verbs_device *device, uint32_t queue)
+{
+    return &device->pairs[(queue ^ queue >> 8 ^ queue >> 16) % VERBS_PAIRS];
+}
+
+void verbs_join_pairs(struct verbs_lane *lane)
+{
+    struct verbs_lane **chain = end_chain(lane->device, lane->qp->qp_num);
+    lane->next_pair = *chain;
+    *chain = lane;
+}
+
+struct verbs_lane *verbs_lane_by_pair(const struct verbs_device *device, uint32_t queue)
+{
+    struct verbs_lane *lane = *end_chain((struct verbs_device *)device, queue);
+    while (lane && lane->qp->qp_num != queue)
+        lane = lane->next_pair;
+    return lane;
+}
+
+static void end_leave_pairs(struct verbs_lane *lane)
+{
+    struct verbs_lane **at = end_chain(lane->device, lane->qp->qp_num);
+    while (*at && *at != lane)
+        at = &(*at)->next_pair;
+    if (*at)
+        *at = lane->next_pair;
+}
+
+/* A completion that is none of the dead lane's. False: no memory. */
+static bool end_keep(struct verbs_device *device, const struct ibv_wc *wc)
+{
+    if (device->kept_end == device->kept_room) {
+        unsigned more = device->kept_room ? 2 * device->kept_room : 4 * VERBS_BATCH;
+        struct ibv_wc *grown = realloc(device->kept, more * sizeof *grown);
+        if (!grown)
+            return false;
+        device->kept = grown;
+        device->kept_room = more;
+    }
+    device->kept[device->kept_end++] = *wc;
+    return true;
+}
+
+/*
+ * With its queue pair the completions of a lane go that nobody has looked at, and with those of receives the receives.
+ * Of a shared queue they would be missing for good. So the queue pair is stopped, and they are taken before; those of
+ * other lanes are kept for the next look.
+ */
+static void end_save_receives(struct verbs_lane *lane)
+{
+    struct verbs_device *device = lane->device;
+    struct ibv_cq *cq = device->open.cq;
+    struct ibv_wc wc[VERBS_BATCH];
+    uint32_t queue = lane->qp->qp_num;
+    int count = VERBS_BATCH;
+    bool room = true;
+    for (int i = 0; i < device->early_count; i++) /* the number may soon be another queue pair's */
+        device->early[i].qp_num *= device->early[i].qp_num != queue;
+    for (unsigned i = device->kept_first; i < device->kept_end; i++)
+        device->kept[i].qp_num *= device->kept[i].qp_num != queue;
+    while (room && count == VERBS_BATCH && (count = cq->context->ops.poll_cq(cq, VERBS_BATCH, wc)) > 0)
+        for (int i = 0; i < count; i++)
+            if (!verbs_is_shared(wc[i].wr_id) || wc[i].qp_num != queue)
+                room &= end_keep(device, &wc[i]);
+            else
+                verbs_shared_post(&device->open.shared, (uint32_t)wc[i].wr_id);
+}
+
+/* ---- The end ---- */
+
 /* A queue pair that is not stopped would go on reading and writing what is the owner's again. */
 static void stop_pair(struct verbs_lane *lane)
 {
@@ -52,17 +124,21 @@ void verbs_pair_close(struct verbs_lane *lane)
     struct verbs_transport *verbs = verbs_of(lane);
     if (lane->serial && verbs->lanes[lane->place] == lane)
         verbs->lanes[lane->place] = NULL;
+    if (lane->qp && lane->qp->srq) {
+        end_leave_pairs(lane);
+        stop_pair(lane);
+        end_save_receives(lane);
+    }
     int error = lane->qp ? verbs->library->destroy_qp(lane->qp) : 0;
     if (error) {
         stop_pair(lane);
         log_warn("RDMA device %s: cannot end a queue pair: %s; its buffers are not used again", lane->device->name,
                  strerror(error));
-        lane->memory = NULL; /* the adapter may be writing there */
         lane->device->stuck = true;
-    } else if (lane->registered && verbs->library->dereg_mr(lane->registered) != 0) {
-        lane->memory = NULL; /* still known to the adapter: never used again */
     }
-    lane->registered = NULL;
+    for (unsigned i = 0; i < lane->steps; i++) /* of what the adapter may still read or write nothing is used again */
+        verbs_buffers_forget(verbs->library, &lane->sends[i], error);
+    verbs_buffers_forget(verbs->library, &lane->receives, error);
     lane->qp = NULL;
     if (lane->device)
         lane->device->lanes--;
@@ -71,8 +147,9 @@ void verbs_pair_close(struct verbs_lane *lane)
 
 void verbs_pair_free(struct verbs_lane *lane)
 {
-    if (lane->memory)
-        munmap(lane->memory, VERBS_BUFFERS);
+    for (unsigned i = 0; i < lane->steps; i++)
+        verbs_buffers_free(&lane->sends[i]);
+    verbs_buffers_free(&lane->receives);
 }
 
 /* No more events or deadlines for this lane, and nothing that its adapter reads or writes. */

@@ -4,6 +4,7 @@
 #include "transport/verbs/end.h"
 #include "transport/verbs/pair.h"
 #include "transport/verbs/receive.h"
+#include "transport/verbs/send.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -13,12 +14,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define INLINE       192 /* bytes that are copied into the request itself: credits, small payloads, probes */
-#define PSN_MASK     0xffffffu
-#define QPN_MASK     0xffffffu
-#define RNR_TIMER    12 /* 0.64 ms; room is counted, so a receive is missing only while one is posted late */
+#define INLINE   192 /* bytes that are copied into the request itself: credits, small payloads, probes */
+#define PSN_MASK 0xffffffu
+#define QPN_MASK 0xffffffu
+#define RNR_TIMER                                                                                                      \
+    12 /* 0.64 ms: a receive is missing while one is posted late, or until shared ones are posted anew                 \
+        */
 #define RNR_FOREVER  7
 #define MOST_RETRIES 7
 
@@ -28,27 +30,29 @@ static tutti_result_t pair_complain(const struct verbs_lane *lane, const char *w
                      strerror(error > 0 ? error : errno));
 }
 
-/* Not of the heap: what a lane gives back there stays with the process once lanes have come and gone. */
+/* A few for what is sent, and for what comes where the device's lanes share no receives. */
 static tutti_result_t make_buffers(struct verbs_lane *lane)
 {
-    void *memory = mmap(NULL, VERBS_BUFFERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
-    lane->memory = memory;
-    lane->registered =
-        verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, VERBS_BUFFERS, IBV_ACCESS_LOCAL_WRITE);
-    return lane->registered ? TUTTI_SUCCESS : pair_complain(lane, "cannot register the buffers of a lane", 0);
+    struct verbs_parts *open = &lane->device->open;
+    bool made = verbs_more_chunks(lane);
+    int error = made ? 0 : errno;
+    if (made && !open->shared.queue)
+        error = verbs_buffers_open(verbs_calls(lane), open->pd, VERBS_RECEIVES * VERBS_CHUNK, &lane->receives);
+    return error ? pair_complain(lane, "cannot register the buffers of a lane", error) : TUTTI_SUCCESS;
 }
 
 static tutti_result_t make_pair(struct verbs_lane *lane)
 {
     struct ibv_cq *cq = lane->device->open.cq;
-    struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
-    how.cap = (struct ibv_qp_cap){VERBS_SENDS, VERBS_RECEIVES, 1, 1, INLINE};
+    struct ibv_srq *shared = lane->device->open.shared.queue;
+    struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .srq = shared, .qp_type = IBV_QPT_RC};
+    how.cap = (struct ibv_qp_cap){VERBS_SENDS, shared ? 0 : VERBS_RECEIVES, 1, 1, INLINE};
     lane->qp = verbs_calls(lane)->create_qp(lane->device->open.pd, &how);
     if (!lane->qp)
         return pair_complain(lane, "cannot make a queue pair", 0);
     lane->most_inline = how.cap.max_inline_data;
+    if (shared)
+        verbs_join_pairs(lane);
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT, .port_num = lane->device->port};
     to.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     int error = verbs_calls(lane)->modify_qp(lane->qp, &to,
@@ -98,9 +102,10 @@ tutti_result_t verbs_pair_open(struct verbs_lane *lane, const struct wire_proces
     result = make_buffers(lane);
     if (result == TUTTI_SUCCESS)
         result = make_pair(lane);
-    for (uint32_t i = 0; result == TUTTI_SUCCESS && i < VERBS_RECEIVES; i++)
+    for (uint32_t i = 0; result == TUTTI_SUCCESS && lane->receives.memory && i < VERBS_RECEIVES; i++)
         if (!verbs_post_receive(lane, i))
             result = TUTTI_SYSTEM_ERROR;
+    lane->granted = VERBS_RECEIVES;
     return result == TUTTI_SUCCESS ? write_info(lane) : result;
 }
 

@@ -20,12 +20,14 @@ tutti_result_t verbs_make_parts(const struct verbs_library *library, const char 
         what = "completion queue";
     if (what)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a %s of RDMA device %s: %s", what, name, strerror(errno));
+    if (!verbs_shared_open(library, parts->context, parts->pd, &parts->shared))
+        log_info("RDMA device %s has no shared receives: each lane has its own", name);
     return TUTTI_SUCCESS;
 }
 
 void verbs_close_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
 {
-    int error = 0;
+    int error = verbs_shared_close(library, &parts->shared);
     if (parts->cq)
         error |= library->destroy_cq(parts->cq);
     if (parts->channel)

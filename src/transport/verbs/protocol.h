@@ -9,9 +9,11 @@
 
 #define VERBS_CHUNK      8192 /* bytes of one buffer of a lane, its head included */
 #define VERBS_SENDS      32   /* work requests of a lane that are under way */
-#define VERBS_RECEIVES   64   /* and receives that are posted */
+#define VERBS_FEW_SENDS  4    /* those of them that have a buffer to begin with; that is doubled */
+#define VERBS_STEPS      4    /* 4, 8, 16 and all */
+#define VERBS_RECEIVES   64   /* and receives that the peer may use at once */
 #define VERBS_RESERVE    2    /* of the peer's receives, for words that give back ours */
-#define VERBS_BUFFERS    ((size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK) /* bytes, of a lane */
+#define VERBS_BUFFERS    ((size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK) /* bytes that a lane has, at most */
 #define VERBS_QUEUE      64   /* unfinished messages and puts of a lane */
 #define VERBS_BATCH      16   /* completions taken at once */
 #define VERBS_ROOM_FIRST 1024 /* completions that a new queue holds */
@@ -28,6 +30,7 @@ struct verbs_head {
     uint64_t length; /* of the message, or of the whole put */
     uint64_t offset; /* of the whole put */
 };
+_Static_assert(VERBS_FEW_SENDS << (VERBS_STEPS - 1) == VERBS_SENDS, "in the end each send has a buffer");
 _Static_assert(sizeof(struct verbs_head) == 32, "verbs_head is part of the protocol");
 
 /* What one end must know of the other's queue pair. */

@@ -15,7 +15,8 @@
 
 bool verbs_post_receive(struct verbs_lane *lane, uint32_t index)
 {
-    struct ibv_sge sge = {(uintptr_t)verbs_receive_chunk(lane, index), VERBS_CHUNK, lane->registered->lkey};
+    uintptr_t at = (uintptr_t)verbs_receive_chunk(lane, index);
+    struct ibv_sge sge = {at, VERBS_CHUNK, lane->receives.registered->lkey};
     struct ibv_recv_wr wr = {.wr_id = verbs_number(lane, VERBS_IS_RECEIVE | index), .sg_list = &sge, .num_sge = 1},
                        *bad;
     int error = lane->qp->context->ops.post_recv(lane->qp, &wr, &bad);
@@ -97,9 +98,8 @@ static void take_message(struct verbs_lane *lane, const struct verbs_head *head,
     base->transport->owner.message(base, payload, length);
 }
 
-static void verbs_receive_take_send(struct verbs_lane *lane, uint32_t index, size_t length)
+static void verbs_receive_take_send(struct verbs_lane *lane, const unsigned char *chunk, size_t length)
 {
-    const unsigned char *chunk = verbs_receive_chunk(lane, index);
     struct verbs_head head;
     if (length < sizeof head) {
         verbs_fail(lane, "the peer sent less than a head", 0);
@@ -136,29 +136,68 @@ static void take_write(struct verbs_lane *lane, const struct ibv_wc *wc)
     base->transport->owner.arrived(base, ntohl(wc->imm_data), TRANSPORT_NO_OFFSET, wc->byte_len);
 }
 
-static void verbs_receive_take_receive(struct verbs_lane *lane, const struct ibv_wc *wc)
+/* What came by a receive of the lane's own, or by a shared one. A peer that uses more than it was granted would take
+ * shared ones from other lanes. */
+static void verbs_receive_take_receive(struct verbs_lane *lane, const struct ibv_wc *wc, const unsigned char *chunk)
 {
-    uint32_t index = (uint32_t)wc->wr_id & 0xffff & ~VERBS_IS_RECEIVE;
     lane->taken += wc->byte_len;
+    if (!lane->granted) {
+        verbs_fail(lane, "the peer sends more than it has room for", 0);
+        return;
+    }
+    lane->granted--;
     if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         take_write(lane, wc);
     else
-        verbs_receive_take_send(lane, index, wc->byte_len);
+        verbs_receive_take_send(lane, chunk, wc->byte_len);
+}
+
+static void verbs_receive_failed(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+    verbs_fail(lane, verbs_calls(lane)->wc_status_str(wc->status), lane->base.up ? 0 : EHOSTUNREACH);
+}
+
+static void receive_own(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+    uint32_t index = (uint32_t)wc->wr_id & 0xffff & ~VERBS_IS_RECEIVE;
+    verbs_receive_take_receive(lane, wc, verbs_receive_chunk(lane, index));
     if (!carrier_dead(&lane->base) && verbs_post_receive(lane, index))
         lane->owed++;
 }
 
-static void verbs_receive_handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
+/* It is posted anew whatever has become of its lane. */
+static void receive_shared(struct verbs_device *device, const struct ibv_wc *wc)
 {
-    struct verbs_lane *lane = verbs_lane_by_number(verbs, wc->wr_id);
+    struct verbs_shared *shared = &device->open.shared;
+    struct verbs_lane *lane = verbs_lane_by_pair(device, wc->qp_num);
+    uint32_t number = (uint32_t)wc->wr_id;
+    bool lives = lane && !carrier_dead(&lane->base);
+    if (lives && wc->status != IBV_WC_SUCCESS)
+        verbs_receive_failed(lane, wc);
+    else if (lives && number < shared->slabs * VERBS_SHARED_EACH)
+        verbs_receive_take_receive(lane, wc, verbs_shared_chunk(shared, number, VERBS_CHUNK));
+    verbs_shared_post(shared, number);
+    if (!lives || carrier_dead(&lane->base))
+        return;
+    lane->owed++;
+    verbs_move(lane);
+}
+
+static void verbs_receive_handle(struct verbs_device *device, const struct ibv_wc *wc)
+{
+    if (verbs_is_shared(wc->wr_id)) {
+        receive_shared(device, wc);
+        return;
+    }
+    struct verbs_lane *lane = verbs_lane_by_number(device->owner, wc->wr_id);
     if (!lane || carrier_dead(&lane->base))
         return;
     if (wc->status != IBV_WC_SUCCESS) {
-        verbs_fail(lane, verbs->library->wc_status_str(wc->status), lane->base.up ? 0 : EHOSTUNREACH);
+        verbs_receive_failed(lane, wc);
         return;
     }
     if (wc->wr_id & VERBS_IS_RECEIVE)
-        verbs_receive_take_receive(lane, wc);
+        receive_own(lane, wc);
     else
         verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
     if (lane->state == VERBS_PROVING && !(wc->wr_id & VERBS_IS_RECEIVE) && !carrier_dead(&lane->base))
@@ -167,19 +206,36 @@ static void verbs_receive_handle(struct verbs_transport *verbs, const struct ibv
         verbs_move(lane);
 }
 
-int verbs_complete(struct verbs_device *device)
+/* Those that were found before, else new ones. Negative: the device is of no use any more. */
+static int receive_next(struct verbs_device *device, struct ibv_wc wc[VERBS_BATCH])
 {
-    struct verbs_transport *verbs = device->owner;
-    struct ibv_wc wc[VERBS_BATCH];
+    unsigned kept = device->kept_end - device->kept_first;
     int count = device->early_count;
     if (count) {
         memcpy(wc, device->early, (size_t)count * sizeof *wc);
         device->early_count = 0;
-    } else {
-        count = device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, wc);
+        return count;
     }
+    if (!kept)
+        return device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, wc);
+    kept = kept < VERBS_BATCH ? kept : VERBS_BATCH;
+    memcpy(wc, device->kept + device->kept_first, kept * sizeof *wc);
+    device->kept_first += kept;
+    if (device->kept_first == device->kept_end)
+        device->kept_first = device->kept_end = 0;
+    return (int)kept;
+}
+
+int verbs_complete(struct verbs_device *device)
+{
+    struct ibv_wc wc[VERBS_BATCH];
+    if (device->open.shared.missing && verbs_shared_mend(&device->open.shared) != 0) {
+        verbs_lose_device(device, "cannot post receives");
+        return 0;
+    }
+    int count = receive_next(device, wc);
     for (int i = 0; i < count; i++)
-        verbs_receive_handle(verbs, &wc[i]);
+        verbs_receive_handle(device, &wc[i]);
     if (count < 0)
         verbs_lose_device(device, "cannot look for completions");
     return count < 0 ? 0 : count;

@@ -36,6 +36,33 @@ static bool may_send(const struct verbs_lane *lane)
     return lane->state == VERBS_OPEN && has_slot(lane) && lane->room > VERBS_RESERVE;
 }
 
+/* Chunks for what is copied: a lane that has all under way at once gets as many again. Where there is no memory for
+ * that it waits for one of those that it has, whose end the adapter tells. */
+bool verbs_more_chunks(struct verbs_lane *lane)
+{
+    uint32_t first = verbs_step_first(lane->steps), end = verbs_step_first(lane->steps + 1);
+    if (lane->steps == VERBS_STEPS ||
+        verbs_buffers_open(verbs_calls(lane), lane->device->open.pd, (size_t)(end - first) * VERBS_CHUNK,
+                           &lane->sends[lane->steps]) != 0)
+        return false;
+    lane->steps++;
+    while (end-- > first)
+        lane->idle[lane->idle_count++] = (uint8_t)end;
+    return true;
+}
+
+static bool has_chunk(struct verbs_lane *lane)
+{
+    return lane->idle_count || verbs_more_chunks(lane);
+}
+
+/* While a lane has few chunks the end of each second one is told, so that it is the peer's adapter that makes it need
+ * more, and not our own silence. The end of the last one is always told. */
+static bool chunks_are_few(const struct verbs_lane *lane)
+{
+    return lane->steps < VERBS_STEPS ? lane->idle_count % 2 == 0 : !lane->idle_count;
+}
+
 /* The end of the latest work request is told. */
 static void verbs_send_signal(struct verbs_lane *lane, struct ibv_send_wr *wr)
 {
@@ -50,11 +77,11 @@ static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst 
     uint32_t slot = lane->posted++ % VERBS_SENDS;
     struct ibv_sge *sge = &burst->sge[burst->count];
     struct ibv_send_wr *wr = &burst->wr[burst->count];
-    lane->slots[slot] = (struct verbs_slot){.length = (uint32_t)length};
+    lane->slots[slot] = (struct verbs_slot){.length = (uint32_t)length, .chunk = VERBS_SENDS};
     lane->room--;
     *sge = (struct ibv_sge){(uintptr_t)source, (uint32_t)length, key};
     *wr = (struct ibv_send_wr){.wr_id = verbs_number(lane, slot), .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
-    if (slot % SIGNAL_EVERY == SIGNAL_EVERY - 1 || lane->room <= VERBS_RESERVE)
+    if (slot % SIGNAL_EVERY == SIGNAL_EVERY - 1 || lane->room <= VERBS_RESERVE || chunks_are_few(lane))
         verbs_send_signal(lane, wr);
     if (burst->count)
         wr[-1].next = wr;
@@ -62,13 +89,14 @@ static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst 
     return wr;
 }
 
-/* Where the payload of the next request goes, behind its head. */
+/* Where the payload of the next request goes, behind its head. There is a chunk for it. */
 static unsigned char *verbs_send_begin(struct verbs_lane *lane, const struct verbs_head *head)
 {
-    unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
+    unsigned char *chunk = verbs_send_chunk(lane, lane->idle[lane->idle_count - 1]);
     struct verbs_head *out = (struct verbs_head *)chunk;
     *out = *head;
     out->room = lane->owed;
+    lane->granted += lane->owed;
     lane->owed = 0;
     return chunk + sizeof *out;
 }
@@ -76,11 +104,20 @@ static unsigned char *verbs_send_begin(struct verbs_lane *lane, const struct ver
 /* The payload of the chunk is there. */
 static void verbs_send_end(struct verbs_lane *lane, struct burst *burst, size_t payload)
 {
-    const unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
+    uint8_t chunk = lane->idle[--lane->idle_count];
     size_t length = sizeof(struct verbs_head) + payload;
-    struct ibv_send_wr *wr = verbs_send_add(lane, burst, chunk, length, lane->registered->lkey);
+    uint32_t slot = lane->posted % VERBS_SENDS, key = lane->sends[verbs_step_of(chunk)].registered->lkey;
+    struct ibv_send_wr *wr = verbs_send_add(lane, burst, verbs_send_chunk(lane, chunk), length, key);
+    lane->slots[slot].chunk = chunk;
     if (length <= lane->most_inline)
         wr->send_flags |= IBV_SEND_INLINE;
+}
+
+static void verbs_send_free_chunk(struct verbs_lane *lane, struct verbs_slot *slot)
+{
+    if (slot->chunk < VERBS_SENDS)
+        lane->idle[lane->idle_count++] = slot->chunk;
+    slot->chunk = VERBS_SENDS;
 }
 
 static bool verbs_send_post(struct verbs_lane *lane, struct burst *burst)
@@ -89,6 +126,9 @@ static bool verbs_send_post(struct verbs_lane *lane, struct burst *burst)
     if (!burst->count || carrier_dead(&lane->base))
         return !burst->count;
     int error = lane->qp->context->ops.post_send(lane->qp, burst->wr, &bad);
+    for (unsigned i = 0; i < burst->count; i++) /* what went into the request itself reads no chunk any more */
+        if (burst->wr[i].send_flags & IBV_SEND_INLINE)
+            verbs_send_free_chunk(lane, &lane->slots[burst->wr[i].wr_id & 0xffff]);
     burst->count = 0;
     if (error)
         verbs_fail(lane, "cannot post a send", error > 0 ? error : -error);
@@ -150,7 +190,8 @@ static void add_in_place(struct verbs_lane *lane, struct burst *burst, const str
     wr->imm_data = htonl(item->imm);
     wr->wr.rdma.remote_addr = item->remote->address + item->offset;
     wr->wr.rdma.rkey = item->remote->key[lane->theirs.device];
-    lane->slots[slot] = (struct verbs_slot){.in_place = true, .length = (uint32_t)item->length, .token = item->token};
+    lane->slots[slot].in_place = true;
+    lane->slots[slot].token = item->token;
     verbs_send_signal(lane, wr);
 }
 
@@ -176,10 +217,17 @@ static void add_chunk(struct verbs_lane *lane, struct burst *burst)
 static void say_room(struct verbs_lane *lane, struct burst *burst)
 {
     const struct verbs_head head = {.type = VERBS_ROOM};
-    if (lane->state != VERBS_OPEN || lane->owed < VERBS_RECEIVES / 2 || !lane->room || !has_slot(lane))
+    if (lane->state != VERBS_OPEN || lane->owed < VERBS_RECEIVES / 2 || !lane->room || !has_slot(lane) ||
+        !has_chunk(lane))
         return;
     verbs_send_begin(lane, &head);
     verbs_send_end(lane, burst, 0);
+}
+
+/* May the first item, or a part of it, become a work request? */
+static bool may_move(struct verbs_lane *lane)
+{
+    return !carrier_dead(&lane->base) && lane->count && may_send(lane) && (item_at(lane, 0)->remote || has_chunk(lane));
 }
 
 /* Sends what there is room for. sent() may come from inside, and may close the lane. */
@@ -191,7 +239,7 @@ static void verbs_send_flush(struct verbs_lane *lane)
     lane->flushing = true;
     do {
         burst.count = 0;
-        while (!carrier_dead(&lane->base) && lane->count && may_send(lane)) {
+        while (may_move(lane)) {
             if (!item_at(lane, 0)->remote) {
                 add_chunk(lane, &burst);
                 continue;
@@ -201,7 +249,7 @@ static void verbs_send_flush(struct verbs_lane *lane)
         }
         if (!carrier_dead(&lane->base))
             say_room(lane, &burst);
-    } while (verbs_send_post(lane, &burst) && lane->count && may_send(lane));
+    } while (verbs_send_post(lane, &burst) && may_move(lane));
     lane->flushing = false;
 }
 
@@ -221,6 +269,7 @@ void verbs_sent(struct verbs_lane *lane, uint32_t slot)
         uint32_t which = lane->completed++ % VERBS_SENDS;
         last = which == slot;
         lane->acknowledged += lane->slots[which].length;
+        verbs_send_free_chunk(lane, &lane->slots[which]);
         if (lane->slots[which].in_place)
             base->transport->owner.sent(base, lane->slots[which].token);
     }
@@ -243,7 +292,7 @@ uint64_t verbs_owes(struct lane *base)
     struct verbs_lane *lane = verbs_lane_of(base);
     if (carrier_dead(&lane->base) || lane->completed == lane->posted)
         return 0;
-    if (!lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled && may_send(lane))
+    if (!lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled && may_send(lane) && has_chunk(lane))
         verbs_say(lane, VERBS_ROOM);
     return carrier_dead(&lane->base) ? 0 : lane->completed + 1ull;
 }
@@ -299,7 +348,7 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
         return result;
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %zu bytes", VERBS_MAX_MSG);
-    if (lane->count || lane->flushing || !may_send(lane)) {
+    if (lane->count || lane->flushing || !may_send(lane) || !has_chunk(lane)) {
         result = verbs_send_keep(lane, parts, count, length);
     } else {
         const struct verbs_head head = {.type = VERBS_MSG, .length = length};

@@ -8,6 +8,8 @@
 tutti_result_t verbs_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t verbs_put(struct lane *lane, const struct put *put);
 void verbs_give_up(struct lane *lane, uint64_t token);
+/* More chunks for what is copied. False: there is no memory, or it has all. */
+bool verbs_more_chunks(struct verbs_lane *lane);
 /* Sends a head without a payload, and asks for its completion. False: the lane has failed. */
 bool verbs_say(struct verbs_lane *lane, enum verbs_type type);
 /* Sends a head whose acknowledgement shows that packets get through, and how long they take. */

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define ENOUGH ((size_t)64 << 20) /* bytes: the buffers of lanes to 32 peers, and payloads */
+#define ENOUGH ((size_t)64 << 20) /* bytes: the buffers of lanes, and payloads */
 
 tutti_result_t verbs_usable_kind(const struct verbs_device *device, const struct ibv_device *ibv)
 {
@@ -37,8 +37,9 @@ tutti_result_t verbs_usable_kind(const struct verbs_device *device, const struct
 static tutti_result_t try_pair(const struct verbs_device *device)
 {
     struct ibv_cq *cq = device->open.cq;
-    struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
-    how.cap = (struct ibv_qp_cap){VERBS_SENDS, VERBS_RECEIVES, 1, 1, 0};
+    struct ibv_srq *shared = device->open.shared.queue;
+    struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .srq = shared, .qp_type = IBV_QPT_RC};
+    how.cap = (struct ibv_qp_cap){VERBS_SENDS, shared ? 0 : VERBS_RECEIVES, 1, 1, 0};
     struct ibv_qp *qp = device->owner->library->create_qp(device->open.pd, &how);
     if (!qp)
         return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s cannot make a reliable queue pair: %s", device->name,

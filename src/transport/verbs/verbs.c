@@ -165,7 +165,7 @@ static int verbs_poll(struct transport *transport)
 /* The channel rings for completions from here on, so those that came before are looked for. */
 static bool arm_device(struct verbs_device *device)
 {
-    if (device->early_count)
+    if (device->early_count || device->kept_end > device->kept_first)
         return false;
     int error = device->open.cq->context->ops.req_notify_cq(device->open.cq, 0);
     int count = error ? -1 : device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, device->early);

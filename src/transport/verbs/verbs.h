@@ -12,6 +12,8 @@
 #include "transport/verbs/protocol.h"
 #include "transport/verbs/revival.h"
 
+#define VERBS_PAIRS 256
+
 /* One port of an adapter. */
 struct verbs_device {
     struct verbs_transport *owner;
@@ -22,6 +24,7 @@ struct verbs_device {
     struct poll_source events, completions; /* descriptors of context and channel */
     int room;                               /* completions that the queue holds */
     int lanes;
+    struct verbs_lane *pairs[VERBS_PAIRS]; /* by their queue pair's number: chains of those that have shared receives */
     bool stuck; /* one of its queue pairs could not be ended, and may still write to memory */
     uint8_t port, link_layer, mtu;
     uint16_t lid;
@@ -32,6 +35,8 @@ struct verbs_device {
     struct ibv_gid_entry gid, home;   /* the address now, and that of the beginning, which peers know */
     struct ibv_wc early[VERBS_BATCH]; /* found while falling asleep */
     int early_count;
+    struct ibv_wc *kept; /* found while a lane ended, and not handled yet: kept_first up to kept_end of kept_room */
+    unsigned kept_first, kept_end, kept_room;
 };
 
 struct verbs_transport {
@@ -68,6 +73,7 @@ struct verbs_item {
 struct verbs_slot {
     bool in_place;   /* it reads a put's source */
     bool signaled;   /* its end is told */
+    uint8_t chunk;   /* of ours that it reads; VERBS_SENDS: none */
     uint32_t length; /* in bytes */
     uint64_t token;
 };
@@ -97,9 +103,14 @@ struct verbs_lane {
     struct verbs_device *device;
     struct ibv_qp *qp;
     struct verbs_info mine, theirs;
-    uint32_t place, serial; /* of the lane in work request numbers */
-    unsigned char *memory;  /* VERBS_SENDS, then VERBS_RECEIVES chunks */
-    struct ibv_mr *registered;
+    uint32_t place, serial;       /* of the lane in work request numbers */
+    struct verbs_lane *next_pair; /* in verbs_device.pairs */
+    struct verbs_buffers
+        sends[VERBS_STEPS]; /* chunks, as many as have been needed at once; `steps` of these are there */
+    unsigned steps;
+    uint8_t idle[VERBS_SENDS]; /* chunks that no work request reads: */
+    unsigned idle_count;
+    struct verbs_buffers receives; /* VERBS_RECEIVES chunks, where the device has no shared ones */
     uint32_t most_inline;
 
     struct verbs_item queue[VERBS_QUEUE];
@@ -107,8 +118,9 @@ struct verbs_lane {
     bool flushing, wants_room;
     struct verbs_slot slots[VERBS_SENDS]; /* of work request n at n % VERBS_SENDS */
     uint32_t posted, completed;
-    uint32_t room; /* receives of the peer for us */
-    uint32_t owed; /* receives of ours, posted anew, that it has not heard of */
+    uint32_t room;    /* receives of the peer for us */
+    uint32_t owed;    /* receives of ours, posted anew, that it has not heard of */
+    uint32_t granted; /* and those that it may use, as far as we have said */
 
     uint64_t acknowledged, taken; /* bytes of work requests that have ended: of sends, and of receives */
     uint64_t confirmed;           /* of the former, when last more was under way */
@@ -132,17 +144,34 @@ static inline const struct verbs_library *verbs_calls(struct verbs_lane *lane)
     return verbs_of(lane)->library;
 }
 
-static inline unsigned char *verbs_send_chunk(const struct verbs_lane *lane, uint32_t slot)
+/* Chunks of a step begin with this one. */
+static inline uint32_t verbs_step_first(uint32_t step)
 {
-    return lane->memory + (size_t)slot * VERBS_CHUNK;
+    return step ? VERBS_FEW_SENDS << (step - 1) : 0;
+}
+
+static inline uint32_t verbs_step_of(uint32_t chunk)
+{
+    return chunk < VERBS_FEW_SENDS ? 0 : 32 - (uint32_t)__builtin_clz(chunk / VERBS_FEW_SENDS);
+}
+
+static inline unsigned char *verbs_send_chunk(const struct verbs_lane *lane, uint32_t chunk)
+{
+    uint32_t step = verbs_step_of(chunk);
+    return lane->sends[step].memory + (size_t)(chunk - verbs_step_first(step)) * VERBS_CHUNK;
 }
 
 static inline unsigned char *verbs_receive_chunk(const struct verbs_lane *lane, uint32_t index)
 {
-    return lane->memory + (size_t)(VERBS_SENDS + index) * VERBS_CHUNK;
+    return lane->receives.memory + (size_t)index * VERBS_CHUNK;
 }
 
-/* Numbers of work requests say which lane, of all that ever were, and which of its sends or receives. */
+/* Numbers of work requests say which lane, of all that ever were, and which of its sends or receives. That of a shared
+ * receive is less, for lanes are counted from 1. */
+static inline bool verbs_is_shared(uint64_t number)
+{
+    return !(number >> 32);
+}
 #define VERBS_IS_RECEIVE 0x8000u
 static inline uint64_t verbs_number(const struct verbs_lane *lane, uint32_t which)
 {
