@@ -80,6 +80,7 @@ static json_t *lane_json(const struct blackbox *box, size_t index, uint32_t segm
     json_object_update_new(out, json_pack("{s:b, s:I, s:o}", "own", lane->own, "borrowed_bytes",
                                           (json_int_t)lane->borrowed, "borrowed_from", known_json(lane->owner)));
     json_object_set_new(out, "round_trip_ns", known_json(lane->trip));
+    json_object_set_new(out, "segment_bytes", known_json(lane->segment));
     json_object_update_new(out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "queue_pair", known_json(lane->queue),
                                           "peer_queue_pair", known_json(lane->peer_queue), "address",
                                           view_address_json(lane->address), "peer_address",

@@ -99,7 +99,8 @@ static void print_interface(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, " from UDP port 0x%04X", lane->source);
 }
 
-/* ", distance zone, round trip 64 us, limit 8 segments and 4096 KiB"; "as of a zone" where nobody has told a place */
+/* ", distance zone, round trip 64 us, limit 8 segments and 4096 KiB, segments of 512 KiB"; "as of a zone" where nobody
+ * has told a place */
 static void print_limit(FILE *out, const struct blackbox_lane *lane)
 {
     if (lane->distance)
@@ -112,6 +113,8 @@ static void print_limit(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, ", limit %" PRIu32 " segment%s", lane->window, lane->window == 1 ? "" : "s");
     if (lane->window_bytes)
         fprintf(out, "%s %" PRIu64 " KiB", lane->window ? " and" : ", limit", lane->window_bytes >> 10);
+    if (lane->trip && lane->segment)
+        fprintf(out, ", segments of %" PRIu32 " KiB", lane->segment >> 10);
 }
 
 /* ", 12.5 MB borrowed from process 4711" */

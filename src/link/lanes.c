@@ -93,7 +93,11 @@ static void lanes_start(struct link *link)
 static void lane_record_use(const struct link_lane *lane)
 {
     const struct path_lane *view = &lane->view;
-    struct path_window window = lane->link->domain->policy.window(lane->link->policy_state, view, NULL, clock_ns());
+    uint64_t most = (uint64_t)param_int(PARAM_SEGMENT);
+    const struct path_payload longest = {.left = most};
+    const struct path_policy *policy = &lane->link->domain->policy;
+    struct path_window window = policy->window(lane->link->policy_state, view, NULL, clock_ns());
+    uint64_t segment = policy->segment(lane->link->policy_state, &view, 1, &longest, most);
     const struct trace_interface by = {.name = view->nic->about.name,
                                        .device = lane->carrier->device,
                                        .port = view->nic->about.port,
@@ -102,6 +106,7 @@ static void lane_record_use(const struct link_lane *lane)
                                        .source = lane->carrier->source,
                                        .distance = (uint16_t)view->distance,
                                        .trip = view->trip,
+                                       .segment = (uint32_t)segment,
                                        .window = window.segments,
                                        .window_bytes = window.bytes,
                                        .queue = lane->carrier->ends.queue,

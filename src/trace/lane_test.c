@@ -40,6 +40,7 @@ static void test_segments(void **state)
                                                   .source = 0xC800,
                                                   .distance = 4,
                                                   .trip = 70000,
+                                                  .segment = 65536,
                                                   .window = 3,
                                                   .window_bytes = 1ull << 40,
                                                   .queue = 17,
@@ -60,7 +61,8 @@ static void test_segments(void **state)
     assert_true(read->peer_pid == 42 && read->peer_host == 7 && read->index == 1 && read->device == 3 &&
                 read->state == WIRE_LANE_UP);
     assert_true(read->port == 2 && read->rate == 400000 && read->roles == 5 && read->source == 0xC800);
-    assert_true(read->distance == 4 && read->trip == 70000 && read->window == 3 && read->window_bytes == 1ull << 40);
+    assert_true(read->distance == 4 && read->trip == 70000 && read->segment == 65536 && read->window == 3 &&
+                read->window_bytes == 1ull << 40);
     assert_string_equal(read->interface, "mlx5_0123456789"); /* the longest name that a network interface can have */
     assert_string_equal(read->transport, "tcp");
     assert_true(read->queue == 17 && read->peer_queue == 18 && read->address[1] == 2 && read->peer_address[15] == 3);

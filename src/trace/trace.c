@@ -524,8 +524,7 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->index = (uint32_t)about->lane;
     record->device = record->rate = 0;
     record->port = record->roles = record->source = record->distance = record->own = 0;
-    record->window = record->owner = record->trip = 0;
-    record->window_bytes = record->borrowed = 0;
+    record->window_bytes = record->borrowed = record->window = record->owner = record->trip = record->segment = 0;
     memset(&record->interface, 0, sizeof record->interface);
     fill_ends(record, &(struct trace_interface){.queue = 0});
     record->state = WIRE_LANE_DOWN;
@@ -565,6 +564,7 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     record->roles = by->roles;
     record->source = by->source;
     record->distance = by->distance;
+    record->segment = by->segment;
     record->trip = by->trip < UINT32_MAX ? (uint32_t)by->trip : UINT32_MAX;
     record->window = by->window;
     record->window_bytes = by->window_bytes;

@@ -131,6 +131,7 @@ struct trace_interface {
     uint16_t source;   /* UDP port; 0: any */
     uint16_t distance; /* enum wire_distance */
     uint64_t trip;     /* ns there and back; 0: not known */
+    uint32_t segment;  /* bytes of the longest that is asked for; 0: not known */
     uint32_t window;   /* segments that may be under way; 0: any */
     uint64_t window_bytes;
     uint32_t queue, peer_queue;            /* numbers of queue pairs; 0: none */

@@ -289,7 +289,7 @@ struct wire_box_lane {
     uint8_t peer_address[16];
     uint64_t borrowed; /* bytes put that borrowed the interface, ever */
     uint32_t trip;     /* ns to the peer and back, when the lane came up; 0: not known */
-    uint32_t reserved_too;
+    uint32_t segment;  /* bytes of the longest segments that this end asks for; 0: not known */
 };
 
 /* What a lane did, or for what it stood still. Part of the format. */

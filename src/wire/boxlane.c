@@ -136,6 +136,7 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .source = record.source,
                                    .distance = record.distance,
                                    .trip = record.trip,
+                                   .segment = record.segment,
                                    .window = record.window,
                                    .window_bytes = record.window_bytes,
                                    .own = record.own,

@@ -79,6 +79,7 @@ struct blackbox_lane {
     uint32_t window;   /* segments that may be under way; 0: any */
     uint64_t window_bytes;
     uint32_t trip;     /* ns to the peer and back; 0: not known */
+    uint32_t segment;  /* bytes of the longest segments that come; 0: not known */
     bool own;          /* its process owns the interface */
     uint32_t owner;    /* process from which it was borrowed last; 0: it never was */
     uint64_t borrowed; /* bytes put that borrowed it */

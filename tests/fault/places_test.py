@@ -24,7 +24,7 @@ SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MAST
             "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_TIMEOUT": "200s", "SOFTVERBS_DEVICES": "soft_tp0=tp0",
             "SOFTVERBS_POLL": "sleep", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info"}
 LANE = re.compile(r"lane \d+ (\w+) to process \d+, interface (.*?)((?:, distance \w+)?)"
-                  r"(?:, round trip (\S+) us(?: as of a (\w+))?)?((?:, limit [^,]*)?), up")
+                  r"(?:, round trip (\S+) us(?: as of a (\w+))?)?((?:, limit [^,]*)?)(?(4), segments of 4 KiB), up")
 NEAREST = {"rack": (0, 26.5), "zone": (26, 103), "building": (102, 213), "campus": (212, 601), "": (600, 1e9)}
 TOLD = "host=7/3M,rack=2,zone=0/64K,building=1/8K,far=9"
 
