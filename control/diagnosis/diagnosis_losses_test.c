@@ -182,6 +182,51 @@ static void test_message_alone(void **state)
     expect_nothing(with_a_message(3 * NS_PER_S)); /* lanes die after 2 s of silence, so nothing is known so far */
 }
 
+/* Messages that fit into one of the transport leave no segments: the numbers of processes tell where lanes lead. */
+static void test_small_messages(void **state)
+{
+    for (int again = 0; again < 2; again++) {
+        struct made_job job = with_a_message(40 * NS_PER_S);
+        put_down(&job, 4, 0);
+        put_down(&job, 5, 1);
+        for (int rank = 0; rank < CLUSTER_RANKS; rank++)
+            for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+                job.boxes[rank]->lanes[i].segment_count = 0;
+        if (again)
+            job.boxes[7]->header.pid =
+                job.boxes[0]->header.pid; /* in another namespace, without a lane to rank 5 or 4 */
+        expect(job, FINDING_CUT, 0,
+               "nothing comes through between rank 0 on node0 and rank 4 on node2; 4 ends of lanes are down whose "
+               "processes live",
+               "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
+    }
+}
+
+/* Lanes of one process are down. It runs, and gets processors: so these are not the reason. */
+static void test_one_process_runs(void **state)
+{
+    for (int starved = 0; starved < 2; starved++) {
+        struct made_job job = with_a_message(40 * NS_PER_S), before = made_job(CLUSTER_RANKS);
+        put_down(&job, 4, 0);
+        for (int rank = 0; rank < CLUSTER_RANKS; rank++) {
+            struct process_facts facts = {.state = PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S, .thread_count = 1};
+            before.facts[rank] = facts;
+            facts.at = MADE_NOW;
+            facts.threads[0].ran = 10 * NS_PER_MS;
+            facts.threads[0].delayed = starved * 400 * NS_PER_MS;
+            job.facts[rank] = facts;
+        }
+        const struct snapshot looks = {
+            .now = made_look(&job), .before = {job.boxes, before.facts, CLUSTER_RANKS}, .stuck = MADE_STUCK};
+        struct findings found = diagnosis_find(&looks);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(found.items->kind, starved ? FINDING_UNREAD : FINDING_CUT);
+        findings_free(&found);
+        made_free(&before);
+        made_free(&job);
+    }
+}
+
 /* ---- What is not ---- */
 
 static void test_long_ago(void **state)
@@ -241,6 +286,8 @@ int main(void)
         cmocka_unit_test(test_interface_is_off),
         cmocka_unit_test(test_data_does_not_go),
         cmocka_unit_test(test_firewall),
+        cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_one_process_runs),
         cmocka_unit_test(test_message_alone),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_interface),

@@ -10,6 +10,7 @@
  */
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
+#include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 #include "wire/distance.h"
@@ -53,6 +54,31 @@ static const struct blackbox_lane *lane_of(const struct blackbox *box, const str
             lane->index == (uint32_t)event->lane)
             return lane;
     }
+    return NULL;
+}
+
+/* Has this box the other end of a lane of that one? */
+static bool has_end(const struct blackbox *there, const struct blackbox *here, const struct blackbox_lane *lane)
+{
+    bool found = false;
+    for (size_t i = 0; there->header.pid == lane->peer_pid && i < there->lane_count && !found; i++)
+        found = there->lanes[i].peer_pid == here->header.pid && there->lanes[i].index == lane->index;
+    return found && there != here;
+}
+
+/* The member at the other end of a lane that remembers no segment, as of messages that fit into one of the transport.
+ * The number of its process tells. NULL: none, several, or it shares no open communicator. */
+static const struct member *end_by_process(const struct scene *scene, size_t process, const struct blackbox_lane *lane)
+{
+    const struct look *look = &scene->snapshot->now;
+    size_t found = 0, there = 0;
+    for (size_t i = 0; i < look->count; i++)
+        if (has_end(look->boxes[i], look->boxes[process], lane))
+            there = i, found++;
+    for (const struct member *at = found == 1 ? scene->of_process[there] : NULL; at; at = at->sibling)
+        for (const struct member *from = scene->of_process[process]; from; from = from->sibling)
+            if (from->group == at->group && from->comm->state == WIRE_COMM_OPEN && at->comm->state == WIRE_COMM_OPEN)
+                return at->dead ? NULL : at;
     return NULL;
 }
 
@@ -117,7 +143,9 @@ static bool gather_down(struct scene *scene, struct losses *losses, size_t proce
     scene->steps += box->lane_count;
     for (size_t i = 0; here && i < box->lane_count; i++) {
         const struct blackbox_lane *lane = &box->lanes[i];
-        const struct member *there = lane->state == WIRE_LANE_DOWN ? other_end(scene, process, lane) : NULL;
+        const struct member *there = lane->state != WIRE_LANE_DOWN ? NULL
+                                     : lane->segment_count         ? other_end(scene, process, lane)
+                                                                   : end_by_process(scene, process, lane);
         if (!there || lane->distance == WIRE_DISTANCE_HOST || same_host(box, there->box))
             continue;
         struct loss loss = loss_between(here, world_member(scene, there->process), lane,
@@ -188,6 +216,14 @@ static bool has_neighbour(const struct scene *scene, const struct member *member
             return true;
     }
     return false;
+}
+
+/* Lanes of one process alone die where that process was stopped or had no processor. One that has not is no cause. */
+static bool may_be_process(struct scene *scene, const struct member *member)
+{
+    const struct processor_share share = share_of(scene, member);
+    return has_neighbour(scene, member) &&
+           (!share.time || share_part(&share) >= SHORT_PART || member->facts->state == PROCESS_STOPPED);
 }
 
 /* ---- Findings ---- */
@@ -309,7 +345,7 @@ void rule_cut(struct scene *scene, struct findings *findings)
     if (more && losses.count >= LOST_LANES) {
         qsort(losses.all, losses.count, sizeof *losses.all, by_hosts);
         const struct member *process = common(&losses, true);
-        if (!process || !has_neighbour(scene, process))
+        if (!process || !may_be_process(scene, process))
             report_cut(findings, &losses);
     }
     free(losses.all);
