@@ -214,6 +214,7 @@ class Job:
                 os.killpg(process.pid, signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+        for process in self.processes + self.others:  # a process that is traced ends for good after its tracer
             process.wait()
             if process.stdout:
                 process.stdout.close()
