@@ -126,23 +126,29 @@ static void take_all(struct prober *prober)
     }
 }
 
-/* The thread that comes late has a host that is late, and a full queue of the kernel loses packets that the network has
- * brought: both are told to others by the answers, and count as no loss. */
+/* A full queue of the kernel loses packets that the network has brought. */
+static bool has_dropped(struct prober *prober, uint64_t now)
+{
+    if (now - prober->looked < OVERRUN)
+        return false;
+    uint64_t overrun = door_overrun(&prober->door), before = prober->overrun;
+    bool first = !prober->looked;
+    prober->overrun = overrun;
+    prober->looked = now;
+    return !first && overrun != before;
+}
+
+/* The thread that comes late has a host that is late. Answers tell others of both, whose losses do not count then. */
 static void look_at_self(struct prober *prober)
 {
     uint64_t now = clock_ns();
     bool late = prober->turn && now > prober->turn + TRY_LATE * NS_PER_MS;
-    if (late || now - prober->looked > OVERRUN) {
-        uint64_t overrun = door_overrun(&prober->door);
-        late |= prober->looked && overrun != prober->overrun;
-        prober->overrun = overrun;
-        prober->looked = now;
+    if (late)
+        tries_late(&prober->tries, now);
+    if (late || has_dropped(prober, now)) {
+        prober->lapses++;
+        prober->counts.late++;
     }
-    if (!late)
-        return;
-    prober->lapses++;
-    prober->counts.late++;
-    tries_late(&prober->tries, now);
 }
 
 static void *run(void *argument)

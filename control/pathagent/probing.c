@@ -121,21 +121,22 @@ void probing_answer(struct probing *probing, const Tutti__PathAnswer *answer)
     prober_set(probing->prober, probing->task, count);
 }
 
+/* One sentence at a time: what it tells is not told again. */
 bool probing_complaint(struct probing *probing, char out[160])
 {
-    struct prober_counts now = prober_counts(probing->prober);
-    uint64_t forged = now.forged - probing->said.forged, mute = now.mute - probing->said.mute,
-             late = now.late - probing->said.late;
-    probing->said = now;
-    if (forged)
+    struct prober_counts now = prober_counts(probing->prober), *said = &probing->said;
+    unsigned long long forged = now.forged - said->forged, mute = now.mute - said->mute, late = now.late - said->late;
+    if (forged) {
         snprintf(out, 160, "%llu packets that claim to answer probes fit none that was sent: they changed nothing",
-                 (unsigned long long)forged);
-    else if (mute)
-        snprintf(out, 160, "%llu probes of others had no answer: the budget does not allow more",
-                 (unsigned long long)mute);
-    else if (late)
+                 forged);
+        said->forged = now.forged;
+    } else if (mute) {
+        snprintf(out, 160, "%llu probes of others had no answer: the budget does not allow more", mute);
+        said->mute = now.mute;
+    } else if (late) {
         snprintf(out, 160,
-                 "this host was late, or had no room for packets, %llu times: what was lost then is not counted",
-                 (unsigned long long)late);
+                 "this host was late, or had no room for packets, %llu times: what was lost then is not counted", late);
+        said->late = now.late;
+    }
     return forged || mute || late;
 }

@@ -261,14 +261,15 @@ static void fits_nothing(struct tries *tries, uint64_t now)
     tries->forged += now - tries->given > LATE;
 }
 
-/* Between two answers all is known, unless a socket has dropped, or the far agent has begun anew. */
+/* Between two answers all is known, unless the far agent has begun anew. Where something is lost while the far host
+ * dropped packets itself, or was late, nothing is known. */
 static void judge(struct try_path *path, const struct probe *answer)
 {
     uint32_t upto = answer->seq + 1;
     if (upto <= path->answered)
         return; /* it was overtaken */
-    if (answer->dropped == path->dropped && answer->arrived > path->arrived) {
-        uint64_t sent = upto - path->answered, arrived = answer->arrived - path->arrived;
+    uint64_t sent = upto - path->answered, arrived = answer->arrived - path->arrived;
+    if (answer->arrived > path->arrived && (answer->dropped == path->dropped || arrived >= sent)) {
         path->judged += sent;
         path->lost = path->lost + sent > arrived ? path->lost + sent - arrived : 0;
     }

@@ -83,11 +83,42 @@ static void slow_trains_count_if_the_host_was_quick(void **state)
     assert_int_equal(tries.path[1].rate, RATE);
 }
 
+/* The answer to probe `seq`, of which so many have arrived. */
+static void hear(uint32_t seq, uint32_t arrived, uint32_t dropped)
+{
+    struct probe_ends ends = {.ident = 0};
+    const struct probe answer = {.kind = PROBE_ANSWER,
+                                 .session = tries.path[0].session,
+                                 .seq = seq,
+                                 .arrived = arrived,
+                                 .dropped = dropped,
+                                 .stamp = NS_PER_S};
+    tries_answer(&tries, &ends, &answer, 2 * NS_PER_S);
+}
+
+static void losses_of_a_late_host_do_not_count(void **state)
+{
+    const struct try_send one = {.kind = PROBE_ONE};
+    begin();
+    for (uint32_t i = 0; i < 20; i++)
+        send_one(&one, 0, NS_PER_S);
+    hear(4, 5, 0);
+    hear(9, 9, 1); /* one is lost, and the far host was late */
+    assert_int_equal(tries.path[0].judged, 5);
+    hear(10, 10, 2); /* it is late all the time; nothing is lost */
+    assert_int_equal(tries.path[0].judged, 6);
+    assert_int_equal(tries.path[0].lost, 0);
+    hear(14, 13, 2);
+    assert_int_equal(tries.path[0].judged, 10);
+    assert_int_equal(tries.path[0].lost, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_begins_anew_after_a_late_host),
         cmocka_unit_test(slow_trains_count_if_the_host_was_quick),
+        cmocka_unit_test(losses_of_a_late_host_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
