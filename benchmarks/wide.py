@@ -102,7 +102,7 @@ class Job:
 
 def measure(options):
     network(options.devices)
-    print(f"| lanes to each of {options.peers} peers | queue pairs | registered | resident | of a lane | descriptors |\n"
+    print(f"| lanes to each of {options.peers} | queue pairs | registered | resident | of a lane | descriptors |\n"
           "|---:|---:|---:|---:|---:|---:|")
     empty = None
     for lanes in [0, *options.counts]:
