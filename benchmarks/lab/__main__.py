@@ -32,6 +32,7 @@ import port
 import probe
 import rates
 import steering
+import together
 import uplink
 import wide
 import windows
@@ -43,7 +44,8 @@ import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "bonded": bonded,
                 "leaders": leaders, "probe": probe, "uplink": uplink, "wide": wide, "port": port, "nics": nics,
-                "rates": rates, "windows": windows, "orders": orders, "copies": copies, "monitor": monitor}
+                "rates": rates, "windows": windows, "orders": orders, "together": together, "copies": copies,
+                "monitor": monitor}
 
 
 class Bench:
