@@ -61,6 +61,17 @@ const struct member *circle_odd(struct scene *scene, const struct member *named,
     return odds == 1 ? odd : NULL;
 }
 
+bool circle_tells(const struct scene *scene, const struct findings *findings, size_t from, size_t at)
+{
+    const struct finding *still = &findings->items[at];
+    const struct member_group *group = still->kind == FINDING_STILL ? scene_group(scene, still->culprit.comm) : NULL;
+    for (size_t i = from; group && i < findings->count; i++)
+        for (size_t j = 0; findings->items[i].kind == FINDING_ORDER && j < group->count; j++)
+            if (findings->items[i].culprit.process == process_key(group->members[j].box))
+                return true;
+    return false;
+}
+
 static void say_habit_call(struct finding *finding, const struct habit_call *call)
 {
     say(finding, "%s", blackbox_collective_name(call->op->collective));

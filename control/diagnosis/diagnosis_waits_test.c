@@ -489,6 +489,19 @@ static void test_left_out_or_made_twice(void **state)
     }
 }
 
+/* Rank 0 names nobody, as ranks do whose GPUs wait. It stands in a communicator of the rank that made a call twice. */
+static void test_stands_beside_the_odd(void **state)
+{
+    struct made_job job = a_call_too_few_or_many(TWICE);
+    struct blackbox_comm *world = job.boxes[0]->comms;
+    world->ops[world->op_count - 1].wait_peer = -1;
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items->kind, FINDING_ORDER);
+    findings_free(&found);
+    made_free(&job);
+}
+
 /* Rank 1 of data has no box here: the only rank of all that has none is meant. */
 static void test_absent_in_a_part(void **state)
 {
@@ -519,6 +532,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way),
                                        cmocka_unit_test(test_left_out_or_made_twice),
+                                       cmocka_unit_test(test_stands_beside_the_odd),
                                        cmocka_unit_test(test_absent_in_a_part),
                                        cmocka_unit_test(test_went_away),
                                        cmocka_unit_test(test_goes_on_elsewhere),

@@ -551,12 +551,12 @@ static bool has_certain(const struct findings *findings)
     return false;
 }
 
-static void drop_ahead(struct findings *findings, size_t from)
+static void drop_ahead(const struct scene *scene, struct findings *findings, size_t from)
 {
     size_t kept = from;
     bool certain = has_certain(findings);
     for (size_t i = from; i < findings->count; i++)
-        if (findings->items[i].kind != FINDING_AHEAD || !certain)
+        if ((findings->items[i].kind != FINDING_AHEAD || !certain) && !circle_tells(scene, findings, from, i))
             findings->items[kept++] = findings->items[i];
     findings->count = kept;
 }
@@ -594,7 +594,7 @@ void rule_hang(struct scene *scene, struct findings *findings)
         find_one(scene, findings, &(struct chain){victims + i, choose_witness(victims + i, run), run});
         scene->steps += run;
     }
-    drop_ahead(findings, from);
+    drop_ahead(scene, findings, from);
     drop_later(findings, from);
     free(victims);
 }
