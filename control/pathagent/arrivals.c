@@ -58,7 +58,7 @@ static uint64_t train_rate(struct arrivals *arrivals, uint16_t port, struct prob
 }
 
 bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, const struct probe *probe, size_t size,
-                   uint64_t now, struct probe *answer)
+                   uint64_t now, uint64_t lag, struct probe *answer)
 {
     if (probe->kind != PROBE_ONE && probe->kind != PROBE_TRAIN)
         return false;
@@ -71,5 +71,6 @@ bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, con
         return true;
     }
     answer->rate = train_rate(arrivals, ends->from_port, at, probe, size, now);
+    at->shared |= lag > TRAIN_LATE * NS_PER_MS;
     return answer->rate && (uint64_t)probe->seq + TRAIN_ANSWERS >= probe->arrived;
 }

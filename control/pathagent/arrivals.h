@@ -12,7 +12,8 @@
 #define ARRIVALS_SETS  2048
 #define ARRIVALS_WAYS  4
 #define ARRIVALS_PORTS 256
-#define TRAIN_ANSWERS  3 /* the last packets of a train, which are answered */
+#define TRAIN_ANSWERS  3  /* the last packets of a train, which are answered */
+#define TRAIN_LATE     50 /* ms */
 
 struct probe_arrival {
     uint64_t session, used; /* used: by the clock of `now`; 0: the place is free */
@@ -29,8 +30,9 @@ struct arrivals {
     } train[ARRIVALS_PORTS]; /* by source port: the sessions of the latest packets of trains */
 };
 
-/* A probe has come at `now` (nanoseconds). True: *answer is to go to its sender. `size`: of the packet. */
+/* A probe has come at `now` (nanoseconds), and is looked at `lag` later. True: *answer is to go to its sender. `size`:
+ * of the packet. A host that looks late has no time for packets, and its trains tell nothing. */
 bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, const struct probe *probe, size_t size,
-                   uint64_t now, struct probe *answer);
+                   uint64_t now, uint64_t lag, struct probe *answer);
 
 #endif

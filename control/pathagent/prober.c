@@ -100,8 +100,9 @@ static void take_probe(struct prober *prober, const struct door_packet *got)
         tries_answer(&prober->tries, &ends, &probe, got->when);
         return;
     }
-    if (!arrivals_take(&prober->arrivals, &ends, &probe, got->size, got->when, &answer) ||
-        !may_answer(prober, clock_ns()))
+    uint64_t now = clock_ns();
+    if (!arrivals_take(&prober->arrivals, &ends, &probe, got->size, got->when, now - got->when, &answer) ||
+        !may_answer(prober, now))
         return;
     answer.dropped = prober->door.dropped[0] + prober->door.dropped[1] + prober->lapses;
     back = (struct probe_ends){

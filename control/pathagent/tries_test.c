@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host that was late tells nothing of the network: neither silence, nor the rate of a train that it sent slowly. */
+#include "pathagent/arrivals.h"
 #include "pathagent/tries.h"
 
 #include "base/clock.h"
@@ -83,7 +84,7 @@ static void slow_trains_count_if_the_host_was_quick(void **state)
     assert_int_equal(tries.path[1].rate, RATE);
 }
 
-/* The answer to probe `seq`, of which so many have arrived. */
+/* The answer to probe `seq`, that `arrived` probes have arrived. */
 static void hear(uint32_t seq, uint32_t arrived, uint32_t dropped)
 {
     struct probe_ends ends = {.ident = 0};
@@ -113,12 +114,35 @@ static void losses_of_a_late_host_do_not_count(void **state)
     assert_int_equal(tries.path[0].lost, 1);
 }
 
+/* 128 packets, a millisecond between them. The rate that the last one's answer tells; 0: it has no answer. */
+static uint64_t arrive(struct arrivals *arrivals, uint64_t stamp, uint64_t lag)
+{
+    const struct probe_ends ends = {.from_port = 0xC000};
+    struct probe probe = {.kind = PROBE_TRAIN, .session = 5, .arrived = TRY_TRAIN, .stamp = stamp}, answer = {0};
+    bool told = false;
+    for (; probe.seq < TRY_TRAIN; probe.seq++)
+        told = arrivals_take(arrivals, &ends, &probe, 1000, stamp + probe.seq * NS_PER_MS, probe.seq == 90 ? lag : 0,
+                             &answer);
+    return told ? answer.rate : 0;
+}
+
+static void a_train_tells_nothing_to_a_late_host(void **state)
+{
+    struct arrivals *arrivals = calloc(1, sizeof *arrivals);
+    assert_non_null(arrivals);
+    assert_int_equal(arrive(arrivals, NS_PER_S, 45 * NS_PER_MS), 1000000);
+    assert_int_equal(arrive(arrivals, 2 * NS_PER_S, 55 * NS_PER_MS), 0);
+    assert_int_equal(arrive(arrivals, 3 * NS_PER_S, 0), 1000000);
+    free(arrivals);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_begins_anew_after_a_late_host),
         cmocka_unit_test(slow_trains_count_if_the_host_was_quick),
         cmocka_unit_test(losses_of_a_late_host_do_not_count),
+        cmocka_unit_test(a_train_tells_nothing_to_a_late_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

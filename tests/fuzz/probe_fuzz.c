@@ -85,7 +85,7 @@ static void answer(const struct probe_ends *ends, const struct probe *probe, siz
     struct probe_ends back = {.from_port = probe->back, .to_port = 4791, .ttl = 64};
     memcpy(back.from, ends->to, PROBE_END);
     memcpy(back.to, ends->from, PROBE_END);
-    if (!arrivals_take(&arrivals, ends, probe, size, now, &reply))
+    if (!arrivals_take(&arrivals, ends, probe, size, now, data[2] * NS_PER_MS / 8, &reply))
         return;
     size_t length = probe_write(&back, &reply, PROBE_BYTES, packet);
     spoil(packet, length, data);
