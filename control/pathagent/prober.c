@@ -17,6 +17,7 @@
 #define ANSWER_ALL 256               /* answers at once */
 #define LONGEST    NS_PER_S          /* without a look at the end */
 #define TAKEN      256               /* packets that are taken before others are sent */
+#define BEHIND     64                /* times as many, where the thread was late */
 #define OVERRUN    (100 * NS_PER_MS) /* between two looks at what the kernel dropped */
 
 struct prober {
@@ -114,17 +115,22 @@ static void take_probe(struct prober *prober, const struct door_packet *got)
     prober->counts.answered++;
 }
 
-static void take_all(struct prober *prober)
+/* True: there may be more. */
+static bool take_all(struct prober *prober)
 {
     struct door_packet got;
     struct probe_quote quote;
+    int most = 0;
     for (int family = 0; family < 2; family++) {
-        for (int i = 0; i < TAKEN && door_take(&prober->door, family, DOOR_PROBES, &got); i++)
+        for (int i = 0; i < TAKEN && door_take(&prober->door, family, DOOR_PROBES, &got); i++) {
             take_probe(prober, &got);
+            most = i > most ? i : most;
+        }
         for (int i = 0; i < TAKEN && door_take(&prober->door, family, DOOR_ROUTERS, &got); i++)
             if (probe_read_icmp(got.bytes, got.size, &quote))
                 tries_quote(&prober->tries, &quote, got.when);
     }
+    return most == TAKEN - 1;
 }
 
 /* A full queue of the kernel loses packets that the network has brought. */
@@ -139,17 +145,17 @@ static bool has_dropped(struct prober *prober, uint64_t now)
     return !first && overrun != before;
 }
 
-/* The thread that comes late has a host that is late. Answers tell others of both, whose losses do not count then. */
-static void look_at_self(struct prober *prober)
+/* The thread that comes late has a host that is late. Answers tell others of both, whose losses do not count then.
+ * True: it is late, so answers wait that were there in time. */
+static bool look_at_self(struct prober *prober)
 {
     uint64_t now = clock_ns();
     bool late = prober->turn && now > prober->turn + TRY_LATE * NS_PER_MS;
-    if (late)
-        tries_late(&prober->tries, now);
     if (late || has_dropped(prober, now)) {
         prober->lapses++;
         prober->counts.late++;
     }
+    return late;
 }
 
 static void *run(void *argument)
@@ -160,8 +166,9 @@ static void *run(void *argument)
         fd[i] = (struct pollfd){.fd = prober->door.fd[i / 2][i % 2], .events = POLLIN};
     pthread_mutex_lock(&prober->lock);
     while (!prober->ended) {
-        look_at_self(prober);
-        take_all(prober);
+        bool late = look_at_self(prober);
+        for (int i = 0; take_all(prober) && late && i < BEHIND; i++)
+            ;
         send_due(prober);
         uint64_t now = clock_ns(), due = tries_due(&prober->tries, now);
         pthread_mutex_unlock(&prober->lock);

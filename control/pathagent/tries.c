@@ -219,16 +219,6 @@ void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, 
         probe->session = ident ^ now; /* the routers on the way need not know it */
 }
 
-void tries_late(struct tries *tries, uint64_t now)
-{
-    for (int i = 0; i < tries->count; i++) {
-        struct try_path *path = &tries->path[i];
-        path->settled = path->answered;
-        path->mark = path->sent;
-        path->marked = now;
-    }
-}
-
 void tries_sent(struct tries *tries, const struct try_send *send, uint32_t seq, const struct probe_ends *ends,
                 uint64_t now)
 {

@@ -15,7 +15,7 @@
 #define TRIES_TTLS  4   /* 1 to this: leaf, spine, the far leaf or the core, what is behind */
 #define TRY_TRAIN   128 /* packets of a train */
 #define TRY_SETTLE  500 /* ms after which an answer no longer comes */
-#define TRY_LATE    250 /* ms that this host was late: what it has heard, and what not, says nothing of the network */
+#define TRY_LATE    250 /* ms that a host is late: what it loses then says nothing of the network */
 
 struct try_task {
     uint64_t ticket; /* the master's name of the path */
@@ -81,9 +81,6 @@ void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, 
 /* The probe is written, with the checksum in *ends, and sent. */
 void tries_sent(struct tries *tries, const struct try_send *send, uint32_t seq, const struct probe_ends *ends,
                 uint64_t now);
-
-/* This host was late by TRY_LATE or more: silence begins anew. */
-void tries_late(struct tries *tries, uint64_t now);
 
 /* What came back. What fits nothing is counted, and changes nothing. */
 void tries_answer(struct tries *tries, const struct probe_ends *ends, const struct probe *answer, uint64_t now);

@@ -145,8 +145,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin();
     for (size_t i = 0; i + 4 <= size && i < LONGEST; i += 4) {
         now += (data[i] * 16 + 1) * NS_PER_US * 100;
-        if (data[i + 3] == 1)
-            tries_late(&tries, now);
         while (tries_next(&tries, now, &send)) {
             uint32_t packets = send.kind == PROBE_TRAIN ? TRY_TRAIN : 1;
             for (uint32_t seq = 0; seq < packets; seq++)
