@@ -45,7 +45,7 @@ void verbs_buffers_free(struct verbs_buffers *buffers)
 
 /* ---- Shared receives ---- */
 
-/* The queue is made as long as it may become: to lengthen one later is more than many adapters can. */
+/* The queue has its greatest length from the beginning: many adapters cannot lengthen one later. */
 bool verbs_shared_open(const struct verbs_library *library, struct ibv_context *context, struct ibv_pd *pd,
                        struct verbs_shared *shared)
 {

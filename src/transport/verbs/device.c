@@ -139,9 +139,9 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
     verbs_revive(&device->owner->revival[device->index], &old);
 }
 
-/* A queue of completions that runs over takes all its lanes with it, so it has room for all that these lanes, and this
- * number of slabs of shared receives, can have under way. Returns an errno, or 0. */
-static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
+/* A queue of completions that runs over takes all its lanes with it. So it has room for all that these lanes can have
+ * under way, and this number of slabs of shared receives. Returns an errno, or 0. */
+static int completions_fit(struct verbs_device *device, int lanes, unsigned slabs)
 {
     int receives = device->open.shared.queue ? (int)slabs * VERBS_SHARED_EACH : lanes * VERBS_RECEIVES;
     int needed = lanes * VERBS_SENDS + receives, room = device->room;
@@ -158,7 +158,7 @@ static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
 static void more_receives(struct verbs_device *device)
 {
     struct verbs_shared *shared = &device->open.shared;
-    int error = make_room(device, device->lanes, shared->slabs + 1);
+    int error = completions_fit(device, device->lanes, shared->slabs + 1);
     if (!error)
         error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
     if (error)
@@ -460,7 +460,7 @@ static tutti_result_t verbs_device_make_room(struct verbs_device *device)
     struct verbs_shared *shared = &device->open.shared;
     int lanes = device->lanes + 1;
     unsigned wanted = verbs_shared_wanted(lanes), slabs = wanted > shared->slabs ? wanted : shared->slabs;
-    int error = make_room(device, lanes, slabs);
+    int error = completions_fit(device, lanes, slabs);
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
                          device->name, lanes, strerror(error));

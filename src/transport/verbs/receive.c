@@ -165,7 +165,7 @@ static void receive_own(struct verbs_lane *lane, const struct ibv_wc *wc)
         lane->owed++;
 }
 
-/* It is posted anew whatever has become of its lane. */
+/* A shared receive is posted anew, whatever has become of its lane. */
 static void receive_shared(struct verbs_device *device, const struct ibv_wc *wc)
 {
     struct verbs_shared *shared = &device->open.shared;
@@ -206,7 +206,7 @@ static void verbs_receive_handle(struct verbs_device *device, const struct ibv_w
         verbs_move(lane);
 }
 
-/* Those that were found before, else new ones. Negative: the device is of no use any more. */
+/* Completions that were found before, else new ones. Negative: the device is of no use any more. */
 static int receive_next(struct verbs_device *device, struct ibv_wc wc[VERBS_BATCH])
 {
     unsigned kept = device->kept_end - device->kept_first;
