@@ -68,18 +68,17 @@ static void end_leave_pairs(struct verbs_lane *lane)
         *at = lane->next_pair;
 }
 
-/* A completion that is none of the dead lane's. False: no memory. */
-static bool end_keep(struct verbs_device *device, const struct ibv_wc *wc)
+/* For completions of other lanes. False: no memory. */
+static bool end_reserve(struct verbs_device *device)
 {
-    if (device->kept_end == device->kept_room) {
-        unsigned more = device->kept_room ? 2 * device->kept_room : 4 * VERBS_BATCH;
-        struct ibv_wc *grown = realloc(device->kept, more * sizeof *grown);
-        if (!grown)
-            return false;
-        device->kept = grown;
-        device->kept_room = more;
-    }
-    device->kept[device->kept_end++] = *wc;
+    if (device->kept_end + VERBS_BATCH <= device->kept_room)
+        return true;
+    unsigned more = 2 * device->kept_room + 4 * VERBS_BATCH;
+    struct ibv_wc *grown = realloc(device->kept, more * sizeof *grown);
+    if (!grown)
+        return false;
+    device->kept = grown;
+    device->kept_room = more;
     return true;
 }
 
@@ -95,15 +94,14 @@ static void end_save_receives(struct verbs_lane *lane)
     struct ibv_wc wc[VERBS_BATCH];
     uint32_t queue = lane->qp->qp_num;
     int count = VERBS_BATCH;
-    bool room = true;
     for (int i = 0; i < device->early_count; i++) /* the number may soon be another queue pair's */
         device->early[i].qp_num *= device->early[i].qp_num != queue;
     for (unsigned i = device->kept_first; i < device->kept_end; i++)
         device->kept[i].qp_num *= device->kept[i].qp_num != queue;
-    while (room && count == VERBS_BATCH && (count = cq->context->ops.poll_cq(cq, VERBS_BATCH, wc)) > 0)
+    while (count == VERBS_BATCH && end_reserve(device) && (count = cq->context->ops.poll_cq(cq, VERBS_BATCH, wc)) > 0)
         for (int i = 0; i < count; i++)
             if (!verbs_is_shared(wc[i].wr_id) || wc[i].qp_num != queue)
-                room &= end_keep(device, &wc[i]);
+                device->kept[device->kept_end++] = wc[i];
             else
                 verbs_shared_post(&device->open.shared, (uint32_t)wc[i].wr_id);
 }
