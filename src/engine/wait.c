@@ -28,7 +28,8 @@
 #define LOOK_EVERY              256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD      8
 #define LOOKS_ALONE             300             /* when every rank can have a processor */
-#define CROWDED_LOOKS           128             /* spins before one that yields looks whether to sleep, */
+#define CROWDED_NOTE            16              /* spins before one that yields has its wait noted; */
+#define CROWDED_LOOKS           128             /* spins before such a one looks whether to sleep, */
 #define CROWDED_NS              (5 * NS_PER_MS) /* or time: a yield among thousands of threads takes milliseconds */
 #define LOOKS_AT_A_RUNNING_PEER 200             /* when not every rank can */
 
@@ -146,7 +147,8 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
             continue;
         uint64_t now = clock_ns();
         looked = looked ? looked : now;
-        if (team->crowded && spins % CROWDED_LOOKS && now - looked < CROWDED_NS)
+        bool enough_looks = !team->crowded || spins % CROWDED_LOOKS == 0 || now - looked >= CROWDED_NS;
+        if (!enough_looks && spins != CROWDED_NOTE)
             continue;
         if (!watched) {
             atomic_fetch_add(&engine->attending, 1);
@@ -156,6 +158,8 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
         team_note_wait(team, now);
         if (now >= deadline)
             break;
+        if (!enough_looks)
+            continue;
         give_up = give_up ? give_up : now + patience;
         if (now < give_up)
             continue;
