@@ -106,7 +106,7 @@ static void print_limit(FILE *out, const struct blackbox_lane *lane)
     if (lane->distance)
         fprintf(out, ", distance %s", wire_distance_name(lane->distance));
     if (lane->trip)
-        fprintf(out, ", round trip %.3g us", lane->trip / 1e3);
+        fprintf(out, lane->trip < 100000 ? ", round trip %.3g us" : ", round trip %.0f us", lane->trip / 1e3);
     if (lane->trip && !lane->distance && wire_distance_by_trip(lane->trip))
         fprintf(out, " as of a %s", wire_distance_name(wire_distance_by_trip(lane->trip)));
     if (lane->window)
