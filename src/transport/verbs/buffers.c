@@ -45,7 +45,7 @@ void verbs_buffers_free(struct verbs_buffers *buffers)
 
 /* ---- Shared receives ---- */
 
-/* The queue has its greatest length from the beginning: many adapters cannot lengthen one later. */
+/* The queue has its full length from the start: to lengthen one later is more than many adapters can. */
 bool verbs_shared_open(const struct verbs_library *library, struct ibv_context *context, struct ibv_pd *pd,
                        struct verbs_shared *shared)
 {

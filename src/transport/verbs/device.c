@@ -139,9 +139,9 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
     verbs_revive(&device->owner->revival[device->index], &old);
 }
 
-/* A queue of completions that runs over takes all its lanes with it. So it has room for all that these lanes can have
- * under way, and this number of slabs of shared receives. Returns an errno, or 0. */
-static int completions_fit(struct verbs_device *device, int lanes, unsigned slabs)
+/* A queue of completions that runs over takes all its lanes with it. So it has room for all that lanes and slabs of
+ * shared receives can have under way. Returns an errno, or 0. */
+static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
 {
     int receives = device->open.shared.queue ? (int)slabs * VERBS_SHARED_EACH : lanes * VERBS_RECEIVES;
     int needed = lanes * VERBS_SENDS + receives, room = device->room;

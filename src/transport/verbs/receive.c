@@ -165,7 +165,7 @@ static void receive_own(struct verbs_lane *lane, const struct ibv_wc *wc)
         lane->owed++;
 }
 
-/* A shared receive is posted anew, whatever has become of its lane. */
+/* A shared receive is posted anew whatever has become of its lane. */
 static void receive_shared(struct verbs_device *device, const struct ibv_wc *wc)
 {
     struct verbs_shared *shared = &device->open.shared;

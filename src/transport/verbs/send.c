@@ -56,8 +56,8 @@ static bool has_chunk(struct verbs_lane *lane)
     return lane->idle_count || verbs_more_chunks(lane);
 }
 
-/* While a lane has few chunks the end of each second one is told: the peer's adapter makes it need more then, not our
- * own silence. The end of the last one is always told. */
+/* While a lane has few chunks the end of each second one is told: else our own silence would make it need more. The end
+ * of the last one is always told. */
 static bool chunks_are_few(const struct verbs_lane *lane)
 {
     return lane->steps < VERBS_STEPS ? lane->idle_count % 2 == 0 : !lane->idle_count;
