@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank of wide.py: `wide-rank COMMUNICATORS BYTES`. Rank 0 sends that number of bytes to each other rank and gets them back,
- * once on each communicator; other ranks talk to rank 0 alone. Then rank 0 prints a line and waits for another one.
+ * A rank of wide.py: `wide-rank COMMUNICATORS BYTES`. Rank 0 sends that number of bytes to each other rank, and gets
+ * them back, once on each communicator. Other ranks talk to rank 0 alone. Then rank 0 prints a line and waits for
+ * another one.
  */
 #include "tutti/tutti.h"
 
