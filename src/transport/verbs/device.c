@@ -141,7 +141,7 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
 
 /* A queue of completions that runs over takes all its lanes with it. So it has room for all that lanes and slabs of
  * shared receives can have under way. Returns an errno, or 0. */
-static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
+static int device_make_room(struct verbs_device *device, int lanes, unsigned slabs)
 {
     int receives = device->open.shared.queue ? (int)slabs * VERBS_SHARED_EACH : lanes * VERBS_RECEIVES;
     int needed = lanes * VERBS_SENDS + receives, room = device->room;
@@ -158,7 +158,7 @@ static int make_room(struct verbs_device *device, int lanes, unsigned slabs)
 static void more_receives(struct verbs_device *device)
 {
     struct verbs_shared *shared = &device->open.shared;
-    int error = completions_fit(device, device->lanes, shared->slabs + 1);
+    int error = device_make_room(device, device->lanes, shared->slabs + 1);
     if (!error)
         error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
     if (error)
@@ -455,12 +455,12 @@ void verbs_close_devices(struct verbs_transport *verbs)
 /* ---- Lanes ---- */
 
 /* What one more lane needs of the device. */
-static tutti_result_t verbs_device_make_room(struct verbs_device *device)
+static tutti_result_t device_serve(struct verbs_device *device)
 {
     struct verbs_shared *shared = &device->open.shared;
     int lanes = device->lanes + 1;
     unsigned wanted = verbs_shared_wanted(lanes), slabs = wanted > shared->slabs ? wanted : shared->slabs;
-    int error = completions_fit(device, lanes, slabs);
+    int error = device_make_room(device, lanes, slabs);
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
                          device->name, lanes, strerror(error));
@@ -479,7 +479,7 @@ tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, 
         return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s is lost", device->name);
     tutti_result_t result = look_at_port(device);
     if (result == TUTTI_SUCCESS)
-        result = verbs_device_make_room(device);
+        result = device_serve(device);
     if (result == TUTTI_SUCCESS)
         *out = device;
     return result;
