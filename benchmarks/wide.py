@@ -13,6 +13,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,6 +118,7 @@ def measure(options):
 
 def main():
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no rank is left
     if os.environ.get("WIDE_INSIDE"):
         measure(options)
         return
