@@ -29,7 +29,7 @@
 #define LOOKS_BEFORE_YIELD      8
 #define LOOKS_ALONE             300             /* when every rank can have a processor */
 #define CROWDED_NOTE            16              /* spins before one that yields has its wait noted; */
-#define CROWDED_LOOKS           128             /* spins before such a one looks whether to sleep, */
+#define CROWDED_LOOKS           128             /* spins before this one looks whether to sleep, */
 #define CROWDED_NS              (5 * NS_PER_MS) /* or time: a yield among thousands of threads takes milliseconds */
 #define LOOKS_AT_A_RUNNING_PEER 200             /* when not every rank can */
 
