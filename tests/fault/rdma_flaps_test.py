@@ -15,6 +15,7 @@ FLAPS = int(os.environ.get("TUTTI_TEST_FLAPS", "6"))
 LANES = 2  # of each port, and one for messages
 KINDS = ("port", "port", "port", "device", "pair")  # as likely as they are often here
 SOME_BEDS = 2  # eventfds: a thread that waits sleeps on one, made when one more sleeps at once, and kept
+SOME_REGIONS = 8  # lanes, and the receives that they share, get more buffers by use; a lane that is left has 2 at least
 SOME_MAPPINGS = 32  # stacks and arenas of threads that come and go
 SOME_MEMORY = 24 << 10  # KiB: what the heap keeps; lanes' buffers are not of it
 
@@ -65,7 +66,7 @@ class Holdings:
 
     def exceeds(self, first):
         """What there is more of than at first; "" if nothing."""
-        spare = {"eventfds": SOME_BEDS, "mappings": SOME_MAPPINGS, "KiB": SOME_MEMORY}
+        spare = {"eventfds": SOME_BEDS, "regions": SOME_REGIONS, "mappings": SOME_MAPPINGS, "KiB": SOME_MEMORY}
         more = [f"{name}: {first.least[name]}, and {self.least[name]} after" for name in self.NAMES
                 if self.least[name] > first.least[name] + spare.get(name, 0)]
         return "; ".join(more)
