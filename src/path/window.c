@@ -14,7 +14,6 @@
 #define MOST_US  10000000 /* there and back */
 #define LEAST_US 5        /* two adapters and a switch: less is a clock's */
 #define POST_US  4        /* until the next segment is posted where one has landed */
-#define WAKE_US  20       /* until a process that sleeps sees the end of a segment */
 #define LEAST    65536    /* bytes of a segment that nobody has told */
 
 static unsigned find_distance(const char *name)
@@ -148,10 +147,10 @@ struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, bo
     struct path_windows told;
     enum wire_distance distance = path_distance_of(lane);
     bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told) && told.told[distance];
-    *us = right ? told.us[distance] : trip_of(lane);
+    /* without a place nobody has asked for short queues, and lanes that measured less would get less of a busy link */
+    *us = right ? told.us[distance] : lane->untold ? 0 : trip_of(lane);
     *derived = !right || (!told.window[distance].segments && !told.window[distance].bytes && *us);
     if (!*derived)
         return told.window[distance];
-    /* without a place nobody has asked for short queues, and a process that wakes late is not to cost rate */
-    return derive(lane->nic->about.rate, *us + (*us && lane->untold ? WAKE_US : 0), path_segment_of(lane));
+    return derive(lane->nic->about.rate, *us, path_segment_of(lane));
 }
