@@ -77,11 +77,11 @@ void engine_remove_beds(struct engine *engine)
     }
 }
 
+/* One that was not told yet. */
 static void tell(struct bed *bed)
 {
     uint64_t one = 1;
-    if (!bed->told)
-        bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
+    bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
 }
 
 /* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor,
