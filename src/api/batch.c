@@ -15,7 +15,7 @@
  * a pair. */
 #define AHEAD   2
 #define PORTION 32 /* messages of a pair in one operation; the executor's mailbox has places for more */
-#define RUN     32 /* collectives that are handed to an executor at once */
+#define RUN     64 /* collectives that are handed to an executor at once */
 
 #define ALL_BATCHES UINT32_MAX /* also where the entries are not divided */
 

@@ -325,10 +325,33 @@ static void drop_all(void)
     }
 }
 
+static uint32_t collectives_of(tutti_comm_t comm, size_t first)
+{
+    uint32_t count = 0;
+    for (size_t i = first; i < group.count; i++)
+        count += group.entry[i].kind == ENTRY_COLLECTIVE && group.entry[i].comm == comm;
+    return count;
+}
+
+/* Tells each collective how many its communicator has in the group. */
+static void count_together(void)
+{
+    for (size_t i = 0; i < group.count; i++) {
+        if (group.entry[i].kind != ENTRY_COLLECTIVE || group.entry[i].call.together)
+            continue;
+        tutti_comm_t comm = group.entry[i].comm;
+        uint32_t together = collectives_of(comm, i);
+        for (size_t j = i; j < group.count; j++)
+            if (group.entry[j].kind == ENTRY_COLLECTIVE && group.entry[j].comm == comm)
+                group.entry[j].call.together = together;
+    }
+}
+
 /* One thread may issue for several ranks: none may wait for another that has not been told anything yet. */
 static tutti_result_t prepare_all(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
+    count_together();
     for (size_t i = 0; i < group.count && result == TUTTI_SUCCESS; i++)
         if (group.entry[i].kind == ENTRY_COLLECTIVE)
             result = comm_prepare(group.entry[i].comm, &group.entry[i].call, &group.entry[i].note);

@@ -34,6 +34,7 @@ struct call {
     void *out;
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
     size_t bytes;                                                          /* of count: call_fill() */
+    uint32_t together; /* the communicator's collectives in the caller's group, with this one; 0: no group */
 };
 
 /* Fills in the fields that follow from the others, and that all users of a call read. The maker of a call does this

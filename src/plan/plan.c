@@ -62,6 +62,7 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
     out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
     out->read_from = (uint64_t)param_int(PARAM_READ_FROM);
+    out->group_from = param_int(PARAM_GROUP_SPREAD) && param_int(PARAM_REDUCE_LINES_TO) ? (uint64_t)param_int(PARAM_GROUP_LINES_FROM) : 0;
     out->ring_halves = (enum plan_halves)param_int(PARAM_RING_HALVES);
     out->ring_least = (unsigned)param_int(PARAM_RING_LEAST);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
@@ -165,6 +166,16 @@ static bool in_words(const struct plan_rules *rules, const struct plan_facts *fa
            bytes < forms.copy_from[1] && bytes < below;
 }
 
+/* One hop or two, but no fence, and a sixteenth more bytes where words have twice as many. What copy engines carry by
+ * the user's wish is theirs in groups, too. */
+static bool is_grouped(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes)
+{
+    if (!facts->lines || facts->nranks < 2 || facts->together < 2 || !rules->group_from || !bytes)
+        return false;
+    return bytes >= (rules->group_from + facts->together - 1) / facts->together &&
+           (schedule_reduces(coll) || bytes < copied_from(rules, facts, true));
+}
+
 static unsigned plan_bits(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll,
                           uint64_t bytes, uint64_t given, bool capturing)
 {
@@ -177,7 +188,8 @@ static unsigned plan_bits(const struct plan_rules *rules, const struct plan_fact
            (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0) |
            (facts->symmetric ? PLAN_SYMMETRIC : 0) | (facts->nranks > 2 ? PLAN_MANY : 0) |
            (may_go_round(rules, facts, coll) ? PLAN_WIDE : 0) | (roomy ? PLAN_ROOMY : 0) |
-           (in_words(rules, facts, bytes) ? PLAN_WORDS : 0);
+           (in_words(rules, facts, bytes) ? PLAN_WORDS : 0) |
+           (is_grouped(rules, facts, coll, bytes) ? PLAN_GROUPED : 0);
 }
 
 bool plan_concerns(enum plan_collectives collectives, enum coll coll)
@@ -197,6 +209,8 @@ bool plan_concerns(enum plan_collectives collectives, enum coll coll)
         return coll == COLL_REDUCE_SCATTER;
     case BROADCAST:
         return coll == COLL_BROADCAST;
+    case GATHERING:
+        return coll == COLL_ALLGATHER;
     case EXCHANGING:
         return coll == COLL_ALLGATHER || coll == COLL_ALLTOALL;
     default:
@@ -281,6 +295,12 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
     bool all = kernel == KERNEL_REDUCE_PEER || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_RING ||
                (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
     plan->launch.kernel = kernel;
+    if (plan->grouped) {
+        bool parts = plan->way == WAY_LINES && plan->mode != KERNEL_REDUCE_SCATTER;
+        kernel_shape_lines(parts ? kernel_part_bytes(plan->bytes, facts->nranks) : plan->bytes, facts->room,
+                           &plan->launch);
+        return;
+    }
     if (kernel == KERNEL_CHAIN)
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
     else if (kernel >= KERNEL_GATHER && kernel < KERNEL_NONE)
@@ -309,6 +329,7 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     const struct plan_row *row =
         plan_choose(rules, coll, plan_bits(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
+    plan.grouped = row->where & PLAN_GROUPED;
     plan.reads = plan_reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);

@@ -26,6 +26,7 @@ enum plan_fact {
     PLAN_WIDE = 2048,     /* partial sums are no rounder than sums, as elements have 4 bytes or more; or these may be */
     PLAN_ROOMY = 4096,    /* what goes round gets the blocks that it needs, or may not be read instead */
     PLAN_WORDS = 8192,    /* a message of the vector's length may have a flag in every word; no copy engine has it */
+    PLAN_GROUPED = 16384, /* it goes in one launch with others of its group, in lines */
 };
 
 /* Of a communicator, the last one of a call: the same on all ranks, so that all come to the same plan. */
@@ -39,6 +40,7 @@ struct plan_facts {
     struct kernel_room room; /* that kernels have on all GPUs */
     bool symmetric;          /* what is read and written is symmetric memory */
     unsigned element;        /* its bytes; 0: nothing is reduced */
+    uint32_t together;       /* collectives of the call's group; 0: there is none */
 };
 
 #define WAY(...) +1
@@ -60,6 +62,7 @@ struct plan_rules {
     uint64_t plain_from, lines_from, lines_to, invite_from;
     uint64_t bulk_chunk, chain_chunk, chain_piece;
     uint64_t read_from;  /* of a rank's input; 0: none is read */
+    uint64_t group_from; /* of a call, times the collectives of its group; 0: calls of groups go as others do */
     unsigned ring_least; /* blocks */
     enum plan_halves ring_halves;
 };
@@ -76,6 +79,7 @@ struct plan {
     enum kernel_mode mode;       /* of a reduction */
     struct kernel_launch launch; /* kernel and grid; blocks 0: these follow from the messages, or there is no kernel */
     uint64_t chunk;              /* bytes that are passed on at a time; 0: the kernel's own number */
+    bool grouped;                /* it may go in one launch with others of its group, in lines */
     bool reads;                  /* contributions are read where they lie, if all ranks reach them */
     bool needs_bulk;             /* the larger scratch of all who take part */
 };

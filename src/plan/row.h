@@ -6,7 +6,7 @@
 #include "plan/plan.h"
 
 enum plan_quantity { VECTOR, INPUT, ALL };
-enum plan_collectives { REDUCING, WHOLE, UNROOTED, ROOTED, ALLREDUCE, SCATTER, BROADCAST, EXCHANGING, ANY };
+enum plan_collectives { REDUCING, WHOLE, UNROOTED, ROOTED, ALLREDUCE, SCATTER, BROADCAST, GATHERING, EXCHANGING, ANY };
 
 struct plan_limit {
     enum { LIMIT_OPEN, LIMIT_BYTES, LIMIT_AT, LIMIT_PAST } kind;

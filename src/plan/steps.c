@@ -2,6 +2,8 @@
 /* A schedule's peers and blocks as kernels take them. */
 #include "plan/steps.h"
 
+#include <string.h>
+
 void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, struct kernel_reduce *what)
 {
     bool one = kernel == KERNEL_REDUCE_ONE, own = what->mode == KERNEL_REDUCE_OWN;
@@ -13,6 +15,14 @@ void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, st
         const struct flow_place *contribution = &flow->peer[rank].send;
         what->part[rank] = contribution->used ? (int8_t)contribution->about : -1;
     }
+}
+
+void steps_gather(int nranks, struct kernel_reduce *what)
+{
+    what->wants = true;
+    what->gives = what->takes = ((1u << nranks) - 1) & ~(1u << what->team.rank);
+    what->parts = 1;
+    memset(what->part, 0, sizeof what->part);
 }
 
 static int8_t only(uint32_t ranks)

@@ -10,6 +10,9 @@
  * KERNEL_REDUCE_OWN the results stay with their owners: somebody else carries them. */
 void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, struct kernel_reduce *what);
 
+/* The same of an allgather in lines: each rank gives its block to all others. */
+void steps_gather(int nranks, struct kernel_reduce *what);
+
 /* The same of what goes round: the ranks before and behind. flow: of a way that goes round. */
 void steps_ring(const struct flow *flow, int rank, struct kernel_reduce *what);
 

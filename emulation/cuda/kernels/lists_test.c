@@ -36,9 +36,9 @@ static const struct cuda_kernel *reduction(enum kernel_id kernel, tutti_type_t t
 {
     if (kernel == KERNEL_GATHER)
         return cuda_kernel_find("tutti_gather_words");
-    const char *const families[] = {"one", "two"};
+    const char *family = kernel == KERNEL_REDUCE_ONE ? "one" : kernel == KERNEL_REDUCE_TWO ? "two" : "lines";
     char name[64];
-    snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[kernel - KERNEL_REDUCE_ONE], type_name(type));
+    snprintf(name, sizeof name, "tutti_reduce_%s_%s", family, type_name(type));
     return cuda_kernel_find(name);
 }
 
@@ -69,27 +69,37 @@ struct drawn {
     enum kernel_mode mode;
     tutti_type_t type;
     int op, root;
+    bool one_shot; /* in lines: follow_reduce() goes by the count, and vectors of a list go alike */
 };
 
 static struct drawn draw(int n)
 {
-    static const enum kernel_id kernels[] = {KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO};
-    struct drawn d = {kernels[below(2)], (enum kernel_mode)below(3), (tutti_type_t)below(TUTTI_TYPE_COUNT),
-                      (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n)};
+    static const enum kernel_id kernels[] = {KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_LINES};
+    struct drawn d = {kernels[below(3)], (enum kernel_mode)below(3), (tutti_type_t)below(TUTTI_TYPE_COUNT),
+                      (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n), below(2)};
     if (d.kernel == KERNEL_REDUCE_TWO && d.mode == KERNEL_REDUCE_SCATTER)
         d.kernel = KERNEL_REDUCE_ONE;
     if (below(3) == 0)
-        d = (struct drawn){KERNEL_GATHER, below(2) ? KERNEL_ALLGATHER : KERNEL_ALLTOALL, TUTTI_UINT8, 0, 0};
+        d = (struct drawn){KERNEL_GATHER, below(2) ? KERNEL_ALLGATHER : KERNEL_ALLTOALL, TUTTI_UINT8, 0, 0, false};
+    else if (below(6) == 0)
+        d = (struct drawn){KERNEL_REDUCE_LINES, KERNEL_ALLGATHER, TUTTI_FLOAT32, 0, 0, false};
     return d;
+}
+
+/* Counts are bytes, and whatever type the kernel is of makes no difference. */
+static bool gathers(const struct drawn *d)
+{
+    return d->mode == KERNEL_ALLGATHER || d->mode == KERNEL_ALLTOALL;
 }
 
 /* Of one vector, or of a block of it where it is scattered. */
 static size_t random_count(const struct drawn *d, int n)
 {
-    bool blocks = d->mode == KERNEL_REDUCE_SCATTER || d->kernel == KERNEL_GATHER;
-    size_t most = BYTES / (blocks ? (size_t)n : 1) - GUARD, size = type_size(d->type);
+    bool blocks = d->mode == KERNEL_REDUCE_SCATTER || gathers(d);
+    size_t most = BYTES / (blocks ? (size_t)n : 1) - GUARD, size = gathers(d) ? 1 : type_size(d->type);
     size_t bytes = below(3) == 0 ? below(64) : below(2) ? below(9000) : below(90000);
-    return (bytes < most ? bytes : most) / size + 1;
+    size_t elements = (bytes < most ? bytes : most) / size + 1;
+    return d->kernel == KERNEL_REDUCE_LINES && !gathers(d) ? (elements / 2 * 2) + (d->one_shot ? 1 : 2) : elements;
 }
 
 static void make_reduction(const struct drawn *d, struct team_job *job, size_t place)
@@ -108,7 +118,9 @@ static void make_reduction(const struct drawn *d, struct team_job *job, size_t p
                                        .mode = (int32_t)d->mode,
                                        .op = d->op,
                                        .stripes = stripes};
-        if (d->kernel != KERNEL_GATHER)
+        if (gathers(d))
+            steps_gather(team.n, what);
+        else
             follow_reduce(d->kernel, d->root, what);
     }
 }
@@ -126,7 +138,8 @@ static void join_reductions(int p, size_t first, size_t end)
     for (size_t i = first; i < end; i++) {
         const struct kernel_reduce *what = &jobs[i].params[p].list.reduce;
         list->item[i - first] =
-            (struct kernel_item){what->in, what->out, what->count, stripes_of(&jobs[i], p), turns[i]};
+            (struct kernel_item){what->in, what->out, (uint32_t)what->count, (uint16_t)stripes_of(&jobs[i], p),
+                                 (uint16_t)turns[i]};
         jobs[i].joined[p] = i > first;
     }
     list->items = (uint32_t)(end - first);
@@ -180,7 +193,7 @@ static void reduce_twice(void)
     for (size_t i = 0; i < count; i++)
         make_reduction(&d, &jobs[i], i);
     team_run(jobs, count, 0, team.n);
-    if (d.kernel == KERNEL_GATHER)
+    if (gathers(&d))
         check_blocks(&d);
     for (int p = 0; p < team.n; p++) {
         for (size_t i = 0; i < count; i++) {

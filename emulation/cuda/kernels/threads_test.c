@@ -161,8 +161,9 @@ static void run_pieces(const struct operation *o, const struct kernel_reduce *wh
         uint64_t bits = mix64(number * 64 + i);
         size_t left = o->count - at, count = i + 1 == pieces ? left : bits % (left + 1);
         unsigned most = o->stripes > o->blocks ? o->stripes : o->blocks;
-        list.item[i] = (struct kernel_item){(const int32_t *)what->in + at, (int32_t *)what->out + at, count,
-                                            1 + (unsigned)(bits >> 32) % most, (unsigned)(bits >> 48) % width};
+        list.item[i] = (struct kernel_item){(const int32_t *)what->in + at, (int32_t *)what->out + at, (uint32_t)count,
+                                            (uint16_t)(1 + (unsigned)(bits >> 32) % most),
+                                            (uint16_t)((unsigned)(bits >> 48) % width)};
         at += count;
     }
     if (o->blocks > 1 || (number + (unsigned)what->team.rank) % 2) {

@@ -108,14 +108,29 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
     out->threads = out->stripes > 1 ? KERNEL_LL_THREADS : KERNEL_LL_HALF;
 }
 
-uint32_t kernel_list_width(struct kernel_room room)
+uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room)
 {
-    return 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
+    return kernel == KERNEL_REDUCE_LINES ? KERNEL_LINES_WARPS * smaller(room.most, NUMBER_LIST_LINES_BLOCKS)
+                                         : 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
 }
 
-void kernel_shape_list(uint32_t stripes, struct kernel_room room, struct kernel_launch *out)
+void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out)
 {
-    shape_small(stripes, 1, smaller(room.most, NUMBER_LIST_BLOCKS), out);
+    if (kernel != KERNEL_REDUCE_LINES) {
+        shape_small(stripes, 1, smaller(room.most, NUMBER_LIST_BLOCKS), out);
+        return;
+    }
+    out->stripes = smaller(stripes, kernel_list_width(kernel, room));
+    out->blocks = parts(out->stripes, NUMBER_LIST_WARPS, smaller(room.most, NUMBER_LIST_LINES_BLOCKS));
+    out->threads = KERNEL_LINES_THREADS;
+}
+
+void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out)
+{
+    const uint64_t tiles = part / KERNEL_LINES_TILE + (part % KERNEL_LINES_TILE != 0);
+    const uint32_t width = kernel_list_width(KERNEL_REDUCE_LINES, room);
+    *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_LINES};
+    kernel_shape_list(KERNEL_REDUCE_LINES, tiles < width ? (uint32_t)tiles : width, room, out);
 }
 
 /* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */

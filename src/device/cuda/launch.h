@@ -81,11 +81,15 @@ void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room,
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
-/* Most stripes of a team that small vectors of a list share out. */
-uint32_t kernel_list_width(struct kernel_room room);
+/* Most stripes of a team that the vectors of a list share out. Those of kernel lines are warps, of the others half blocks.
+ */
+uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room);
 
 /* A launch for a list of `stripes` stripes. The launch has that number, or the list's width if that is less. */
-void kernel_shape_list(uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
+void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
+
+/* A vector of a list of kernel lines. part: bytes of an owner's part. */
+void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,

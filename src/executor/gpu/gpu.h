@@ -29,6 +29,7 @@ struct record;
 struct planned {
     bool made, symmetric;
     uint64_t element, bytes;
+    uint32_t together;
     struct plan plan[2]; /* for calls and for what is captured */
 };
 

@@ -48,12 +48,17 @@ static tutti_result_t flush_messages(struct gpu *gpu, struct launch_held *held)
     return launch_now(gpu, &how, TUTTI_UINT8, &all->item[0].team, held->ticket, held->stream);
 }
 
+static struct launch_turn *turns_of(struct gpu *gpu, enum kernel_id kernel)
+{
+    return kernel == KERNEL_REDUCE_LINES ? &gpu->turns.lines : &gpu->turns.words;
+}
+
 static tutti_result_t flush_vectors(struct gpu *gpu, struct launch_held *held)
 {
     struct kernel_list *list = &held->vectors;
     list->first = list->item[0].turn;
-    list->width = gpu->turns.width;
-    kernel_shape_list(held->stripes, gpu->shapes.room, &held->how);
+    list->width = turns_of(gpu, held->how.kernel)->width;
+    kernel_shape_list(held->how.kernel, held->stripes, gpu->shapes.room, &held->how);
     list->reduce.stripes = held->how.stripes;
     return launch_now(gpu, &held->how, held->type, &list->reduce.team, held->ticket, held->stream);
 }
@@ -94,30 +99,30 @@ static void hold_first(struct gpu *gpu, enum kernel_id kernel, CUstream stream)
 
 void launch_begins_group(struct gpu *gpu)
 {
-    gpu->turns.vectors = gpu->turns.messages = 0;
+    gpu->turns.words.next = gpu->turns.lines.next = gpu->turns.messages = 0;
 }
 
 uint32_t launch_turn(struct gpu *gpu, uint32_t stripes)
 {
     struct launch_turns *turns = &gpu->turns;
     const uint32_t turn = turns->messages;
-    if (turns->width)
+    if (turns->words.width)
         turns->messages = (turn + stripes) % KERNEL_EXCHANGE_MOST;
     return turn;
 }
 
 bool launch_may_join(const struct gpu *gpu, uint32_t stripes)
 {
-    return !gpu->turns.width || stripes <= gpu->turns.width;
+    return !gpu->turns.words.width || stripes <= gpu->turns.words.width;
 }
 
-static uint32_t turn_of_vector(struct gpu *gpu, uint32_t stripes)
+static uint32_t turn_of_vector(struct gpu *gpu, enum kernel_id kernel, uint32_t stripes)
 {
-    struct launch_turns *turns = &gpu->turns;
-    const uint32_t turn = turns->vectors;
+    struct launch_turn *turns = turns_of(gpu, kernel);
+    const uint32_t turn = turns->next;
     if (!turns->width || stripes > turns->width)
         return 0;
-    turns->vectors = (turn + stripes) % turns->width;
+    turns->next = (turn + stripes) % turns->width;
     return turn;
 }
 
@@ -139,7 +144,8 @@ static void add_item(struct launch_held *held, const struct kernel_reduce *what,
                      bool spread)
 {
     struct kernel_list *list = &held->vectors;
-    list->item[list->items++] = (struct kernel_item){what->in, what->out, what->count, stripes, turn};
+    list->item[list->items++] = (struct kernel_item){what->in, what->out, (uint32_t)what->count, (uint16_t)stripes,
+                                                    (uint16_t)turn};
     if (spread)
         held->stripes += stripes;
     else if (stripes > held->stripes)
@@ -151,8 +157,8 @@ tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, t
 {
     struct launch_held *held = &gpu->held;
     const uint32_t stripes = how->stripes > how->blocks ? how->stripes : how->blocks,
-                   turn = turn_of_vector(gpu, stripes);
-    if (!held->holds && !turn)
+                   turn = turn_of_vector(gpu, how->kernel, stripes);
+    if (!held->holds && !turn && how->kernel != KERNEL_REDUCE_LINES)
         return launch_kernel(gpu, how, type, &what->reduce.team, stream);
     if (held->kernel != KERNEL_NONE && !fits_list(held, how, type, &what->reduce)) {
         tutti_result_t result = launch_flush(gpu);
@@ -167,7 +173,7 @@ tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, t
         held->vectors.items = 0;
         held->stripes = 0;
     }
-    add_item(held, &what->reduce, stripes, turn, gpu->turns.width != 0);
+    add_item(held, &what->reduce, stripes, turn, turns_of(gpu, how->kernel)->width != 0);
     gpu->base.tickets.told = held->ticket;
     return held->holds ? TUTTI_SUCCESS : launch_flush(gpu);
 }

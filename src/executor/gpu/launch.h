@@ -14,9 +14,13 @@ struct gpu;
  * the one before it. All ranks count alike, whatever launches the calls end up in. A call outside of groups begins at
  * 0.
  */
-struct launch_turns {
+struct launch_turn {
     uint32_t width; /* stripes of a team for vectors; 0: every call begins at 0 */
-    uint32_t vectors, messages;
+    uint32_t next;
+};
+struct launch_turns {
+    struct launch_turn words, lines; /* vectors of kernel lines, and of the others */
+    uint32_t messages;
 };
 
 /* What is held back for a list. kernel: the kernel of its calls; KERNEL_NONE: nothing is held back. */
@@ -42,8 +46,8 @@ tutti_result_t launch_kernel(struct gpu *gpu, const struct kernel_launch *how, t
 /* The next call is not in the group that the last one was in. */
 void launch_begins_group(struct gpu *gpu);
 
-/* May a vector of `stripes` stripes share a launch with others? A vector that has more is launched by itself, and
- * counts for no turn. */
+/* May a vector in words of `stripes` stripes share a launch with others? A vector that has more is launched by itself,
+ * and counts for no turn. */
 bool launch_may_join(const struct gpu *gpu, uint32_t stripes);
 
 /* The turn of a collective's messages, of `stripes` stripes each. */
@@ -56,7 +60,8 @@ tutti_result_t launch_release(struct gpu *gpu, tutti_result_t issued);
 /* What is held back is launched: something that is no kernel comes behind it. */
 tutti_result_t launch_flush(struct gpu *gpu);
 
-/* A reduction of `what` alone, without items; an exchange. Either may be held back. */
+/* A vector of `what` alone, without items; an exchange. Either may be held back. A vector in lines whose launch has
+ * stripes is an item in any case: peers may have the vector in a list. */
 tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
                              struct kernel_list *what, CUstream stream);
 tutti_result_t launch_messages(struct gpu *gpu, struct kernel_exchange *what, CUstream stream);

@@ -324,7 +324,10 @@ static void open_shapes(struct gpu *gpu)
     const struct plan_facts *facts = &gpu->plan.facts;
     plan_rules(facts->zero, &gpu->plan.rules);
     gpu->shapes = (struct gpu_shapes){plan_forms(&gpu->plan.rules, facts), facts->room, facts->in_host};
-    gpu->turns.width = param_int(PARAM_GROUP_SPREAD) ? kernel_list_width(facts->room) : 0;
+    if (param_int(PARAM_GROUP_SPREAD)) {
+        gpu->turns.words.width = kernel_list_width(KERNEL_REDUCE_ONE, facts->room);
+        gpu->turns.lines.width = kernel_list_width(KERNEL_REDUCE_LINES, facts->room);
+    }
     gpu->messages.by_kernel = !facts->zero;
     gpu->symmetric.wanted = gpu->nranks > 1 && facts->apart && !facts->in_host;
 }

@@ -15,11 +15,17 @@
 static const struct plan *prepare_plans(struct gpu *gpu, const struct call *call, bool symmetric)
 {
     struct planned *last = &gpu->plan.planned[call->coll];
-    if (!last->made || last->bytes != call->bytes || last->symmetric != symmetric || last->element != call->size) {
+    if (!last->made || last->bytes != call->bytes || last->symmetric != symmetric || last->element != call->size ||
+        last->together != call->together) {
         struct plan_facts facts = gpu->plan.facts;
         facts.symmetric = symmetric;
         facts.element = (unsigned)call->size;
-        *last = (struct planned){.made = true, .symmetric = symmetric, .element = call->size, .bytes = call->bytes};
+        facts.together = call->together;
+        *last = (struct planned){.made = true,
+                                 .symmetric = symmetric,
+                                 .element = call->size,
+                                 .bytes = call->bytes,
+                                 .together = call->together};
         for (int captured = 0; captured < 2; captured++)
             last->plan[captured] = plan_call(&gpu->plan.rules, &facts, call->coll, call->bytes, captured);
     }

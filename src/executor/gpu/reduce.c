@@ -58,9 +58,9 @@ static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const stru
             what->invite[peer] = offer_invite(gpu, peer, call->in, plan->given);
 }
 
-static bool takes_list(enum kernel_id kernel)
+static bool takes_list(const struct plan *plan)
 {
-    return kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO;
+    return plan->grouped || plan->launch.kernel == KERNEL_REDUCE_ONE || plan->launch.kernel == KERNEL_REDUCE_TWO;
 }
 
 static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,
@@ -87,7 +87,7 @@ static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call
     gpu_reduce_show(gpu, call, plan, what);
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, (1u << gpu->nranks) - 1) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
-        result = takes_list(plan->launch.kernel) ? launch_vector(gpu, &plan->launch, call->type, &list, stream)
+        result = takes_list(plan) ? launch_vector(gpu, &plan->launch, call->type, &list, stream)
                                                  : launch_kernel(gpu, &plan->launch, call->type, &what->team, stream);
     if (plan->reads || plan->way == WAY_RING_COPY)
         gpu->step.reads = gpu->base.tickets.told;

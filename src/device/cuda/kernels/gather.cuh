@@ -50,7 +50,7 @@ template <int N> DEVICE void gather(const struct kernel_list &list, uint32_t str
     const ll_run<gather_byte> r = ll_run_of(what, a, stripe);
     ROLLED for (uint32_t i = first; i < end; i++)
     {
-        const struct kernel_item item = list_item(list, i);
+        const struct list_vector item = list_item(list, i);
         const uint64_t block = what.mode == KERNEL_ALLTOALL ? item.count : 0;
         const struct small_span mine =
             small_stripe((uint32_t)item.count, item_stripe(list, item, stripe), item.stripes);

@@ -48,7 +48,9 @@
 #define KERNEL_RING_LINES_DEPTH 8                     /* of what goes round */
 #define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
 #define KERNEL_LINES_WORKERS    512                   /* most warps of one */
-#define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
+#define KERNEL_LINES_WARPS      (KERNEL_LINES_THREADS / 32)
+#define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / KERNEL_LINES_WARPS)
+#define KERNEL_LINES_TILE       ((uint64_t)16 * 120) /* bytes that a warp of it carries at once */
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)  /* of a message of plain data, for each of its stripes */
 #define KERNEL_PLAIN_DEPTH      4                    /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
@@ -59,7 +61,7 @@
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
-#define KERNEL_LIST_MOST     32 /* vectors that one launch for small ones reduces */
+#define KERNEL_LIST_MOST     64 /* vectors that one launch reduces */
 #define KERNEL_MESSAGES_MOST 7  /* exchanges in one launch: parameters of a kernel have 4 KiB */
 
 #define KERNEL_DYNAMIC_SPLITS  2048 /* most splits of a rank, in an exchange whose sizes only GPUs know */
@@ -140,7 +142,7 @@ struct kernel_reduce {
     /* Elements. KERNEL_BROADCAST: bytes, whatever the type. KERNEL_ALLGATHER, KERNEL_ALLTOALL: bytes of a block.
      * Kernels one and two: their bytes have 32 bits. */
     uint64_t count;
-    int32_t mode;       /* enum kernel_mode */
+    int32_t mode;       /* enum kernel_mode; KERNEL_ALLGATHER: kernels gather, and lines of floats */
     int32_t wants;      /* reductions, broadcasts: this rank gets a result */
     int32_t op, premul; /* reductions. premul: each contribution is first multiplied by one element, see scalar_at */
     uint32_t gives;     /* reductions without `ring`: the other ranks that get this one's results */
@@ -150,7 +152,8 @@ struct kernel_reduce {
     uint64_t scalar;           /* of premul: the element, in the low bytes; not looked at with scalar_at */
     const void *scalar_at;     /* of premul: the element, in device memory; NULL: `scalar` is it */
     uint64_t chunk;            /* bulk kernels: bytes of their chunks; 0: by the vector's length */
-    uint32_t stripes;          /* one, two, gather: two for each block; if no more than blocks (also 0): one */
+    /* one, two, gather: two for each block; if no more than blocks (also 0): one. lines, with items: warps that work */
+    uint32_t stripes;
     bool invites;              /* bulk, the same on all ranks: results may go straight to out */
     bool sure;                 /* of invites: rank p reaches this very out, and none that was there before */
     bool ring;                 /* kernel ring, and lines of KERNEL_REDUCE and KERNEL_BROADCAST: from rank to rank */
@@ -164,10 +167,11 @@ struct kernel_reduce {
 };
 
 /*
- * Several vectors in one launch of a kernel for small ones (one, two, gather). They have `reduce` in common but for its
- * in, out, count and stripes. Without items, `reduce` is the only vector.
+ * Several vectors in one launch of kernels one, two, gather or lines. They have `reduce` in common but for its in, out,
+ * count and stripes. Without items, `reduce` is the only vector.
  *
- * Vectors share out the team's stripes 0 to width - 1 (width 0: all), so that several are reduced at a time. Stripe s
+ * Vectors share out the team's stripes 0 to width - 1 (width 0: all), so that several are reduced at a time. A stripe
+ * of kernel lines is a warp: the one of that number among KERNEL_LINES_WORKERS. Stripe s
  * of a vector is the team's stripe turn + s, modulo width. The launch has reduce.stripes of the team's stripes, from
  * `first` on. Each of them reduces its part of one vector after another. width and an item's turn and stripes are the
  * same on all ranks. Ranks may have the same vectors in other launches, in the same order.
@@ -175,8 +179,8 @@ struct kernel_reduce {
 struct kernel_item {
     const void *in;
     void *out;
-    uint64_t count;
-    uint32_t stripes, turn;
+    uint32_t count;
+    uint16_t stripes, turn;
 };
 
 struct kernel_list {

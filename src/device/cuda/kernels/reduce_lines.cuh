@@ -21,6 +21,13 @@
  *    result t - 3, or all up to K.
  *
  * All ranks' warps of a number have equally many steps, however short some parts are, and send lines in each.
+ *
+ * What is gathered has results alone, which each rank reads from its own input. In step i a rank takes the others'
+ * results i - 3 before it sends its own, i - 1. Before q sent i - 3 it had taken i - 5, which i - 1 replaces, or all up
+ * to K. The first two replace K - 3 and K - 2, as above.
+ *
+ * Several vectors in one launch are as many launches, to each warp by itself: a warp does its tiles of one vector after
+ * another.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LINES_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LINES_CUH
@@ -30,18 +37,23 @@
 #include <over.cuh>
 
 #define LINES_TILE_BYTES ((uint64_t)LINES_TILE * LINE_UNITS * 8)
+static_assert(WARP < 32 || LINES_TILE_BYTES == KERNEL_LINES_TILE, "the header says how many bytes a tile has");
 
 enum lines_family { LINES_CONTRIBUTIONS, LINES_RESULTS };
 
-/* What all warps know; in shared memory, as registers are few. */
+/* What the lanes of a warp know of the vector; in shared memory, as registers are few. */
 struct lines_shape {
-    uint64_t bytes, part; /* of the vector, or of a block of what is scattered; of an owner's part */
-    uint32_t workers;     /* warps of the grid */
+    const unsigned char *in;
+    unsigned char *out;
+    uint64_t bytes, part; /* of the vector, or of a block of what is scattered or gathered; of an owner's part */
+    uint32_t workers;     /* warps that share the vector out */
+    uint32_t team_worker; /* this warp, among all that the team has */
     uint32_t owners;      /* other ranks that own a part */
     int first;            /* the first rank to get contributions; -1: none does */
 };
 
-/* What a warp knows. number: of the last step before this launch. tile: without its slot. */
+/* What a warp knows. worker: which of those that share the vector out. number: of the last step before this vector.
+ * tile: without its slot. */
 template <class E> struct lines_run {
     const struct kernel_reduce &what;
     const struct lines_shape &s;
@@ -59,13 +71,29 @@ DEVICE int lines_peer(const struct kernel_team &team, uint32_t k)
     return p < team.nranks ? p : p - team.nranks;
 }
 
-/* By thread 0. */
-DEVICE void lines_cut(struct lines_shape *s, const struct kernel_reduce &what, uint64_t bytes)
+/* The kernel of floats gathers, too: others have no registers left for that. */
+template <class E> DEVICE bool lines_gather(const struct kernel_reduce &what)
 {
-    const int n = what.team.nranks;
+    return E::REAL && E::BYTES == 4 && what.mode == KERNEL_ALLGATHER;
+}
+
+/* Has each rank a block of its own, as long as the vector? */
+template <class E> DEVICE bool lines_blocks(const struct kernel_reduce &what)
+{
+    return what.mode == KERNEL_REDUCE_SCATTER || lines_gather<E>(what);
+}
+
+/* By one lane. */
+template <class E>
+DEVICE void lines_cut(struct lines_shape *s, const struct kernel_reduce &what, const struct list_vector &item,
+                      uint64_t bytes)
+{
+    const int n = lines_gather<E>(what) ? 1 : what.team.nranks; /* nobody contributes to what is gathered */
+    s->in = (const unsigned char *)item.in;
+    s->out = (unsigned char *)item.out;
     s->bytes = bytes;
-    s->part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.parts);
-    s->workers = blockDim.x / WARP * gridDim.x;
+    s->part = lines_blocks<E>(what) ? bytes : kernel_part_bytes(bytes, what.parts);
+    s->workers = item.stripes;
     s->owners = 0;
     s->first = -1;
     ROLLED for (uint32_t k = (uint32_t)n - 1; k-- > 0;)
@@ -81,8 +109,7 @@ DEVICE void lines_cut(struct lines_shape *s, const struct kernel_reduce &what, u
 /* Where in the vector, or in a block of it, tile t of rank p's part lies. */
 template <class E> DEVICE struct span lines_piece(const lines_run<E> &r, int p, uint32_t t)
 {
-    const bool scatter = r.what.mode == KERNEL_REDUCE_SCATTER;
-    const uint64_t first = scatter ? 0 : least(r.s.part * (uint64_t)r.what.part[p], r.s.bytes),
+    const uint64_t first = lines_blocks<E>(r.what) ? 0 : least(r.s.part * (uint64_t)r.what.part[p], r.s.bytes),
                    end = least(first + r.s.part, r.s.bytes);
     struct span s;
     s.begin = least(first + ((uint64_t)t * r.s.workers + r.worker) * LINES_TILE_BYTES, end);
@@ -95,13 +122,14 @@ template <class E> DEVICE void lines_load(const lines_run<E> &r, struct packet *
 {
     const struct span s = lines_piece(r, p, t);
     const uint64_t block = r.what.mode == KERNEL_REDUCE_SCATTER ? r.s.bytes * (uint64_t)p : 0;
-    tile_fetch<false>(x, r.tile, (const unsigned char *)r.what.in + block + s.begin, s.end - s.begin);
+    tile_fetch<false>(x, r.tile, r.s.in + block + s.begin, s.end - s.begin);
 }
 
 template <class E> DEVICE void lines_store(const lines_run<E> &r, const struct packet *x, int p, uint32_t t)
 {
     const struct span s = lines_piece(r, p, t);
-    tile_deliver<false>(x, r.tile, (unsigned char *)r.what.out + s.begin, s.end - s.begin);
+    const uint64_t block = lines_gather<E>(r.what) ? r.s.bytes * (uint64_t)p : 0;
+    tile_deliver<false>(x, r.tile, r.s.out + block + s.begin, s.end - s.begin);
 }
 
 /* What is to be told is computed with the flag's half, too, of which nothing comes. */
@@ -120,7 +148,8 @@ DEVICE struct lines_tile lines_channel(const lines_run<E> &r, enum lines_family 
     const uint32_t place = (uint32_t)family * (uint32_t)(team.nranks - 1) + source_index(to, from);
     reduce_lines_inbox *inbox = (reduce_lines_inbox *)(team.bulk[to] + kernel_bulk_plain(team.nranks));
     struct lines_tile tile = r.tile;
-    tile.slot = inbox[place][r.worker / beside][0] + r.worker % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
+    tile.slot = inbox[place][r.s.team_worker / beside][0] +
+                r.s.team_worker % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
     return tile;
 }
 
@@ -179,7 +208,9 @@ template <class E> DEVICE bool lines_reduce(const lines_run<E> &r, uint32_t t)
 {
     const struct kernel_team &team = r.what.team;
     struct packet x[LINES_VECTORS];
-    if (!lines_fold(r, x, t))
+    if (lines_gather<E>(r.what))
+        lines_load(r, x, team.rank, t);
+    else if (!lines_fold(r, x, t))
         return false;
     ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++) if (has(r.what.gives, lines_peer(team, k)))
         tile_send(x, lines_channel(r, LINES_RESULTS, lines_peer(team, k), team.rank), r.number + 1 + t);
@@ -211,7 +242,7 @@ template <class E> DEVICE void lines_close(const lines_run<E> &r)
     const struct kernel_team &team = r.what.team;
     warp_sync(); /* all lanes have the old number */
     if (r.tile.lane == 0)
-        window_of(team, team.rank)->reduce_lines_number[r.worker] = r.number + r.steps;
+        window_of(team, team.rank)->reduce_lines_number[r.s.team_worker] = r.number + r.steps;
 }
 
 template <class E> DEVICE void lines_steps(const lines_run<E> &r)

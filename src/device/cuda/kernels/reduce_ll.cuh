@@ -442,7 +442,7 @@ DEVICE void reduce_one(const struct kernel_list &list, uint32_t stripe, uint32_t
     const ll_run<E> r = ll_run_of(what, a, stripe);
     ROLLED for (uint32_t i = first; i < end; i++)
     {
-        const struct kernel_item item = list_item(list, i);
+        const struct list_vector item = list_item(list, i);
         const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? item.count * E::BYTES : 0;
         const struct small_span mine =
             small_stripe((uint32_t)item.count * E::BYTES, item_stripe(list, item, stripe), item.stripes);
@@ -470,7 +470,7 @@ DEVICE void reduce_two(const struct kernel_list &list, uint32_t stripe, uint32_t
     const ll_run<E> r = ll_run_of(what, a, stripe);
     ROLLED for (uint32_t i = first; i < end; i++)
     {
-        const struct kernel_item item = list_item(list, i);
+        const struct list_vector item = list_item(list, i);
         const struct small_span mine =
             small_stripe((uint32_t)item.count * E::BYTES, item_stripe(list, item, stripe), item.stripes);
         const unsigned char *in = (const unsigned char *)item.in;

@@ -95,8 +95,16 @@ DEVICE uint32_t list_stripe(const struct kernel_list &list, uint32_t index)
     return list.width && stripe >= list.width ? stripe - list.width : stripe;
 }
 
+/* An item, or the only vector of a launch without items. */
+struct list_vector {
+    const void *in;
+    void *out;
+    uint64_t count;
+    uint32_t stripes, turn;
+};
+
 /* Which stripe of the vector that is; none if the vector has fewer stripes. */
-DEVICE uint32_t item_stripe(const struct kernel_list &list, const struct kernel_item &item, uint32_t stripe)
+DEVICE uint32_t item_stripe(const struct kernel_list &list, const struct list_vector &item, uint32_t stripe)
 {
     return stripe >= item.turn ? stripe - item.turn : stripe + list.width - item.turn;
 }
@@ -107,12 +115,16 @@ DEVICE uint32_t list_items(const struct kernel_list &list)
     return list.items ? list.items : 1;
 }
 
-DEVICE struct kernel_item list_item(const struct kernel_list &list, uint32_t i)
+DEVICE struct list_vector list_item(const struct kernel_list &list, uint32_t i)
 {
     const struct kernel_reduce &what = list.reduce;
     const uint32_t stripes = what.stripes > gridDim.x ? what.stripes : gridDim.x;
-    const struct kernel_item only = {what.in, what.out, what.count, stripes, 0};
-    return list.items ? list.item[i] : only;
+    const struct list_vector only = {what.in, what.out, what.count, stripes, 0};
+    if (!list.items)
+        return only;
+    const struct kernel_item &item = list.item[i];
+    const struct list_vector one = {item.in, item.out, item.count, item.stripes, item.turn};
+    return one;
 }
 
 #define SPAN_LINES 16 /* lines of a part at least, where it begins with one */
