@@ -504,11 +504,17 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
 
 /* ---- Windows ---- */
 /*
- * A window is memory of each rank that the others put into and get from without a call of that rank's. Windows are of
- * communicators on host memory. What one rank asks of one other rank is done in the order of the calls. So a signal is
+ * A window is memory of each rank that the others put into and get from without a call of that rank's. Communicators on
+ * host memory have windows, and those on up to 8 GPUs of one host that reach one another's memory; others return
+ * TUTTI_INVALID_USAGE. What one rank asks of one other rank is done in the order of the calls. So a signal is
  * there when the data of all puts before it are. Puts may overtake one another. A put or a signal says nothing of its
  * arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In a
  * group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
+ *
+ * On GPUs all of these calls lie in CUDA streams, and return at once. They follow the communicator's other operations.
+ * A window lies whole in one allocation of the rank's GPU that peers can map (of tutti_device_mem_alloc() or
+ * cudaMalloc()), and `local` is memory of that GPU. A wait is for 2147483647 signals at most. The calls cannot be
+ * captured in CUDA graphs: TUTTI_INVALID_USAGE.
  */
 #define TUTTI_SIGNALS 8 /* counted apart, from each rank to each other one: 0 to 7 */
 
@@ -520,7 +526,8 @@ TUTTI_API tutti_result_t tutti_window_register(tutti_comm_t comm, void *buffer, 
  * A window that is not deregistered ends with the communicator. */
 TUTTI_API tutti_result_t tutti_window_deregister(tutti_comm_t comm, tutti_window_t window);
 /* *address: where this process reaches the memory of `rank`, to load from and store to; NULL: it does not. It does if
- * the rank lives in this process, or if a process of this host has that memory from tutti_mem_alloc(). *size: the bytes
+ * the rank lives in this process, or if a process of this host has that memory from tutti_mem_alloc(). On GPUs the
+ * address is for kernels and copies of this rank's GPU. *size: the bytes
  * that the rank has registered. Either pointer may be NULL. What is stored there comes before a signal that is called
  * afterwards. */
 TUTTI_API tutti_result_t tutti_window_address(tutti_comm_t comm, tutti_window_t window, int rank, void **address,

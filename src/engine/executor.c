@@ -76,7 +76,8 @@ static tutti_result_t no_window_open(struct executor *executor, void *buffer, si
     (void)buffer;
     (void)size;
     *out = NULL;
-    return engine_executor_refuse(executor, "make windows: they are of communicators on host memory");
+    return engine_executor_refuse(executor, "make windows, as host memory has them, and up to 8 GPUs of one host that "
+                                            "reach one another");
 }
 
 static tutti_result_t no_window_close(struct executor *executor, tutti_window_t window)
@@ -91,7 +92,8 @@ static tutti_result_t no_window_calls(struct executor *executor, const struct wi
     (void)items;
     (void)count;
     (void)stream;
-    return engine_executor_refuse(executor, "put or signal: windows are of communicators on host memory");
+    return engine_executor_refuse(executor, "put or signal: host memory has windows, and up to 8 GPUs of one host "
+                                            "that reach one another");
 }
 
 static tutti_result_t no_window_address(struct executor *executor, tutti_window_t window, int rank, void **address,

@@ -2,8 +2,10 @@
 /*
  * `tutti run -n N -- windows [resets|shared]`, `windows threads N`: puts, gets and signals between N ranks, of all
  * lengths, one by one and in groups, with what each promises about order. resets: the program breaks its own
- * connections meanwhile. shared: it reaches memory of tutti_mem_alloc() of all ranks.
+ * connections meanwhile. shared: it reaches memory of tutti_mem_alloc() of all ranks. On the stand-in driver's GPUs, as
+ * gpu.h has it, all memory is theirs, and is reached.
  */
+#include "gpu.h"
 #include "tutti/tutti.h"
 
 #include <pthread.h>
@@ -72,6 +74,31 @@ static void look(const unsigned char *data, int from, int round, size_t length, 
 static const size_t lengths[] = {0, 1, 8, 511, 512, 513, 4096, 65536, 65537, 300001, PART};
 #define LENGTHS (int)(sizeof lengths / sizeof *lengths)
 
+static void *take(size_t size, bool shared)
+{
+    void *memory = NULL;
+    if (gpu_wanted())
+        must(tutti_device_mem_alloc(&memory, size), "memory");
+    else if (shared)
+        must(tutti_mem_alloc(&memory, size), "memory");
+    else
+        memory = malloc(size);
+    if (!memory)
+        fail("memory");
+    memset(memory, 0, size);
+    return memory;
+}
+
+static void give(void *memory, bool shared)
+{
+    if (gpu_wanted())
+        must(tutti_device_mem_free(memory), "free");
+    else if (shared)
+        must(tutti_mem_free(memory), "free");
+    else
+        free(memory);
+}
+
 struct piece {
     tutti_window_t window;
     unsigned char *memory; /* of ranks * PART bytes */
@@ -82,27 +109,17 @@ static struct piece make(bool shared)
 {
     struct piece piece = {NULL};
     size_t size = (size_t)ranks * PART;
-    void *memory = NULL;
-    if (shared)
-        must(tutti_mem_alloc(&memory, size), "memory");
-    else
-        memory = calloc(1, size);
-    piece.memory = memory;
-    piece.local = malloc(PART);
-    if (!memory || !piece.local)
-        fail("memory");
-    must(tutti_window_register(comm, memory, size, &piece.window), "register");
+    piece.memory = take(size, shared);
+    piece.local = take(PART, false);
+    must(tutti_window_register(comm, piece.memory, size, &piece.window), "register");
     return piece;
 }
 
 static void unmake(struct piece *piece, bool shared)
 {
     must(tutti_window_deregister(comm, piece->window), "deregister");
-    free(piece->local);
-    if (shared)
-        must(tutti_mem_free(piece->memory), "free");
-    else
-        free(piece->memory);
+    give(piece->local, false);
+    give(piece->memory, shared);
 }
 
 /* ---- One by one ---- */
@@ -181,7 +198,7 @@ static void counts(void)
 /* A get sees what this rank has put before; a flush says that it is there. */
 static void gets(struct piece *piece)
 {
-    unsigned char *back = malloc(PART);
+    unsigned char *back = take(PART, false);
     for (int i = 0; i < LENGTHS; i++) {
         int peer = (rank + i) % ranks; /* also itself */
         fill(piece->local, rank, i, lengths[i]);
@@ -192,7 +209,7 @@ static void gets(struct piece *piece)
         done("get");
         look(back, rank, i, lengths[i], "get");
     }
-    free(back);
+    give(back, false);
     fill(piece->local, rank, 5, PART);
     for (int peer = 0; peer < ranks; peer++)
         must(tutti_put(piece->local, PART, TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL), "put");
@@ -208,11 +225,15 @@ static void gets(struct piece *piece)
 /* Everybody with everybody, and messages and a collective beside; waits before puts, which a group sorts out. */
 static void groups(struct piece *piece)
 {
-    tutti_stream_t stream;
-    must(tutti_stream_create(&stream), "stream");
+    tutti_stream_t stream = NULL;
+    int *numbers = take(3 * sizeof *numbers, false);
+    if (!gpu_wanted())
+        must(tutti_stream_create(&stream), "stream");
     for (int round = 0; round < 8; round++) {
-        int one = rank, got = -1, sum = 0, next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+        int *one = numbers, *got = one + 1, *sum = one + 2, next = (rank + 1) % ranks,
+            last = (rank + ranks - 1) % ranks;
         size_t length = lengths[(round + 3) % LENGTHS];
+        *one = rank;
         fill(piece->local, rank, round, length);
         must(tutti_group_start(), "group");
         for (int peer = 0; peer < ranks; peer++) {
@@ -222,25 +243,30 @@ static void groups(struct piece *piece)
                                   stream),
                  "put");
         }
-        must(tutti_send(&one, 1, TUTTI_INT32, next, comm, stream), "send");
-        must(tutti_recv(&got, 1, TUTTI_INT32, last, comm, stream), "recv");
-        must(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, stream), "allreduce");
+        must(tutti_send(one, 1, TUTTI_INT32, next, comm, stream), "send");
+        must(tutti_recv(got, 1, TUTTI_INT32, last, comm, stream), "recv");
+        must(tutti_allreduce(one, sum, 1, TUTTI_INT32, TUTTI_SUM, comm, stream), "allreduce");
         must(tutti_group_end(), "group end");
-        must(tutti_stream_synchronize(stream), "stream");
+        if (stream)
+            must(tutti_stream_synchronize(stream), "stream");
+        else
+            done("group");
         for (int from = 0; from < ranks; from++)
             look(piece->memory + (size_t)from * PART, from, round, length, "group");
-        if (got != last || sum != ranks * (ranks - 1) / 2)
+        if (*got != last || *sum != ranks * (ranks - 1) / 2)
             fail("beside a group");
         meet();
     }
-    must(tutti_stream_destroy(stream), "stream");
+    if (stream)
+        must(tutti_stream_destroy(stream), "stream");
+    give(numbers, false);
 }
 
 /* Windows of other sizes on each rank; closed with puts under way. */
 static void sizes(void)
 {
     size_t size = (size_t)rank * 1000, theirs;
-    unsigned char *memory = calloc(1, size + 1), *local = malloc((size_t)ranks * 1000);
+    unsigned char *memory = take(size + 1, false), *local = take((size_t)ranks * 1000, false);
     tutti_window_t window;
     must(tutti_window_register(comm, size ? memory : NULL, size, &window), "register");
     for (int peer = 0; peer < ranks; peer++) {
@@ -261,8 +287,8 @@ static void sizes(void)
     look(memory, last, 9, size, "closed with puts under way");
     if (tutti_window_deregister(comm, window) != TUTTI_INVALID_ARGUMENT || memory[size])
         fail("closed twice");
-    free(memory);
-    free(local);
+    give(memory, false);
+    give(local, false);
 }
 
 /* Where a peer's memory is mapped it can be stored to; a signal behind that is seen behind that. */
@@ -339,7 +365,7 @@ static void work(void)
         counts();
         gets(&piece);
         groups(&piece);
-        addresses(&piece, turn && shared);
+        addresses(&piece, (turn && shared) || gpu_wanted());
         soak(&piece);
         unmake(&piece, turn);
         sizes();
@@ -347,11 +373,39 @@ static void work(void)
     must(tutti_comm_destroy(comm), "destroy");
 }
 
-static void *one_rank(void *handle)
+/* What a thread makes of itself. */
+struct one {
+    tutti_unique_id_t id;
+    int rank, count;
+    tutti_comm_t *comm; /* NULL: it does all that a rank does */
+};
+
+static void *one_rank(void *of)
 {
-    comm = handle;
-    work();
+    struct one *one = of;
+    if (gpu_wanted())
+        gpu_select(one->rank);
+    tutti_config_t config = gpu_config();
+    must(tutti_comm_init_rank(&comm, one->count, &one->id, one->rank, &config), "init");
+    if (one->comm)
+        *one->comm = comm;
+    else
+        work();
     return NULL;
+}
+
+static void by_threads(int count, tutti_comm_t *comms)
+{
+    struct one one[MOST_RANKS];
+    pthread_t thread[MOST_RANKS];
+    must(tutti_get_unique_id(&one[0].id), "id");
+    for (int i = 0; i < count; i++) {
+        one[i] = (struct one){one[0].id, i, count, comms ? &comms[i] : NULL};
+        if (pthread_create(&thread[i], NULL, one_rank, &one[i]))
+            fail("thread");
+    }
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
 }
 
 /* A rank of this process that has left is missed. */
@@ -359,26 +413,15 @@ static void left_here(void)
 {
     tutti_comm_t comms[2];
     const tutti_signal_wait_t wait = {1, 0, 1};
-    must(tutti_comm_init_all(comms, 2), "init");
+    by_threads(2, comms);
     must(tutti_comm_destroy(comms[1]), "destroy");
-    must(tutti_wait_signal(&wait, 1, comms[0], NULL), "wait");
+    tutti_result_t called = tutti_wait_signal(&wait, 1, comms[0], NULL);
+    if (!gpu_wanted())
+        must(called, "wait");
     if (tutti_comm_synchronize(comms[0]) == TUTTI_SUCCESS ||
-        !strstr(tutti_get_last_error(comms[0]), "rank 1 has destroyed"))
+        !strstr(tutti_get_last_error(comms[0]), gpu_wanted() ? "rank 1 has left" : "rank 1 has destroyed"))
         fail("a rank that left was not missed");
     tutti_comm_destroy(comms[0]);
-}
-
-/* All ranks in this process. */
-static void by_threads(int count)
-{
-    tutti_comm_t comms[MOST_RANKS];
-    pthread_t thread[MOST_RANKS];
-    must(tutti_comm_init_all(comms, count), "init");
-    for (int i = 0; i < count; i++)
-        if (pthread_create(&thread[i], NULL, one_rank, comms[i]))
-            fail("thread");
-    for (int i = 0; i < count; i++)
-        pthread_join(thread[i], NULL);
 }
 
 int main(int argc, char **argv)
@@ -386,11 +429,14 @@ int main(int argc, char **argv)
     resets = argc > 1 && strcmp(argv[1], "resets") == 0;
     shared = argc > 1 && strcmp(argv[1], "shared") == 0;
     if (argc > 2 && strcmp(argv[1], "threads") == 0) {
-        by_threads(atoi(argv[2]));
+        by_threads(atoi(argv[2]), NULL);
         left_here();
         return 0;
     }
-    must(tutti_comm_init_from_env(&comm, NULL), "init");
+    if (gpu_wanted())
+        gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    tutti_config_t config = gpu_config();
+    must(tutti_comm_init_from_env(&comm, &config), "init");
     work();
     if (resets && !atomic_load(&broken))
         fail("no connection was broken");

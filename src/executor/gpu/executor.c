@@ -14,9 +14,11 @@
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/open.h"
 #include "executor/gpu/prepare.h"
+#include "executor/gpu/puts.h"
 #include "executor/gpu/settle.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/wait.h"
+#include "executor/gpu/windows.h"
 #include "executor/stream/ledger.h"
 #include "executor/stream/order.h"
 
@@ -75,6 +77,34 @@ static void unregister(struct executor *executor, void *registered)
 {
     if (registered)
         symmetric_close(gpu_of(executor), registered);
+}
+
+static tutti_result_t gpu_executor_window_open(struct executor *executor, void *buffer, size_t size,
+                                               tutti_window_t *out)
+{
+    return gpu_window_open(gpu_of(executor), buffer, size, out);
+}
+
+static tutti_result_t gpu_executor_window_close(struct executor *executor, tutti_window_t window)
+{
+    return gpu_window_close(gpu_of(executor), window);
+}
+
+static tutti_result_t gpu_executor_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                                tutti_stream_t stream)
+{
+    return gpu_puts(gpu_of(executor), items, count, (CUstream)stream);
+}
+
+static tutti_result_t gpu_executor_window_address(struct executor *executor, tutti_window_t window, int rank,
+                                                  void **address, size_t *size)
+{
+    return gpu_window_address(gpu_of(executor), window, rank, address, size);
+}
+
+static bool gpu_executor_window_is_open(const struct executor *executor, tutti_window_t window)
+{
+    return gpu_window_is_open(gpu_of((struct executor *)(uintptr_t)executor), window);
 }
 
 static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
@@ -136,6 +166,11 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .dynamic = gpu_executor_dynamic,
                                             .register_symmetric = register_symmetric,
                                             .unregister = unregister,
+                                            .window_open = gpu_executor_window_open,
+                                            .window_close = gpu_executor_window_close,
+                                            .window_calls = gpu_executor_window_calls,
+                                            .window_address = gpu_executor_window_address,
+                                            .window_is_open = gpu_executor_window_is_open,
                                             .follow = follow,
                                             .any_thread = any_thread,
                                             .wait = wait,

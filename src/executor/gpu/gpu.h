@@ -16,6 +16,8 @@
 #include "executor/gpu/mixing.h"
 #include "executor/gpu/offer.h"
 #include "executor/gpu/opened.h"
+#include "executor/gpu/signals.h"
+#include "executor/gpu/symmetric.h"
 #include "executor/stream/base.h"
 #include "plan/plan.h"
 #include "wire/blackbox.h"
@@ -106,14 +108,6 @@ struct gpu_departs {
     _Atomic bool given_up;                        /* this rank has given up */
 };
 
-/* symmetric.c: memory that all ranks have registered and mapped. */
-struct gpu_symmetric {
-    pthread_mutex_t lock; /* guards the list */
-    struct list memories;
-    _Atomic int count;
-    bool wanted; /* the same on all ranks. Within one process all memory of cudaMalloc is symmetric anyway */
-};
-
 struct gpu {
     struct stream_base base;
     int rank, nranks;
@@ -139,6 +133,7 @@ struct gpu {
     struct gpu_messages messages;
     struct gpu_offers offers;
     struct gpu_symmetric symmetric;
+    struct gpu_windows windows;
     struct gpu_departs departs;
 
     struct list near; /* in the process's list of GPU executors: here.c */

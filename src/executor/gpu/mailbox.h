@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "device/cuda/kernels/kernels.h"
 #include "executor/stream/ticket.h"
+#include "tutti/tutti.h"
 #include "wire/link.h"
 
 #include <stdatomic.h>
@@ -65,6 +66,13 @@ struct mailbox_pair {
     _Alignas(CACHE_LINE) _Atomic uint32_t at_copy[2];
     /* to the last piece of a staged message the [0] sender's, [1] receiver's stream has come */
     _Alignas(CACHE_LINE) _Atomic uint32_t at_pieces[2];
+    /* of windows: signals that the sender's stream has raised, by number; the last of its calls whose puts and gets are
+     * over */
+    _Alignas(CACHE_LINE) _Atomic uint32_t raised[TUTTI_SIGNALS];
+    _Alignas(CACHE_LINE) _Atomic uint32_t put;
+    /* hosts: the last call whose puts and gets lie in a stream, which will tell of them by `put`; signals called for */
+    _Alignas(CACHE_LINE) _Atomic uint32_t putting;
+    _Atomic uint32_t signalled[TUTTI_SIGNALS];
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
     _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
     /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`,
@@ -97,6 +105,7 @@ struct mailbox_step {
     uint32_t kernel;     /* the last is a kernel, which can be asked whether it waits */
     uint32_t reads;      /* ticket of its launch that no graph's goes with: it reads contributions, or they go round and
                             copy engines carry the results; 0: it has none */
+    uint32_t waits;      /* for signals: signals.c knows for which. `expects` are their ranks */
     uint32_t whole;      /* 0: its call failed half way */
 };
 
@@ -117,6 +126,7 @@ struct mailbox_rank {
                                   one */
     _Atomic uint32_t unmapped; /* it has unmapped all peers' memory, or was lost */
     _Atomic uint32_t gone;     /* its process was lost, as some rank noticed */
+    _Atomic uint32_t shut;     /* nothing is to be put into its windows any more */
     _Atomic uint32_t has_bulk; /* it has made its bulk */
     struct mailbox_buffer bulk;
     _Atomic uint32_t issuing; /* a call is: its step comes when it returns */

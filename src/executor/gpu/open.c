@@ -23,8 +23,10 @@
 #include "executor/gpu/operation.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/scratch.h"
+#include "executor/gpu/settle.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/symmetric.h"
+#include "executor/gpu/windows.h"
 #include "executor/gpu/tell.h"
 #include "executor/gpu/wait.h"
 #include "executor/stream/idle.h"
@@ -426,6 +428,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     list_init(&gpu->offers.passed_fds);
     list_init(&gpu->offers.old);
     list_init(&gpu->symmetric.memories);
+    list_init(&gpu->windows.all);
     list_init(&gpu->near);
     pthread_mutex_init(&gpu->scratch.posting, NULL);
     pthread_mutex_init(&gpu->offers.lock, NULL);
@@ -466,6 +469,7 @@ void gpu_close(struct gpu *gpu)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
             gpu_tell_failure(gpu);
         }
+        settle_windows(gpu);
         here_leave(gpu);
         idle_leave(&gpu->base);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
@@ -482,6 +486,7 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->offers.lock);
     pthread_mutex_destroy(&gpu->offers.offering);
     symmetric_close_all(gpu);
+    windows_close_all(gpu);
     pthread_mutex_destroy(&gpu->symmetric.lock);
     pthread_mutex_destroy(&gpu->offers.telling);
     free(gpu);

@@ -12,6 +12,7 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
+#include "executor/gpu/signals.h"
 #include "executor/gpu/step.h"
 
 #include <unistd.h>
@@ -89,16 +90,8 @@ static int find_unsettled(const struct gpu *gpu, const struct opened **memory)
     return -1;
 }
 
-tutti_result_t gpu_settle(struct gpu *gpu)
+static tutti_result_t say_unsettled(const struct gpu *gpu, int rank, const struct opened *memory)
 {
-    const struct opened *memory;
-    int rank = -1;
-    if (!atomic_load(&gpu->base.team->failed) || !atomic_load(&gpu->departs.given_up))
-        return TUTTI_SUCCESS;
-    while ((rank = find_unsettled(gpu, &memory)) >= 0 && !clock_passed(gpu->departs.patient))
-        usleep(LOOK_US);
-    if (rank < 0)
-        return TUTTI_SUCCESS;
     return error_set(TUTTI_REMOTE_ERROR,
                      "rank %d: the GPU of rank %d (process %u) has begun an operation of this communicator and has not "
                      "ended it %d s after it was given up here; it may still store to memory of this rank, %llu bytes "
@@ -106,4 +99,31 @@ tutti_result_t gpu_settle(struct gpu *gpu)
                      team_told_rank(gpu->base.team, gpu->rank), team_told_rank(gpu->base.team, rank),
                      gpu->base.team->process[rank]->pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
                      (unsigned long long)memory->begin);
+}
+
+/* A peer says that it puts before it looks whether it may. So it sees that it may not, or is seen here. */
+tutti_result_t settle_windows(struct gpu *gpu)
+{
+    uint64_t patient = clock_deadline_ms(SETTLE_MS);
+    int rank = -1;
+    if (!atomic_load(&gpu->windows.any))
+        return TUTTI_SUCCESS;
+    atomic_store(&gpu->ranks[gpu->rank].shut, 1);
+    while ((rank = signals_find_putting(gpu)) >= 0 && !clock_passed(patient))
+        usleep(LOOK_US);
+    return rank < 0 ? TUTTI_SUCCESS : say_unsettled(gpu, rank, &gpu->windows.example);
+}
+
+tutti_result_t gpu_settle(struct gpu *gpu)
+{
+    const struct opened *memory;
+    int rank = -1;
+    if (!atomic_load(&gpu->base.team->failed))
+        return TUTTI_SUCCESS;
+    tutti_result_t windows = settle_windows(gpu);
+    if (!atomic_load(&gpu->departs.given_up))
+        return windows;
+    while ((rank = find_unsettled(gpu, &memory)) >= 0 && !clock_passed(gpu->departs.patient))
+        usleep(LOOK_US);
+    return rank < 0 ? windows : say_unsettled(gpu, rank, memory);
 }

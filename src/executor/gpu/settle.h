@@ -13,4 +13,8 @@ void settle_reached(struct gpu *gpu);
  * memory. An error says to which memory they may still store. */
 tutti_result_t gpu_settle(struct gpu *gpu);
 
+/* No peer puts into this rank's windows any more, from now on; waits, for a bounded time, for puts that lie in streams.
+ */
+tutti_result_t settle_windows(struct gpu *gpu);
+
 #endif

@@ -10,6 +10,7 @@
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/opened.h"
+#include "executor/gpu/signals.h"
 #include "executor/stream/ticket.h"
 
 static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
@@ -23,7 +24,7 @@ static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
 void step_begin(struct gpu *gpu)
 {
     opened_call(gpu);
-    gpu->step.collective = gpu->step.reads = 0;
+    gpu->step.collective = gpu->step.reads = gpu->step.waits = 0;
     gpu->step.involves = gpu->step.expects = 0;
 }
 
@@ -53,6 +54,12 @@ void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
         ++*(item->sends ? &gpu->step.sent[item->peer] : &gpu->step.received[item->peer]);
     }
     step_say(gpu, sends, recvs);
+}
+
+void step_waits(struct gpu *gpu, int peer)
+{
+    gpu->step.waits = 1;
+    step_say(gpu, 0, 1u << peer);
 }
 
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
@@ -107,14 +114,17 @@ static const struct mailbox_step *last_whole(const struct mailbox_rank *rank, co
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
     const struct mailbox_rank *theirs = &gpu->ranks[peer];
+    if (step->waits)
+        return signals_are_raised(gpu, step, peer);
     uint32_t over = atomic_load(&theirs->left) ? theirs->limit : mailbox_over(theirs);
     return covers(gpu, last_whole(theirs, &over), step, peer);
 }
 
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    const struct mailbox_rank *theirs = &gpu->ranks[peer];
-    return covers(gpu, last_whole(theirs, NULL), step, peer);
+    if (step->waits)
+        return signals_are_called(gpu, step, peer);
+    return covers(gpu, last_whole(&gpu->ranks[peer], NULL), step, peer);
 }
 
 bool step_is_under_way(const struct gpu *gpu, const struct mailbox_step *step, int peer)

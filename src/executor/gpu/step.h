@@ -13,11 +13,13 @@ struct mailbox_step;
 struct p2p_item;
 struct way_needs;
 
-/* An operation: one collective, several of a list, which are a step together, or messages. needs: of a collective's
- * schedule. */
+/* An operation: one collective, several of a list, which are a step together, messages, or calls on windows. needs: of
+ * a collective's schedule. */
 void step_begin(struct gpu *gpu);
 void step_collective(struct gpu *gpu, const struct call *call, const struct way_needs *needs);
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
+/* For signals of that rank: signals_take(). */
+void step_waits(struct gpu *gpu, int peer);
 /* The call has returned. `kernel`: one comes last. */
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole);
 /* The first step of this rank that is not over, outside of graphs; NULL: all are over. *from: where that step was at

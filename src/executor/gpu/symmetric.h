@@ -3,8 +3,11 @@
 #ifndef TUTTI_EXECUTOR_GPU_SYMMETRIC_H
 #define TUTTI_EXECUTOR_GPU_SYMMETRIC_H
 
+#include "base/list.h"
 #include "tutti/tutti.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +15,14 @@
 struct call;
 struct gpu;
 struct symmetric;
+
+/* What an executor has of it. */
+struct gpu_symmetric {
+    pthread_mutex_t lock; /* guards the list */
+    struct list memories;
+    _Atomic int count;
+    bool wanted; /* the same on all ranks. Within one process all memory of cudaMalloc is symmetric anyway */
+};
 
 /* Collective, and waits for peers. NULL, also at a success: some rank could not map all, or none needs to. */
 tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct symmetric **out);

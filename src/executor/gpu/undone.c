@@ -5,6 +5,7 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/side.h"
+#include "executor/gpu/signals.h"
 
 /* copying: the last copy that lies in a stream. That copy needs nothing more than it is given here. */
 static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go,
@@ -59,6 +60,7 @@ void undone_let_go(struct gpu *gpu, bool at_once)
         release_ends(to, messages, pieces, at_once, lost);
         release_copies(to, messages, pieces, lost || all_fail || gone_is(gpu, peer, &who));
         side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
+        signals_let_go(gpu, peer);
         release_ends(from, atomic_load(&gpu->messages.received[peer]),
                      atomic_load(&gpu->messages.received_pieces[peer]), lost, at_once);
     }
