@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `window_faults shm|tcp|verbs`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up. A
- * rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or destroyed the
- * communicator, no byte of its memory changes any more, whatever its peers put.
+ * `window_faults shm|tcp|verbs|gpu`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up.
+ * A rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or destroyed the
+ * communicator, no byte of its memory changes any more, whatever its peers put. gpu: on the stand-in driver.
  */
+#include "gpu.h"
 #include "tutti/tutti.h"
 
 #include <signal.h>
@@ -22,8 +23,20 @@
 struct scene {
     const char *name;
     int (*work)(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory);
-    bool dies; /* rank 1 is killed by itself */
+    bool dies;           /* rank 1 is killed by itself, or when rank 0 is done */
+    const char *timeout; /* TUTTI_TIMEOUT; NULL: none */
+    bool host;           /* on host memory alone */
 };
+
+static unsigned char *local; /* SIZE bytes to put */
+
+static void *take(void)
+{
+    void *memory = NULL;
+    if (gpu_wanted() && tutti_device_mem_alloc(&memory, SIZE) != TUTTI_SUCCESS)
+        return NULL;
+    return gpu_wanted() ? memory : calloc(1, SIZE);
+}
 
 static int complain(int rank, const char *what, tutti_comm_t comm)
 {
@@ -53,7 +66,6 @@ static tutti_result_t wait_for_one(int peer, tutti_comm_t comm)
 /* Puts of several lengths until one fails. */
 static tutti_result_t put_until_told(int peer, tutti_comm_t comm, tutti_window_t window)
 {
-    static unsigned char local[SIZE];
     tutti_result_t result = TUTTI_SUCCESS;
     for (unsigned round = 0; result == TUTTI_SUCCESS; round++) {
         size_t length = (size_t[]){8, 512, 20000, 1u << 20, SIZE}[round % 5];
@@ -77,6 +89,14 @@ static int killed_waited_for(int rank, tutti_comm_t comm, tutti_window_t window,
         return expect(comm, wait_for_one(1, comm), "rank 1");
     usleep(50000);
     return kill(getpid(), SIGKILL);
+}
+
+/* Also of its process nobody hears any more. */
+static int stopped_waited_for(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    (void)window;
+    (void)memory;
+    return rank == 0 ? expect(comm, wait_for_one(1, comm), "rank 1") : kill(getpid(), SIGSTOP);
 }
 
 static int killed_put_to(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
@@ -114,7 +134,8 @@ static int leaves(int rank, tutti_comm_t parent, unsigned char *memory, bool put
         tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
         return complain(rank, "the next communicator", NULL);
     if (rank == 0)
-        wrong = expect(comm, puts ? put_until_told(1, comm, window) : wait_for_one(1, comm), "rank 1 has destroyed");
+        wrong = expect(comm, puts ? put_until_told(1, comm, window) : wait_for_one(1, comm),
+                       gpu_wanted() ? "rank 1 has left" : "rank 1 has destroyed");
     tutti_comm_destroy(comm);
     if (tutti_barrier(parent, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
         return complain(rank, "the parent", parent);
@@ -146,9 +167,9 @@ static int crossed(int rank, tutti_comm_t comm, tutti_window_t window, unsigned 
 /* A signal that was sent before its sender left still counts. */
 static int left_behind_a_signal(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
 {
-    static const unsigned char one = 1;
+    *local = 1;
     if (rank == 1)
-        return tutti_put_signal(&one, 1, TUTTI_UINT8, 0, window, 7, 0, comm, NULL) != TUTTI_SUCCESS;
+        return tutti_put_signal(local, 1, TUTTI_UINT8, 0, window, 7, 0, comm, NULL) != TUTTI_SUCCESS;
     usleep(300000);
     return wait_for_one(1, comm) == TUTTI_SUCCESS && memory[7] == 1 ? 0 : complain(rank, "a signal was lost", comm);
 }
@@ -196,11 +217,12 @@ static int gives_up(int rank, tutti_comm_t parent, tutti_window_t unused, unsign
 
 static const struct scene scenes[] = {
     {"a rank is killed that is waited for", killed_waited_for, true},
+    {"a rank is stopped that is waited for", stopped_waited_for, true, .timeout = "1500ms"},
     {"a rank is killed that is put to", killed_put_to, true},
     {"a rank is killed that puts", killed_putting, true},
     {"a rank leaves that is waited for", left_waited_for},
     {"a rank leaves that is put to", left_put_to},
-    {"each waits for the other", crossed},
+    {"each waits for the other", crossed, .host = true},
     {"a rank leaves behind a signal", left_behind_a_signal},
     {"a rank gives up that is put to", gives_up},
 };
@@ -212,18 +234,23 @@ static int run(int rank, const struct scene *scene, int from, int to)
     tutti_unique_id_t id;
     tutti_comm_t comm;
     tutti_window_t window;
-    unsigned char *memory = calloc(1, SIZE);
     alarm(100); /* far more than it may take */
+    if (scene->timeout)
+        setenv("TUTTI_TIMEOUT", scene->timeout, 1);
+    if (gpu_wanted())
+        gpu_select(rank);
+    const tutti_config_t config = gpu_config();
+    unsigned char *memory = take();
+    local = take();
     if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(to, &id, sizeof id) != (ssize_t)sizeof id))
         return complain(rank, "id", NULL);
     if (rank == 1 && read(from, &id, sizeof id) != (ssize_t)sizeof id)
         return complain(rank, "id", NULL);
-    if (!memory || tutti_comm_init_rank(&comm, 2, &id, rank, NULL) != TUTTI_SUCCESS ||
+    if (!memory || !local || tutti_comm_init_rank(&comm, 2, &id, rank, &config) != TUTTI_SUCCESS ||
         tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
         return complain(rank, "init", NULL);
     int wrong = scene->work(rank, comm, window, memory);
     tutti_comm_destroy(comm);
-    free(memory);
     return wrong;
 }
 
@@ -236,9 +263,12 @@ static int play(const struct scene *scene)
     for (int rank = 0; rank < 2; rank++)
         if ((pid[rank] = fork()) == 0)
             exit(run(rank, scene, ends[0], ends[1]));
-    for (int rank = 0; rank < 2; rank++)
+    for (int rank = 0; rank < 2; rank++) {
         if (waitpid(pid[rank], &status[rank], 0) != pid[rank])
             return 1;
+        if (rank == 0 && scene->timeout)
+            kill(pid[1], SIGKILL);
+    }
     close(ends[0]);
     close(ends[1]);
     bool right = status[0] == 0 && (scene->dies ? WIFSIGNALED(status[1]) : status[1] == 0);
@@ -250,11 +280,13 @@ static int play(const struct scene *scene)
 int main(int argc, char **argv)
 {
     int wrong = 0;
-    if (argc == 2)
+    if (argc == 2 && strcmp(argv[1], "gpu") == 0)
+        setenv("TUTTI_TEST_GPU", "1", 1);
+    else if (argc == 2)
         setenv("TUTTI_TRANSPORT", argv[1], 1);
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
-        wrong += play(&scenes[i]);
+        wrong += scenes[i].host && gpu_wanted() ? 0 : play(&scenes[i]);
     return wrong != 0;
 }
