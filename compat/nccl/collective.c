@@ -6,6 +6,8 @@
 #include "nccl/result.h"
 #include "nccl/later.h"
 
+#include <stdlib.h>
+
 /* *handle becomes NULL where the call cannot be made: then the result is the call's. */
 static ncclResult_t begin(ncclComm_t comm, struct ncclComm **handle)
 {
@@ -177,6 +179,87 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, n
     return at ? finish(at, tutti_recv(recv, count, (tutti_type_t)type, peer, at->comm, on(at, stream))) : begun;
 }
 TWIN(ncclRecv);
+
+/* ---- The calls of 2.29 on windows ---- */
+
+/* Of contexts there is one, and no flag is known. */
+static ncclResult_t check_how(const char *call, int context, unsigned flags)
+{
+    return !context && !flags ? ncclSuccess
+                              : group_note(result_fail(ncclInvalidArgument, "%s: ctx is %d, flags %#x; both must be 0",
+                                                       call, context, flags));
+}
+
+/* NULL, with a sentence: nothing can be put into it. */
+static tutti_window_t put_window(const struct ncclComm *owner, ncclWindow_t which)
+{
+    const struct ncclComm *window = handle_window(which);
+    if (!window || window->owner != owner)
+        result_fail(ncclInvalidArgument, "ncclPutSignal: %p is not a window of this communicator", (void *)which);
+    else if (!window->window)
+        result_fail(ncclInvalidArgument,
+                    "ncclPutSignal: not all ranks have mapped the window. It must be registered with "
+                    "NCCL_WIN_COLL_SYMMETRIC, with one size on all ranks, and lie in one allocation of ncclMemAlloc() "
+                    "or cudaMalloc(); each rank needs a process of its own and a GPU of one host");
+    return window && window->owner == owner ? window->window : NULL;
+}
+
+ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           size_t offset, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream)
+{
+    struct ncclComm *at;
+    ncclResult_t result = check_how("ncclPutSignal", context, flags);
+    if (result != ncclSuccess)
+        return result;
+    result = begin(comm, &at);
+    if (!at)
+        return result;
+    tutti_window_t put = put_window(at, window);
+    if (put)
+        return finish(at, tutti_put_signal(local, count, (tutti_type_t)type, peer, put, offset, signal, at->comm,
+                                           on(at, stream)));
+    handle_leave(at);
+    return group_note(ncclInvalidArgument);
+}
+TWIN(ncclPutSignal);
+
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream)
+{
+    struct ncclComm *at;
+    ncclResult_t result = check_how("ncclSignal", context, flags);
+    if (result != ncclSuccess)
+        return result;
+    result = begin(comm, &at);
+    return at ? finish(at, tutti_signal(peer, signal, at->comm, on(at, stream))) : result;
+}
+TWIN(ncclSignal);
+
+ncclResult_t ncclWaitSignal(int count, struct signal_wait *waits, ncclComm_t comm, cudaStream_t stream)
+{
+    struct ncclComm *at;
+    ncclResult_t result = ncclSuccess;
+    if (count < 0 || (count && !waits))
+        return group_note(result_fail(ncclInvalidArgument, "ncclWaitSignal: nDesc is %d, signalDescs %p", count,
+                                      (const void *)waits));
+    tutti_signal_wait_t *list = calloc((size_t)count + 1, sizeof *list);
+    if (!list)
+        return group_note(result_fail(ncclSystemError, "no memory to wait for signals of %d ranks", count));
+    for (int i = 0; i < count && result == ncclSuccess; i++) {
+        list[i] = (tutti_signal_wait_t){waits[i].peer, waits[i].signal, (unsigned)waits[i].count};
+        if (waits[i].count < 0)
+            result = group_note(
+                result_fail(ncclInvalidArgument, "ncclWaitSignal: opCnt is %d; it is 0 or more", waits[i].count));
+        else
+            result = check_how("ncclWaitSignal", waits[i].context, 0);
+    }
+    if (result == ncclSuccess) {
+        result = begin(comm, &at);
+        result = at ? finish(at, tutti_wait_signal(list, count, at->comm, on(at, stream))) : result;
+    }
+    free(list);
+    return result;
+}
+TWIN(ncclWaitSignal);
 
 /* ---- The calls of 2.31 with advice: it is advice on how NCCL's kernels run, and is not looked at ---- */
 

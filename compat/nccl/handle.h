@@ -29,6 +29,7 @@ struct ncclComm {
     void *registration, *buffer;
     size_t size;
     bool symmetric;
+    tutti_window_t window; /* for puts; NULL: none */
 };
 #define HANDLE_LIFE offsetof(struct ncclComm, comm)
 

@@ -28,11 +28,6 @@ REFUSE(ncclGetLsaMultimemDevicePointer, NO_KERNELS);
 REFUSE(ncclGetMultimemDevicePointer, NO_KERNELS);
 REFUSE(ncclGetPeerDevicePointer, NO_KERNELS);
 
-#define NO_SIGNALS "tutti has no one-sided operations; use ncclSend() and ncclRecv()"
-REFUSE(ncclPutSignal, NO_SIGNALS);
-REFUSE(ncclSignal, NO_SIGNALS);
-REFUSE(ncclWaitSignal, NO_SIGNALS);
-
 #define NO_REST "tutti keeps too little device memory for a communicator to be worth suspending; destroy it instead"
 REFUSE(ncclCommSuspend, NO_REST);
 REFUSE(ncclCommResume, NO_REST);

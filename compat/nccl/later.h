@@ -41,6 +41,16 @@ ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDa
 ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                ncclComm_t comm, cudaStream_t stream, const void *advice);
 
+/* Signals of a peer to wait for. */
+struct signal_wait {
+    int count, peer, signal, context;
+};
+ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           size_t offset, int signal, int context, unsigned flags, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int count, struct signal_wait *waits, ncclComm_t comm, cudaStream_t stream);
+
 #pragma GCC visibility pop
 
 #endif

@@ -64,7 +64,10 @@ ncclResult_t memory_window(struct ncclComm *owner, struct ncclComm *window)
 {
     tutti_result_t (*enter)(tutti_comm_t, void *, size_t, void **) =
         window->symmetric ? tutti_comm_register_symmetric : tutti_comm_register;
-    return result_of(enter(owner->comm, window->buffer, window->size, &window->registration), owner->comm);
+    tutti_result_t result = enter(owner->comm, window->buffer, window->size, &window->registration);
+    if (result == TUTTI_SUCCESS && window->symmetric)
+        result = tutti_comm_symmetric_window(owner->comm, window->registration, &window->window);
+    return result_of(result, owner->comm);
 }
 
 static void drop_window(struct ncclComm *owner, struct ncclComm *window)

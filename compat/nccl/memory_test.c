@@ -216,7 +216,7 @@ static void test_wrong_configs(void **state)
 
 static void test_refused_names(void **state)
 {
-    static const char *const names[] = {"ncclDevCommCreate", "ncclDevCommDestroy",     "ncclPutSignal",
+    static const char *const names[] = {"ncclDevCommCreate", "ncclDevCommDestroy",     "ncclCommResume",
                                         "ncclCommSuspend",   "ncclSetEncryption",      "ncclParamBind",
                                         "pncclParamGetStr",  "ncclCommQueryProperties"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

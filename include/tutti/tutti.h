@@ -388,6 +388,11 @@ TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, si
  * symmetric windows. */
 TUTTI_API tutti_result_t tutti_comm_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
+/* *window: for puts into the memory of a registration, and gets, as of tutti_window_register(); NULL: the memory is no
+ * window, as not all ranks have mapped it. The window ends with the registration: deregistering waits for nobody, so no
+ * rank may put any more when another one deregisters. Waits for nobody. TUTTI_INVALID_ARGUMENT: handle is no
+ * registration of `comm`. After NCCL's symmetric windows, which both are. */
+TUTTI_API tutti_result_t tutti_comm_symmetric_window(tutti_comm_t comm, void *handle, tutti_window_t *window);
 
 /* ---- Operators ---- */
 

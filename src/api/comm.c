@@ -531,6 +531,17 @@ tutti_result_t tutti_comm_register_symmetric(tutti_comm_t comm, void *buffer, si
     return result == TUTTI_SUCCESS ? memory_register_symmetric(comm, buffer, size, handle) : result;
 }
 
+tutti_result_t tutti_comm_symmetric_window(tutti_comm_t comm, void *handle, tutti_window_t *window)
+{
+    tutti_result_t result = comm_usable(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!window)
+        return error_set(TUTTI_INVALID_ARGUMENT, "window is NULL");
+    *window = NULL;
+    return memory_window(comm, handle, window);
+}
+
 tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle)
 {
     tutti_result_t result = comm_check(comm);

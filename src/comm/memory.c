@@ -78,26 +78,42 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
+/* Under the lock. NULL, with a sentence: there is none. */
+static struct registration *find_registration(tutti_comm_t comm, const void *handle)
 {
-    struct registration *found = NULL;
-    pthread_mutex_lock(&lock);
     list_each(node, &registrations)
     {
         struct registration *registration = list_entry(node, struct registration, node);
         if (registration == handle && registration->comm == comm)
-            found = registration;
+            return registration;
     }
+    error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
+    return NULL;
+}
+
+tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
+{
+    pthread_mutex_lock(&lock);
+    struct registration *found = find_registration(comm, handle);
     if (found)
         list_remove(&found->node);
     pthread_mutex_unlock(&lock);
-    if (found) {
-        comm->executor->ops.unregister(comm->executor, found->registered);
-        known_remove(found->known);
-    }
+    if (!found)
+        return TUTTI_INVALID_ARGUMENT;
+    comm->executor->ops.unregister(comm->executor, found->registered);
+    known_remove(found->known);
     free(found);
-    return found ? TUTTI_SUCCESS
-                 : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t memory_window(tutti_comm_t comm, void *handle, tutti_window_t *window)
+{
+    pthread_mutex_lock(&lock);
+    struct registration *found = find_registration(comm, handle);
+    if (found)
+        *window = comm->executor->ops.symmetric_window(comm->executor, found->registered);
+    pthread_mutex_unlock(&lock);
+    return found ? TUTTI_SUCCESS : TUTTI_INVALID_ARGUMENT;
 }
 
 tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle)

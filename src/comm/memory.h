@@ -13,6 +13,8 @@ tutti_result_t memory_free(void *pointer);
 tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 /* With all ranks: the executor may make more of it. */
 tutti_result_t memory_register_symmetric(tutti_comm_t comm, void *buffer, size_t size, void **handle);
+/* NULL: the memory is no window. */
+tutti_result_t memory_window(tutti_comm_t comm, void *handle, tutti_window_t *window);
 tutti_result_t memory_deregister(tutti_comm_t comm, void *handle);
 
 #endif

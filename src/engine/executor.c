@@ -65,6 +65,13 @@ static tutti_result_t no_register(struct executor *executor, void *buffer, size_
     return TUTTI_SUCCESS;
 }
 
+static tutti_window_t no_symmetric_window(struct executor *executor, void *registered)
+{
+    (void)executor;
+    (void)registered;
+    return NULL;
+}
+
 static void no_unregister(struct executor *executor, void *registered)
 {
     (void)executor;
@@ -166,6 +173,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .messages = ops->messages ? ops->messages : no_messages,
                 .dynamic = ops->dynamic ? ops->dynamic : no_dynamic,
                 .register_symmetric = ops->register_symmetric ? ops->register_symmetric : no_register,
+                .symmetric_window = ops->symmetric_window ? ops->symmetric_window : no_symmetric_window,
                 .unregister = ops->unregister ? ops->unregister : no_unregister,
                 .window_open = ops->window_open ? ops->window_open : no_window_open,
                 .window_close = ops->window_close ? ops->window_close : no_window_close,

@@ -81,6 +81,8 @@ struct executor_ops {
      * unregister(), or is gone with the executor. Default: nothing is done.
      */
     tutti_result_t (*register_symmetric)(struct executor *executor, void *buffer, size_t size, void **out);
+    /* The window that the memory of a registration is; NULL: it is none. Default: none is. */
+    tutti_window_t (*symmetric_window)(struct executor *executor, void *registered);
     void (*unregister)(struct executor *executor, void *registered);
 
     /*

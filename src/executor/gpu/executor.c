@@ -73,6 +73,12 @@ static tutti_result_t register_symmetric(struct executor *executor, void *buffer
     return result;
 }
 
+static tutti_window_t gpu_executor_symmetric_window(struct executor *executor, void *registered)
+{
+    (void)executor;
+    return registered ? symmetric_window(registered) : NULL;
+}
+
 static void unregister(struct executor *executor, void *registered)
 {
     if (registered)
@@ -165,6 +171,7 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .messages = gpu_executor_messages,
                                             .dynamic = gpu_executor_dynamic,
                                             .register_symmetric = register_symmetric,
+                                            .symmetric_window = gpu_executor_symmetric_window,
                                             .unregister = unregister,
                                             .window_open = gpu_executor_window_open,
                                             .window_close = gpu_executor_window_close,

@@ -485,8 +485,8 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->scratch.posting);
     pthread_mutex_destroy(&gpu->offers.lock);
     pthread_mutex_destroy(&gpu->offers.offering);
-    symmetric_close_all(gpu);
     windows_close_all(gpu);
+    symmetric_close_all(gpu);
     pthread_mutex_destroy(&gpu->symmetric.lock);
     pthread_mutex_destroy(&gpu->offers.telling);
     free(gpu);

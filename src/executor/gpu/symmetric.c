@@ -11,13 +11,14 @@
 #include "engine/failure.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/reach.h"
+#include "executor/gpu/windows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct symmetric {
     struct list node;
-    struct reach reach;
+    struct gpu_window window; /* for puts into it */
 };
 
 /* All ranks come to the same answer. */
@@ -46,18 +47,20 @@ tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct
     struct symmetric *symmetric = calloc(1, sizeof *symmetric);
     if (!symmetric) /* peers wait for what does not come */
         return team_fail(gpu->base.team, TUTTI_SYSTEM_ERROR, gpu->rank, "no memory for a registration");
-    tutti_result_t result = reach_open(gpu, buffer, size, &symmetric->reach, &without);
-    bool reached = result == TUTTI_SUCCESS && without < 0, good = reached && is_alike(gpu, &symmetric->reach);
+    tutti_result_t result = reach_open(gpu, buffer, size, &symmetric->window.reach, &without);
+    bool reached = result == TUTTI_SUCCESS && without < 0, good = reached && is_alike(gpu, &symmetric->window.reach);
     if (result == TUTTI_SUCCESS)
         log_info("rank %d: %zu bytes are %s", gpu->rank, size,
                  good ? "symmetric: reductions work where they lie" : "not mapped by all ranks");
     if (good) {
+        symmetric->window.symmetric = true;
+        gpu_window_enter(gpu, &symmetric->window);
         enter(gpu, symmetric);
         *out = symmetric;
         return TUTTI_SUCCESS;
     }
     if (reached)
-        reach_close(gpu, &symmetric->reach);
+        reach_close(gpu, &symmetric->window.reach);
     free(symmetric);
     return result;
 }
@@ -68,8 +71,13 @@ void symmetric_close(struct gpu *gpu, struct symmetric *symmetric)
     list_remove(&symmetric->node);
     atomic_fetch_sub(&gpu->symmetric.count, 1);
     pthread_mutex_unlock(&gpu->symmetric.lock);
-    reach_close(gpu, &symmetric->reach);
+    gpu_window_leave(gpu, &symmetric->window);
     free(symmetric);
+}
+
+tutti_window_t symmetric_window(struct symmetric *symmetric)
+{
+    return (tutti_window_t)(void *)&symmetric->window;
 }
 
 void symmetric_close_all(struct gpu *gpu)
@@ -85,7 +93,7 @@ static const struct symmetric *symmetric_find(const struct gpu *gpu, const void 
     list_each(node, &gpu->symmetric.memories)
     {
         const struct symmetric *symmetric = list_entry(node, struct symmetric, node);
-        const struct reach *reach = &symmetric->reach;
+        const struct reach *reach = &symmetric->window.reach;
         uint64_t offset = begin - reach->begin;
         if (begin >= reach->begin && offset <= reach->size && bytes <= reach->size - offset)
             return symmetric;
@@ -112,6 +120,6 @@ void symmetric_bases(struct gpu *gpu, const void *memory, size_t bytes, uint64_t
     pthread_mutex_lock(&gpu->symmetric.lock);
     const struct symmetric *symmetric = symmetric_find(gpu, memory, bytes);
     for (int rank = 0; rank < KERNEL_RANKS; rank++)
-        base[rank] = symmetric ? symmetric->reach.at[rank] : 0;
+        base[rank] = symmetric ? symmetric->window.reach.at[rank] : 0;
     pthread_mutex_unlock(&gpu->symmetric.lock);
 }

@@ -27,6 +27,8 @@ struct gpu_symmetric {
 /* Collective, and waits for peers. NULL, also at a success: some rank could not map all, or none needs to. */
 tutti_result_t symmetric_open(struct gpu *gpu, void *buffer, size_t size, struct symmetric **out);
 void symmetric_close(struct gpu *gpu, struct symmetric *symmetric);
+/* Of the registration: it ends with that. */
+tutti_window_t symmetric_window(struct symmetric *symmetric);
 void symmetric_close_all(struct gpu *gpu);
 /* Does the reduction's memory lie in symmetric memory? The answer is the same on all ranks. */
 bool symmetric_holds(struct gpu *gpu, const struct call *call);

@@ -38,11 +38,18 @@ static tutti_result_t nobody_gets_it(const struct gpu *gpu, int without)
     return error_set(TUTTI_INVALID_USAGE, "the window cannot be made: %s", why);
 }
 
-static void gpu_window_enter(struct gpu *gpu, struct gpu_window *window)
+void gpu_window_enter(struct gpu *gpu, struct gpu_window *window)
 {
+    atomic_store(&gpu->windows.any, true);
     list_push(&gpu->windows.all, &window->node);
     if (!gpu->windows.example.bytes)
         gpu->windows.example = (struct opened){.begin = window->reach.begin, .bytes = window->reach.size};
+}
+
+void gpu_window_leave(struct gpu *gpu, struct gpu_window *window)
+{
+    list_remove(&window->node);
+    reach_close(gpu, &window->reach);
 }
 
 tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti_window_t *out)
@@ -56,7 +63,6 @@ tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti
     struct gpu_window *window = calloc(1, sizeof *window);
     if (!window) /* peers wait for what does not come */
         return team_fail(gpu->base.team, TUTTI_SYSTEM_ERROR, gpu->rank, "no memory for a window");
-    atomic_store(&gpu->windows.any, true);
     tutti_result_t result = reach_open(gpu, buffer, size, &window->reach, &without);
     if (result == TUTTI_SUCCESS && without >= 0)
         result = nobody_gets_it(gpu, without);
@@ -73,14 +79,17 @@ tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti
 tutti_result_t gpu_window_close(struct gpu *gpu, tutti_window_t handle)
 {
     struct gpu_window *window = gpu_window_of(handle);
+    if (window->symmetric)
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "the window is memory of tutti_comm_register_symmetric(), and ends with "
+                         "tutti_comm_deregister()");
     tutti_result_t result = gpu_synchronize(gpu);
     if (result == TUTTI_SUCCESS)
         result = team_do(gpu->base.team, &(struct call){.coll = COLL_BARRIER, .type = TUTTI_UINT8, .op = -1});
     if (result != TUTTI_SUCCESS && !atomic_load(&gpu->base.team->failed))
         return result; /* it is as it was, and may be closed again */
     tutti_result_t settled = result == TUTTI_SUCCESS ? TUTTI_SUCCESS : settle_windows(gpu);
-    list_remove(&window->node);
-    reach_close(gpu, &window->reach);
+    gpu_window_leave(gpu, window);
     free(window);
     return settled == TUTTI_SUCCESS ? result : settled;
 }
@@ -108,7 +117,10 @@ bool gpu_window_is_open(const struct gpu *gpu, tutti_window_t handle)
 
 void windows_close_all(struct gpu *gpu)
 {
-    for (struct list *node; (node = list_pop(&gpu->windows.all));)
-        free(list_entry(node, struct gpu_window, node));
+    for (struct list *node; (node = list_pop(&gpu->windows.all));) {
+        struct gpu_window *window = list_entry(node, struct gpu_window, node);
+        if (!window->symmetric)
+            free(window);
+    }
     signals_close(gpu);
 }

@@ -15,12 +15,17 @@ struct gpu;
 struct gpu_window {
     struct list node; /* in gpu->windows.all */
     struct reach reach;
+    bool symmetric; /* it ends with that registration */
 };
 
 static inline struct gpu_window *gpu_window_of(tutti_window_t window)
 {
     return (struct gpu_window *)(void *)window;
 }
+
+/* One whose memory all ranks map already. */
+void gpu_window_enter(struct gpu *gpu, struct gpu_window *window);
+void gpu_window_leave(struct gpu *gpu, struct gpu_window *window);
 
 /* As in engine/executor.h. */
 tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti_window_t *out);
