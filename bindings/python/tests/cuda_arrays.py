@@ -142,7 +142,7 @@ def input_of(rank, count, kind="float32"):
 
 
 def same(seen, expected, what):
-    seen = read(seen)
+    seen = seen if isinstance(seen, numpy.ndarray) else read(seen)
     if not numpy.array_equal(seen, numpy.broadcast_to(expected, numpy.shape(seen))):
         sys.exit(f"{what}: {seen}, expected {expected}")
 
@@ -231,6 +231,32 @@ def dynamic(comm):
     refused(ValueError, lambda: comm.alltoallv_dynamic(send, recv, lengths, told, ones, row=5), "index_counts has")
 
 
+def windows(comm):
+    n, me = comm.size, comm.rank
+    ahead, behind = (me + 1) % n, (me - 1) % n
+    mine, out, row = blank(1000 * n, "float64"), blank(1000, "float64"), put(numpy.full(1000, float(me)))
+    with comm.window(mine) as window:
+        window.put(row, ahead, 8000 * me, signal=2)
+        comm.wait_signal(behind, 2)
+        comm.synchronize()
+        same(read(mine)[1000 * behind:1000 * behind + 1000], behind, "put and signal")
+        window.get(out, ahead, 8000 * me)
+        same(out, me, "get")
+        comm.barrier()
+        with tutti.group():
+            for peer in range(n):
+                window.put(row, peer, 8000 * me)
+            window.flush()
+        comm.barrier()
+        comm.synchronize()
+        same(mine, numpy.repeat(numpy.arange(n), 1000), "puts in a group, and a flush")
+        theirs = window.memory(ahead)
+        if theirs.__cuda_array_interface__["shape"] != (8000 * n,) or window.size(ahead) != 8000 * n:
+            sys.exit("memory of a peer")
+        refused(tutti.InvalidArgument, lambda: window.put(row, ahead, 8000 * n - 8), "part of the window")
+    refused(tutti.InvalidUsage, lambda: window.put(row, ahead), "closed")
+
+
 def messages(comm):
     n, me = comm.size, comm.rank
     right, left = (me + 1) % n, (me - 1) % n
@@ -300,7 +326,7 @@ def main():
     with tutti.init(name="arrays", device=GPU) as comm:
         parts = (reductions, movements, messages, wrong, children)
         if not comm.staged:
-            parts = (*parts, dynamic)
+            parts = (*parts, dynamic, windows)
         for part in (*parts, streams) if KIND == "interface" else parts:
             part(comm)
         comm.barrier()

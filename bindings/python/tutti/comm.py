@@ -538,15 +538,16 @@ class Communicator:
         """Collective: the other ranks may put into `memory`, get from it, and signal."""
         return Window(self, self._place(memory, "memory", True))
 
-    def signal(self, peer: int, signal: int = 0, *, wait: bool = True) -> Work:
+    def signal(self, peer: int, signal: int = 0, *, wait: bool = True, stream: int | None = None) -> Work:
         """Signals `peer`, behind all that this rank has put there before. Signals 0 to 7 are counted apart."""
-        return self._issue("signal", (peer, signal), (), wait, None)
+        return self._issue("signal", (peer, signal), (), wait, stream)
 
-    def wait_signal(self, peer: int, signal: int = 0, count: int = 1, *, wait: bool = True) -> Work:
-        """Waits until `peer` has signalled `count` times more than was waited for before."""
+    def wait_signal(self, peer: int, signal: int = 0, count: int = 1, *, wait: bool = True,
+                    stream: int | None = None) -> Work:
+        """Waits until `peer` has signalled `count` times more than was waited for before. On GPUs `stream` waits."""
         if count < 0:
             raise ValueError(f"count is {count}; it is 0 or more")
-        return self._issue("wait_signal", (byref(SignalWait(peer, signal, count)), 1), (), wait, None)
+        return self._issue("wait_signal", (byref(SignalWait(peer, signal, count)), 1), (), wait, stream)
 
     def premul_sum(self, factor: Any, type_name: str) -> Op:
         """An operator: every rank's input is multiplied by its own factor, then summed."""
