@@ -45,7 +45,7 @@ static struct puts *puts_new(const struct window_item *items, int count)
     return puts;
 }
 
-static enum wire_collective puts_kind(const struct window_item *items, int count)
+enum wire_collective puts_kind(const struct window_item *items, int count)
 {
     static const enum wire_collective kinds[] = {[WINDOW_PUT] = WIRE_PUT,
                                                  [WINDOW_SIGNAL] = WIRE_SIGNAL,

@@ -5,6 +5,7 @@
 
 #include "engine/team.h"
 #include "engine/windows.h"
+#include "wire/blackbox.h"
 
 enum window_call { WINDOW_PUT, WINDOW_SIGNAL, WINDOW_GET, WINDOW_FLUSH, WINDOW_WAIT };
 
@@ -17,6 +18,9 @@ struct window_item {
     uint64_t offset;
     uint32_t signal; /* of a put or signal, that is raised behind it; of a wait. WIRE_NO_SIGNAL: none */
 };
+
+/* As which they stand in the black box. */
+enum wire_collective puts_kind(const struct window_item *items, int count);
 
 /* Enqueues them as one operation: what is asked of one peer is asked in this order; then come the waits. */
 tutti_result_t puts_issue(struct team *team, const struct window_item *items, int count, struct tutti_stream *stream);

@@ -106,6 +106,20 @@ static void unsent(void)
         wait_to_go();
 }
 
+/* Rank 0's stream waits for a signal that rank 1 does not send. */
+static void unsignalled(void)
+{
+    const tutti_signal_wait_t wait = {1, 3, 1};
+    if (rank == 1) {
+        wait_to_go();
+        OK(tutti_signal(0, 3, comm, NULL));
+    }
+    if (rank == 0)
+        OK(tutti_wait_signal(&wait, 1, comm, NULL));
+    reduce_on(WORDS, NULL);
+    check(WORDS);
+}
+
 /* A ring of large messages that rank 2 has not joined. */
 static void broken_ring(void)
 {
@@ -168,7 +182,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } scenes[] = {{"late", late},        {"busy", busy_gpu},  {"unsent", unsent},
+    } scenes[] = {{"late", late},        {"busy", busy_gpu},  {"unsent", unsent}, {"unsignalled", unsignalled},
                   {"ring", broken_ring}, {"abort", given_up}, {"life", life}};
     require(argc == 3, "gpu_hang SCENE FOLDER");
     folder = argv[2];

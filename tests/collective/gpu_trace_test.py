@@ -125,6 +125,17 @@ class Stuck(unittest.TestCase):
             self.assertEqual((last["root"], last["sends_to"], last["receives_from"]), (1, [], [1]))
             job.end()
 
+    def test_signal_that_is_not_sent(self):
+        def waits(seen):
+            operations = worlds(seen)[0]["operations"] if 0 in worlds(seen) else []
+            return [op for op in operations if op["collective"] == "wait_signal"]
+
+        with Job("unsignalled") as job:
+            last, = waits(job.see(waits))
+            self.assertEqual((last["root"], last["sends_to"], last["receives_from"]), (1, [], [1]))
+            self.assertIsNone(last["end_ns"])
+            job.end()
+
     def test_ring_that_is_open(self):
         ways = ({"TUTTI_COPY_FROM": "0"},
                 {"TUTTI_CTA_POLICY": "zero", "TUTTI_COPY_STAGE": "64K"})

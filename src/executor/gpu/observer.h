@@ -11,11 +11,13 @@
 struct call;
 struct gpu;
 struct p2p_item;
+struct window_item;
 
 struct observer {
     /* A call of that number begins; it has returned, and has its ticket. Between the two: how it is carried, */
     void (*called)(const struct gpu *gpu, const struct call *call, uint32_t number);
     void (*messages)(const struct gpu *gpu, const struct p2p_item *items, int count, uint32_t number);
+    void (*windows)(const struct gpu *gpu, const struct window_item *items, int count, uint32_t number);
     void (*goes)(const struct gpu *gpu, enum way way, const struct flow *flow);
     void (*copies)(const struct gpu *gpu); /* copy engines carry messages of an exchange */
     void (*returned)(const struct gpu *gpu, tutti_result_t result);

@@ -13,6 +13,7 @@
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/observer.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/signals.h"
 #include "executor/gpu/step.h"
@@ -177,6 +178,21 @@ static tutti_result_t puts_carry_out(struct gpu *gpu, const struct window_item *
     return result == TUTTI_SUCCESS ? said : result;
 }
 
+static tutti_result_t puts_issue_in_order(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
+{
+    uint32_t number = ++gpu->base.team->p2p_seq;
+    if (gpu->observer)
+        gpu->observer->windows(gpu, items, count, number);
+    tutti_result_t result = order_begin(&gpu->base, stream, false);
+    if (result == TUTTI_SUCCESS) {
+        step_begin(gpu);
+        result = order_end(&gpu->base, stream, puts_carry_out(gpu, items, count, stream));
+    }
+    if (gpu->observer)
+        gpu->observer->returned(gpu, result);
+    return result;
+}
+
 tutti_result_t gpu_puts(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
 {
     cuda_enter(gpu->base.device);
@@ -184,11 +200,7 @@ tutti_result_t gpu_puts(struct gpu *gpu, const struct window_item *items, int co
     if (result == TUTTI_SUCCESS)
         result = check_stream(gpu, stream);
     if (result == TUTTI_SUCCESS)
-        result = order_begin(&gpu->base, stream, false);
-    if (result == TUTTI_SUCCESS) {
-        step_begin(gpu);
-        result = order_end(&gpu->base, stream, puts_carry_out(gpu, items, count, stream));
-    }
+        result = puts_issue_in_order(gpu, items, count, stream);
     cuda_leave();
     return result;
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "device/type.h"
 #include "engine/p2p.h"
+#include "engine/puts.h"
 #include "engine/team_open.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/mailbox.h"
@@ -237,6 +238,23 @@ static void record_messages(const struct gpu *gpu, const struct p2p_item *items,
                       (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
 }
 
+static void record_windows(const struct gpu *gpu, const struct window_item *items, int count, uint32_t number)
+{
+    uint64_t bytes = 0, peers = 0;
+    if (!records(gpu))
+        return;
+    for (int i = 0; i < count; i++) {
+        bool takes = items[i].call == WINDOW_GET || items[i].call == WINDOW_WAIT;
+        bytes += items[i].call == WINDOW_PUT || items[i].call == WINDOW_GET ? items[i].length : 0;
+        peers |= 1ull << (items[i].peer + (takes ? 32 : 0));
+    }
+    gpu->record->way = WAY_COPY;
+    gpu->record->rounds = 0;
+    gpu->record->peers = 0;
+    gpu->record->call = trace_op_call(gpu->record->trace, number, puts_kind(items, count), TUTTI_UINT8, -1,
+                                      count == 1 ? items[0].peer : -1, bytes, bytes, peers);
+}
+
 static void record_goes(const struct gpu *gpu, enum way way, const struct flow *flow)
 {
     struct record *record = gpu->record;
@@ -285,6 +303,7 @@ static void record_returned(const struct gpu *gpu, tutti_result_t result)
 
 static const struct observer record_observer = {.called = record_called,
                                                 .messages = record_messages,
+                                                .windows = record_windows,
                                                 .goes = record_goes,
                                                 .copies = record_copies,
                                                 .returned = record_returned,
