@@ -279,8 +279,8 @@ TUTTI_API tutti_result_t tutti_events_close(tutti_events_t events);
 /* ---- Elastic groups ---- */
 
 /* Members whose allreduce ends also when some of them die or are late: the others go on without those, in the same
- * step. Members are processes on host memory. From step to step they are a generation; when one is missing, those who
- * answer are the next one. Not for several ranks of one process. Contract, and where it ends:
+ * step. Members are processes on host memory, or with a GPU each. From step to step they are a generation; when one is
+ * missing, those who answer are the next one. Not for several ranks of one process. Contract, and where it ends:
  * docs/understand/elastic.md (NCCLX section 5.3: fault-tolerant allreduce, hybrid sharding). */
 typedef struct tutti_elastic_config {
     size_t size;    /* sizeof(tutti_elastic_config_t) of the caller */
@@ -292,10 +292,12 @@ typedef struct tutti_elastic_config {
                        a unit of its own */
     int shard;      /* of the unit: members of equal shard reduce with one another. Each unit has the same shards, each
                        once */
+    int device;     /* of a newcomer: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device; all members have
+                       one, or none has. tutti_elastic_init() takes that of its communicator instead */
 } tutti_elastic_config_t;
 #define TUTTI_ELASTIC_CONFIG_INITIALIZER                                                                               \
     {                                                                                                                  \
-        sizeof(tutti_elastic_config_t), 0, 1, -1, 0                                                                    \
+        sizeof(tutti_elastic_config_t), 0, 1, -1, 0, TUTTI_HOST                                                        \
     }
 
 /* What a step has reduced. */
@@ -314,11 +316,12 @@ typedef struct tutti_elastic_state {
     uint64_t steps, generation;
     int members, units;      /* of the present generation, some of whom may be gone */
     int member, unit, shard; /* of this member. Numbers of members are never used again */
-    size_t host_bytes;       /* that the group holds, with the copy of an input */
+    size_t host_bytes;       /* that the group holds, with the copy of an input on host memory */
+    size_t device_bytes;     /* the same of the member's GPU, with the copy of an input there */
 } tutti_elastic_state_t;
 
 /* Collective over `comm`: its ranks are the first generation. The group has communicators of its own; `comm` may be
- * destroyed. config may be NULL. */
+ * destroyed. Members work where `comm` does: on host memory, or on their GPUs. config may be NULL. */
 TUTTI_API tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm,
                                             const tutti_elastic_config_t *config);
 
@@ -331,9 +334,19 @@ TUTTI_API tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm
  *
  * Every failure is for good: the group can only be ended. TUTTI_REMOTE_ERROR: the others have left this member out, or
  * fewer than the minimum have answered. TUTTI_INVALID_USAGE: calls differ. The first wait for one that is late lasts
- * timeout_ms, the second a fourth of it. */
+ * timeout_ms, the second a fourth of it. Members with GPUs: as tutti_elastic_allreduce_on() with the stream NULL. */
 TUTTI_API tutti_result_t tutti_elastic_allreduce(tutti_elastic_t elastic, const void *in, void *out, size_t count,
                                                  tutti_type_t type, tutti_op_t op, tutti_elastic_step_t *step);
+
+/* The same for members with GPUs: in and out are device memory. The step begins behind what is on `stream`, a CUstream
+ * (NULL: the legacy default stream). It has ended when the call returns, so any stream may use the result: whether the
+ * step counts is a question to all members, which the host asks. PyTorch: pass the current stream. The time that
+ * the stream needs for what comes before is part of timeout_ms. in == out: the copy is device memory.
+ * More failures: TUTTI_INVALID_USAGE: the stream is being captured; the group goes on. TUTTI_REMOTE_ERROR: a member's
+ * GPU has begun to store to this one's memory, and does not say that it has ended, as its process was stopped. */
+TUTTI_API tutti_result_t tutti_elastic_allreduce_on(tutti_elastic_t elastic, const void *in, void *out, size_t count,
+                                                    tutti_type_t type, tutti_op_t op, tutti_stream_t stream,
+                                                    tutti_elastic_step_t *step);
 
 /* Makes the meeting point at which newcomers join, opened by this member. */
 TUTTI_API tutti_result_t tutti_elastic_get_unique_id(tutti_elastic_t elastic, tutti_unique_id_t *id);

@@ -28,11 +28,15 @@ static tutti_result_t check_settings(const tutti_elastic_config_t *config, struc
         return error_set(TUTTI_INVALID_ARGUMENT,
                          "config.minimum is %d, unit %d and shard %d; the least are 1, -1 and 0", set.minimum, set.unit,
                          set.shard);
+    if (set.device < TUTTI_CURRENT_DEVICE)
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     *settings = (struct elastic_settings){
         .timeout = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT)) * NS_PER_MS,
         .minimum = set.minimum,
         .unit = set.unit,
-        .shard = set.shard};
+        .shard = set.shard,
+        .device = set.device};
     return TUTTI_SUCCESS;
 }
 
@@ -51,11 +55,6 @@ tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm, c
         result = comm_usable(comm);
     if (result == TUTTI_SUCCESS && !elastic)
         result = error_set(TUTTI_INVALID_ARGUMENT, "elastic is NULL");
-    if (result == TUTTI_SUCCESS && comm_device(comm) != TUTTI_HOST)
-        result = error_set(TUTTI_INVALID_USAGE,
-                           "an elastic group works on host memory; the communicator is of device "
-                           "%d: make one with config.device TUTTI_HOST",
-                           comm_device(comm));
     if (result == TUTTI_SUCCESS)
         result = check_members(comm->team->nranks);
     if (result == TUTTI_SUCCESS)
@@ -63,29 +62,61 @@ tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm, c
     return result == TUTTI_SUCCESS ? elastic_open(comm, &settings, elastic) : result;
 }
 
+static tutti_result_t check_stream(const struct tutti_elastic *elastic, tutti_stream_t stream)
+{
+    int device = elastic_device(elastic);
+    if (device != TUTTI_HOST)
+        return executor_devices.runs(device, stream);
+    return stream ? error_set(TUTTI_INVALID_ARGUMENT, "stream is %p; a group on host memory takes none: pass NULL",
+                              (void *)stream)
+                  : TUTTI_SUCCESS;
+}
+
+/* What the calls need that is named so. */
+static tutti_result_t check_step(tutti_elastic_t elastic, const struct call *call, tutti_stream_t stream,
+                                 const tutti_elastic_step_t *step)
+{
+    tutti_result_t result = elastic_check(elastic);
+    if (result == TUTTI_SUCCESS)
+        result = check_type(call->type);
+    if (result == TUTTI_SUCCESS && (unsigned)call->op >= TUTTI_OP_COUNT)
+        result = error_set(
+            TUTTI_INVALID_ARGUMENT,
+            "op is %d; an elastic group takes TUTTI_SUM to TUTTI_AVG, as others belong to a communicator", call->op);
+    if (result == TUTTI_SUCCESS && step && step->size != sizeof *step)
+        result =
+            error_set(TUTTI_INVALID_ARGUMENT, "step->size is %zu; set it to sizeof(tutti_elastic_step_t)", step->size);
+    return result == TUTTI_SUCCESS ? check_stream(elastic, stream) : result;
+}
+
+static tutti_result_t take_step(const char *name, tutti_elastic_t elastic, struct call *call, tutti_stream_t stream,
+                                tutti_elastic_step_t *step)
+{
+    tutti_result_t result = refuse_group(name);
+    if (result == TUTTI_SUCCESS)
+        result = check_step(elastic, call, stream, step);
+    if (result == TUTTI_SUCCESS)
+        result = check_blocks(call, 1);
+    if (result == TUTTI_SUCCESS)
+        result = check_buffer("in", call->in, call->count);
+    if (result == TUTTI_SUCCESS)
+        result = check_buffer("out", call->out, call->count);
+    return result == TUTTI_SUCCESS ? elastic_allreduce(elastic, call, stream, step) : result;
+}
+
 tutti_result_t tutti_elastic_allreduce(tutti_elastic_t elastic, const void *in, void *out, size_t count,
                                        tutti_type_t type, tutti_op_t op, tutti_elastic_step_t *step)
 {
     struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .op = (int16_t)op, .in = in, .out = out};
-    tutti_result_t result = refuse_group("tutti_elastic_allreduce");
-    if (result == TUTTI_SUCCESS)
-        result = elastic_check(elastic);
-    if (result == TUTTI_SUCCESS)
-        result = check_type(type);
-    if (result == TUTTI_SUCCESS && (unsigned)op >= TUTTI_OP_COUNT)
-        result = error_set(
-            TUTTI_INVALID_ARGUMENT,
-            "op is %d; an elastic group takes TUTTI_SUM to TUTTI_AVG, as others belong to a communicator", (int)op);
-    if (result == TUTTI_SUCCESS)
-        result = check_blocks(&call, 1);
-    if (result == TUTTI_SUCCESS)
-        result = check_buffer("in", in, count);
-    if (result == TUTTI_SUCCESS)
-        result = check_buffer("out", out, count);
-    if (result == TUTTI_SUCCESS && step && step->size != sizeof *step)
-        result =
-            error_set(TUTTI_INVALID_ARGUMENT, "step->size is %zu; set it to sizeof(tutti_elastic_step_t)", step->size);
-    return result == TUTTI_SUCCESS ? elastic_allreduce(elastic, &call, step) : result;
+    return take_step(__func__, elastic, &call, NULL, step);
+}
+
+tutti_result_t tutti_elastic_allreduce_on(tutti_elastic_t elastic, const void *in, void *out, size_t count,
+                                          tutti_type_t type, tutti_op_t op, tutti_stream_t stream,
+                                          tutti_elastic_step_t *step)
+{
+    struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .op = (int16_t)op, .in = in, .out = out};
+    return take_step(__func__, elastic, &call, stream, step);
 }
 
 tutti_result_t tutti_elastic_get_unique_id(tutti_elastic_t elastic, tutti_unique_id_t *id)
@@ -128,9 +159,13 @@ tutti_result_t tutti_elastic_join(tutti_elastic_t *elastic, int members, const t
     return result == TUTTI_SUCCESS ? elastic_join(id, members, rank, &settings, elastic) : result;
 }
 
+/* Of the library that had no device_bytes. */
+#define STATE_BEFORE offsetof(tutti_elastic_state_t, device_bytes)
+
 tutti_result_t tutti_elastic_get_state(tutti_elastic_t elastic, tutti_elastic_state_t *state)
 {
-    if (!state || state->size != sizeof *state)
+    size_t device, host;
+    if (!state || (state->size != sizeof *state && state->size != STATE_BEFORE))
         return error_set(TUTTI_INVALID_ARGUMENT,
                          "state is %p of size %zu; set state->size to "
                          "sizeof(tutti_elastic_state_t)",
@@ -140,15 +175,18 @@ tutti_result_t tutti_elastic_get_state(tutti_elastic_t elastic, tutti_elastic_st
         return result;
     const struct generation *now = elastic->now;
     const struct generation_member *mine = &now->member[now->comm->team->rank];
-    *state = (tutti_elastic_state_t){.size = sizeof *state,
-                                     .steps = elastic->steps,
-                                     .generation = elastic->number,
-                                     .members = now->members,
-                                     .units = now->units,
-                                     .member = mine->number,
-                                     .unit = mine->unit,
-                                     .shard = mine->shard,
-                                     .host_bytes = elastic_memory(elastic)};
+    elastic_memory(elastic, &device, &host);
+    const tutti_elastic_state_t all = {.size = state->size,
+                                       .steps = elastic->steps,
+                                       .generation = elastic->number,
+                                       .members = now->members,
+                                       .units = now->units,
+                                       .member = mine->number,
+                                       .unit = mine->unit,
+                                       .shard = mine->shard,
+                                       .host_bytes = host,
+                                       .device_bytes = device};
+    memcpy(state, &all, state->size);
     return TUTTI_SUCCESS;
 }
 

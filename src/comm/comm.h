@@ -33,6 +33,7 @@ struct comm_settings {
     uint64_t timeout_ms;
     char name[COMM_NAME_BYTES];
     struct executor_config executor;
+    bool on_host; /* its calls work on host memory, though the executor's config names a device */
     uint64_t deadline;
     struct tutti_comm *grows; /* it is made of this one and newcomers; NULL: it is not, or no more */
     bool has_id;              /* of that: this member passes it */

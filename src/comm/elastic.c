@@ -237,29 +237,70 @@ static tutti_result_t run_turn(struct tutti_elastic *elastic, struct elastic_wor
 
 /* ---- Steps ---- */
 
-static tutti_result_t keep_input(struct tutti_elastic *elastic, const struct call *call)
+int elastic_device(const struct tutti_elastic *elastic)
 {
+    const struct comm_settings *settings = &elastic->now->comm->settings;
+    return settings->on_host ? settings->executor.device : TUTTI_HOST;
+}
+
+static void keep_no_more(struct tutti_elastic *elastic)
+{
+    if (elastic->kept && elastic_device(elastic) != TUTTI_HOST)
+        executor_devices.keep_no_more(elastic_device(elastic), elastic->kept);
+    else
+        free(elastic->kept);
+    elastic->kept = NULL;
+    elastic->kept_bytes = 0;
+}
+
+static tutti_result_t keep_input(struct tutti_elastic *elastic, const struct call *call, tutti_stream_t stream)
+{
+    int device = elastic_device(elastic);
+    tutti_result_t result = TUTTI_SUCCESS;
     if (elastic->kept_bytes < call->bytes) {
-        void *more = realloc(elastic->kept, call->bytes);
-        if (!more)
-            return error_set(TUTTI_SYSTEM_ERROR,
-                             "no memory for a copy of %zu bytes; pass another buffer for the result", call->bytes);
-        elastic->kept = more;
+        keep_no_more(elastic);
+        if (device != TUTTI_HOST)
+            result = executor_devices.keep(device, call->bytes, &elastic->kept);
+        else if (!(elastic->kept = malloc(call->bytes)))
+            result = error_set(TUTTI_SYSTEM_ERROR, "no memory for a copy of %zu bytes", call->bytes);
+        if (result != TUTTI_SUCCESS)
+            return error_note(result, "%s; pass another buffer for the result", error_last());
         elastic->kept_bytes = call->bytes;
     }
+    if (device != TUTTI_HOST)
+        return executor_devices.copy(device, elastic->kept, call->in, call->bytes, stream);
     memcpy(elastic->kept, call->in, call->bytes);
     return TUTTI_SUCCESS;
+}
+
+/* Until the end of the work on the GPUs. */
+static tutti_result_t allreduce_on_device(struct tutti_comm *comm, struct call *call, tutti_stream_t stream)
+{
+    struct executor_note note;
+    call_fill(call);
+    tutti_result_t result = comm_prepare(comm, call, &note);
+    if (result == TUTTI_SUCCESS)
+        result = comm_collective(comm, call, NULL, stream, &note);
+    tutti_result_t waited = comm_wait(comm, false); /* also after a failure: something may be issued */
+    return result == TUTTI_SUCCESS ? waited : result;
 }
 
 static tutti_result_t allreduce_turn(struct tutti_elastic *elastic, struct elastic_work *work, uint64_t due)
 {
     struct call call = work->call;
+    int device = elastic_device(elastic);
+    bool restores = work->input && work->again; /* the result of a try that does not count is there */
+    tutti_result_t result = TUTTI_SUCCESS;
     (void)due;
-    if (work->input) { /* the result of a try that does not count is there */
+    work->again = true;
+    if (restores && device != TUTTI_HOST)
+        result = executor_devices.copy(device, call.out, work->input, call.bytes, work->stream);
+    else if (restores)
         memcpy(call.out, work->input, call.bytes);
-        call.in = call.out;
-    }
-    return team_do(elastic->now->data->team, &call);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    return device == TUTTI_HOST ? team_do(elastic->now->data->team, &call)
+                                : allreduce_on_device(elastic->now->data, &call, work->stream);
 }
 
 /* `with`: the generation with whose members the step counts. */
@@ -288,19 +329,23 @@ static tutti_result_t describe(struct tutti_elastic *elastic, const struct gener
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t elastic_allreduce(struct tutti_elastic *elastic, const struct call *call, tutti_elastic_step_t *step)
+tutti_result_t elastic_allreduce(struct tutti_elastic *elastic, const struct call *call, tutti_stream_t stream,
+                                 tutti_elastic_step_t *step)
 {
-    struct elastic_work work = {.call = *call};
+    struct elastic_work work = {.call = *call, .stream = stream};
     bool in_place = call->in == call->out && call->bytes;
-    tutti_result_t result = in_place ? keep_input(elastic, call) : TUTTI_SUCCESS;
+    tutti_result_t result = in_place ? keep_input(elastic, call, stream) : TUTTI_SUCCESS;
     int tries;
     if (result != TUTTI_SUCCESS)
         return be_over(elastic, result);
     work.input = in_place ? elastic->kept : NULL;
     uint64_t number = elastic->number;
     result = run_turn(elastic, &work, allreduce_turn, &tries);
-    if (result != TUTTI_SUCCESS)
-        return result;
+    if (result != TUTTI_SUCCESS) {
+        if (in_place && elastic_device(elastic) != TUTTI_HOST) /* nothing that was waited for may be behind the copy */
+            executor_devices.drain(elastic_device(elastic), stream);
+        return error_note(result, "%s", elastic->sentence);
+    }
     elastic->steps++;
     /* A turn that counts by consent counts with the generation that ended. */
     bool ended = elastic->number > number + (uint64_t)tries - 1;
@@ -320,6 +365,7 @@ static tutti_result_t grow_turn(struct tutti_elastic *elastic, struct elastic_wo
     struct comm_settings settings = {.blocking = 1,
                                      .timeout_ms = old->settings.timeout_ms,
                                      .executor = old->settings.executor,
+                                     .on_host = old->settings.on_host,
                                      .deadline = due,
                                      .nranks = elastic->now->members + work->newcomers,
                                      .rank = old->team->rank,
@@ -406,6 +452,8 @@ tutti_result_t elastic_open(struct tutti_comm *comm, const struct elastic_settin
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     config.timeout_ms = (int)(settings->timeout / NS_PER_MS);
     making_split(&making, comm, 0, comm->team->rank, &config, elastic ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR);
+    if (making.child) /* words are of host memory; generation_make() makes what works on GPUs */
+        making.child->settings.on_host = comm_device(comm) != TUTTI_HOST;
     tutti_result_t result = making_run(&making);
     result = making_end(&making, result, &child);
     if (result == TUTTI_SUCCESS)
@@ -423,7 +471,10 @@ tutti_result_t elastic_join(const tutti_unique_id_t *id, int nranks, int rank, c
     struct comm_settings join = comm_defaults();
     struct tutti_elastic *elastic = elastic_new(settings);
     struct tutti_comm *comm = NULL;
-    tutti_result_t result = elastic ? comm_settings(&join, NULL) : TUTTI_SYSTEM_ERROR;
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = settings->device;
+    tutti_result_t result = elastic ? comm_settings(&join, &config) : TUTTI_SYSTEM_ERROR;
+    join.on_host = join.executor.device != TUTTI_HOST;
     join.id = *id;
     join.nranks = nranks;
     join.rank = rank;
@@ -452,18 +503,22 @@ void elastic_close(struct tutti_elastic *elastic)
     error_save(&saved);
     if (elastic->now && elastic->over == TUTTI_SUCCESS)
         generation_leave(elastic->now, false);
+    if (elastic->now)
+        keep_no_more(elastic);
     generation_close(elastic->before);
     generation_close(elastic->now);
-    free(elastic->kept);
     free(elastic->set);
     elastic->magic = 0;
     free(elastic);
     error_restore(&saved);
 }
 
-size_t elastic_memory(const struct tutti_elastic *elastic)
+void elastic_memory(const struct tutti_elastic *elastic, size_t *device, size_t *host)
 {
-    size_t total = sizeof *elastic + elastic->kept_bytes + (size_t)elastic->set_room * sizeof *elastic->set;
-    total += elastic->before ? generation_memory(elastic->before) : 0;
-    return total + generation_memory(elastic->now);
+    *device = *host = 0;
+    *(elastic_device(elastic) == TUTTI_HOST ? host : device) += elastic->kept_bytes;
+    *host += sizeof *elastic + (size_t)elastic->set_room * sizeof *elastic->set;
+    if (elastic->before)
+        generation_memory(elastic->before, device, host);
+    generation_memory(elastic->now, device, host);
 }

@@ -79,16 +79,20 @@ static void generation_hear(void *context, int from, const struct wire_memo *mem
         stop_for(generation, from);
 }
 
-static void give_up(struct generation *generation)
+/* Both fail before either is waited for. Nothing of the user's is touched any more, or the error says what may be. */
+static tutti_result_t give_up(struct generation *generation)
 {
     struct tutti_comm *both[] = {generation->comm, generation->data};
-    for (int i = 0; i < 2; i++) {
-        if (!both[i] || (i && both[i] == both[0]))
-            continue;
+    int count = both[1] && both[1] != both[0] ? 2 : 1;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < count; i++)
         if (!atomic_load(&both[i]->team->failed))
             team_fail(both[i]->team, TUTTI_REMOTE_ERROR, both[i]->team->rank, "a member ends the generation");
-        comm_abort(both[i], true);
+    for (int i = 0; i < count; i++) {
+        tutti_result_t settled = comm_abort(both[i], true);
+        result = result == TUTTI_SUCCESS ? settled : result;
     }
+    return result;
 }
 
 void generation_leave(struct generation *generation, bool fails)
@@ -188,15 +192,17 @@ tutti_result_t generation_open(struct tutti_comm *comm, const struct generation_
 static struct comm_settings settings_after(const struct generation *old, uint64_t deadline)
 {
     const struct comm_settings *settings = &old->comm->settings;
-    return (struct comm_settings){
-        .blocking = 1, .timeout_ms = settings->timeout_ms, .executor = settings->executor, .deadline = deadline};
+    return (struct comm_settings){.blocking = 1,
+                                  .timeout_ms = settings->timeout_ms,
+                                  .executor = settings->executor,
+                                  .on_host = settings->on_host,
+                                  .deadline = deadline};
 }
 
 /* A communicator of those ranks of `of`, whose team is open. */
-static tutti_result_t child_of(const struct generation *of, const int *rank, int count, uint64_t id, uint64_t deadline,
-                               struct tutti_comm **out)
+static tutti_result_t child_of(const struct generation *of, struct comm_settings settings, const int *rank, int count,
+                               uint64_t id, struct tutti_comm **out)
 {
-    struct comm_settings settings = settings_after(of, deadline);
     struct tutti_comm *child = NULL;
     struct team *team = of->comm->team;
     settings.nranks = count;
@@ -229,7 +235,7 @@ tutti_result_t generation_follow(const struct generation *old, uint64_t deadline
             rank[count++] = i;
         }
     if (result == TUTTI_SUCCESS)
-        result = child_of(old, rank, count, value->child, deadline, &comm);
+        result = child_of(old, settings_after(old, deadline), rank, count, value->child, &comm);
     if (result == TUTTI_SUCCESS)
         result = generation_open(comm, member, old->consent.minimum, old->timeout, value->turn, out);
     free(rank);
@@ -249,6 +255,7 @@ void generation_set_due(struct generation *generation, uint64_t due)
 static tutti_result_t make_data(struct generation *generation, uint64_t deadline)
 {
     const struct generation_member *mine = &generation->member[generation->comm->team->rank];
+    struct comm_settings settings = settings_after(generation, deadline);
     int *rank = malloc((size_t)generation->members * sizeof *rank), count = 0;
     tutti_result_t result =
         rank ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d members", generation->members);
@@ -256,11 +263,13 @@ static tutti_result_t make_data(struct generation *generation, uint64_t deadline
         if (generation->member[i].shard == mine->shard)
             rank[count++] = i;
     struct tutti_comm *data = NULL;
-    if (result == TUTTI_SUCCESS && count == generation->members)
+    if (result == TUTTI_SUCCESS && count == generation->members && !settings.on_host)
         data = generation->comm;
-    else if (result == TUTTI_SUCCESS)
+    else if (result == TUTTI_SUCCESS) {
+        settings.on_host = false;
         result =
-            child_of(generation, rank, count, mix64(generation->comm->id + 1 + (uint32_t)mine->shard), deadline, &data);
+            child_of(generation, settings, rank, count, mix64(generation->comm->id + 1 + (uint32_t)mine->shard), &data);
+    }
     free(rank);
     lock_take(&generation->comm->engine->lock);
     generation->data = data;
@@ -426,7 +435,9 @@ tutti_result_t generation_end(struct generation *generation, uint64_t due)
     lock_take(&engine->lock);
     consent_open(&generation->consent);
     lock_release(&engine->lock);
-    give_up(generation);
+    tutti_result_t settled = give_up(generation);
+    if (settled != TUTTI_SUCCESS)
+        return settled;
     ending.opened = ending.looked = clock_ns();
     ending.until = due > ending.opened + patience_of(generation) ? due : ending.opened + patience_of(generation);
     for (;;) {
@@ -471,15 +482,15 @@ void generation_close(struct generation *generation)
     free(generation);
 }
 
-size_t generation_memory(const struct generation *generation)
+void generation_memory(const struct generation *generation, size_t *device, size_t *host)
 {
-    size_t device = 0, host = 0, total = sizeof *generation;
-    total += (size_t)generation->members * (sizeof *generation->member + sizeof *generation->unit + 1);
-    comm_memory(generation->comm, &device, &host);
-    total += host;
-    if (generation->data && generation->data != generation->comm) {
-        comm_memory(generation->data, &device, &host);
-        total += host;
+    struct tutti_comm *both[] = {generation->comm, generation->data};
+    *host += sizeof *generation;
+    *host += (size_t)generation->members * (sizeof *generation->member + sizeof *generation->unit + 1);
+    for (int i = 0; i < 2 && both[i] && (!i || both[1] != both[0]); i++) {
+        size_t on_device = 0, on_host = 0;
+        comm_memory(both[i], &on_device, &on_host);
+        *device += on_device;
+        *host += on_host;
     }
-    return total;
 }

@@ -16,7 +16,8 @@ struct generation_member {
 
 struct generation {
     struct tutti_comm *comm;
-    struct tutti_comm *data; /* members of this one's shard; `comm` itself where there is one shard */
+    struct tutti_comm *data; /* members of this one's shard, on their GPUs if they have any; `comm` itself where there
+                                is one shard on host memory */
     bool made;               /* all members can work with both */
     int members, units;
     struct generation_member *member; /* by rank */
@@ -42,12 +43,14 @@ void generation_enter(struct generation *generation, uint32_t turn);
 void generation_set_due(struct generation *generation, uint64_t due);
 /* The work of the turn is done, and so it is on all members. */
 tutti_result_t generation_finish(struct generation *generation, uint32_t turn);
-/* Gives up what goes on, and waits until the members have decided; `due`: when they should have come. */
+/* Gives up what goes on, and waits until the members have decided; `due`: when they should have come. An error, too,
+ * where a member's GPU may still store to this one's memory. */
 tutti_result_t generation_end(struct generation *generation, uint64_t due);
 /* Tells the others that this member takes part no more. If it `fails`, what goes on is given up. */
 void generation_leave(struct generation *generation, bool fails);
 /* Members that come back later hear how the generation has ended, or that it has. NULL is allowed. */
 void generation_close(struct generation *generation);
-size_t generation_memory(const struct generation *generation);
+/* Bytes that the generation holds; device: of a GPU. */
+void generation_memory(const struct generation *generation, size_t *device, size_t *host);
 
 #endif

@@ -300,7 +300,8 @@ static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
 
 tutti_result_t share_all(struct tutti_comm *comm)
 {
-    bool shared = possible(comm->team), on_device = comm->settings.executor.device != TUTTI_HOST;
+    bool shared = possible(comm->team),
+         on_device = comm->settings.executor.device != TUTTI_HOST && !comm->settings.on_host;
     struct sharing sharing = {.comm = comm, .team = comm->team, .deadline = comm->settings.deadline};
     tutti_result_t result = shared ? share_arena(&sharing) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)

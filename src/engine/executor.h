@@ -213,6 +213,15 @@ struct executor_devices {
     /* Memory of the current device that peers can map. */
     tutti_result_t (*memory_alloc)(void **out, size_t size);
     tutti_result_t (*memory_free)(void *pointer);
+    /* Memory of the library's own on that device, which no peer maps. Freeing waits for nobody's work. */
+    tutti_result_t (*keep)(int device, size_t size, void **out);
+    void (*keep_no_more)(int device, void *memory);
+    /* On the stream. */
+    tutti_result_t (*copy)(int device, void *to, const void *from, size_t size, tutti_stream_t stream);
+    /* An error for a stream that is being captured: what is issued there does not run, and cannot be waited for. */
+    tutti_result_t (*runs)(int device, tutti_stream_t stream);
+    /* Waits for all that is on the stream. */
+    tutti_result_t (*drain)(int device, tutti_stream_t stream);
 };
 
 extern const struct executor_devices executor_devices;

@@ -31,4 +31,9 @@ const struct executor_devices executor_devices = {.most_blocks = KERNEL_STRIPES,
                                                   .describe = kinds_describe,
                                                   .current_device = cuda_device_current,
                                                   .memory_alloc = gpu_memory_alloc,
-                                                  .memory_free = gpu_memory_free};
+                                                  .memory_free = gpu_memory_free,
+                                                  .keep = gpu_memory_keep,
+                                                  .keep_no_more = gpu_memory_keep_no_more,
+                                                  .copy = gpu_memory_copy,
+                                                  .runs = gpu_memory_runs,
+                                                  .drain = gpu_memory_drain};

@@ -3,8 +3,9 @@
  * elastic TRANSPORT [FIRST [COUNT]]: elastic groups of four processes of which one or two are killed or stopped,
  * each at a place that is counted in the library's own calls. All who say that a step counts must say the same of the
  * step. `elastic TRANSPORT soak FAULTS SEED`: the same at random moments.
- * `elastic TRANSPORT speed`: beside a plain allreduce.
+ * With TUTTI_TEST_GPU=1 members have GPUs of the stand-in driver.
  */
+#include "../collective/gpu.h"
 #include "base/random.h"
 #include "comm/elastic.h"
 
@@ -20,13 +21,16 @@
 
 #define MEMBERS 4
 #define STEPS   6
-#define COUNT   5000
+#define COUNT   5000 /* elements of a call, */
+#define MOST    200000
 #define MARKS   16 /* elements that tell who is in the sum */
 
 enum point {
     NOWHERE,
+    BEFORE_STEP,
     BEFORE_WORK, /* of a step */
     IN_WORK,     /* about to send one of its payloads: some peers have all, and others never get it */
+    ISSUED,      /* a GPU's work is in its stream */
     AFTER_WORK,  /* the turn is not finished yet */
     BEFORE_VOTE, /* the turn is finished, and nobody knows */
     AFTER_VOTE,  /* the turn counts */
@@ -63,7 +67,7 @@ struct told {
 struct job {
     tutti_unique_id_t id;
     _Atomic bool made, over;
-    int timeout_ms, units, minimum;
+    int timeout_ms, units, minimum, count;
     bool compares; /* with a plain allreduce of those who are left */
     bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
     struct {
@@ -112,6 +116,14 @@ void __wrap_link_send(struct link *link, struct link_send *send)
     if (works && sends++ == job->fault[me].sends)
         reach(IN_WORK);
     __real_link_send(link, send);
+}
+tutti_result_t __real_comm_wait(struct tutti_comm *comm, bool end);
+tutti_result_t __wrap_comm_wait(struct tutti_comm *comm, bool end);
+tutti_result_t __wrap_comm_wait(struct tutti_comm *comm, bool end)
+{
+    if (works)
+        reach(ISSUED);
+    return __real_comm_wait(comm, end);
 }
 tutti_result_t __real_generation_finish(struct generation *generation, uint32_t turn);
 tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t turn);
@@ -174,9 +186,26 @@ tutti_result_t __wrap_generation_follow(const struct generation *old, uint64_t d
 /* First the marks: element i is 1 of member i. Then numbers whose sum depends on the order of adding. */
 static void fill(float *in, int member, int step)
 {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < job->count; i++)
         in[i] = i < MARKS ? (float)(i == member)
                           : (float)(int32_t)mix64((uint64_t)step << 40 | (uint64_t)member << 32 | (uint64_t)i) * 1e-7f;
+}
+
+static size_t bytes_of_call(void)
+{
+    return (size_t)job->count * sizeof(float);
+}
+
+/* The processor reads and writes memory of the stand-in's GPUs, too. */
+static float *buffer(void)
+{
+    static void *made[3];
+    static int count;
+    tutti_result_t result = gpu_wanted() ? tutti_device_mem_alloc(&made[count], bytes_of_call())
+                                         : tutti_mem_alloc(&made[count], bytes_of_call());
+    if (result != TUTTI_SUCCESS)
+        exit(1);
+    return made[count++];
 }
 
 static void note_step(const tutti_elastic_step_t *step, const float *out, int number)
@@ -184,7 +213,7 @@ static void note_step(const tutti_elastic_step_t *step, const float *out, int nu
     struct told *told = &job->told[me];
     struct said *said = &told->said[number];
     unsigned marks = 0;
-    *said = (struct said){true, step->generation, hash_bytes(1, out, COUNT * sizeof *out), step->members, 0};
+    *said = (struct said){true, step->generation, hash_bytes(1, out, bytes_of_call()), step->members, 0};
     for (int i = 0; i < step->members; i++)
         said->set |= 1u << step->set[i];
     for (int i = 0; i < MARKS; i++)
@@ -203,14 +232,15 @@ static void compare(tutti_comm_t comm, const float *in, const float *out, unsign
 {
     tutti_comm_t rest = NULL;
     int excluded[MEMBERS], count = 0;
-    static float again[COUNT];
+    float *again = buffer();
     for (int i = 0; i < MEMBERS; i++)
         if (!(set >> i & 1))
             excluded[count++] = i;
     struct told *told = &job->told[me];
-    told->fresh = tutti_comm_shrink(comm, excluded, count, &rest, NULL) == TUTTI_SUCCESS &&
-                  tutti_allreduce(in, again, COUNT, TUTTI_FLOAT32, TUTTI_SUM, rest, NULL) == TUTTI_SUCCESS &&
-                  tutti_comm_synchronize(rest) == TUTTI_SUCCESS && memcmp(again, out, sizeof again) == 0;
+    told->fresh =
+        tutti_comm_shrink(comm, excluded, count, &rest, NULL) == TUTTI_SUCCESS &&
+        tutti_allreduce(in, again, (size_t)job->count, TUTTI_FLOAT32, TUTTI_SUM, rest, NULL) == TUTTI_SUCCESS &&
+        tutti_comm_synchronize(rest) == TUTTI_SUCCESS && memcmp(again, out, bytes_of_call()) == 0;
     if (!told->fresh)
         fprintf(stderr, "  member %d: not what a plain allreduce gives: %s\n", me, tutti_get_last_error(rest));
     tutti_comm_destroy(rest);
@@ -231,9 +261,13 @@ static bool leave(tutti_elastic_t *elastic)
 
 static void member(void)
 {
-    static float in[COUNT], out[COUNT], was[COUNT];
+    static float was[MOST];
     struct told *told = &job->told[me];
     tutti_comm_t comm;
+    if (gpu_wanted())
+        gpu_select(me);
+    tutti_config_t where = gpu_config();
+    float *in = buffer(), *out = buffer();
     tutti_elastic_t elastic = NULL;
     tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
     tutti_elastic_step_t step = {.size = sizeof step};
@@ -245,31 +279,36 @@ static void member(void)
     }
     while (!atomic_load(&job->made))
         nap(1);
-    tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, NULL);
+    tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, &where);
     if (result == TUTTI_SUCCESS)
         result = tutti_elastic_init(&elastic, comm, &config);
     for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS && !leave(&elastic); step_now++) {
+        reach(BEFORE_STEP);
         bool in_place = step_now % 2;
         fill(in, me, step_now);
-        memcpy(out, in, sizeof out);
-        memcpy(was, in, sizeof was);
-        result = tutti_elastic_allreduce(elastic, in_place ? out : in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &step);
-        told->wrong |= memcmp(in, was, sizeof in) != 0;
+        memcpy(out, in, bytes_of_call());
+        memcpy(was, in, bytes_of_call());
+        result = tutti_elastic_allreduce(elastic, in_place ? out : in, out, (size_t)job->count, TUTTI_FLOAT32,
+                                         TUTTI_SUM, &step);
+        told->wrong |= memcmp(in, was, bytes_of_call()) != 0;
         if (result == TUTTI_SUCCESS) {
             note_step(&step, out, step_now);
             atomic_store(&told->steps, step_now);
         }
     }
     told->result = result;
-    if (result != TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS) {
         snprintf(told->sentence, sizeof told->sentence, "%s", tutti_get_last_error(NULL));
+        tutti_elastic_end(elastic); /* nothing is under way that needs the group's memory */
+        elastic = NULL;
+    }
     if (result == TUTTI_SUCCESS && job->compares)
         compare(comm, in, out, told->said[STEPS].set);
     atomic_store(&told->ended, true);
-    memcpy(was, out, sizeof was);
+    memcpy(was, out, bytes_of_call());
     while (!atomic_load(&job->over)) /* a member that was stopped goes on now */
         nap(2);
-    told->wrong |= memcmp(out, was, sizeof out) != 0;
+    told->wrong |= memcmp(out, was, bytes_of_call()) != 0;
     tutti_elastic_end(elastic);
     tutti_comm_abort(comm);
     tutti_comm_destroy(comm);
@@ -413,10 +452,11 @@ static void new_job(int timeout_ms)
     memset(job, 0, sizeof *job);
     job->timeout_ms = timeout_ms;
     job->minimum = 1;
+    job->count = COUNT;
 }
 
 /* Member 3 is killed in step 2, where the point is one of the end of a generation. */
-static bool run_point(int point, int victim, int signal, bool units, int sends_before)
+static bool run_point(int point, int victim, int signal, bool units, int sends_before, int count)
 {
     pid_t pid[MEMBERS];
     bool stops[MEMBERS] = {false}, killed[MEMBERS] = {false};
@@ -425,11 +465,12 @@ static bool run_point(int point, int victim, int signal, bool units, int sends_b
              signal, units);
     new_job(signal == SIGSTOP ? 4000 : 60000);
     job->units = units;
+    job->count = count;
     job->compares = signal == SIGKILL && !units;
     job->all = true;
     job->fault[victim].point = point;
     job->fault[victim].signal = signal;
-    job->fault[victim].step = 2;
+    job->fault[victim].step = point == BEFORE_STEP ? 3 : 2; /* in place, or not */
     job->fault[victim].sends = sends_before;
     (signal == SIGKILL ? killed : stops)[victim] = true;
     if (point >= AT_THE_END && point != LEAVES) {
@@ -469,68 +510,14 @@ static bool run_random(uint64_t seed, int *faults)
     return finish_run(pid, stops, killed, what);
 }
 
-/* ---- Speed, beside a plain allreduce ---- */
+/* ---- The runs ---- */
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
-}
-
-/* Turn by turn, so that both meet the same noise. */
-static void measure(tutti_comm_t comm, tutti_elastic_t elastic, size_t bytes, int times)
-{
-    double *took[2] = {malloc((size_t)times * sizeof(double)), malloc((size_t)times * sizeof(double))};
-    float *in = calloc(1, bytes), *out = calloc(1, bytes);
-    for (int i = -3; i < times; i++)
-        for (int how = 0; how < 2; how++) {
-            tutti_barrier(comm, NULL);
-            tutti_comm_synchronize(comm);
-            double begin = seconds();
-            if (how)
-                tutti_elastic_allreduce(elastic, in, out, bytes / 4, TUTTI_FLOAT32, TUTTI_SUM, NULL);
-            else
-                tutti_allreduce(in, out, bytes / 4, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
-            tutti_comm_synchronize(comm);
-            if (i >= 0)
-                took[how][i] = seconds() - begin;
-        }
-    for (int how = 0; how < 2; how++)
-        qsort(took[how], (size_t)times, sizeof(double), by_value);
-    if (me == 0)
-        printf("%9zu bytes: plain %.1f us, elastic %.1f us, ratio %.2f (medians of %d)\n", bytes,
-               took[0][times / 2] * 1e6, took[1][times / 2] * 1e6, took[1][times / 2] / took[0][times / 2], times);
-    fflush(stdout);
-    free(took[0]), free(took[1]), free(in), free(out);
-}
-
-static void speed_member(void)
-{
-    tutti_comm_t comm;
-    tutti_elastic_t elastic;
-    while (!atomic_load(&job->made))
-        nap(1);
-    if (tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, NULL) != TUTTI_SUCCESS ||
-        tutti_elastic_init(&elastic, comm, NULL) != TUTTI_SUCCESS)
-        exit(1);
-    measure(comm, elastic, 1 << 10, 1000);
-    measure(comm, elastic, 64 << 10, 500);
-    measure(comm, elastic, 16 << 20, 15);
-    tutti_elastic_end(elastic);
-    tutti_comm_destroy(comm);
-}
-
-static const struct {
+struct run {
     int point, victim, signal;
     bool units;
-    int sends;
-} runs[] = {
+    int sends, count;
+};
+static const struct run runs[] = {
     {IN_WORK, 1, SIGKILL, false, 3},    {LEAVES, 0, SIGSTOP, false},      {LEAVES, 3, SIGSTOP, true},
     {BEFORE_WORK, 0, SIGKILL, false},   {BEFORE_VOTE, 1, SIGKILL, false}, {AFTER_VOTE, 3, SIGKILL, false},
     {BEFORE_VOTE, 2, SIGSTOP, false},   {AT_CONCLUDE, 0, SIGKILL, false}, {HEARS_PROPOSE, 1, SIGKILL, false},
@@ -545,8 +532,26 @@ static const struct {
     {IN_MAKING, 1, SIGSTOP, false},     {AT_ASK, 0, SIGSTOP, false},      {BEFORE_VOTE, 2, SIGKILL, true},
     {BEFORE_WORK, 1, SIGSTOP, true},
 };
-#define RUNS  ((int)(sizeof runs / sizeof *runs))
-#define QUICK 11
+/* Of GPUs, which send nothing but what is staged. */
+static const struct run gpu_runs[] = {
+    {ISSUED, 1, SIGKILL, false, 0, MOST},
+    {ISSUED, 2, SIGKILL, true},
+    {BEFORE_STEP, 3, SIGSTOP, false, 0, MOST},
+    {BEFORE_WORK, 0, SIGKILL, false},
+    {ISSUED, 3, SIGKILL, false},
+    {IN_MAKING, 1, SIGKILL, false},
+    {BEFORE_VOTE, 1, SIGKILL, false},
+    {AFTER_VOTE, 3, SIGKILL, false},
+    {BEFORE_VOTE, 2, SIGSTOP, false},
+    {AT_CONCLUDE, 0, SIGKILL, false},
+    {IN_MAKING, 0, SIGSTOP, false},
+    {AFTER_WORK, 3, SIGKILL, true},
+    {BEFORE_WORK, 2, SIGKILL, true, 0, MOST},
+    {LEAVES, 0, SIGSTOP, false, 0, MOST},
+    {BEFORE_WORK, 3, SIGSTOP, false},
+    {IN_WORK, 1, SIGKILL, false, 1},
+};
+#define RUNS(of) ((int)(sizeof(of) / sizeof *(of)))
 
 int main(int argc, char **argv)
 {
@@ -563,17 +568,12 @@ int main(int argc, char **argv)
         printf("%d runs, %d kills and stops, %d wrong\n", count, faults, wrong);
         return wrong != 0;
     }
-    if (argc > 2 && strcmp(argv[2], "speed") == 0) {
-        pid_t pid[MEMBERS];
-        start(pid, speed_member);
-        while (wait(NULL) > 0)
-            ;
-        return 0;
-    }
-    int first = argc > 2 ? atoi(argv[2]) : 0;
-    int end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? RUNS : QUICK;
-    for (int i = first; i < end && i < RUNS; i++, count++)
-        wrong += !run_point(runs[i].point, runs[i].victim, runs[i].signal, runs[i].units, runs[i].sends);
+    const struct run *run = gpu_wanted() ? gpu_runs : runs;
+    int all = gpu_wanted() ? RUNS(gpu_runs) : RUNS(runs), first = argc > 2 ? atoi(argv[2]) : 0;
+    int quick = gpu_wanted() ? 2 : 11, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
+    for (int i = first; i < end && i < all; i++, count++)
+        wrong += !run_point(run[i].point, run[i].victim, run[i].signal, run[i].units, run[i].sends,
+                            run[i].count ? run[i].count : COUNT);
     printf("%d runs, %d wrong\n", count, wrong);
     return wrong != 0;
 }

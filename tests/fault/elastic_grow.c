@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * elastic_grow TRANSPORT: an elastic group of three processes, which two join between steps; then one of each kind is
- * killed, one after the other. Each step has the members that it should have, and their sum.
+ * killed, one after the other. Each step has the members that it should have, and their sum. With TUTTI_TEST_GPU=1
+ * members have GPUs of the stand-in driver.
  */
-#include "tutti/tutti.h"
+#include "../collective/gpu.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -39,8 +40,13 @@ static void await(const _Atomic bool *word)
 /* The value of member i is 10^i. */
 static void take_steps(tutti_elastic_t elastic, int members, double sum)
 {
-    static double in[COUNT], out[COUNT];
+    static void *memory;
     tutti_elastic_step_t step = {.size = sizeof step};
+    if (!memory)
+        must(gpu_wanted() ? tutti_device_mem_alloc(&memory, 2 * COUNT * sizeof(double))
+                          : tutti_mem_alloc(&memory, 2 * COUNT * sizeof(double)),
+             "memory");
+    double *in = memory, *out = in + COUNT;
     for (int i = 0; i < COUNT; i++) {
         in[i] = 1;
         for (int power = 0; power < me; power++)
@@ -62,12 +68,13 @@ static tutti_elastic_t begin(const tutti_elastic_config_t *config)
     tutti_elastic_t elastic;
     tutti_unique_id_t id;
     tutti_comm_t comm;
+    tutti_config_t where = gpu_config();
     if (me == 0) {
         must(tutti_get_unique_id(&job->id), "an id");
         job->made = true;
     }
     await(&job->made);
-    must(tutti_comm_init_rank(&comm, OLD, &job->id, me, NULL), "a communicator");
+    must(tutti_comm_init_rank(&comm, OLD, &job->id, me, &where), "a communicator");
     must(tutti_elastic_init(&elastic, comm, config), "a group");
     must(tutti_comm_destroy(comm), "its end"); /* the group has its own */
     take_steps(elastic, OLD, 111);
@@ -92,6 +99,9 @@ static void member(void)
 {
     tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
     config.timeout_ms = 60000;
+    config.device = gpu_config().device;
+    if (gpu_wanted())
+        gpu_select(me);
     tutti_elastic_t elastic = me < OLD ? begin(&config) : join(&config);
     take_steps(elastic, ALL, 11111);
     if (me == 0)

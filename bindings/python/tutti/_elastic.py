@@ -10,7 +10,7 @@ from typing import Any
 from ._buffers import describe
 from ._errors import InvalidUsage
 from ._native import HOST, ElasticConfig, ElasticState, ElasticStep, UniqueId, call
-from .comm import OPS, Communicator, OpName, _raw_id
+from .comm import OPS, Communicator, OpName, _raw_id, ordered
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Step:
 
 @dataclass(frozen=True)
 class ElasticInfo:
-    """The present generation, and this member's numbers in it. host_bytes: memory that the group holds."""
+    """The present generation, and this member's numbers in it. host_bytes, device_bytes: memory that the group
+    holds."""
 
     steps: int
     generation: int
@@ -39,11 +40,12 @@ class ElasticInfo:
     unit: int
     shard: int
     host_bytes: int
+    device_bytes: int
 
 
 class Elastic:
-    """A group of the ranks of `comm`, on host memory. A member that dies, or does not come to an allreduce within
-    `timeout` seconds, is left out, with its unit, and the others go on in the same step.
+    """A group of the ranks of `comm`, on its kind of memory. A member that dies, or does not come to an allreduce
+    within `timeout` seconds, is left out, with its unit, and the others go on in the same step.
 
     timeout: None is TUTTI_TIMEOUT. minimum: units with which the group may go on. unit and shard: where each replica
     of a model is spread over several processes, the replica's number and the part of it that this process holds.
@@ -56,21 +58,23 @@ class Elastic:
     def __init__(self, comm: Communicator, *, timeout: float | None = None, minimum: int = 1, unit: int | None = None,
                  shard: int = 0) -> None:
         self.handle: c_void_p | None = None
-        handle = c_void_p()
-        call("elastic_init", byref(handle), comm.handle, byref(_config(timeout, minimum, unit, shard)))
-        self.handle = handle
+        made = c_void_p()
+        call("elastic_init", byref(made), comm.handle, byref(_config(timeout, minimum, unit, shard, HOST)))
+        self.handle = made
+        self.device = comm.device
 
     @classmethod
     def join(cls, members: int, identity: bytes, rank: int, *, timeout: float | None = None, minimum: int = 1,
-             unit: int | None = None, shard: int = 0) -> Elastic:
+             unit: int | None = None, shard: int = 0, device: int = HOST) -> Elastic:
         """A newcomer's group: see grow(). `members` counts all, newcomers too; `rank` is at least the number of old
-        members."""
+        members. device: HOST, or the number of a CUDA device, if the old members have one each."""
         group = cls.__new__(cls)
         group.handle = None
-        handle = c_void_p()
-        call("elastic_join", byref(handle), members, byref(_raw_id(identity)), rank,
-             byref(_config(timeout, minimum, unit, shard)))
-        group.handle = handle
+        made = c_void_p()
+        call("elastic_join", byref(made), members, byref(_raw_id(identity)), rank,
+             byref(_config(timeout, minimum, unit, shard, device)))
+        group.handle = made
+        group.device = device
         return group
 
     def __enter__(self) -> Elastic:
@@ -84,21 +88,24 @@ class Elastic:
             raise InvalidUsage("this elastic group was ended")
         return self.handle
 
-    def allreduce(self, send: Any, recv: Any = None, op: OpName = "sum") -> Step:
+    def allreduce(self, send: Any, recv: Any = None, op: OpName = "sum", *, stream: int | None = None) -> Step:
         """recv = op over the members of this shard that the step names. Without recv the result replaces send, of
-        which the group keeps a copy. "avg" divides by the number of units. Raises RemoteError when this member was
-        left out: then a new process may join in its place."""
+        which the group keeps a copy. "avg" divides by the number of units. On CUDA devices the step begins behind what
+        is on the stream (an integer; by default the one that is current where the buffers come from). In any case the
+        step has ended when the call returns. Raises RemoteError when this member was left out: then a new process may
+        join in its place."""
         if op not in OPS:
             raise ValueError(f"there is no operator {op!r}; there are {', '.join(OPS)}")
         here = describe(send, "send", recv is None)
         there = here if recv is None else describe(recv, "recv", True)
         if (here.name, here.count) != (there.name, there.count):
             raise ValueError(f"send has {here.count} of {here.name}, recv {there.count} of {there.name}")
-        if (here.device, there.device) != (HOST, HOST):
-            raise ValueError("an elastic group reduces memory of the host")
+        if (here.device, there.device) != (self.device, self.device):
+            where = "the host" if self.device == HOST else f"CUDA device {self.device}"
+            raise ValueError(f"this elastic group reduces memory of {where}")
         told = ElasticStep(size=ctypes.sizeof(ElasticStep))
-        call("elastic_allreduce", self._open(), here.address, there.address, here.count, here.type, OPS[op],
-             byref(told))
+        call("elastic_allreduce_on", self._open(), here.address, there.address, here.count, here.type, OPS[op],
+             0 if self.device == HOST else ordered(self.device, (here, there), stream), byref(told))
         return Step(told.step, told.generation, tuple(told.set[:told.members]), told.units, told.scale, told.tries)
 
     def unique_id(self) -> bytes:
@@ -119,15 +126,16 @@ class Elastic:
         told = ElasticState(size=ctypes.sizeof(ElasticState))
         call("elastic_get_state", self._open(), byref(told))
         return ElasticInfo(told.steps, told.generation, told.members, told.units, told.member, told.unit, told.shard,
-                           told.host_bytes)
+                           told.host_bytes, told.device_bytes)
 
     def end(self) -> None:
         """Leaves the group; the others go on. Does nothing the second time."""
-        handle, self.handle = self.handle, None
-        if handle:
-            call("elastic_end", handle)
+        ended, self.handle = self.handle, None
+        if ended:
+            call("elastic_end", ended)
 
 
-def _config(timeout: float | None, minimum: int, unit: int | None, shard: int) -> ElasticConfig:
+def _config(timeout: float | None, minimum: int, unit: int | None, shard: int, device: int) -> ElasticConfig:
     milliseconds = 0 if timeout is None else max(1, round(timeout * 1000))
-    return ElasticConfig(ctypes.sizeof(ElasticConfig), milliseconds, minimum, -1 if unit is None else unit, shard)
+    return ElasticConfig(ctypes.sizeof(ElasticConfig), milliseconds, minimum, -1 if unit is None else unit, shard,
+                         device)

@@ -50,7 +50,8 @@ class EventStruct(ctypes.Structure):
 class ElasticConfig(ctypes.Structure):
     """tutti_elastic_config_t."""
 
-    _fields_ = [("size", c_size_t), ("timeout_ms", c_int), ("minimum", c_int), ("unit", c_int), ("shard", c_int)]
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int), ("minimum", c_int), ("unit", c_int), ("shard", c_int),
+                ("device", c_int)]
 
 
 class ElasticStep(ctypes.Structure):
@@ -64,7 +65,8 @@ class ElasticState(ctypes.Structure):
     """tutti_elastic_state_t."""
 
     _fields_ = [("size", c_size_t), ("steps", c_uint64), ("generation", c_uint64), ("members", c_int),
-                ("units", c_int), ("member", c_int), ("unit", c_int), ("shard", c_int), ("host_bytes", c_size_t)]
+                ("units", c_int), ("member", c_int), ("unit", c_int), ("shard", c_int), ("host_bytes", c_size_t),
+                ("device_bytes", c_size_t)]
 
 
 def _load() -> ctypes.CDLL:
@@ -108,7 +110,7 @@ _CALLS = {
     "events_next": [c_void_p, POINTER(EventStruct)],
     "events_close": [c_void_p],
     "elastic_init": [POINTER(c_void_p), _COMM, POINTER(ElasticConfig)],
-    "elastic_allreduce": [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(ElasticStep)],
+    "elastic_allreduce_on": [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(ElasticStep)],
     "elastic_get_unique_id": [c_void_p, POINTER(UniqueId)],
     "elastic_grow": [c_void_p, c_int, POINTER(UniqueId)],
     "elastic_join": [POINTER(c_void_p), c_int, POINTER(UniqueId), c_int, POINTER(ElasticConfig)],

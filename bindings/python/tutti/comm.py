@@ -44,6 +44,16 @@ def _config(timeout: float | None, name: str | None, device: int) -> Config:
     return Config(ctypes.sizeof(Config), -1, milliseconds, name.encode() if name else None, device, 0, -1)
 
 
+def ordered(device: int, buffers: Sequence[Buffer], stream: int | None) -> int:
+    """The stream of a call, behind what the buffers' own have to do: by default that of the first buffer."""
+    if stream is None:
+        stream = next((known for known in map(current_stream, buffers) if known is not None), None)
+    ours = handle(stream)
+    for theirs in {handle(buffer.stream) for buffer in buffers if buffer.stream is not None} - {ours}:
+        follow(device, ours, theirs)
+    return ours
+
+
 def init(*, timeout: float | None = None, name: str | None = None, device: int = HOST) -> Communicator:
     """Joins with rank, size and meeting point from the launcher's environment: tutti run, torchrun, mpirun, srun.
 
@@ -303,13 +313,7 @@ class Communicator:
 
     def _ordered(self, keep: Sequence[Buffer | Op], stream: int | None) -> int:
         """The stream of a call, behind what the buffers' own have to do: by default that of the first buffer."""
-        buffers = [thing for thing in keep if isinstance(thing, Buffer)]
-        if stream is None:
-            stream = next((known for known in map(current_stream, buffers) if known is not None), None)
-        ours = handle(stream)
-        for theirs in {handle(buffer.stream) for buffer in buffers if buffer.stream is not None} - {ours}:
-            follow(self.device, ours, theirs)
-        return ours
+        return ordered(self.device, [thing for thing in keep if isinstance(thing, Buffer)], stream)
 
     def _await(self, work: Work, wait: bool) -> None:
         """Work that nobody holds must not lose its buffers: it is kept here until it has ended,

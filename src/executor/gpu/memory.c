@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 #include "executor/gpu/gpu.h"
 
 /* On a stream of its own: the default stream would wait for the user's. */
@@ -79,5 +80,86 @@ tutti_result_t gpu_memory_free(void *pointer)
     tutti_result_t result = cuda_driver(&cu);
     if (result == TUTTI_SUCCESS && pointer)
         result = cuda_check(cu->MemFree(device_address(pointer)), "freeing device memory");
+    return result;
+}
+
+/* ---- Of the library's own ---- */
+
+tutti_result_t gpu_memory_keep(int ordinal, size_t size, void **out)
+{
+    struct cuda_device *device;
+    CUdeviceptr memory = 0;
+    tutti_result_t result = cuda_device_acquire(ordinal, &device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = cuda_memory_alloc(device, size, &memory);
+    cuda_device_release(device);
+    *out = (void *)(uintptr_t)memory;
+    return result;
+}
+
+void gpu_memory_keep_no_more(int ordinal, void *memory)
+{
+    struct cuda_device *device;
+    if (!memory || cuda_device_acquire(ordinal, &device) != TUTTI_SUCCESS)
+        return;
+    cuda_memory_free(device, device_address(memory));
+    cuda_device_release(device);
+}
+
+/* *cu, and the device, whose context is current until cuda_leave() and its release. */
+static tutti_result_t memory_enter(int ordinal, const struct cuda_driver **cu, struct cuda_device **device)
+{
+    tutti_result_t result = cuda_driver(cu);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_device_acquire(ordinal, device);
+    if (result == TUTTI_SUCCESS)
+        cuda_enter(*device);
+    return result;
+}
+
+static tutti_result_t memory_leave(struct cuda_device *device, tutti_result_t result)
+{
+    cuda_leave();
+    cuda_device_release(device);
+    return result;
+}
+
+tutti_result_t gpu_memory_copy(int ordinal, void *to, const void *from, size_t size, tutti_stream_t stream)
+{
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    CUresult got = cu->MemcpyDtoDAsync(device_address(to), device_address(from), size, (CUstream)stream);
+    return memory_leave(device, cuda_check(got, "copying device memory"));
+}
+
+tutti_result_t gpu_memory_drain(int ordinal, tutti_stream_t stream)
+{
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    return memory_leave(device, cuda_check(cu->StreamSynchronize((CUstream)stream), "waiting for a stream"));
+}
+
+tutti_result_t gpu_memory_runs(int ordinal, tutti_stream_t stream)
+{
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    CUresult got = cu->StreamIsCapturing((CUstream)stream, &status);
+    result = memory_leave(device, cuda_check(got, "asking whether the stream is being captured"));
+    if (result == TUTTI_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+        result = error_set(TUTTI_INVALID_USAGE,
+                           "the stream %p is being captured, and the call waits for its work; end the capture first, "
+                           "or pass another stream",
+                           (void *)stream);
     return result;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/failure.h"
 #include "engine/team.h"
 #include "executor/stream/base.h"
 #include "executor/stream/ticket.h"
@@ -37,6 +38,16 @@ static tutti_result_t ask_driver(struct stream_base *base)
     return cuda_check(got, "waiting for the last operation");
 }
 
+/* The caller has no more time, whether peers live or not. */
+static void look_at_due(const struct stream_base *base)
+{
+    struct team *team = base->team->whole ? base->team->whole : base->team;
+    uint64_t due = atomic_load_explicit(&team->due, memory_order_relaxed);
+    if (due && !atomic_load(&team->failed) && clock_passed(due))
+        team_fail(team, TUTTI_REMOTE_ERROR, -1,
+                  "the time of the step is over, and an operation of GPUs has not ended: a rank is late");
+}
+
 static void wait_pause_after(uint64_t waited_ns)
 {
     uint64_t us = waited_ns / 1000 / PAUSE_PART;
@@ -53,8 +64,10 @@ tutti_result_t wait_for_last(struct stream_base *base)
         return cuda_check(base->cu->StreamSynchronize(base->tickets.last), "waiting for the last operation");
     while (result == TUTTI_SUCCESS && !ticket_idle(base)) {
         bool soon = !clock_passed(spin);
-        if (!soon)
+        if (!soon) {
+            look_at_due(base);
             result = ask_driver(base);
+        }
         if (soon && !base->team->crowded)
             sched_yield();
         else
