@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +25,20 @@ static void run_share(struct test_rank *ranks, const tutti_unique_id_t *id, int 
     _exit(fine ? 0 : 1);
 }
 
-static void run_all(struct test_rank *ranks, int n)
+/* files: that the root takes for what its process may open, of which an eighth are places for newcomers; 0: as it is.
+ */
+static void open_root(struct poller *poller, tutti_unique_id_t *id, struct bootstrap_root **root, rlim_t files)
+{
+    struct rlimit all, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = all;
+    few.rlim_cur = files ? files : all.rlim_cur;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(bootstrap_root_open(poller, NULL, id, root), TUTTI_SUCCESS);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+}
+
+static void run_all(struct test_rank *ranks, int n, rlim_t files)
 {
     struct poller *poller;
     struct bootstrap_root *root;
@@ -32,7 +46,7 @@ static void run_all(struct test_rank *ranks, int n)
     pid_t children[PROCESSES];
     int share = n / PROCESSES, status;
     assert_int_equal(poller_open(&poller), TUTTI_SUCCESS);
-    assert_int_equal(bootstrap_root_open(poller, NULL, &id, &root), TUTTI_SUCCESS);
+    open_root(poller, &id, &root, files);
     for (int p = 0; p < PROCESSES; p++) {
         children[p] = fork();
         assert_true(children[p] >= 0);
@@ -74,7 +88,7 @@ static void messages_per_rank(void **state)
             ranks[i].size = 64;
         }
         uint64_t start = clock_ns();
-        run_all(ranks, n);
+        run_all(ranks, n, 0);
         for (int i = 0; i < n; i++) {
             const struct test_rank *r = &ranks[i];
             if (r->result != TUTTI_SUCCESS)
@@ -98,9 +112,29 @@ static void messages_per_rank(void **state)
     munmap(ranks, MOST * sizeof *ranks);
 }
 
+/* Ranks that all come at once keep the places that they have until they have had their turn. */
+static void more_ranks_than_places(void **state)
+{
+    enum { RANKS = 64, PLACES = 8 };
+    static const size_t bytes = RANKS * sizeof(struct test_rank);
+    struct test_rank *ranks = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t retries = 0;
+    assert_true(ranks != MAP_FAILED);
+    for (int i = 0; i < RANKS; i++)
+        ranks[i].rounds = 1;
+    run_all(ranks, RANKS, 8 * PLACES);
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(ranks[i].result, TUTTI_SUCCESS);
+        retries += ranks[i].joined.retries;
+    }
+    print_message("%d ranks and %d places: %llu retries\n", RANKS, PLACES, (unsigned long long)retries);
+    assert_true(retries < RANKS);
+    munmap(ranks, bytes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_per_rank)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(more_ranks_than_places), cmocka_unit_test(messages_per_rank)};
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

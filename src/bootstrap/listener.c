@@ -14,8 +14,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NEWCOMERS   1024           /* connections without a proof at most; each holds a descriptor and 300 bytes */
-#define PROOF_TIME  (5 * NS_PER_S) /* for a real rank this is one round trip */
+#define NEWCOMERS  1024           /* connections without a proof at most; each holds a descriptor and 300 bytes */
+#define PROOF_TIME (5 * NS_PER_S) /* for a real rank this is one round trip */
+#define GRACE                                                                                                          \
+    (1 * NS_PER_S)                 /* of that, before newer ones may take its place: of thousands of ranks on few      \
+                                      processors the oldest is a real one that has not had its turn */
 #define FULL_TIME   (2 * NS_PER_S) /* for a program that closes files again */
 #define ACCEPT_MORE 64             /* accepted at once, so that those that wait for an answer are not starved */
 
@@ -32,6 +35,19 @@ struct newcomer {
 static struct newcomer *newcomer_of(struct poll_source *source)
 {
     return container_of(source, struct newcomer, source);
+}
+
+/* Leaves callers in the listen queue until the next tick, or until a place is free. */
+static void pause_listening(struct listener *listener)
+{
+    poller_remove(listener->poller, &listener->source);
+    listener->paused = true;
+}
+
+static void go_on_listening(struct listener *listener)
+{
+    if (listener->paused && poller_add(listener->poller, &listener->source, EPOLLIN) == TUTTI_SUCCESS)
+        listener->paused = false;
 }
 
 /* Takes the newcomer apart; its descriptor remains. */
@@ -78,7 +94,10 @@ static void check_hello(struct newcomer *newcomer)
         return;
     }
     listener->counters->accepted++;
-    listener->hello(listener, listener_forget(newcomer), &hello, challenge);
+    int fd = listener_forget(newcomer);
+    if (!listener->full_since)
+        go_on_listening(listener);
+    listener->hello(listener, fd, &hello, challenge);
 }
 
 static void newcomer_ready(struct poll_source *source, uint32_t events)
@@ -143,8 +162,7 @@ static void relieve(struct listener *listener, int error)
         listener_drop(victim, "too many open files or no memory");
         return;
     }
-    poller_remove(listener->poller, &listener->source);
-    listener->paused = true;
+    pause_listening(listener);
 }
 
 static bool exhausted(int error)
@@ -152,10 +170,19 @@ static bool exhausted(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+static bool listener_crowded(const struct listener *listener)
+{
+    return listener->waiting_count >= listener->room;
+}
+
 static void listener_ready(struct poll_source *source, uint32_t events)
 {
     struct listener *listener = container_of(source, struct listener, source);
     for (int i = 0; i < ACCEPT_MORE; i++) {
+        if (listener_crowded(listener) && clock_ns() < oldest(listener)->deadline - PROOF_TIME + GRACE) {
+            pause_listening(listener);
+            return;
+        }
         int fd = net_accept(source->fd);
         if (fd < 0 && exhausted(errno))
             relieve(listener, errno);
@@ -163,7 +190,7 @@ static void listener_ready(struct poll_source *source, uint32_t events)
             listener->full_since = 0; /* all callers are in */
         if (fd < 0)
             return;
-        if (listener->waiting_count >= listener->room)
+        if (listener_crowded(listener))
             listener_drop(oldest(listener), "newer ones came before it proved anything");
         if (!listener_welcome(listener, fd)) {
             relieve(listener, ENOMEM);
@@ -231,6 +258,5 @@ void listener_tick(struct listener *listener, uint64_t now)
 {
     while (oldest(listener) && now >= oldest(listener)->deadline)
         listener_drop(oldest(listener), "it proved nothing in time");
-    if (listener->paused && poller_add(listener->poller, &listener->source, EPOLLIN) == TUTTI_SUCCESS)
-        listener->paused = false;
+    go_on_listening(listener);
 }
