@@ -13,6 +13,7 @@ end of the first reduction without the rank. --shrink: the last rank lives, and 
 import argparse
 import json
 import os
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -46,22 +47,42 @@ class Job:
             self.processes.append(subprocess.Popen(list(map(str, command)), env=env, stdin=subprocess.PIPE,
                                                    stdout=subprocess.PIPE, stderr=self.words, text=True))
         self.empty = self.before = []
+        self.read = 0  # of the words
 
     def say(self, text, to=None):
         for process in self.processes if to is None else [to]:
             process.stdin.write(text + "\n")
             process.stdin.flush()
 
-    def hear(self):
-        told = []
-        for process in self.processes:
-            line = process.stdout.readline()
-            if not line:
-                self.fail(f"a process of the job ended with {process.wait()} and said nothing")
-            told.append(json.loads(line))
-            if told[-1]["said"]:
-                self.fail(told[-1]["said"])
-        return told
+    def hear(self, step="start"):
+        """A line of each process. Every --patience seconds: who is awaited, and what ranks have said meanwhile."""
+        told, begun, awaited = {}, time.monotonic(), selectors.DefaultSelector()
+        for number, process in enumerate(self.processes):
+            awaited.register(process.stdout, selectors.EVENT_READ, number)
+        while len(told) < len(self.processes):
+            ready = awaited.select(self.options.patience)
+            if not ready:
+                self.tell_waiting(step, time.monotonic() - begun, [number for number in range(len(self.processes))
+                                                                   if number not in told])
+            for key, _ in ready:
+                line = key.fileobj.readline()
+                if not line:
+                    self.fail(f"a process of the job ended with {self.processes[key.data].wait()} and said nothing")
+                told[key.data] = json.loads(line)
+                awaited.unregister(key.fileobj)
+                if told[key.data]["said"]:
+                    self.fail(told[key.data]["said"])
+        awaited.close()
+        return [told[number] for number in range(len(self.processes))]
+
+    def tell_waiting(self, step, seconds, awaited):
+        self.words.seek(self.read)
+        said = self.words.read()
+        self.read = self.words.tell()
+        lines = said.splitlines()
+        print(f"{step}: after {seconds:.0f} s {len(awaited)} of {len(self.processes)} processes have not ended the step: "
+              f"{', '.join(map(str, awaited[:8]))}{', ...' if len(awaited) > 8 else ''}; {len(lines)} lines of logs"
+              + "".join(f"\n  {line[:300]}" for line in lines[-3:]), flush=True)
 
     def fail(self, why):
         self.words.seek(0)
@@ -74,7 +95,7 @@ class Job:
     def take(self, step, words):
         begun = time.monotonic()
         self.say(words)
-        told = self.hear()
+        told = self.hear(step)
         mean = {key: sum(each[key] for each in told) / len(told) for key in told[0] if key != "said"}
         was = {key: sum(each[key] for each in self.before) / len(told) for key in mean}
         empty = sum(each["kib"] for each in self.empty) / len(told)
@@ -109,7 +130,10 @@ class Job:
 
 def life(options, ranks, each):
     with Job(options, ranks, each) as job:
-        rows = [job.take(step, f"join {job.id()}" if step == "join" else step) for step in STEPS]
+        rows = []
+        for step in STEPS:
+            rows.append(job.take(step, f"join {job.id()}" if step == "join" else step))
+            print_row(rows[-1])
         job.end()
     return rows
 
@@ -192,16 +216,18 @@ def check(rows):
     return bad
 
 
-def print_rows(rows):
+def print_head():
     print(f"{'':28} {'a rank':>7} {'a process: KiB':>17} {'threads':>7} {'files':>11} "
           f"{'bootstrap: KiB':>17} {'later':>8}")
     print(f"{'step':7} {'ranks':>6} {'each':>5} {'s':>8} {'cpu ms':>7} {'mean':>8} {'most':>8} {'':>7} "
-          f"{'mean':>5} {'most':>5} {'messages':>8} {'':>8} {'messages':>8} {'lanes':>5}")
-    for row in rows:
-        print(f"{row['step']:7} {row['ranks']:6} {row['each']:5.0f} {row['seconds']:8.2f} {row['cpu_ms']:7.2f} "
-              f"{row['kib']:8.0f} {row['most_kib']:8.0f} {row['threads']:7.0f} "
-              f"{row['descriptors']:5.0f} {row['most_descriptors']:5.0f} {row['bootstrap_messages']:8.0f} "
-              f"{row['bootstrap_bytes'] / 1024:8.0f} {row['messages']:8.0f} {row['lanes']:5.0f}", flush=True)
+          f"{'mean':>5} {'most':>5} {'messages':>8} {'':>8} {'messages':>8} {'lanes':>5}", flush=True)
+
+
+def print_row(row):
+    print(f"{row['step']:7} {row['ranks']:6} {row['each']:5.0f} {row['seconds']:8.2f} {row['cpu_ms']:7.2f} "
+          f"{row['kib']:8.0f} {row['most_kib']:8.0f} {row['threads']:7.0f} "
+          f"{row['descriptors']:5.0f} {row['most_descriptors']:5.0f} {row['bootstrap_messages']:8.0f} "
+          f"{row['bootstrap_bytes'] / 1024:8.0f} {row['messages']:8.0f} {row['lanes']:5.0f}", flush=True)
 
 
 def print_fits(options, found):
@@ -225,6 +251,7 @@ def main():
     parser.add_argument("--shrink", action="store_true", help="one rank is left out")
     parser.add_argument("--check", action="store_true", help="an error where more grows than should")
     parser.add_argument("--of", type=int, default=131072, help="ranks of the job that the fit speaks of (131072)")
+    parser.add_argument("--patience", type=float, default=15, help="seconds between words on a step that lasts (15)")
     parser.add_argument("--json", help="file for all figures")
     options = parser.parse_args()
     whats = [(int(ranks), int(each)) for ranks in options.ranks.split(",") for each in options.each.split(",")]
@@ -236,9 +263,9 @@ def main():
             print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s")
     else:
         rows = []
+        print_head()
         for what in whats:
             rows += life(options, *what)
-            print_rows(rows[-len(STEPS):])
         found = fits(options, rows)
         print_fits(options, found)
     if options.json:
