@@ -80,9 +80,10 @@ class Job:
         said = self.words.read()
         self.read = self.words.tell()
         lines = said.splitlines()
-        print(f"{step}: after {seconds:.0f} s {len(awaited)} of {len(self.processes)} processes have not ended the step: "
-              f"{', '.join(map(str, awaited[:8]))}{', ...' if len(awaited) > 8 else ''}; {len(lines)} lines of logs"
-              + "".join(f"\n  {line[:300]}" for line in lines[-3:]), flush=True)
+        who = ", ".join(map(str, awaited[:8])) + (", ..." if len(awaited) > 8 else "")
+        print(f"{step}: after {seconds:.0f} s {len(awaited)} of {len(self.processes)} processes have not ended the "
+              f"step: {who}; {len(lines)} lines of logs" + "".join(f"\n  {line[:300]}" for line in lines[-3:]),
+              flush=True)
 
     def fail(self, why):
         self.words.seek(0)

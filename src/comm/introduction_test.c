@@ -163,7 +163,7 @@ static void levels(void **state)
         said[rank].process.host = host[rank];
         said[rank].process.place[0] = rank == 1 ? 0 : 70; /* not told */
         said[rank].process.place[1] = 50;
-        said[rank].fact.island = island[rank];
+        said[rank].island = island[rank];
     }
     const struct roster *roster = roster_make(RANKS, from_array, said);
     assert_non_null(roster);
@@ -195,7 +195,7 @@ static void memory_of_many_ranks(void **state)
         random_bytes(said[rank].process.uuid, sizeof said[rank].process.uuid);
         random_bytes(said[rank].process.secret, sizeof said[rank].process.secret);
         said[rank].process.host = (uint64_t)rank / 8 + 1;
-        memset(said[rank].fact.gpu, 1 + rank % 8, sizeof said[rank].fact.gpu);
+        said[rank].island = 1 + (uint64_t)rank / 8;
         half[rank / 2] = rank;
     }
     const struct roster *roster = roster_make(MANY, from_array, said);
@@ -241,16 +241,11 @@ static void from_number(const void *context, int rank, struct roster_entry *out)
     process->place[0] = (uint32_t)mix64(host / 16 + 1);
     process->tcp[0] = (struct wire_address){.family = 4, .port = (uint16_t)(30000 + rank % 8)};
     memcpy(process->tcp[0].bytes, &(uint32_t){(uint32_t)host}, 4);
-    memset(out->fact.nic, WIRE_NO_NIC, sizeof out->fact.nic);
     for (uint32_t i = 0; i < WIRE_DEVICES && have_gpus; i++) {
         process->verbs[i] = process->tcp[0];
         memcpy(process->verbs[i].bytes, &(uint32_t){(uint32_t)host << 3 | i}, 4);
-        out->fact.nic[i] = (uint8_t)((i + (uint32_t)rank) % WIRE_DEVICES);
     }
-    if (!have_gpus)
-        return;
-    memcpy(out->fact.gpu, &(uint64_t[2]){mix64((uint64_t)rank * 4 + 2), mix64((uint64_t)rank * 4 + 3)}, 16);
-    snprintf(out->fact.bus_id, sizeof out->fact.bus_id, "0000:%02x:00.0", (16 + 16 * ((unsigned)rank % 8)) & 0xff);
+    out->island = have_gpus ? mix64(host + 2) : 0;
 }
 
 static size_t anonymous_bytes(void)

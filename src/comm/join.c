@@ -100,7 +100,7 @@ static void comm_join_source(const void *context, int rank, struct roster_entry 
 {
     struct introduction room;
     const struct introduction *said = introduction_of(context, rank, &room);
-    *out = (struct roster_entry){said->process, said->fact};
+    *out = (struct roster_entry){said->process, said->fact.island};
 }
 
 static tutti_result_t make_team(struct tutti_comm *comm, const struct introductions *all)

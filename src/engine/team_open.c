@@ -65,7 +65,7 @@ static uint64_t team_level_key(const struct roster_entry *entry, int level)
     if (level == TEAM_LEVEL_HOST)
         return entry->process.host;
     if (level == TEAM_LEVEL_ISLAND)
-        return mix64(entry->process.host ^ mix64(entry->fact.island)) | 1;
+        return mix64(entry->process.host ^ mix64(entry->island)) | 1;
     return entry->process.place[level - TEAM_LEVEL_PLACES];
 }
 
@@ -92,7 +92,7 @@ tutti_result_t team_levels(const struct roster *roster, const struct roster_row 
 static void team_open_source(const void *context, int rank, struct roster_entry *out)
 {
     const struct wire_process *processes = context;
-    *out = (struct roster_entry){.process = processes[rank], .fact.nic = {[0 ... WIRE_DEVICES - 1] = WIRE_NO_NIC}};
+    *out = (struct roster_entry){.process = processes[rank]};
 }
 
 static tutti_result_t team_open_members(struct team *team, const struct team_members *from)

@@ -13,7 +13,8 @@
 
 _Static_assert(sizeof(struct roster_row) == 32, "a row has no gaps: equal rosters have equal bytes");
 
-/* An entry as it is packed: what differs from rank to rank lies together, and what is in the row is 0. */
+/* An entry as it is packed: what differs from rank to rank lies together, and what is in the row is 0. Ports of RDMA
+ * devices are packed as what differs from the first one's: they are mostly the same (transport/verbs/verbs.c). */
 struct roster_folded {
     uint16_t port[ROSTER_PORTS];
     struct roster_entry rest;
@@ -70,13 +71,19 @@ static uint16_t *port_of(struct wire_process *process, int i)
     return i < WIRE_ADDRESSES ? &process->tcp[i].port : &process->verbs[i - WIRE_ADDRESSES].port;
 }
 
+/* What a port is packed as differs from it by this. */
+static uint16_t port_beside(const struct wire_process *process, int i, uint16_t first)
+{
+    return i > WIRE_ADDRESSES && process->verbs[i - WIRE_ADDRESSES].family ? first : 0;
+}
+
 static void roster_fold(const struct roster_entry *entry, struct roster_folded *out)
 {
     static const struct roster_row nothing;
     out->rest = *entry;
     row_into(&nothing, &out->rest.process);
     for (int i = 0; i < ROSTER_PORTS; i++) {
-        out->port[i] = *port_of(&out->rest.process, i);
+        out->port[i] = *port_of(&out->rest.process, i) ^ port_beside(&entry->process, i, entry->process.verbs[0].port);
         *port_of(&out->rest.process, i) = 0;
     }
 }
@@ -86,7 +93,7 @@ static void roster_unfold(const struct roster_folded *folded, const struct roste
     *out = folded->rest;
     row_into(row, &out->process);
     for (int i = 0; i < ROSTER_PORTS; i++)
-        *port_of(&out->process, i) = folded->port[i];
+        *port_of(&out->process, i) = folded->port[i] ^ port_beside(&out->process, i, folded->port[WIRE_ADDRESSES]);
 }
 
 static void roster_differ(struct roster_folded *folded, const struct roster_folded *before)

@@ -7,7 +7,7 @@
 #ifndef TUTTI_WIRE_ROSTER_H
 #define TUTTI_WIRE_ROSTER_H
 
-#include "wire/rank.h"
+#include "wire/process.h"
 
 #include <stddef.h>
 
@@ -19,9 +19,10 @@ struct roster_row {
     uint32_t losses;
 };
 
+/* Of the facts of a rank others need its island alone. */
 struct roster_entry {
     struct wire_process process;
-    struct rank_fact fact;
+    uint64_t island;
 };
 
 struct roster {

@@ -39,17 +39,28 @@ static void verbs_close(struct transport *transport)
 
 /*
  * Each port has its lanes agreed on at its own address, where it has one of IP: so a lane comes up only where its
- * packets can go. The others share an address of the host.
+ * packets can go. The others share an address of the host. All take the port number of the first one where that is
+ * free: what a hundred thousand processes say of themselves is kept, and equal numbers take no room (wire/roster.h).
  */
+static bool listen_at_port(struct verbs_transport *verbs, int i, uint16_t like, struct wire_address *out)
+{
+    struct net_address at, same;
+    if (!choose_ip(&verbs->device[i].gid, &at))
+        return false;
+    same = at;
+    net_set_port(&same, like);
+    struct acceptor_socket *listening = &verbs->listening[i];
+    return (like && socket_listen_at(&verbs->acceptor, listening, &same, verbs->device[i].name, out)) ||
+           socket_listen_at(&verbs->acceptor, listening, &at, verbs->device[i].name, out);
+}
+
 static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire_process *self)
 {
     struct acceptor_socket *shared = &verbs->listening[WIRE_DEVICES];
     struct wire_address general = {.family = 0};
-    struct net_address at;
     memset(self->verbs, 0, sizeof self->verbs);
     for (int i = 0; i < verbs->devices; i++) {
-        if (choose_ip(&verbs->device[i].gid, &at) &&
-            socket_listen_at(&verbs->acceptor, &verbs->listening[i], &at, verbs->device[i].name, &self->verbs[i]))
+        if (listen_at_port(verbs, i, self->verbs[0].port, &self->verbs[i]))
             continue;
         tutti_result_t result = general.family ? TUTTI_SUCCESS : socket_listen(&verbs->acceptor, shared, &general, 1);
         if (result != TUTTI_SUCCESS)
