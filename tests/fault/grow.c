@@ -5,6 +5,7 @@
  * works on.
  */
 #include "family.h"
+#include "gpu.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -85,7 +86,8 @@ static tutti_result_t grow(tutti_comm_t comm, int rank, int attempt, int nranks,
 
 static tutti_result_t come(int rank, int attempt, int nranks, tutti_comm_t *grown)
 {
-    return tutti_comm_grow(NULL, nranks, wait_for_id(attempt), rank, grown, NULL);
+    tutti_config_t config = gpu_config();
+    return tutti_comm_grow(NULL, nranks, wait_for_id(attempt), rank, grown, &config);
 }
 
 static bool is_newcomer(int rank)
@@ -411,6 +413,8 @@ static void begin_newcomer(struct family *family, int rank, family_work work)
         return;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (gpu_wanted())
+        gpu_select(rank);
     work(family, rank, NULL);
     atomic_store(&family->report[rank].ended, true);
     exit(0);
