@@ -264,6 +264,16 @@ static int by_pair(const void *a, const void *b)
     return order ? order : order_of(x->place, y->place);
 }
 
+/* Most groups are in order, and entries are long. */
+static void put_in_order(struct entry *entry, size_t count, int (*compare)(const void *, const void *))
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare(&entry[i - 1], &entry[i]) > 0) {
+            qsort(entry, count, sizeof *entry, compare);
+            return;
+        }
+}
+
 /*
  * One rank's calls may wait while PORTION messages have no call of the peer's yet, and the peer's calls may be this
  * very thread's. So no operation has more messages of one pair. Both ends divide them alike.
@@ -271,7 +281,7 @@ static int by_pair(const void *a, const void *b)
 static void deal_out(struct entry *entry, size_t count)
 {
     size_t first = 0;
-    qsort(entry, count, sizeof *entry, by_pair);
+    put_in_order(entry, count, by_pair);
     for (size_t i = 0; i < count; i++) {
         const struct entry *of = &entry[first];
         if (of->comm != entry[i].comm || of->item.peer != entry[i].item.peer || of->item.sends != entry[i].item.sends ||
@@ -289,17 +299,14 @@ static void deal_out(struct entry *entry, size_t count)
  */
 static void arrange(struct entry *entry, size_t count)
 {
-    bool in_order = true, collectives = false;
+    bool collectives = false;
     for (size_t i = 0; i < count; i++) {
         entry[i].place = i;
         collectives = collectives || entry[i].kind == ENTRY_COLLECTIVE;
-        in_order = in_order && (!i || turn_of(&entry[i - 1]) <= turn_of(&entry[i]));
     }
-    bool few = count <= 2 * AHEAD || (!collectives && count <= PORTION); /* nothing to share out, nor to count */
-    if (!few)
+    if (count > 2 * AHEAD && (collectives || count > PORTION)) /* there is something to share out, or to count */
         deal_out(entry, count);
-    if (!in_order || !few)
-        qsort(entry, count, sizeof *entry, by_turn);
+    put_in_order(entry, count, by_turn);
 }
 
 /* Some rank's call that must come before this one, as a rank's may wait for it, has no place yet. */

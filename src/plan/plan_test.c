@@ -527,6 +527,37 @@ static void test_duels_follow_from_rows(void **state)
     assert_string_equal(duel_of(PARAM_GATHER_FROM).collectives[0], "allreduce");
 }
 
+/* Calls of a group that are together long enough go in lines, each over as many warps as it has tiles. */
+static void test_groups(void **state)
+{
+    struct plan_facts four = apart, two = pair, alone = pair;
+    four.together = two.together = 16;
+    alone.together = 1;
+    expect(&two, COLL_ALLREDUCE, 16 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&two, COLL_ALLREDUCE, 16 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&alone, COLL_ALLREDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&two, COLL_ALLREDUCE, 576 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&four, COLL_ALLREDUCE, 16 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&four, COLL_REDUCE_SCATTER, 1 * M, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&four, COLL_REDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&four, COLL_ALLGATHER, 1 * M, false, WAY_EXCHANGE, KERNEL_REDUCE_LINES);
+    expect(&four, COLL_ALLTOALL, 1 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
+    assert_false(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).grouped);
+    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes, 512);
+    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 16 * K, false).launch.stripes, 9);
+    assert_int_equal(plan_call(&rules, &four, COLL_ALLREDUCE, 64 * K, false).launch.stripes, 9);
+    set("TUTTI_GROUP_SPREAD", "0");
+    assert_false(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).grouped);
+    set("TUTTI_GROUP_SPREAD", NULL);
+    set("TUTTI_GROUP_LINES_FROM", "0");
+    assert_false(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).grouped);
+    set("TUTTI_GROUP_LINES_FROM", NULL);
+    struct plan_facts zero = four;
+    set("TUTTI_COPY_FROM", "1");
+    assert_false(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).grouped); /* copy engines have that */
+    set("TUTTI_COPY_FROM", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,7 +577,7 @@ int main(void)
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_each_way_has_a_schedule),
         cmocka_unit_test(test_needs_by_others),
-        cmocka_unit_test(test_parameters_of_rows_are_tuned),
+        cmocka_unit_test(test_groups), cmocka_unit_test(test_parameters_of_rows_are_tuned),
         cmocka_unit_test(test_duels_follow_from_rows),
     };
     setenv("TUTTI_DEBUG", "none", 1);

@@ -63,9 +63,10 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
 static tutti_result_t broadcast_ring(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                      const struct flow *flow, CUstream stream)
 {
-    struct kernel_list list = {
-        .reduce = {.in = call->in, .out = call->out, .count = plan->bytes, .mode = KERNEL_BROADCAST}};
-    struct kernel_reduce *what = &list.reduce;
+    struct kernel_list list;
+    struct kernel_reduce *what = launch_alone(&list);
+    *what = (struct kernel_reduce){
+        .in = call->in, .out = call->out, .count = plan->bytes, .mode = KERNEL_BROADCAST};
     steps_ring(flow, gpu->rank, what);
     uint32_t to = what->next < 0 ? 0 : 1u << what->next;
     tutti_result_t result = gpu_needs(gpu, to);
@@ -141,11 +142,12 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
 static tutti_result_t gather(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
                              CUstream stream)
 {
-    struct kernel_list list = {.reduce = {.in = call->in,
-                                          .out = call->out,
-                                          .count = call->bytes,
-                                          .mode = (int32_t)plan->mode,
-                                          .stripes = plan->launch.stripes}};
+    struct kernel_list list;
+    *launch_alone(&list) = (struct kernel_reduce){.in = call->in,
+                                                  .out = call->out,
+                                                  .count = call->bytes,
+                                                  .mode = (int32_t)plan->mode,
+                                                  .stripes = plan->launch.stripes};
     tutti_result_t result = gpu_needs(gpu, flow->to);
     if (result == TUTTI_SUCCESS && plan->grouped) {
         list.reduce.team.rank = gpu->rank;

@@ -60,6 +60,13 @@ tutti_result_t launch_release(struct gpu *gpu, tutti_result_t issued);
 /* What is held back is launched: something that is no kernel comes behind it. */
 tutti_result_t launch_flush(struct gpu *gpu);
 
+/* A list without items: `reduce` is for the caller to fill in. The items, which are many, are left as they are. */
+static inline struct kernel_reduce *launch_alone(struct kernel_list *list)
+{
+    list->items = list->first = list->width = 0;
+    return &list->reduce;
+}
+
 /* A vector of `what` alone, without items; an exchange. Either may be held back. A vector in lines whose launch has
  * stripes is an item in any case: peers may have the vector in a list. */
 tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,

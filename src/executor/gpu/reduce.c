@@ -66,17 +66,18 @@ static bool takes_list(const struct plan *plan)
 static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                         const struct flow *flow, const struct prepared *prepared, CUstream stream)
 {
-    struct kernel_list list = {.reduce = {.in = call->in,
-                                          .out = call->out,
-                                          .count = call->count,
-                                          .mode = (int32_t)plan->mode,
-                                          .op = call->op,
-                                          .premul = call->premul,
-                                          .scalar = call->scalar,
-                                          .scalar_at = call->scalar_at,
-                                          .chunk = plan->chunk,
-                                          .stripes = plan->launch.stripes}};
-    struct kernel_reduce *what = &list.reduce;
+    struct kernel_list list;
+    struct kernel_reduce *what = launch_alone(&list);
+    *what = (struct kernel_reduce){.in = call->in,
+                                   .out = call->out,
+                                   .count = call->count,
+                                   .mode = (int32_t)plan->mode,
+                                   .op = call->op,
+                                   .premul = call->premul,
+                                   .scalar = call->scalar,
+                                   .scalar_at = call->scalar_at,
+                                   .chunk = plan->chunk,
+                                   .stripes = plan->launch.stripes};
     if (plan_goes_round(plan->way))
         steps_ring(flow, gpu->rank, what);
     else

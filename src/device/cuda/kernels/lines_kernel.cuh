@@ -15,22 +15,32 @@ DEVICE struct list_vector lines_of_list(const struct kernel_list &list, uint32_t
     return item;
 }
 
-/* One vector, by the warps that share it out. */
+/* By a warp: its own shape. */
+template <class E>
+DEVICE void lines_shape_of(const struct kernel_reduce &what, struct lines_shape *s, uint32_t team_worker,
+                           const struct list_vector &item)
+{
+    const bool plain = what.mode == KERNEL_BROADCAST || lines_gather<E>(what);
+    if (threadIdx.x % WARP)
+        return;
+    lines_cut<E>(s, what, item, plain ? item.count : item.count * E::BYTES);
+    s->team_worker = team_worker;
+}
+
+/* One vector, by the warps that share it out. The shape of a launch's only vector is there already. */
 template <class E>
 DEVICE void lines_item(const struct kernel_list &list, const arithmetic<E> &a, struct lines_shape *s,
                        uint32_t team_worker, const struct list_vector &item)
 {
     const struct kernel_reduce &what = list.reduce;
     const uint32_t lane = threadIdx.x % WARP, worker = item_stripe(list, item, team_worker);
-    const bool plain = what.mode == KERNEL_BROADCAST || lines_gather<E>(what);
     if (worker >= item.stripes)
         return;
-    warp_sync(); /* all lanes are done with the vector before */
-    if (lane == 0) {
-        lines_cut<E>(s, what, item, plain ? item.count : item.count * E::BYTES);
-        s->team_worker = team_worker;
+    if (list.items || ALONE) {
+        warp_sync(); /* all lanes are done with the vector before */
+        lines_shape_of<E>(what, s, team_worker, item);
+        warp_sync();
     }
-    warp_sync();
     const uint64_t tiles = (least(s->part, s->bytes) + LINES_TILE_BYTES - 1) / LINES_TILE_BYTES;
     lines_run<E> r = {what, *s, a, worker, 0, 0, {NULL, tile_begin(0, lane), lane}};
     if (worker >= tiles)
@@ -57,6 +67,8 @@ template <class E> DEVICE void reduce_lines(const struct kernel_list &list)
     const uint32_t stripes = list.items && list.reduce.stripes > gridDim.x ? list.reduce.stripes
                              : list.items                                  ? gridDim.x
                                                                            : blockDim.x / WARP * gridDim.x;
+    if (!list.items && !ALONE)
+        lines_shape_of<E>(list.reduce, &shapes[warp], index, lines_of_list(list, 0, stripes));
     if (threadIdx.x == 0)
         a = arithmetic_of<E>(list.reduce);
     barrier();
