@@ -295,7 +295,7 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
     bool all = kernel == KERNEL_REDUCE_PEER || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_RING ||
                (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
     plan->launch.kernel = kernel;
-    if (plan->grouped) {
+    if (kernel == KERNEL_REDUCE_LISTED) {
         bool parts = plan->way == WAY_LINES && plan->mode != KERNEL_REDUCE_SCATTER;
         kernel_shape_lines(parts ? kernel_part_bytes(plan->bytes, facts->nranks) : plan->bytes, facts->room,
                            &plan->launch);
@@ -329,11 +329,10 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     const struct plan_row *row =
         plan_choose(rules, coll, plan_bits(rules, facts, coll, bytes, quantities[INPUT], capturing), quantities);
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
-    plan.grouped = row->where & PLAN_GROUPED;
     plan.reads = plan_reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
-    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES ||
+    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES || row->kernel == KERNEL_REDUCE_LISTED ||
                       row->kernel == KERNEL_REDUCE_RING || row->kernel == KERNEL_CHAIN;
     return plan;
 }
@@ -345,6 +344,7 @@ const char *plan_kernel_name(enum kernel_id kernel)
                                         [KERNEL_DYNAMIC] = "exchange_dynamic",  [KERNEL_GATHER] = "gather_words",
                                         [KERNEL_REDUCE_ONE] = "reduce_one",     [KERNEL_REDUCE_TWO] = "reduce_two",
                                         [KERNEL_REDUCE_BULK] = "reduce_bulk",   [KERNEL_REDUCE_PEER] = "reduce_peer",
-                                        [KERNEL_REDUCE_LINES] = "reduce_lines", [KERNEL_REDUCE_RING] = "reduce_ring"};
+                                        [KERNEL_REDUCE_LINES] = "reduce_lines", [KERNEL_REDUCE_RING] = "reduce_ring",
+                                        [KERNEL_REDUCE_LISTED] = "reduce_listed"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

@@ -79,7 +79,6 @@ struct plan {
     enum kernel_mode mode;       /* of a reduction */
     struct kernel_launch launch; /* kernel and grid; blocks 0: these follow from the messages, or there is no kernel */
     uint64_t chunk;              /* bytes that are passed on at a time; 0: the kernel's own number */
-    bool grouped;                /* it may go in one launch with others of its group, in lines */
     bool reads;                  /* contributions are read where they lie, if all ranks reach them */
     bool needs_bulk;             /* the larger scratch of all who take part */
 };

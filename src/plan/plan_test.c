@@ -52,7 +52,7 @@ static void expect(const struct plan_facts *facts, enum coll coll, uint64_t byte
     assert_string_equal(way_name(plan.way)->text, way_name(way)->text);
     assert_string_equal(plan_kernel_name(plan.launch.kernel), plan_kernel_name(kernel));
     assert_int_equal(plan.bytes, bytes);
-    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES ||
+    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_LISTED ||
                                           kernel == KERNEL_REDUCE_RING || kernel == KERNEL_CHAIN);
     assert_true(plan.launch.blocks > 0 || kernel == KERNEL_EXCHANGE || kernel == KERNEL_NONE);
 }
@@ -533,28 +533,28 @@ static void test_groups(void **state)
     struct plan_facts four = apart, two = pair, alone = pair;
     four.together = two.together = 16;
     alone.together = 1;
-    expect(&two, COLL_ALLREDUCE, 16 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LINES);
+    expect(&two, COLL_ALLREDUCE, 16 * K, false, WAY_ONE_SHOT_LINES, KERNEL_REDUCE_LISTED);
     expect(&two, COLL_ALLREDUCE, 16 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&alone, COLL_ALLREDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
-    expect(&two, COLL_ALLREDUCE, 576 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
-    expect(&four, COLL_ALLREDUCE, 16 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
-    expect(&four, COLL_REDUCE_SCATTER, 1 * M, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&two, COLL_ALLREDUCE, 576 * K, true, WAY_LINES, KERNEL_REDUCE_LISTED);
+    expect(&four, COLL_ALLREDUCE, 16 * K, true, WAY_LINES, KERNEL_REDUCE_LISTED);
+    expect(&four, COLL_REDUCE_SCATTER, 1 * M, false, WAY_LINES, KERNEL_REDUCE_LISTED);
     expect(&four, COLL_REDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
-    expect(&four, COLL_ALLGATHER, 1 * M, false, WAY_EXCHANGE, KERNEL_REDUCE_LINES);
+    expect(&four, COLL_ALLGATHER, 1 * M, false, WAY_EXCHANGE, KERNEL_REDUCE_LISTED);
     expect(&four, COLL_ALLTOALL, 1 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
-    assert_false(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).grouped);
+    assert_true(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).launch.kernel != KERNEL_REDUCE_LISTED);
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes, 512);
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 16 * K, false).launch.stripes, 9);
     assert_int_equal(plan_call(&rules, &four, COLL_ALLREDUCE, 64 * K, false).launch.stripes, 9);
     set("TUTTI_GROUP_SPREAD", "0");
-    assert_false(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).grouped);
+    assert_true(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED);
     set("TUTTI_GROUP_SPREAD", NULL);
     set("TUTTI_GROUP_LINES_FROM", "0");
-    assert_false(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).grouped);
+    assert_true(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED);
     set("TUTTI_GROUP_LINES_FROM", NULL);
     struct plan_facts zero = four;
     set("TUTTI_COPY_FROM", "1");
-    assert_false(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).grouped); /* copy engines have that */
+    assert_true(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED); /* copy engines have that */
     set("TUTTI_COPY_FROM", NULL);
 }
 

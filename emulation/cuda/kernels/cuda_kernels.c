@@ -24,7 +24,8 @@ __thread bool cuda_kernel_has_waited;
     RUN(tutti_reduce_two_##name, kernel_list)                                                                          \
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
-    RUN(tutti_reduce_lines_##name, kernel_list)                                                                        \
+    RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
+    RUN(tutti_reduce_listed_##name, kernel_list)                                                                       \
     RUN(tutti_reduce_peer_##name, kernel_peer)
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
@@ -41,7 +42,8 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_two_##name, kernel_list)                                                                          \
     ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
-    ROW(tutti_reduce_lines_##name, kernel_list)                                                                        \
+    ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
+    ROW(tutti_reduce_listed_##name, kernel_list)                                                                       \
     ROW(tutti_reduce_peer_##name, kernel_peer)
 static const struct cuda_kernel kernels[] = {
     ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(tutti_exchange, kernel_exchange)

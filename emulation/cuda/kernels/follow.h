@@ -12,7 +12,7 @@ static inline enum way follow_way(enum kernel_id kernel, enum kernel_mode mode)
 {
     if (kernel == KERNEL_REDUCE_BULK)
         return mode == KERNEL_REDUCE_OWN ? WAY_BULK_COPY : WAY_BULK;
-    if (kernel == KERNEL_REDUCE_LINES)
+    if (kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_LISTED)
         return WAY_LINES;
     return kernel == KERNEL_REDUCE_PEER ? WAY_PEER_LOAD : kernel == KERNEL_REDUCE_TWO ? WAY_TWO_SHOT : WAY_ONE_SHOT;
 }
@@ -29,7 +29,8 @@ static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_
 {
     struct way_flows flows = {0};
     enum kernel_mode mode = (enum kernel_mode)what->mode;
-    bool one_shot = kernel == KERNEL_REDUCE_LINES && mode != KERNEL_REDUCE_SCATTER && what->count % 2;
+    bool lines = kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_LISTED,
+         one_shot = lines && mode != KERNEL_REDUCE_SCATTER && what->count % 2;
     const struct way_flow *found = way_find(&flows, one_shot ? WAY_ONE_SHOT_LINES : follow_way(kernel, mode),
                                             follow_coll(mode), root, what->team.rank, what->team.nranks);
     if (!found)

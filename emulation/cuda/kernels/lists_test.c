@@ -36,7 +36,7 @@ static const struct cuda_kernel *reduction(enum kernel_id kernel, tutti_type_t t
 {
     if (kernel == KERNEL_GATHER)
         return cuda_kernel_find("tutti_gather_words");
-    const char *family = kernel == KERNEL_REDUCE_ONE ? "one" : kernel == KERNEL_REDUCE_TWO ? "two" : "lines";
+    const char *family = kernel == KERNEL_REDUCE_ONE ? "one" : kernel == KERNEL_REDUCE_TWO ? "two" : "listed";
     char name[64];
     snprintf(name, sizeof name, "tutti_reduce_%s_%s", family, type_name(type));
     return cuda_kernel_find(name);
@@ -74,7 +74,7 @@ struct drawn {
 
 static struct drawn draw(int n)
 {
-    static const enum kernel_id kernels[] = {KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_LINES};
+    static const enum kernel_id kernels[] = {KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_LISTED};
     struct drawn d = {kernels[below(3)], (enum kernel_mode)below(3), (tutti_type_t)below(TUTTI_TYPE_COUNT),
                       (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n), below(2)};
     if (d.kernel == KERNEL_REDUCE_TWO && d.mode == KERNEL_REDUCE_SCATTER)
@@ -82,7 +82,7 @@ static struct drawn draw(int n)
     if (below(3) == 0)
         d = (struct drawn){KERNEL_GATHER, below(2) ? KERNEL_ALLGATHER : KERNEL_ALLTOALL, TUTTI_UINT8, 0, 0, false};
     else if (below(6) == 0)
-        d = (struct drawn){KERNEL_REDUCE_LINES, KERNEL_ALLGATHER, TUTTI_FLOAT32, 0, 0, false};
+        d = (struct drawn){KERNEL_REDUCE_LISTED, KERNEL_ALLGATHER, TUTTI_FLOAT32, 0, 0, false};
     return d;
 }
 
@@ -99,7 +99,7 @@ static size_t random_count(const struct drawn *d, int n)
     size_t most = BYTES / (blocks ? (size_t)n : 1) - GUARD, size = gathers(d) ? 1 : type_size(d->type);
     size_t bytes = below(3) == 0 ? below(64) : below(2) ? below(9000) : below(90000);
     size_t elements = (bytes < most ? bytes : most) / size + 1;
-    return d->kernel == KERNEL_REDUCE_LINES && !gathers(d) ? (elements / 2 * 2) + (d->one_shot ? 1 : 2) : elements;
+    return d->kernel == KERNEL_REDUCE_LISTED && !gathers(d) ? (elements / 2 * 2) + (d->one_shot ? 1 : 2) : elements;
 }
 
 static void make_reduction(const struct drawn *d, struct team_job *job, size_t place)

@@ -110,13 +110,13 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
 
 uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room)
 {
-    return kernel == KERNEL_REDUCE_LINES ? KERNEL_LINES_WARPS * smaller(room.most, NUMBER_LIST_LINES_BLOCKS)
+    return kernel == KERNEL_REDUCE_LISTED ? KERNEL_LINES_WARPS * smaller(room.most, NUMBER_LIST_LINES_BLOCKS)
                                          : 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
 }
 
 void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out)
 {
-    if (kernel != KERNEL_REDUCE_LINES) {
+    if (kernel != KERNEL_REDUCE_LISTED) {
         shape_small(stripes, 1, smaller(room.most, NUMBER_LIST_BLOCKS), out);
         return;
     }
@@ -128,9 +128,9 @@ void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_ro
 void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out)
 {
     const uint64_t tiles = part / KERNEL_LINES_TILE + (part % KERNEL_LINES_TILE != 0);
-    const uint32_t width = kernel_list_width(KERNEL_REDUCE_LINES, room);
-    *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_LINES};
-    kernel_shape_list(KERNEL_REDUCE_LINES, tiles < width ? (uint32_t)tiles : width, room, out);
+    const uint32_t width = kernel_list_width(KERNEL_REDUCE_LISTED, room);
+    *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_LISTED};
+    kernel_shape_list(KERNEL_REDUCE_LISTED, tiles < width ? (uint32_t)tiles : width, room, out);
 }
 
 /* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */

@@ -23,6 +23,7 @@ enum kernel_id {
     KERNEL_REDUCE_PEER,
     KERNEL_REDUCE_LINES,
     KERNEL_REDUCE_RING,
+    KERNEL_REDUCE_LISTED,
     KERNEL_COUNT,
     KERNEL_NONE = KERNEL_COUNT
 };
@@ -81,14 +82,14 @@ void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room,
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
-/* Most stripes of a team that the vectors of a list share out. Those of kernel lines are warps, of the others half blocks.
+/* Most stripes of a team that the vectors of a list share out. Those of kernel listed are warps, of the others half blocks.
  */
 uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room);
 
 /* A launch for a list of `stripes` stripes. The launch has that number, or the list's width if that is less. */
 void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
 
-/* A vector of a list of kernel lines. part: bytes of an owner's part. */
+/* A vector of a list of kernel listed. part: bytes of an owner's part. */
 void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */

@@ -63,16 +63,14 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
 static tutti_result_t broadcast_ring(struct gpu *gpu, const struct call *call, const struct plan *plan,
                                      const struct flow *flow, CUstream stream)
 {
-    struct kernel_list list;
-    struct kernel_reduce *what = launch_alone(&list);
-    *what = (struct kernel_reduce){
-        .in = call->in, .out = call->out, .count = plan->bytes, .mode = KERNEL_BROADCAST};
-    steps_ring(flow, gpu->rank, what);
-    uint32_t to = what->next < 0 ? 0 : 1u << what->next;
+    struct kernel_reduce what = {
+        .team = gpu->kernels, .in = call->in, .out = call->out, .count = plan->bytes, .mode = KERNEL_BROADCAST};
+    steps_ring(flow, gpu->rank, &what);
+    uint32_t to = what.next < 0 ? 0 : 1u << what.next;
     tutti_result_t result = gpu_needs(gpu, to);
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
-    return result == TUTTI_SUCCESS ? launch_kernel(gpu, &plan->launch, TUTTI_FLOAT32, &what->team, stream) : result;
+    return result == TUTTI_SUCCESS ? launch_kernel(gpu, &plan->launch, TUTTI_FLOAT32, &what.team, stream) : result;
 }
 
 /* ---- Exchanges ---- */
@@ -149,12 +147,13 @@ static tutti_result_t gather(struct gpu *gpu, const struct call *call, const str
                                                   .mode = (int32_t)plan->mode,
                                                   .stripes = plan->launch.stripes};
     tutti_result_t result = gpu_needs(gpu, flow->to);
-    if (result == TUTTI_SUCCESS && plan->grouped) {
+    bool listed = plan->launch.kernel == KERNEL_REDUCE_LISTED;
+    if (result == TUTTI_SUCCESS && listed) {
         list.reduce.team.rank = gpu->rank;
         steps_gather(gpu->nranks, &list.reduce);
         result = scratch_take_bulk(gpu, (1u << gpu->nranks) - 1);
     }
-    tutti_type_t type = plan->grouped ? TUTTI_FLOAT32 : TUTTI_UINT8; /* which the kernel is of */
+    tutti_type_t type = listed ? TUTTI_FLOAT32 : TUTTI_UINT8; /* which the kernel is of */
     return result == TUTTI_SUCCESS ? launch_vector(gpu, &plan->launch, type, &list, stream) : result;
 }
 
@@ -175,7 +174,7 @@ static tutti_result_t by_way(struct gpu *gpu, const struct call *call, const str
 {
     switch (plan->way) {
     case WAY_EXCHANGE:
-        return plan->launch.kernel == KERNEL_GATHER || plan->grouped ? gather(gpu, call, plan, flow, stream)
+        return plan->launch.kernel != KERNEL_EXCHANGE ? gather(gpu, call, plan, flow, stream)
                                                                      : exchange(gpu, call, flow, stream);
     case WAY_COPY_CHAIN:
         return chain_of_copies(gpu, call, plan, flow, stream);
@@ -232,7 +231,7 @@ static bool is_small(const struct gpu *gpu, const struct call *call, const struc
         return false;
     for (int capturing = 0; capturing < 2; capturing++) {
         const struct kernel_launch *how = &prepared->plan[capturing].launch;
-        if (prepared->plan[capturing].grouped)
+        if (how->kernel == KERNEL_REDUCE_LISTED)
             continue;
         if (!launch_may_join(gpu, how->stripes > how->blocks ? how->stripes : how->blocks))
             return false;

@@ -50,7 +50,7 @@ static tutti_result_t flush_messages(struct gpu *gpu, struct launch_held *held)
 
 static struct launch_turn *turns_of(struct gpu *gpu, enum kernel_id kernel)
 {
-    return kernel == KERNEL_REDUCE_LINES ? &gpu->turns.lines : &gpu->turns.words;
+    return kernel == KERNEL_REDUCE_LISTED ? &gpu->turns.lines : &gpu->turns.words;
 }
 
 static tutti_result_t flush_vectors(struct gpu *gpu, struct launch_held *held)
@@ -158,7 +158,7 @@ tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, t
     struct launch_held *held = &gpu->held;
     const uint32_t stripes = how->stripes > how->blocks ? how->stripes : how->blocks,
                    turn = turn_of_vector(gpu, how->kernel, stripes);
-    if (!held->holds && !turn && how->kernel != KERNEL_REDUCE_LINES)
+    if (!held->holds && !turn && how->kernel != KERNEL_REDUCE_LISTED)
         return launch_kernel(gpu, how, type, &what->reduce.team, stream);
     if (held->kernel != KERNEL_NONE && !fits_list(held, how, type, &what->reduce)) {
         tutti_result_t result = launch_flush(gpu);

@@ -19,7 +19,7 @@ struct launch_turn {
     uint32_t next;
 };
 struct launch_turns {
-    struct launch_turn words, lines; /* vectors of kernel lines, and of the others */
+    struct launch_turn words, lines; /* vectors of kernel listed, and of the others */
     uint32_t messages;
 };
 
@@ -67,8 +67,8 @@ static inline struct kernel_reduce *launch_alone(struct kernel_list *list)
     return &list->reduce;
 }
 
-/* A vector of `what` alone, without items; an exchange. Either may be held back. A vector in lines whose launch has
- * stripes is an item in any case: peers may have the vector in a list. */
+/* A vector of `what` alone, without items; an exchange. Either may be held back. A vector of kernel listed is
+ * an item in any case: peers may have the vector in a list. */
 tutti_result_t launch_vector(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
                              struct kernel_list *what, CUstream stream);
 tutti_result_t launch_messages(struct gpu *gpu, struct kernel_exchange *what, CUstream stream);

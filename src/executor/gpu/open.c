@@ -328,7 +328,7 @@ static void open_shapes(struct gpu *gpu)
     gpu->shapes = (struct gpu_shapes){plan_forms(&gpu->plan.rules, facts), facts->room, facts->in_host};
     if (param_int(PARAM_GROUP_SPREAD)) {
         gpu->turns.words.width = kernel_list_width(KERNEL_REDUCE_ONE, facts->room);
-        gpu->turns.lines.width = kernel_list_width(KERNEL_REDUCE_LINES, facts->room);
+        gpu->turns.lines.width = kernel_list_width(KERNEL_REDUCE_LISTED, facts->room);
     }
     gpu->messages.by_kernel = !facts->zero;
     gpu->symmetric.wanted = gpu->nranks > 1 && facts->apart && !facts->in_host;

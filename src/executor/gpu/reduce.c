@@ -60,7 +60,8 @@ static void gpu_reduce_show(struct gpu *gpu, const struct call *call, const stru
 
 static bool takes_list(const struct plan *plan)
 {
-    return plan->grouped || plan->launch.kernel == KERNEL_REDUCE_ONE || plan->launch.kernel == KERNEL_REDUCE_TWO;
+    enum kernel_id kernel = plan->launch.kernel;
+    return kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO || kernel == KERNEL_REDUCE_LISTED;
 }
 
 static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call, const struct plan *plan,

@@ -5,5 +5,10 @@
 
 extern "C" void threads_reduce_lines_int32(const void *what)
 {
-    reduce_lines<element<TUTTI_INT32>>(*(const struct kernel_list *)what);
+    reduce_lines<element<TUTTI_INT32>>(*(const struct kernel_reduce *)what);
+}
+
+extern "C" void threads_reduce_listed_int32(const void *what)
+{
+    reduce_listed<element<TUTTI_INT32>>(*(const struct kernel_list *)what);
 }

@@ -142,7 +142,7 @@ struct kernel_reduce {
     /* Elements. KERNEL_BROADCAST: bytes, whatever the type. KERNEL_ALLGATHER, KERNEL_ALLTOALL: bytes of a block.
      * Kernels one and two: their bytes have 32 bits. */
     uint64_t count;
-    int32_t mode;       /* enum kernel_mode; KERNEL_ALLGATHER: kernels gather, and lines of floats */
+    int32_t mode;       /* enum kernel_mode; KERNEL_ALLGATHER: kernels gather, and listed of floats */
     int32_t wants;      /* reductions, broadcasts: this rank gets a result */
     int32_t op, premul; /* reductions. premul: each contribution is first multiplied by one element, see scalar_at */
     uint32_t gives;     /* reductions without `ring`: the other ranks that get this one's results */
@@ -152,7 +152,7 @@ struct kernel_reduce {
     uint64_t scalar;           /* of premul: the element, in the low bytes; not looked at with scalar_at */
     const void *scalar_at;     /* of premul: the element, in device memory; NULL: `scalar` is it */
     uint64_t chunk;            /* bulk kernels: bytes of their chunks; 0: by the vector's length */
-    /* one, two, gather: two for each block; if no more than blocks (also 0): one. lines, with items: warps that work */
+    /* one, two, gather: two for each block; if no more than blocks (also 0): one. listed: warps that work */
     uint32_t stripes;
     bool invites;              /* bulk, the same on all ranks: results may go straight to out */
     bool sure;                 /* of invites: rank p reaches this very out, and none that was there before */
@@ -167,11 +167,11 @@ struct kernel_reduce {
 };
 
 /*
- * Several vectors in one launch of kernels one, two, gather or lines. They have `reduce` in common but for its in, out,
+ * Several vectors in one launch of kernels one, two, gather or listed. They have `reduce` in common but for its in, out,
  * count and stripes. Without items, `reduce` is the only vector.
  *
  * Vectors share out the team's stripes 0 to width - 1 (width 0: all), so that several are reduced at a time. A stripe
- * of kernel lines is a warp: the one of that number among KERNEL_LINES_WORKERS. Stripe s
+ * of kernel listed, which always has items and goes in lines, is a warp: the one of that number among KERNEL_LINES_WORKERS. Stripe s
  * of a vector is the team's stripe turn + s, modulo width. The launch has reduce.stripes of the team's stripes, from
  * `first` on. Each of them reduces its part of one vector after another. width and an item's turn and stripes are the
  * same on all ranks. Ranks may have the same vectors in other launches, in the same order.

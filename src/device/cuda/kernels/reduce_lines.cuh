@@ -41,15 +41,15 @@ static_assert(WARP < 32 || LINES_TILE_BYTES == KERNEL_LINES_TILE, "the header sa
 
 enum lines_family { LINES_CONTRIBUTIONS, LINES_RESULTS };
 
-/* What the lanes of a warp know of the vector; in shared memory, as registers are few. */
+/* What all warps know of the vector; in shared memory, as registers are few. Each warp of a list has its own. */
 struct lines_shape {
-    const unsigned char *in;
-    unsigned char *out;
     uint64_t bytes, part; /* of the vector, or of a block of what is scattered or gathered; of an owner's part */
     uint32_t workers;     /* warps that share the vector out */
-    uint32_t team_worker; /* this warp, among all that the team has */
     uint32_t owners;      /* other ranks that own a part */
     int first;            /* the first rank to get contributions; -1: none does */
+    uint32_t team_worker; /* of a list: this warp, among all that the team has */
+    const unsigned char *in;
+    unsigned char *out;
 };
 
 /* What a warp knows. worker: which of those that share the vector out. number: of the last step before this vector.
@@ -71,16 +71,42 @@ DEVICE int lines_peer(const struct kernel_team &team, uint32_t k)
     return p < team.nranks ? p : p - team.nranks;
 }
 
+/* Elements of several vectors in one launch. Code for one vector alone does without what these need: half a
+ * microsecond. */
+template <class E> struct listed : E {};
+template <class E> struct is_listed {
+    enum { YES = false };
+};
+template <class E> struct is_listed<listed<E>> {
+    enum { YES = true };
+};
+
 /* The kernel of floats gathers, too: others have no registers left for that. */
 template <class E> DEVICE bool lines_gather(const struct kernel_reduce &what)
 {
-    return E::REAL && E::BYTES == 4 && what.mode == KERNEL_ALLGATHER;
+    return is_listed<E>::YES && E::REAL && E::BYTES == 4 && what.mode == KERNEL_ALLGATHER;
 }
 
 /* Has each rank a block of its own, as long as the vector? */
 template <class E> DEVICE bool lines_blocks(const struct kernel_reduce &what)
 {
     return what.mode == KERNEL_REDUCE_SCATTER || lines_gather<E>(what);
+}
+
+template <class E> DEVICE const unsigned char *lines_in(const lines_run<E> &r)
+{
+    return is_listed<E>::YES ? r.s.in : (const unsigned char *)r.what.in;
+}
+
+template <class E> DEVICE unsigned char *lines_out(const lines_run<E> &r)
+{
+    return is_listed<E>::YES ? r.s.out : (unsigned char *)r.what.out;
+}
+
+/* This warp, among all that the team has. */
+template <class E> DEVICE uint32_t lines_worker(const lines_run<E> &r)
+{
+    return is_listed<E>::YES ? r.s.team_worker : r.worker;
 }
 
 /* By one lane. */
@@ -122,14 +148,14 @@ template <class E> DEVICE void lines_load(const lines_run<E> &r, struct packet *
 {
     const struct span s = lines_piece(r, p, t);
     const uint64_t block = r.what.mode == KERNEL_REDUCE_SCATTER ? r.s.bytes * (uint64_t)p : 0;
-    tile_fetch<false>(x, r.tile, r.s.in + block + s.begin, s.end - s.begin);
+    tile_fetch<false>(x, r.tile, lines_in(r) + block + s.begin, s.end - s.begin);
 }
 
 template <class E> DEVICE void lines_store(const lines_run<E> &r, const struct packet *x, int p, uint32_t t)
 {
     const struct span s = lines_piece(r, p, t);
     const uint64_t block = lines_gather<E>(r.what) ? r.s.bytes * (uint64_t)p : 0;
-    tile_deliver<false>(x, r.tile, r.s.out + block + s.begin, s.end - s.begin);
+    tile_deliver<false>(x, r.tile, lines_out(r) + block + s.begin, s.end - s.begin);
 }
 
 /* What is to be told is computed with the flag's half, too, of which nothing comes. */
@@ -148,8 +174,8 @@ DEVICE struct lines_tile lines_channel(const lines_run<E> &r, enum lines_family 
     const uint32_t place = (uint32_t)family * (uint32_t)(team.nranks - 1) + source_index(to, from);
     reduce_lines_inbox *inbox = (reduce_lines_inbox *)(team.bulk[to] + kernel_bulk_plain(team.nranks));
     struct lines_tile tile = r.tile;
-    tile.slot = inbox[place][r.s.team_worker / beside][0] +
-                r.s.team_worker % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
+    tile.slot = inbox[place][lines_worker(r) / beside][0] + lines_worker(r) % beside * (LINES_TILE * LINE_VECTORS) +
+                tile.lane;
     return tile;
 }
 
@@ -242,7 +268,7 @@ template <class E> DEVICE void lines_close(const lines_run<E> &r)
     const struct kernel_team &team = r.what.team;
     warp_sync(); /* all lanes have the old number */
     if (r.tile.lane == 0)
-        window_of(team, team.rank)->reduce_lines_number[r.s.team_worker] = r.number + r.steps;
+        window_of(team, team.rank)->reduce_lines_number[lines_worker(r)] = r.number + r.steps;
 }
 
 template <class E> DEVICE void lines_steps(const lines_run<E> &r)

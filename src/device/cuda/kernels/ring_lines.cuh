@@ -26,7 +26,7 @@ template <class E> DEVICE struct lines_tile ring_lines_tile(const lines_run<E> &
     ring_lines_inbox &inbox =
         *(ring_lines_inbox *)(team.bulk[rank] + kernel_bulk_lines(team.nranks) + KERNEL_RING_BYTES);
     struct lines_tile tile = r.tile;
-    tile.slot = inbox[r.s.team_worker / beside][0] + r.s.team_worker % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
+    tile.slot = inbox[r.worker / beside][0] + r.worker % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
     return tile;
 }
 
@@ -37,9 +37,9 @@ template <class E> DEVICE struct ring_lines ring_lines_of(const lines_run<E> &r)
     struct ring_lines s;
     s.gets = what.before >= 0;
     s.puts = what.next >= 0;
-    s.sent = load_relaxed(&mine->ring_lines_sent[r.s.team_worker]);
-    s.received = load_relaxed(&mine->ring_lines_received[r.s.team_worker]);
-    s.read = load_ack(&mine->ring_lines_acked[r.s.team_worker]);
+    s.sent = load_relaxed(&mine->ring_lines_sent[r.worker]);
+    s.received = load_relaxed(&mine->ring_lines_received[r.worker]);
+    s.read = load_ack(&mine->ring_lines_acked[r.worker]);
     s.from = ring_lines_tile(r, what.team.rank);
     s.to = ring_lines_tile(r, s.puts ? what.next : what.team.rank);
     return s;
@@ -49,7 +49,7 @@ template <class E> DEVICE struct ring_lines ring_lines_of(const lines_run<E> &r)
 template <class E> DEVICE bool ring_lines_room(const lines_run<E> &r, struct ring_lines *s, uint32_t number)
 {
     const struct kernel_team &team = r.what.team;
-    const uint32_t *acked = &window_of(team, team.rank)->ring_lines_acked[r.s.team_worker];
+    const uint32_t *acked = &window_of(team, team.rank)->ring_lines_acked[r.worker];
     struct waiting w = {team.abort, 0};
     bool good = true;
     while (good && !reached(s->read, number - RING_LINES_DEPTH)) {
@@ -67,13 +67,13 @@ template <class E> DEVICE void ring_lines_add(const lines_run<E> &r, struct pack
 template <class E> DEVICE void ring_lines_load(const lines_run<E> &r, struct packet *x, uint32_t t)
 {
     const struct span s = lines_piece(r, r.what.team.rank, t);
-    tile_fetch<true>(x, r.tile, r.s.in + s.begin, s.end - s.begin);
+    tile_fetch<true>(x, r.tile, (const unsigned char *)r.what.in + s.begin, s.end - s.begin);
 }
 
 template <class E> DEVICE void ring_lines_store(const lines_run<E> &r, const struct packet *x, uint32_t t)
 {
     const struct span s = lines_piece(r, r.what.team.rank, t);
-    tile_deliver<true>(x, r.tile, r.s.out + s.begin, s.end - s.begin);
+    tile_deliver<true>(x, r.tile, (unsigned char *)r.what.out + s.begin, s.end - s.begin);
 }
 
 /* By one lane. All lanes have made use of what they have read, so it is in their registers. */
@@ -81,7 +81,7 @@ template <class E> DEVICE void ring_lines_ack(const lines_run<E> &r, uint32_t nu
 {
     warp_sync();
     if (r.tile.lane == 0)
-        store_ack(&window_of(r.what.team, r.what.before)->ring_lines_acked[r.s.team_worker], number);
+        store_ack(&window_of(r.what.team, r.what.before)->ring_lines_acked[r.worker], number);
 }
 
 template <class E> DEVICE void ring_lines_close(const lines_run<E> &r, const struct ring_lines &s)
@@ -91,9 +91,9 @@ template <class E> DEVICE void ring_lines_close(const lines_run<E> &r, const str
         ring_lines_ack(r, s.received + r.steps);
     warp_sync(); /* all lanes have the old numbers */
     if (r.tile.lane == 0 && s.gets)
-        mine->ring_lines_received[r.s.team_worker] = s.received + r.steps;
+        mine->ring_lines_received[r.worker] = s.received + r.steps;
     if (r.tile.lane == 0 && s.puts)
-        mine->ring_lines_sent[r.s.team_worker] = s.sent + r.steps;
+        mine->ring_lines_sent[r.worker] = s.sent + r.steps;
 }
 
 /* The rank that begins has tiles of its own; in a reduction all ranks have. The next one is on its way while this one
@@ -102,7 +102,7 @@ template <class E> DEVICE void ring_lines_steps(const lines_run<E> &r)
 {
     const bool reduces = r.what.mode == KERNEL_REDUCE;
     struct ring_lines s = ring_lines_of(r);
-    const bool loads = reduces || !s.gets, stores = reduces ? !s.puts : s.gets || r.s.in != r.s.out;
+    const bool loads = reduces || !s.gets, stores = reduces ? !s.puts : s.gets || r.what.in != r.what.out;
     struct packet own[LINES_VECTORS], x[LINES_VECTORS];
     if (loads)
         ring_lines_load(r, own, 0);
