@@ -215,6 +215,36 @@ static int gives_up(int rank, tutti_comm_t parent, tutti_window_t unused, unsign
     return wrong;
 }
 
+/* What rank 1 puts is behind a signal that rank 0 does not send. */
+static int gives_up_awaited(int rank, tutti_comm_t parent, tutti_window_t unused, unsigned char *memory)
+{
+    const tutti_signal_wait_t wait = {0, 0, 1};
+    tutti_comm_t comm;
+    tutti_window_t window;
+    (void)unused;
+    for (int aborts = 0; aborts < 2; aborts++) {
+        if (tutti_comm_duplicate(parent, &comm, NULL) != TUTTI_SUCCESS ||
+            tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS)
+            return complain(rank, "the next communicator", NULL);
+        if (rank == 1 && (tutti_wait_signal(&wait, 1, comm, NULL) != TUTTI_SUCCESS ||
+                          tutti_put(local, SIZE, TUTTI_UINT8, 0, window, 0, comm, NULL) != TUTTI_SUCCESS))
+            return complain(rank, "a put behind a wait", comm);
+        if (rank == 0)
+            usleep(50000); /* the put lies there */
+        if (rank == 0 && aborts)
+            tutti_comm_abort(comm);
+        if (rank == 0)
+            tutti_comm_destroy(comm);
+        if (rank == 0 && changes(rank, memory))
+            return 1;
+        if (rank == 1 && expect(comm, TUTTI_SUCCESS, "rank 0"))
+            return 1;
+        if (rank == 1)
+            tutti_comm_destroy(comm);
+    }
+    return 0;
+}
+
 static const struct scene scenes[] = {
     {"a rank is killed that is waited for", killed_waited_for, true},
     {"a rank is stopped that is waited for", stopped_waited_for, true, .timeout = "1500ms"},
@@ -225,6 +255,7 @@ static const struct scene scenes[] = {
     {"each waits for the other", crossed, .host = true},
     {"a rank leaves behind a signal", left_behind_a_signal},
     {"a rank gives up that is put to", gives_up},
+    {"a rank gives up that a put waits for", gives_up_awaited},
 };
 
 /* ---- Two processes ---- */

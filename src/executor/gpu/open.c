@@ -23,7 +23,6 @@
 #include "executor/gpu/operation.h"
 #include "executor/gpu/record.h"
 #include "executor/gpu/scratch.h"
-#include "executor/gpu/settle.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/symmetric.h"
 #include "executor/gpu/windows.h"
@@ -469,7 +468,7 @@ void gpu_close(struct gpu *gpu)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
             gpu_tell_failure(gpu);
         }
-        settle_windows(gpu);
+        windows_leave(gpu);
         here_leave(gpu);
         idle_leave(&gpu->base);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
