@@ -67,6 +67,8 @@ ncclResult_t memory_window(struct ncclComm *owner, struct ncclComm *window)
     tutti_result_t result = enter(owner->comm, window->buffer, window->size, &window->registration);
     if (result == TUTTI_SUCCESS && window->symmetric)
         result = tutti_comm_symmetric_window(owner->comm, window->registration, &window->window);
+    if (result != TUTTI_SUCCESS && window->registration)
+        tutti_comm_deregister(owner->comm, window->registration);
     return result_of(result, owner->comm);
 }
 

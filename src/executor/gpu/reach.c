@@ -57,6 +57,16 @@ static tutti_result_t reach_tell(struct gpu *gpu, struct reach *reach, struct re
     return result;
 }
 
+/* Does what a peer says of its memory fit what it has offered? */
+static bool is_inside(const struct gpu *gpu, int peer, const struct reach_told *theirs)
+{
+    int offer = theirs->offer[gpu->rank];
+    if (offer < 0 || offer >= MAILBOX_OFFERS)
+        return false;
+    uint64_t whole = gpu->offers.place[peer][gpu->rank][offer].buffer.handle.size;
+    return theirs->offset <= whole && theirs->size <= whole - theirs->offset;
+}
+
 /* *good: whether it could be mapped. */
 static tutti_result_t reach_map(struct gpu *gpu, struct reach *reach, int peer, const struct reach_told *theirs,
                                 bool *good)
@@ -69,7 +79,7 @@ static tutti_result_t reach_map(struct gpu *gpu, struct reach *reach, int peer, 
         reach->context[peer] = (CUcontext)(uintptr_t)theirs->context;
     if (gpu->here[peer] || !theirs->size)
         return TUTTI_SUCCESS;
-    if (theirs->offer[gpu->rank] >= 0)
+    if (is_inside(gpu, peer, theirs))
         result = import_wait(gpu, peer, (uint32_t)theirs->offer[gpu->rank], &base);
     reach->at[peer] = base + theirs->offset;
     *good = base != 0;
