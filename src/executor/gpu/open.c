@@ -433,6 +433,7 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     pthread_mutex_init(&gpu->offers.lock, NULL);
     pthread_mutex_init(&gpu->offers.offering, NULL);
     pthread_mutex_init(&gpu->symmetric.lock, NULL);
+    pthread_mutex_init(&gpu->windows.lock, NULL);
     pthread_mutex_init(&gpu->offers.telling, NULL);
     tutti_result_t result = base_open(&gpu->base, team, config->device, &gpu_stream_ops);
     spend(&opening, PART_CONTEXT);

@@ -8,6 +8,7 @@
 #include "executor/gpu/opened.h"
 #include "tutti/tutti.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@ struct mailbox_step;
 
 /* What an executor has of windows, and of the signals that this rank waits for. */
 struct gpu_windows {
+    pthread_mutex_t lock; /* guards the list, as memory may be registered beside calls */
     struct list all;
     _Atomic bool any;                                    /* there is one, or was */
     struct opened example;                               /* memory of one, for a sentence */

@@ -40,15 +40,19 @@ static tutti_result_t nobody_gets_it(const struct gpu *gpu, int without)
 
 void gpu_window_enter(struct gpu *gpu, struct gpu_window *window)
 {
-    atomic_store(&gpu->windows.any, true);
+    pthread_mutex_lock(&gpu->windows.lock);
     list_push(&gpu->windows.all, &window->node);
     if (!gpu->windows.example.bytes)
         gpu->windows.example = (struct opened){.begin = window->reach.begin, .bytes = window->reach.size};
+    pthread_mutex_unlock(&gpu->windows.lock);
+    atomic_store(&gpu->windows.any, true);
 }
 
 void gpu_window_leave(struct gpu *gpu, struct gpu_window *window)
 {
+    pthread_mutex_lock(&gpu->windows.lock);
     list_remove(&window->node);
+    pthread_mutex_unlock(&gpu->windows.lock);
     reach_close(gpu, &window->reach);
 }
 
@@ -105,14 +109,16 @@ tutti_result_t gpu_window_address(struct gpu *gpu, tutti_window_t handle, int ra
     return TUTTI_SUCCESS;
 }
 
-bool gpu_window_is_open(const struct gpu *gpu, tutti_window_t handle)
+bool gpu_window_is_open(struct gpu *gpu, tutti_window_t handle)
 {
+    bool open = false;
+    pthread_mutex_lock(&gpu->windows.lock);
     list_each(node, &gpu->windows.all)
     {
-        if ((const void *)list_entry(node, struct gpu_window, node) == (const void *)handle)
-            return true;
+        open = open || (const void *)list_entry(node, struct gpu_window, node) == (const void *)handle;
     }
-    return false;
+    pthread_mutex_unlock(&gpu->windows.lock);
+    return open;
 }
 
 /* What a peer puts may be behind a signal that this rank will not send: the peer must hear that it is gone. */
@@ -133,4 +139,5 @@ void windows_close_all(struct gpu *gpu)
             free(window);
     }
     signals_close(gpu);
+    pthread_mutex_destroy(&gpu->windows.lock);
 }

@@ -31,7 +31,7 @@ void gpu_window_leave(struct gpu *gpu, struct gpu_window *window);
 tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti_window_t *out);
 tutti_result_t gpu_window_close(struct gpu *gpu, tutti_window_t window);
 tutti_result_t gpu_window_address(struct gpu *gpu, tutti_window_t window, int rank, void **address, size_t *size);
-bool gpu_window_is_open(const struct gpu *gpu, tutti_window_t window);
+bool gpu_window_is_open(struct gpu *gpu, tutti_window_t window);
 /* This rank is about to close, and has nothing under way: waits, for a bounded time, for what peers put. */
 void windows_leave(struct gpu *gpu);
 /* Windows that were not closed end with the executor. */
