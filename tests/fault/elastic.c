@@ -494,6 +494,7 @@ static bool run_random(uint64_t seed, int *faults)
     int count = 1 + (int)(mix64(seed) % 3);
     snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
     new_job(1500);
+    job->count = gpu_wanted() && mix64(seed + 1) % 2 ? MOST : COUNT;
     start(pid, member);
     for (int ms = 0; ms < 20000 && job->told[0].steps < 1; ms++)
         nap(1);
