@@ -8,6 +8,7 @@
 #include "../collective/gpu.h"
 #include "base/random.h"
 #include "comm/elastic.h"
+#include "device/cuda/driver.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -246,6 +247,24 @@ static void compare(tutti_comm_t comm, const float *in, const float *out, unsign
     tutti_comm_destroy(rest);
 }
 
+/* What is no step is refused, and the group goes on. The stream of the steps. */
+static tutti_stream_t refused(tutti_elastic_t elastic, float *in)
+{
+    const struct cuda_driver *cu;
+    CUstream stream = (CUstream)in; /* a group on host memory takes none */
+    CUgraph graph;
+    bool right = true;
+    if (gpu_wanted())
+        right = cuda_driver(&cu) == TUTTI_SUCCESS &&
+                !cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) &&
+                !cu->StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    right &= tutti_elastic_allreduce_on(elastic, in, in, 1, TUTTI_FLOAT32, TUTTI_SUM, (tutti_stream_t)stream, NULL) ==
+             (gpu_wanted() ? TUTTI_INVALID_USAGE : TUTTI_INVALID_ARGUMENT);
+    right &= !gpu_wanted() || (!cu->StreamEndCapture(stream, &graph) && !cu->GraphDestroy(graph));
+    job->told[me].wrong |= !right;
+    return gpu_wanted() ? (tutti_stream_t)stream : NULL;
+}
+
 /* The group goes on without this member, which is here all the time. */
 static bool leave(tutti_elastic_t *elastic)
 {
@@ -282,14 +301,15 @@ static void member(void)
     tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, &where);
     if (result == TUTTI_SUCCESS)
         result = tutti_elastic_init(&elastic, comm, &config);
+    tutti_stream_t stream = result == TUTTI_SUCCESS ? refused(elastic, in) : NULL;
     for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS && !leave(&elastic); step_now++) {
         reach(BEFORE_STEP);
         bool in_place = step_now % 2;
         fill(in, me, step_now);
         memcpy(out, in, bytes_of_call());
         memcpy(was, in, bytes_of_call());
-        result = tutti_elastic_allreduce(elastic, in_place ? out : in, out, (size_t)job->count, TUTTI_FLOAT32,
-                                         TUTTI_SUM, &step);
+        result = tutti_elastic_allreduce_on(elastic, in_place ? out : in, out, (size_t)job->count, TUTTI_FLOAT32,
+                                            TUTTI_SUM, stream, &step);
         told->wrong |= memcmp(in, was, bytes_of_call()) != 0;
         if (result == TUTTI_SUCCESS) {
             note_step(&step, out, step_now);
