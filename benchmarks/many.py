@@ -179,10 +179,14 @@ def solve(matrix, right):
 
 
 def fit(points, terms):
-    """Least squares of relative errors: points are (arguments, value), terms functions of the arguments."""
-    weighed = [([term(*given) / value for term in terms], 1.0) for given, value in points if value > 0]
-    square = [[sum(row[i] * row[j] for row, _ in weighed) for j in range(len(terms))] for i in range(len(terms))]
-    return solve(square, [sum(row[i] * one for row, one in weighed) for i in range(len(terms))])
+    """Least squares of relative errors: points are (arguments, value), terms functions of the arguments. Columns are
+    scaled: a constant beside millions of bytes counts, too."""
+    given = [[term(*arguments) / value for term in terms] for arguments, value in points if value > 0]
+    scale = [max(abs(row[i]) for row in given) or 1.0 for i in range(len(terms))]
+    weighed = [[value / by for value, by in zip(row, scale)] for row in given]
+    square = [[sum(row[i] * row[j] for row in weighed) for j in range(len(terms))] for i in range(len(terms))]
+    got = solve(square, [sum(row[i] for row in weighed) for i in range(len(terms))])
+    return got and [value / by for value, by in zip(got, scale)]
 
 
 def fits(options, rows):
@@ -198,7 +202,7 @@ def fits(options, rows):
         if not got:
             continue
         off = max(abs(sum(c * term(*given) for c, term in zip(got, terms)) / value - 1) for given, value in points)
-        found[step] = {"bytes": got, "worst": off,
+        found[step] = {"bytes": got, "worst": off, "most": max(row["ranks"] for row in mine),
                        "of": sum(c * term(1.0, float(options.of)) for c, term in zip(got, terms))}
     return found
 
@@ -236,7 +240,8 @@ def print_fits(options, found):
     for step, got in found.items():
         parts = " + ".join(f"{c:.0f} B{name}" for c, name in zip(got["bytes"], names))
         print(f"{step}: a process holds {parts} (at most {100 * got['worst']:.0f} % off)")
-        print(f"{step}: one rank of {options.of} in a process: {got['of'] / 2 ** 20:.1f} MiB")
+        print(f"{step}: one rank of {options.of} in a process: {got['of'] / 2 ** 20:.1f} MiB, as far as jobs of up to "
+              f"{got['most']} ranks tell: below thousands what grows with ranks is less than what malloc rounds up")
 
 
 def main():
