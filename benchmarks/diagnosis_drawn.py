@@ -154,7 +154,7 @@ def watch(case, job):
     if not came:
         return {"outcome": "no job", "findings": [], "seconds": 0}
     begin, before = came
-    patience = case.looking if case.kind.healthy else case.kind.within + (60 if case.kind.name == "spins" else 8)
+    patience = case.looking if case.kind.healthy else case.kind.within + (30 if case.kind.name == "spins" else 8)
     steps, last, note, looks, said = job.steps(), [], None, 0, set()
     while True:
         status, findings = job.diagnose()

@@ -177,8 +177,9 @@ def all_asleep(case):
     case.culprit = None
 
 
-@fault("behind away starved", weight=8, most=8)
+@fault("behind away starved", within=45, weight=8, most=8)
 def spins(case):
+    """Outside of calls, where no rank of an evaluation would compute for so long: nothing else tells."""
     insert(case, "burn 0", f"={case.at}")
 
 

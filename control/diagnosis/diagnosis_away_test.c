@@ -125,6 +125,36 @@ static void test_works(void **state)
     }
 }
 
+/* A rank computes for 32 s, which is far more than usual: a fault. It is none if the rank has made few calls so far,
+ * has paused for 4 s before, or writes, or if others have waited for less time. */
+static void test_computes_for_ever(void **state)
+{
+    static const struct {
+        uint64_t calls, longest, ran, moved, waited; /* s, s */
+        enum finding_kind kind;
+    } tries[] = {{100, 2, 800, 0, 32, FINDING_BEHIND},
+                 {100, 4, 800, 0, 32, FINDING_AWAY},
+                 {20, 2, 800, 0, 32, FINDING_AWAY},
+                 {100, 2, 0, 5 << 20, 32, FINDING_AWAY},
+                 {100, 2, 800, 0, 25, FINDING_AWAY}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        struct made_job job = job_without(32 * NS_PER_S);
+        add_pause(job.boxes[0], 100, tries[i].longest * NS_PER_S, 5);
+        job.boxes[0]->counter_count = WIRE_COUNTER_COUNT;
+        job.boxes[0]->counters[WIRE_COUNTER_OPERATIONS] = tries[i].calls;
+        for (int rank = 1; rank < 3; rank++) {
+            struct blackbox_op *op = &job.boxes[rank]->comms->ops[1];
+            op->begin = op->start = op->wait_since = MADE_NOW - tries[i].waited * NS_PER_S;
+        }
+        struct findings found = find_between(&job, tries[i].ran * NS_PER_MS, tries[i].moved);
+        if (tries[i].kind == FINDING_BEHIND)
+            assert_string_equal(found.items->evidence[0],
+                                "it is outside of calls for 32.0 s; of 100 pauses before the longest was 2.0 s");
+        expect(found, tries[i].kind, NULL);
+        made_free(&job);
+    }
+}
+
 /* Three ranks whose last call was over `away` ago, in seconds; rank 1 has paused for `before`. Rank 0 computes. */
 static void expect_idle(uint64_t away, uint64_t before, bool works, bool idle)
 {
@@ -271,6 +301,7 @@ int main(void)
                                        cmocka_unit_test(test_once),
                                        cmocka_unit_test(test_said),
                                        cmocka_unit_test(test_works),
+                                       cmocka_unit_test(test_computes_for_ever),
                                        cmocka_unit_test(test_all_are_outside),
                                        cmocka_unit_test(test_all_stand),
                                        cmocka_unit_test(test_stalls_now_and_then),

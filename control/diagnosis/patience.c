@@ -83,13 +83,28 @@ static bool was_so_before(const struct blackbox *box, const struct blackbox_op *
     return same || absence->times >= PAUSE_OFTEN;
 }
 
-static bool is_busy(const struct scene *scene, const struct member *end, struct absence *absence)
+/* For how long others may wait for this process while it computes. A process that has made many calls has shown how
+ * long it stays outside of them: one that has just begun may compile. */
+static uint64_t computing_limit(const struct blackbox *box)
 {
+    if (!box->pause_count || box->counters[WIRE_COUNTER_OPERATIONS] < PAUSE_CALLS)
+        return PAUSE_BUSY_NS;
+    double longest = PAUSE_FAR_TIMES * (double)box->pauses[box->pause_count - 1].longest;
+    uint64_t limit = longest < (double)PAUSE_BUSY_NS ? (uint64_t)longest : PAUSE_BUSY_NS;
+    return limit > PAUSE_FAR_NS ? limit : PAUSE_FAR_NS;
+}
+
+static bool is_busy(const struct scene *scene, const struct victim *victim, struct absence *absence)
+{
+    const struct member *end = victim->end;
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
     const struct processor_share share = share_of(scene, end);
     if (before && before->moved && now->moved > before->moved)
         absence->moved = now->moved - before->moved;
-    return absence->away < PAUSE_BUSY_NS && (absence->moved >= MOVES_BYTES || share_computes(&share));
+    if (absence->away >= PAUSE_BUSY_NS)
+        return false;
+    uint64_t waited = victim->member->op ? member_waited(victim->member) : 0;
+    return absence->moved >= MOVES_BYTES || (share_computes(&share) && waited < computing_limit(end->box));
 }
 
 struct absence absence_of(const struct scene *scene, const struct victim *victim)
@@ -106,7 +121,7 @@ struct absence absence_of(const struct scene *scene, const struct victim *victim
         absence.why = ABSENCE_SAID;
     else if (was_so_before(box, newest, &absence))
         absence.why = ABSENCE_USUAL;
-    else if (is_busy(scene, end, &absence))
+    else if (is_busy(scene, victim, &absence))
         absence.why = ABSENCE_BUSY;
     for (size_t i = 0; absence.why == ABSENCE_UNUSUAL && i < box->pause_count; i++) {
         absence.longest = box->pauses[i].longest;

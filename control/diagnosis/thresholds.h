@@ -9,7 +9,10 @@
 #define PAUSE_TIMES    2.0      /* times its longest pause so far: a rank that is waited for less may come yet */
 #define PAUSE_OFTEN    3        /* pauses of this length make one usual, whatever call was before them */
 #define PAUSE_BUSY_NS                                                                                                  \
-    (60 * NS_PER_S) /* a rank outside of calls that computes, or moves files, may stay for this time */
+    (60 * NS_PER_S) /* a rank outside of calls that computes, or moves files, may stay for this time; */
+#define PAUSE_FAR_NS      (30 * NS_PER_S) /* for this time at least, one that computes */
+#define PAUSE_FAR_TIMES   10.0            /* times its longest pause so far, if it is less, */
+#define PAUSE_CALLS       64              /* and if the process has made these calls: it may compile before */
 #define PAUSE_SHORT_NS    (6 * NS_PER_S)  /* a rank outside of calls that sleeps may stay for this time, */
 #define PAUSE_SHORT_TIMES 3               /* or this number of times `stuck`, if that is less */
 #define IDLE_NS           (30 * NS_PER_S) /* all ranks are outside of calls for this time, which is told, */
