@@ -297,6 +297,30 @@ static void expect_server(bool even, bool quicker, bool lull, enum finding_kind 
     made_free(&now);
 }
 
+/* The requests of the first 2 s came quickly by chance: twelve, of which each led to four calls as later ones do. */
+static void test_first_requests(void **state)
+{
+    for (int many = 0; many < 2; many++) { /* or a hundred came, so the rank is slower than it was */
+        struct made_job now = server(false, false, false);
+        for (int rank = 0; rank < 2; rank++) {
+            struct blackbox_comm *more = made_comm(now.boxes[rank], 2, "more", rank, 2), *world = more - 1;
+            world->op_count -= 10; /* 50 remain */
+            memmove(world->ops, world->ops + 10, world->op_count * sizeof *world->ops);
+            world->opened = more->opened = world->ops[0].begin - 2 * NS_PER_S;
+            for (size_t i = 0; i < world->op_count; i++)
+                for (uint64_t call = 0; call < 3; call++)
+                    made_call(more, 3 * i + call, MADE_NOW - world->ops[i].end, MADE_NOW - world->ops[i].end)
+                        ->position += 1000;
+            now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 4 * (50 + (many ? 100 : 12));
+        }
+        struct made_job before = look_before(&now);
+        expect(&before, &now, many ? FINDING_SLOW : FINDING_AWAY, 0,
+               many ? "was last in " : "after times that differ much");
+        free(before.facts);
+        made_free(&now);
+    }
+}
+
 static void test_waits_for_requests(void **state)
 {
     expect_server(false, false, false, FINDING_AWAY, "after times that differ much");
@@ -454,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_loader_in_messages),      cmocka_unit_test(test_computes_in_its_waits),
         cmocka_unit_test(test_one_of_two_pairs),        cmocka_unit_test(test_late_by_a_call_before),
         cmocka_unit_test(test_late_by_the_call_before), cmocka_unit_test(test_names_the_other),
+        cmocka_unit_test(test_first_requests),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

@@ -10,7 +10,6 @@
 #include "diagnosis/stage.h"
 #include "diagnosis/thresholds.h"
 
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,9 +218,10 @@ static bool stands_out(const struct member_group *group, const struct outside_ti
 /* Few pauses do not tell how much they vary. */
 static bool may_be_requests(struct scene *scene, const struct member *member, const struct outside_time *time)
 {
-    double count = (double)time->pauses;
-    double squares = time->pauses < WORK_TIMES ? DBL_MAX : time->squares / count;
-    return overlap_waits_for_work(scene, member, time->pauses ? time->sum / count : 0, squares);
+    struct overlap_waits waits = overlap_waits_of(time->pauses, time->sum, time->squares);
+    if (time->pauses < WORK_TIMES)
+        waits.variance = 1;
+    return overlap_waits_for_work(scene, member, &waits);
 }
 
 /* Exactly one rank is outside of calls for most of the time, and none of the others for half as long. */

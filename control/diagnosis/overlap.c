@@ -105,19 +105,40 @@ bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
     return overlap && !slower;
 }
 
-/* Requests come at random: WORK_CALLS of them are compared with those of the quickest time. */
-static bool was_quicker(const struct blackbox *box)
+struct overlap_waits overlap_waits_of(size_t count, double sum, double squares)
+{
+    double mean = count ? sum / (double)count : 0;
+    return (struct overlap_waits){mean, mean > 0 ? squares / (double)count / (mean * mean) - 1 : 1};
+}
+
+/*
+ * Were there clearly more calls a nanosecond in another time, of this length? The rate of n requests in a time t is off
+ * by chance: its variance is n / t^2 times the relative variance of what lies between two of them.
+ */
+static bool is_slower(const struct overlap_pace *pace, double rate, double time, const struct overlap_waits *waits)
+{
+    double window = (double)pace->window, calls_of_one = pace->calls * waits->mean / window;
+    if (pace->calls >= WORK_SLOWER * rate * window || calls_of_one <= 0)
+        return pace->calls < WORK_SLOWER * rate * window;
+    double now = 1 / waits->mean, then = rate / calls_of_one;
+    double variance = waits->variance * (now / window + then / time);
+    return (then - now) * (then - now) > WORK_CHANCE * WORK_CHANCE * variance;
+}
+
+/* Requests come at random: WORK_CALLS of them are compared with those before, and with those of the quickest time. */
+static bool was_quicker(const struct blackbox *box, const struct overlap_waits *waits)
 {
     const struct overlap_pace pace = pace_of(box, WORK_CALLS);
     uint64_t length = pace.window > WORK_NS ? pace.window : WORK_NS;
-    double before = rate_before(&pace), best = rate_at_best(box, length);
-    return pace.calls < WORK_SLOWER * (best > before ? best : before) * (double)pace.window;
+    double before = rate_before(&pace), life = (double)(pace.newest - pace.since);
+    return (before > 0 && is_slower(&pace, before, life - (double)pace.window, waits)) ||
+           is_slower(&pace, rate_at_best(box, length), (double)length, waits);
 }
 
-bool overlap_waits_for_work(struct scene *scene, const struct member *member, double mean, double squares)
+bool overlap_waits_for_work(struct scene *scene, const struct member *member, const struct overlap_waits *waits)
 {
     const struct processor_share share = share_of(scene, member);
     bool sleeps = share.time && (double)share.ran < WORK_PART * (double)share.time &&
                   ((double)share.delayed < SHORT_PART * (double)share.time || share_is_crowded_out(scene, member));
-    return sleeps && squares >= (1 + WORK_VARIES * WORK_VARIES) * mean * mean && !was_quicker(member->box);
+    return sleeps && waits->variance >= WORK_VARIES * WORK_VARIES && !was_quicker(member->box, waits);
 }

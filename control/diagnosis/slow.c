@@ -427,9 +427,9 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
         if (mine->held >= rule->held && (double)mine->waited >= SLOW_SHARE * (double)all.waited && took &&
             (double)mine->waited >= rule->part * (double)took && !came_from_calls(scene, group, i, meetings) &&
             !only_lacks_turns(scene, &group->members[i], mine) && !overlap_hides_waits(scene, group)) {
-            if (overlap_waits_for_work(scene, &group->members[i],
-                                       (double)(mine->waited + mine->longest) / (double)mine->held,
-                                       mine->squares / (double)mine->held))
+            const struct overlap_waits waits =
+                overlap_waits_of(mine->held, (double)(mine->waited + mine->longest), mine->squares);
+            if (overlap_waits_for_work(scene, &group->members[i], &waits))
                 note_work(findings, group, i, mine);
             else
                 report(scene, findings, group, i, mine, &all);
