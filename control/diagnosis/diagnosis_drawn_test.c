@@ -451,6 +451,54 @@ static void test_names_the_other(void **state)
     }
 }
 
+/* ---- Calls that meet those of other steps ---- */
+
+enum way { TWICE, LEFT_OUT, WORLD_TWICE, EXCHANGED, AHEAD, LATELY, BACK, DRIFTS };
+
+/* In each of 48 steps, 50 ms apart, a pair of ranks makes a broadcast and all four a scatter. From one step on rank 3
+ * does something else. DRIFTS: its broadcasts are those of a thread of its own, 49 ms apart. */
+static struct made_job shifted(enum way way)
+{
+    const uint64_t all = 48, odd = way == LATELY ? 42 : 25;
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        made_comm(job.boxes[rank], 1, "world", rank, 4);
+        struct blackbox_comm *near = made_comm(job.boxes[rank], 2 + (uint64_t)rank / 2, "near", rank % 2, 2);
+        struct blackbox_comm *world = near - 1;
+        for (uint64_t step = 0; step < all; step++) {
+            uint64_t ago = (all - step) * 50 * NS_PER_MS;
+            bool here = rank == 3 && step == odd, later = here && way == EXCHANGED;
+            int at = later ? 35 : rank == 3 && way == DRIFTS ? 10 - (int)step : 10;
+            size_t calls = here && (way == TWICE || way == LATELY || way == BACK)                  ? 2
+                           : (here && way == LEFT_OUT) || (way == BACK && rank == 3 && step == 40) ? 0
+                           : rank == 3 && step == 0 && way == AHEAD                                ? 2
+                                                                                                   : 1;
+            for (size_t i = 0; i < calls; i++)
+                in_step(near, near->op_count, ago, WIRE_BROADCAST, at + (int)i, at + (int)i)->root = 1;
+            for (int i = 0; i < (here && way == WORLD_TWICE ? 2 : 1); i++)
+                in_step(world, world->op_count, ago, WIRE_SCATTER, 30 + i, 30 + i)->root = 3;
+        }
+    }
+    return job;
+}
+
+/* Calls that a rank makes in another order, once or always, or from another thread, are no fault: each meets the one
+ * that is meant. */
+static void test_shifted(void **state)
+{
+    static const char *const words[] = {
+        "has made a call twice: after broadcast of 100 elements in near came scatter of 100 elements in world each of "
+        "17 times, and now broadcast of 100 elements in near; since then the rank is one call ahead in near, and data",
+        "has left out a call: after scatter of 100 elements in world came broadcast of 100 elements in near each of 17 "
+        "times, and now scatter of 100 elements in world; since then the rank is one call behind in near, and data",
+        "the rank is one call ahead in world, and data of different steps meet"};
+    for (enum way way = TWICE; way <= DRIFTS; way++) {
+        struct made_job job = shifted(way);
+        expect(NULL, &job, way < EXCHANGED ? (int)FINDING_ORDER : -1, 3, way < EXCHANGED ? words[way] : "");
+        made_free(&job);
+    }
+}
+
 /* Ranks of three hosts wait for each other in one call: their lanes may say why, so the circle is told later. */
 static void test_circle_of_hosts(void **state)
 {
@@ -478,7 +526,7 @@ int main(void)
         cmocka_unit_test(test_loader_in_messages),      cmocka_unit_test(test_computes_in_its_waits),
         cmocka_unit_test(test_one_of_two_pairs),        cmocka_unit_test(test_late_by_a_call_before),
         cmocka_unit_test(test_late_by_the_call_before), cmocka_unit_test(test_names_the_other),
-        cmocka_unit_test(test_first_requests),
+        cmocka_unit_test(test_first_requests),          cmocka_unit_test(test_shifted),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }

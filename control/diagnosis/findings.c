@@ -102,6 +102,8 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_joining(&scene, &findings);
     scene_follow(&scene);
     rule_hang(&scene, &findings);
+    if (!findings_faults(&findings)) /* ranks that wait for each other tell more */
+        rule_shifted(&scene, &findings);
     rule_cut(&scene, &findings);
     rule_lanes(&scene, &findings);
     rule_losses(&scene, &findings);

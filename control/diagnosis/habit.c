@@ -73,9 +73,8 @@ static bool is_broken(struct scene *scene, const struct habit_call *calls, size_
         habit->times++;
         usual = i;
     }
-    habit->how = same(&calls[at], &calls[at - 1])      ? HABIT_TWICE
-                 : same(&calls[usual + 1], &calls[at]) ? HABIT_LEFT_OUT
-                                                       : HABIT_OTHER;
+    habit->skips = same(&calls[usual + 1], &calls[at]);
+    habit->how = same(&calls[at], &calls[at - 1]) ? HABIT_TWICE : habit->skips ? HABIT_LEFT_OUT : HABIT_OTHER;
     return habit->times >= HABIT_TIMES;
 }
 
@@ -87,6 +86,65 @@ bool habit_broken(struct scene *scene, const struct member *member, struct habit
     bool broken = false;
     for (size_t back = count < HABIT_BACK ? count : HABIT_BACK; back > 0 && !broken; back--)
         broken = is_broken(scene, calls, count - back, habit);
+    free(calls);
+    return broken;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* The median time from one of the first `count` calls that are like this one to the next; 0: there is none. */
+static uint64_t usual_gap(const struct habit_call *calls, size_t count, const struct habit_call *like)
+{
+    uint64_t *gaps = calloc(count + 1, sizeof *gaps), last = 0;
+    size_t found = 0;
+    for (size_t i = 0; gaps && i < count; i++)
+        if (same(&calls[i], like)) {
+            if (last)
+                gaps[found++] = calls[i].op->begin - last;
+            last = calls[i].op->begin;
+        }
+    if (found)
+        qsort(gaps, found, sizeof *gaps, by_number);
+    uint64_t median = found ? gaps[found / 2] : 0;
+    free(gaps);
+    return median;
+}
+
+/* Does the time agree with what was done? */
+static bool is_untimely(const struct habit_call *calls, size_t count, size_t at, const struct habit *habit)
+{
+    const struct habit_call *like = habit->how == HABIT_TWICE ? &habit->made : &habit->usual;
+    double usual = (double)usual_gap(calls, at, like);
+    size_t before = at, after = at;
+    while (before > 0 && !same(&calls[before - 1], like))
+        before--;
+    while (after < count && !same(&calls[after], like))
+        after++;
+    if (!before || after == count || usual <= 0 || habit->how == HABIT_OTHER)
+        return false;
+    double gap = (double)(calls[after].op->begin - calls[before - 1].op->begin);
+    return habit->how == HABIT_TWICE ? gap < HABIT_SOON * usual : gap > HABIT_LATE * usual;
+}
+
+bool habit_broken_between(struct scene *scene, const struct member *member, uint64_t from, uint64_t to,
+                          struct habit *habit)
+{
+    size_t count;
+    struct habit_call *calls = calls_of(scene, member, &count);
+    bool broken = false;
+    for (size_t i = 1; i < count && calls[i].op->begin <= to && !broken; i++) {
+        if (calls[i].op->begin <= from || !is_broken(scene, calls, i, habit))
+            continue;
+        broken = is_untimely(calls, count, i, habit);
+        if (!broken && habit->how == HABIT_TWICE && habit->skips) {
+            habit->how = HABIT_LEFT_OUT;
+            broken = is_untimely(calls, count, i, habit);
+        }
+    }
     free(calls);
     return broken;
 }

@@ -14,10 +14,15 @@ struct habit_call {
 struct habit {
     struct habit_call before, usual, made; /* after `before` came `usual` each time, and now `made` */
     size_t times;
+    bool skips; /* `made` came after `usual` before. A call that is made twice, in steps of two, looks the same */
     enum { HABIT_OTHER, HABIT_LEFT_OUT, HABIT_TWICE } how;
 };
 
 /* Has this process, in one of its last calls, broken a habit? */
 bool habit_broken(struct scene *scene, const struct member *member, struct habit *habit);
+/* Has this process, after one time and up to another, left out a call or made one twice? The time to the same call
+ * before tells, too: a call that is made twice follows soon, and one that is left out leaves a gap. */
+bool habit_broken_between(struct scene *scene, const struct member *member, uint64_t from, uint64_t to,
+                          struct habit *habit);
 
 #endif

@@ -9,6 +9,8 @@ void rule_calls(struct scene *scene, struct findings *findings);
 void rule_failures(struct scene *scene, struct findings *findings);
 void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
+/* Calls of one rank that meet other calls of the others, where the job goes on. */
+void rule_shifted(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
 /* Slow ranks for which others wait in messages, too. */
 void rule_outside(struct scene *scene, struct findings *findings);
