@@ -84,12 +84,13 @@ static bool was_so_before(const struct blackbox *box, const struct blackbox_op *
 }
 
 /* For how long others may wait for this process while it computes. A process that has made many calls has shown how
- * long it stays outside of them: one that has just begun may compile. */
+ * long it stays outside of them. One that has just begun may compile. Boxes of early writers have no samples, and count
+ * no pauses; others count no short ones. */
 static uint64_t computing_limit(const struct blackbox *box)
 {
-    if (!box->pause_count || box->counters[WIRE_COUNTER_OPERATIONS] < PAUSE_CALLS)
+    if (!box->header.samples || box->counters[WIRE_COUNTER_OPERATIONS] < PAUSE_CALLS)
         return PAUSE_BUSY_NS;
-    double longest = PAUSE_FAR_TIMES * (double)box->pauses[box->pause_count - 1].longest;
+    double longest = box->pause_count ? PAUSE_FAR_TIMES * (double)box->pauses[box->pause_count - 1].longest : 0;
     uint64_t limit = longest < (double)PAUSE_BUSY_NS ? (uint64_t)longest : PAUSE_BUSY_NS;
     return limit > PAUSE_FAR_NS ? limit : PAUSE_FAR_NS;
 }
