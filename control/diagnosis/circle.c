@@ -42,8 +42,45 @@ void circle_say_each(struct finding *finding, const struct member *named)
     } while (at != named);
 }
 
-/* The only process in the circle that has broken a habit; NULL: none, or several. */
-const struct member *circle_odd(struct scene *scene, const struct member *named, struct habit *habit)
+/* How many more collectives than messages this rank has called, where it waits for messages: ranks may be some steps
+ * ahead of others. */
+static uint64_t more_collectives(const struct member *member)
+{
+    return member->newest - (member->op ? member->op->seq : 0);
+}
+
+/* Have all other members of its group made another number of collectives by their steps, and the same? */
+static bool has_own_number(const struct member *member)
+{
+    const struct member_group *group = member->group;
+    uint64_t others = more_collectives(&group->members[member == group->members]);
+    if (!member->has_newest || more_collectives(member) == others)
+        return false;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *at = &group->members[i];
+        if (at != member && (!at->has_newest || more_collectives(at) != others))
+            return false;
+    }
+    return true;
+}
+
+/* A GPU's call tells no rank that it waits for. A collective that was over at once may have gone before. */
+static const struct member *odd_in_group(struct scene *scene, const struct member_group *group, struct habit *habit)
+{
+    const struct member *odd = NULL;
+    for (size_t i = 0; group->count > 1 && i < group->count; i++) {
+        struct habit one;
+        if (!has_own_number(&group->members[i]) || !habit_broken(scene, &group->members[i], &one))
+            continue;
+        if (odd)
+            return NULL;
+        odd = &group->members[i];
+        *habit = one;
+    }
+    return odd;
+}
+
+static const struct member *odd_in_circle(struct scene *scene, const struct member *named, struct habit *habit)
 {
     const struct member *at = named, *odd = NULL;
     size_t odds = 0;
@@ -61,6 +98,14 @@ const struct member *circle_odd(struct scene *scene, const struct member *named,
     return odds == 1 ? odd : NULL;
 }
 
+const struct member *circle_odd(struct scene *scene, enum finding_kind kind, const struct member *named,
+                                struct habit *habit)
+{
+    if (kind == FINDING_STILL)
+        return odd_in_group(scene, named->group, habit);
+    return kind == FINDING_CIRCLE || kind == FINDING_ORDER ? odd_in_circle(scene, named, habit) : NULL;
+}
+
 bool circle_tells(const struct scene *scene, const struct findings *findings, size_t from, size_t at)
 {
     const struct finding *still = &findings->items[at];
@@ -69,6 +114,10 @@ bool circle_tells(const struct scene *scene, const struct findings *findings, si
         for (size_t j = 0; findings->items[i].kind == FINDING_ORDER && j < group->count; j++)
             if (findings->items[i].culprit.process == process_key(group->members[j].box))
                 return true;
+    for (size_t i = from; i < at && still->kind == FINDING_ORDER; i++)
+        if (findings->items[i].kind == FINDING_ORDER && still->culprit.process &&
+            findings->items[i].culprit.process == still->culprit.process)
+            return true;
     return false;
 }
 
@@ -97,6 +146,11 @@ void circle_say_odd(struct finding *finding, const struct member *odd, const str
                     const struct habit *habit)
 {
     circle_say_habit(finding, odd, habit);
+    if (!named->next && named->op) {
+        say(finding, "; ranks stand still in %s of communicator %s", phrase_call(named->op).text,
+            phrase_name(named->comm));
+        return;
+    }
     say(finding, "; ranks wait for each other:");
     circle_say_each(finding, named);
 }

@@ -499,8 +499,7 @@ static void find_one(struct scene *scene, struct findings *findings, const struc
         return;
     }
     struct habit habit;
-    const struct member *odd =
-        kind == FINDING_CIRCLE || kind == FINDING_ORDER ? circle_odd(scene, witness->end, &habit) : NULL;
+    const struct member *odd = circle_odd(scene, kind, witness->end, &habit);
     kind = away ? FINDING_AWAY : odd ? FINDING_ORDER : kind;
     struct finding *finding =
         witness->ending == FINDING_ABSENT
