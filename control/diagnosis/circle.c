@@ -146,11 +146,11 @@ void circle_say_odd(struct finding *finding, const struct member *odd, const str
                     const struct habit *habit)
 {
     circle_say_habit(finding, odd, habit);
-    if (!named->next && named->op) {
+    if (named->next) {
+        say(finding, "; ranks wait for each other:");
+        circle_say_each(finding, named);
+    } else if (named->op) {
         say(finding, "; ranks stand still in %s of communicator %s", phrase_call(named->op).text,
             phrase_name(named->comm));
-        return;
     }
-    say(finding, "; ranks wait for each other:");
-    circle_say_each(finding, named);
 }
