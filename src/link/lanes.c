@@ -114,7 +114,6 @@ static void lane_record_use(const struct link_lane *lane)
                                        .address = lane->carrier->ends.address,
                                        .peer_address = lane->carrier->ends.peer_address};
     trace_lane_up(lane->trace, &by);
-    trace_lane_own(lane->trace, view->nic->own);
 }
 
 /* The policy and the NIC learn that the lane works. */
@@ -132,6 +131,16 @@ static void lane_begin_use(struct link_lane *lane)
     }
     lanes_choose_usable(link);
     link->domain->policy.up(link->policy_state, &lane->view);
+    lane_record_use(lane);
+    trace_lane_own(lane->trace, lane->view.nic->own);
+}
+
+/* The peer is nearer than it had seemed when the lane came up. */
+static void lane_look_how_far(struct link_lane *lane)
+{
+    if (lane->view.trip == lane->carrier->trip)
+        return;
+    lane->view.trip = lane->carrier->trip;
     lane_record_use(lane);
 }
 
@@ -433,8 +442,10 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
                       error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
         else if (lane->state == LANE_UP && busy)
             lane_watch(lane, now);
-        if (lane->state == LANE_UP && !link->lost)
+        if (lane->state == LANE_UP && !link->lost) {
+            lane_look_how_far(lane);
             lane_settle(lane, now);
+        }
         bool rests = lane->life.retry_at && trial_rest(lane);
         busy |= lane->state == LANE_CONNECTING || (lane->life.retry_at && !rests) ||
                 (lane->state == LANE_UP && lane->life.settling);

@@ -84,7 +84,7 @@ struct path_lane {
     bool idle;                   /* the peer says that nobody needs the interface at its end, for what comes by it */
     enum wire_distance distance; /* of the peer, as the two say it */
     bool untold;                 /* they do not say it: FAR */
-    uint64_t trip;               /* ns to the peer and back, measured when the lane came up; 0: not known */
+    uint64_t trip;               /* ns to the peer and back; 0: not known. Becomes less when it is measured again */
     uint32_t segments;           /* put, and not at the peer yet */
     uint64_t outstanding;        /* their bytes */
     struct path_nic *nic;        /* of its latest life */

@@ -523,8 +523,7 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->peer_host = about->peer_host;
     record->peer_pid = about->peer_pid;
     record->index = (uint32_t)about->lane;
-    record->device = record->rate = 0;
-    record->port = record->roles = record->source = record->distance = record->own = 0;
+    record->device = record->rate = record->port = record->roles = record->source = record->distance = record->own = 0;
     record->window_bytes = record->borrowed = record->window = record->owner = record->trip = record->segment = 0;
     memset(&record->interface, 0, sizeof record->interface);
     fill_ends(record, &(struct trace_interface){.queue = 0});
@@ -557,6 +556,8 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     if (!lane)
         return;
     struct wire_box_lane *record = lane->record;
+    if (record->state != WIRE_LANE_UP)
+        trace_watch_begin(lane);
     lane_begin(record);
     record->state = WIRE_LANE_UP;
     record->device = by->device;
@@ -572,7 +573,6 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     copy_text(record->interface.text, sizeof record->interface.text, by->name);
     fill_ends(record, by);
     lane_end(record);
-    trace_watch_begin(lane);
 }
 
 static void end_lane(struct trace_lane *lane, enum wire_lane_state state)

@@ -141,7 +141,7 @@ struct trace_interface {
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and
  * peer_host. */
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport);
-/* The lane is up, by this interface. */
+/* The lane is up, by this interface; or it was, and more is known of it now. */
 void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by);
 void trace_lane_down(struct trace_lane *lane);
 /* Frees the place. What it did stays readable until the place is needed. */

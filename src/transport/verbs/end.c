@@ -155,6 +155,7 @@ static void verbs_lane_silence(struct verbs_lane *lane)
 {
     struct transport *transport = lane->base.lane.transport;
     transport_timer_clear(transport, &lane->deadline);
+    transport_timer_clear(transport, &lane->again);
     connector_close(&lane->connector);
     if (lane->watched)
         poller_remove(transport->inner, &lane->source);

@@ -10,6 +10,7 @@
 #include "transport/verbs/pair.h"
 #include "transport/verbs/receive.h"
 #include "transport/verbs/send.h"
+#include "transport/verbs/trip.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +49,9 @@ static void take_answer(struct verbs_lane *lane)
     if (lane->state == VERBS_GREETED && lane->answer.word == VERBS_READY) {
         lane->base.lane.trip = lane->answer.trip;
         verbs_lane_introduce(lane);
-    } else if (lane->state == VERBS_ASKING && lane->answer.word == VERBS_DECLINED)
+    } else if (lane->state == VERBS_OPEN && lane->answer.word == VERBS_NEARER)
+        verbs_trip_told(lane, lane->answer.trip);
+    else if (lane->state == VERBS_ASKING && lane->answer.word == VERBS_DECLINED)
         verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
     else
         verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
@@ -108,7 +111,7 @@ static void verbs_lane_answered(struct connector *connector)
         int64_t patience = param_int(PARAM_TIMEOUT), trial = param_int(PARAM_IB_TRIAL);
         transport_timer_set(lane->base.lane.transport, &lane->deadline, patience < trial ? patience : trial);
         lane->state = VERBS_PROVING;
-        verbs_prove(lane);
+        verbs_trip_begin(lane);
     }
 }
 
@@ -119,6 +122,7 @@ static struct verbs_lane *verbs_lane_lane_new(struct transport *transport, void 
         return NULL;
     carrier_init(&lane->base, transport, user);
     list_init(&lane->deadline.node);
+    list_init(&lane->again.node);
     lane->deadline.expired = verbs_lane_overdue;
     lane->source = (struct poll_source){.fd = -1, .ready = connection_ready};
     lane->connector = (struct connector){.transport = transport,

@@ -48,7 +48,8 @@ _Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the proto
 
 /*
  * The words over the connection, in this order: from who connects, the answer, that packets have gone over the queue
- * pair and were acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
+ * pair and were acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else. Later the one who has
+ * connected may say that packets were quicker.
  */
 struct verbs_hello {
     struct wire_hello hello;
@@ -60,8 +61,9 @@ struct verbs_welcome {
 };
 #define VERBS_READY    0x52545455u /* "UTTR" */
 #define VERBS_DECLINED 0x44545455u /* "UTTD" */
+#define VERBS_NEARER   0x4e545455u /* "UTTN" */
 struct verbs_word {
-    uint32_t word; /* one of the two */
+    uint32_t word; /* one of the three */
     uint32_t trip; /* ns that the quickest of the packets and its acknowledgement took; 0: not known */
 };
 _Static_assert(sizeof(struct verbs_hello) <= ACCEPTOR_GREETING && sizeof(struct verbs_welcome) <= CONNECTOR_ANSWER,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completions: what has arrived on verbs lanes, and what was sent. */
-#include "base/clock.h"
 #include "base/error.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/end.h"
 #include "transport/verbs/receive.h"
 #include "transport/verbs/send.h"
+#include "transport/verbs/trip.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-#define TRIPS 5 /* packets by which the round trip is measured */
+#define TRIPS 5 /* packets that get through before a lane is used */
 
 bool verbs_post_receive(struct verbs_lane *lane, uint32_t index)
 {
@@ -25,17 +25,14 @@ bool verbs_post_receive(struct verbs_lane *lane, uint32_t index)
     return !error;
 }
 
-/* The peer's adapter has acknowledged a packet. How far the peer is the quickest of some says: another one may have
- * waited for a processor, at this end or, of an emulated adapter, at the other. Both ends go by the same. */
+/* The peer's adapter has acknowledged a packet of a lane that begins. */
 static void receive_proven(struct verbs_lane *lane)
 {
-    uint64_t trip = clock_ns() - lane->asked, least = lane->base.lane.trip;
-    lane->base.lane.trip = !least || trip < least ? trip : least;
-    if (++lane->trips < TRIPS) {
-        verbs_prove(lane);
+    uint64_t least = lane->base.lane.trip;
+    if (lane->trips < TRIPS) {
+        verbs_trip_begin(lane);
         return;
     }
-    least = lane->base.lane.trip;
     const struct verbs_word ready = {.word = VERBS_READY, .trip = least < UINT32_MAX ? (uint32_t)least : 0};
     lane->state = VERBS_ASKING;
     if (!socket_send_whole(lane->source.fd, &ready, sizeof ready))
@@ -48,6 +45,7 @@ static void receive_taken(struct verbs_lane *lane)
     transport_timer_clear(lane->base.lane.transport, &lane->deadline);
     lane->state = VERBS_OPEN;
     lane->base.up = true;
+    verbs_trip_follow(lane);
     lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
@@ -165,6 +163,15 @@ static void receive_own(struct verbs_lane *lane, const struct ibv_wc *wc)
         lane->owed++;
 }
 
+/* Work request `slot` has ended, and all before it. */
+static void receive_sent(struct verbs_lane *lane, uint32_t slot)
+{
+    bool measured = verbs_trip_end(lane, slot);
+    verbs_sent(lane, slot);
+    if (measured && lane->state == VERBS_PROVING && !carrier_dead(&lane->base))
+        receive_proven(lane);
+}
+
 /* A shared receive is posted anew whatever has become of its lane. */
 static void receive_shared(struct verbs_device *device, const struct ibv_wc *wc)
 {
@@ -199,9 +206,7 @@ static void verbs_receive_handle(struct verbs_device *device, const struct ibv_w
     if (wc->wr_id & VERBS_IS_RECEIVE)
         receive_own(lane, wc);
     else
-        verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
-    if (lane->state == VERBS_PROVING && !(wc->wr_id & VERBS_IS_RECEIVE) && !carrier_dead(&lane->base))
-        receive_proven(lane);
+        receive_sent(lane, (uint32_t)wc->wr_id & 0xffff);
     if (!carrier_dead(&lane->base))
         verbs_move(lane);
 }

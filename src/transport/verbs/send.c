@@ -5,7 +5,6 @@
  * peer, and the peer says when it has posted new ones. Two receives are kept for saying that, so that two ends that are
  * full of each other's data still can.
  */
-#include "base/clock.h"
 #include "base/error.h"
 #include "transport/verbs/end.h"
 #include "transport/verbs/memory.h"
@@ -145,10 +144,9 @@ bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
     return verbs_send_post(lane, &burst);
 }
 
-void verbs_prove(struct verbs_lane *lane)
+bool verbs_may_say(struct verbs_lane *lane)
 {
-    lane->asked = clock_ns();
-    verbs_say(lane, VERBS_ROOM);
+    return !carrier_dead(&lane->base) && may_send(lane) && has_chunk(lane);
 }
 
 /* ---- The queue ---- */
@@ -292,7 +290,7 @@ uint64_t verbs_owes(struct lane *base)
     struct verbs_lane *lane = verbs_lane_of(base);
     if (carrier_dead(&lane->base) || lane->completed == lane->posted)
         return 0;
-    if (!lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled && may_send(lane) && has_chunk(lane))
+    if (!lane->slots[(lane->posted - 1) % VERBS_SENDS].signaled && verbs_may_say(lane))
         verbs_say(lane, VERBS_ROOM);
     return carrier_dead(&lane->base) ? 0 : lane->completed + 1ull;
 }

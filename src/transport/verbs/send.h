@@ -12,8 +12,8 @@ void verbs_give_up(struct lane *lane, uint64_t token);
 bool verbs_more_chunks(struct verbs_lane *lane);
 /* Sends a head without a payload, and asks for its completion. False: the lane has failed. */
 bool verbs_say(struct verbs_lane *lane, enum verbs_type type);
-/* Sends a head whose acknowledgement shows that packets get through, and how long they take. */
-void verbs_prove(struct verbs_lane *lane);
+/* Is there room for that on a lane that is in use? */
+bool verbs_may_say(struct verbs_lane *lane);
 /* Sends what there is room for, and tells the owner of room. From poll and handlers only. */
 void verbs_move(struct verbs_lane *lane);
 /* Work request `slot`, and all before it, are done. */

@@ -93,8 +93,10 @@ struct verbs_lane {
     struct transport_timer deadline; /* until the lane is usable */
     struct verbs_word answer;        /* from the connection, as far as it has come */
     size_t answer_got;
-    uint64_t asked; /* when the packet was posted that is under way while VERBS_PROVING */
-    unsigned trips; /* packets that were acknowledged by then */
+    uint64_t asked;               /* when the packet was posted whose acknowledgement is waited for; 0: none is */
+    uint32_t asked_slot;          /* its work request */
+    unsigned trips, later;        /* packets that were acknowledged; that were to be sent since the lane is usable */
+    struct transport_timer again; /* until the next of those */
     enum verbs_state state;
     uint16_t index;
     uint8_t peer[WIRE_UUID_BYTES];
