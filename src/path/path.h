@@ -18,9 +18,14 @@ bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES]);
 
 /* How far the peer is: as the two say, or by the round trip where they do not. */
 enum wire_distance path_distance_of(const struct path_lane *lane);
+/* Segments under way that a lane has at least where nobody tells a place: the queue of verbs lanes. Lanes that share a
+ * link measure different round trips, by when they came up; a lower limit for one of them would be less of that link.
+ */
+#define PATH_UNTOLD 4
 /* The most that may be under way, by that distance: as TUTTI_WINDOWS says or what the rate fills. us: of the way there
- * and back, if the window is to follow what goes through; 0: it is not. derived: by the rate. */
-struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, bool *derived);
+ * and back, if the window is to follow what goes through; 0: it is not. */
+enum path_origin { PATH_AS_TOLD, PATH_BY_PLACE, PATH_BY_TRIP }; /* by the rate, from the second one on */
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, enum path_origin *origin);
 
 struct path_windows {
     bool told[WIRE_DISTANCES];

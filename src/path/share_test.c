@@ -35,10 +35,16 @@ struct world {
     uint64_t trip, uplink_free, now, deepest;
 };
 
+/* As many segments as a lane of an adapter has without a limit, which the model does not know. */
+static bool has_room_untold(const struct sender *sender)
+{
+    return path_share_window(&sender->share, NULL).bytes || sender->lane.segments < PATH_UNTOLD;
+}
+
 static bool may_post(const struct sender *sender, uint64_t now)
 {
     struct path_window window = path_share_window(&sender->share, NULL);
-    return sender->count < DEEP && now >= sender->next &&
+    return sender->count < DEEP && now >= sender->next && (!sender->lane.untold || has_room_untold(sender)) &&
            !(window.segments && sender->lane.segments >= window.segments) &&
            !(window.bytes && sender->lane.segments && sender->lane.outstanding + SEGMENT > window.bytes);
 }
@@ -96,6 +102,19 @@ static void run(struct world *world, uint64_t ns)
             while (may_post(sender, world->now))
                 post(world, sender);
         }
+}
+
+/* `measured`: us, of each sender, where nobody tells a place. */
+static void begin_untold(struct world *world, const uint64_t measured[SENDERS], uint64_t trip, double share)
+{
+    *world = (struct world){.senders = SENDERS, .trip = trip * US, .uplink = SENDERS * NIC / 8000.0 / share};
+    world->now = 1000000000;
+    for (int i = 0; i < SENDERS; i++) {
+        struct sender *sender = &world->sender[i];
+        sender->nic.about.rate = NIC;
+        sender->lane = (struct path_lane){.untold = true, .trip = measured[i] * US, .nic = &sender->nic};
+        path_share_begin(&sender->share, &sender->lane);
+    }
 }
 
 static void begin(struct world *world, enum wire_distance distance, uint64_t trip, double share)
@@ -236,6 +255,74 @@ static void longer_segments_than_ours(void **state)
     param_reload();
 }
 
+/* ---- Where nobody tells a place ---- */
+
+/* The rates of the senders are apart by this part of the greatest. */
+static double apart(struct world *world, uint64_t ns)
+{
+    uint64_t before[SENDERS], least = UINT64_MAX, most = 0;
+    for (int i = 0; i < SENDERS; i++)
+        before[i] = world->sender[i].bytes;
+    run(world, ns);
+    for (int i = 0; i < SENDERS; i++) {
+        uint64_t here = world->sender[i].bytes - before[i];
+        least = here < least ? here : least;
+        most = here > most ? here : most;
+    }
+    return most ? 1 - (double)least / (double)most : 1;
+}
+
+/* Four segments take 168 us to send, and 342 us to arrive: they are half of the rate. */
+static void far_ways_are_filled(void **state)
+{
+    static const uint64_t trips[] = {300, 300, 300, 300};
+    struct world world;
+    begin_untold(&world, trips, 300, 1);
+    assert_int_equal(segments_let(&world, 0), 9);
+    run(&world, 20000 * US);
+    assert_true(rate(&world, 20000 * US) >= 0.95 * world.uplink);
+}
+
+/* Lanes that came up while a link was busy, or their host, believe that they are far. They share the link with those
+ * that know better. */
+static void wrong_round_trips_take_no_rate(void **state)
+{
+    static const uint64_t trips[][SENDERS] = {
+        {10, 10, 10, 10}, {10, 60, 250, 550}, {550, 10, 10, 10}, {300, 600, 600, 300}, {900, 10, 300, 590}};
+    static const double shares[] = {1.2, 1.5, 2, 4};
+    for (size_t i = 0; i < sizeof trips / sizeof *trips * 4; i++) {
+        struct world world;
+        begin_untold(&world, trips[i / 4], 10, shares[i % 4]);
+        world.senders = (int)(i % 3) + 2; /* first: the others come to a busy link */
+        run(&world, 20000 * US);
+        world.senders = SENDERS;
+        run(&world, 20000 * US);
+        double got = rate(&world, 20000 * US), spread = apart(&world, 50000 * US);
+        print_message("%zu, %.1f:1: %.1f%% of the uplink, %.0f%% apart, windows of %llu %llu %llu %llu segments\n",
+                      i / 4, shares[i % 4], 100 * got / world.uplink, 100 * spread,
+                      (unsigned long long)segments_let(&world, 0), (unsigned long long)segments_let(&world, 1),
+                      (unsigned long long)segments_let(&world, 2), (unsigned long long)segments_let(&world, 3));
+        assert_true(got >= 0.95 * world.uplink && spread <= 0.25);
+    }
+}
+
+/* A lane is measured again while it is in use. */
+static void round_trips_that_become_shorter(void **state)
+{
+    static const uint64_t far[] = {550, 900, 900, 550};
+    struct world world;
+    begin_untold(&world, far, 10, 2);
+    run(&world, 20000 * US);
+    assert_true(segments_let(&world, 0) >= PATH_UNTOLD && !segments_let(&world, 1));
+    world.sender[0].lane.trip = world.sender[1].lane.trip = 10 * US;
+    world.sender[2].lane.trip = 300 * US;
+    run(&world, 20000 * US);
+    assert_int_equal(path_share_window(&world.sender[0].share, NULL).bytes, 0); /* as near as can be */
+    assert_int_equal(path_share_window(&world.sender[1].share, NULL).bytes, 0);
+    assert_int_equal(segments_let(&world, 2), PATH_UNTOLD);
+    assert_true(apart(&world, 50000 * US) <= 0.25);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +332,9 @@ int main(void)
         cmocka_unit_test(longer_ways_than_assumed),
         cmocka_unit_test(as_told),
         cmocka_unit_test(longer_segments_than_ours),
+        cmocka_unit_test(far_ways_are_filled),
+        cmocka_unit_test(wrong_round_trips_take_no_rate),
+        cmocka_unit_test(round_trips_that_become_shorter),
     };
     setenv("TUTTI_SEGMENT", "512K", 1);
     unsetenv("TUTTI_WINDOWS");

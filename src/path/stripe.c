@@ -209,6 +209,10 @@ static void up(void *state, const struct path_lane *lane)
 static struct path_window window(void *state, const struct path_lane *lane, const struct path_payload *payload,
                                  uint64_t now)
 {
+    uint64_t us;
+    enum path_origin origin;
+    if (!payload)
+        return path_window_of(lane, &us, &origin);
     return path_share_window(&((const struct stripe *)state)->lane[lane->index].share, payload);
 }
 

@@ -142,15 +142,21 @@ static struct path_window derive(uint64_t mbits, uint64_t us, uint64_t segment)
     return (struct path_window){.bytes = way ? (way + segment - 1) / segment * segment + segment : 0};
 }
 
-struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, bool *derived)
+struct path_window path_window_of(const struct path_lane *lane, uint64_t *us, enum path_origin *origin)
 {
     struct path_windows told;
     enum wire_distance distance = path_distance_of(lane);
     bool right = path_parse_windows(param_string(PARAM_WINDOWS), &told) && told.told[distance];
-    /* without a place nobody has asked for short queues, and lanes that measured less would get less of a busy link */
-    *us = right ? told.us[distance] : lane->untold ? 0 : trip_of(lane);
-    *derived = !right || (!told.window[distance].segments && !told.window[distance].bytes && *us);
-    if (!*derived)
+    uint64_t segment = path_segment_of(lane);
+    *us = right ? told.us[distance] : trip_of(lane);
+    *origin = right || !lane->untold ? PATH_BY_PLACE : PATH_BY_TRIP;
+    if (right && (told.window[distance].segments || told.window[distance].bytes || !*us)) {
+        *origin = PATH_AS_TOLD;
         return told.window[distance];
-    return derive(lane->nic->about.rate, *us, path_segment_of(lane));
+    }
+    struct path_window window = derive(lane->nic->about.rate, *us, segment);
+    if (*origin == PATH_BY_PLACE || window.bytes > PATH_UNTOLD * segment)
+        return window;
+    *us = 0; /* the transport's queue fills the way */
+    return (struct path_window){0};
 }

@@ -24,8 +24,8 @@ static struct path_window window(enum wire_distance distance, uint32_t rate)
 {
     struct path_nic nic = {.about.rate = rate};
     uint64_t us;
-    bool derived;
-    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic}, &us, &derived);
+    enum path_origin origin;
+    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic}, &us, &origin);
 }
 
 static bool is(struct path_window window, uint32_t segments, uint64_t bytes)
@@ -95,9 +95,9 @@ static void distances_by_round_trip(void **state)
 static bool limit(const struct path_lane *lane, uint64_t us, uint64_t bytes)
 {
     uint64_t found;
-    bool derived;
-    struct path_window window = path_window_of(lane, &found, &derived);
-    return found == us && derived && is(window, 0, bytes);
+    enum path_origin origin;
+    struct path_window window = path_window_of(lane, &found, &origin);
+    return found == us && origin != PATH_AS_TOLD && is(window, 0, bytes);
 }
 
 /* The round trip is what was measured, but a busy host's does not count where the place says better. */
@@ -107,7 +107,13 @@ static void measured_round_trips(void **state)
     struct path_lane lane = measured(&nic, 41500);
     setenv("TUTTI_SEGMENT", "64K", 1);
     told("");
-    assert_true(limit(&lane, 0, 0)); /* no place: no limit */
+    assert_true(limit(&lane, 42, 10 * MIB / 16)); /* 525,000 bytes, where no place is told */
+    lane.trip = 15000;
+    assert_true(limit(&lane, 0, 0)); /* three segments and one more: the queue that lanes have anyway */
+    lane.trip = 16000;
+    assert_true(limit(&lane, 16, 5 * MIB / 16));
+    lane.trip = 900000; /* a busy host's, or that of another campus */
+    assert_true(limit(&lane, 0, 0));
     lane = (struct path_lane){.distance = WIRE_DISTANCE_ZONE, .trip = 41500, .nic = &nic};
     assert_true(limit(&lane, 42, 10 * MIB / 16)); /* 525,000 bytes */
     lane.trip = 900000;
@@ -120,8 +126,8 @@ static void measured_round_trips(void **state)
     told("zone=3");
     assert_int_equal(path_segment_of(&lane), 16384);
     uint64_t us;
-    bool derived;
-    assert_true(is(path_window_of(&lane, &us, &derived), 3, 0) && !derived);
+    enum path_origin origin;
+    assert_true(is(path_window_of(&lane, &us, &origin), 3, 0) && origin == PATH_AS_TOLD);
     unsetenv("TUTTI_SEGMENTS");
     told("");
 }
@@ -373,6 +379,20 @@ static void derived_for_a_link(void **state)
     finish(script, pair);
 }
 
+/* A transport that has measured less than it did when the lane came up. */
+static void lanes_may_turn_out_nearer(void **state)
+{
+    struct script *script = join("", 1);
+    struct payload *pair[2];
+    struct link_lane *lane = script->side[0].link->lane;
+    assert_int_equal(lane->view.trip, 0);
+    lane->carrier->trip = 5000;
+    script_tick(script, 1);
+    assert_int_equal(lane->view.trip, 5000);
+    payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
+    finish(script, pair);
+}
+
 /* A lane that dies takes its window with it: the other goes on within its own, and the lane begins anew. */
 static void windows_survive_failures(void **state)
 {
@@ -405,6 +425,7 @@ int main(void)
         cmocka_unit_test(wider_on_adapters),
         cmocka_unit_test(limits_of_bytes),
         cmocka_unit_test(derived_for_a_link),
+        cmocka_unit_test(lanes_may_turn_out_nearer),
         cmocka_unit_test(windows_survive_failures),
     };
     setenv("TUTTI_DEBUG", "none", 1);
