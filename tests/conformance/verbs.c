@@ -302,6 +302,51 @@ static void a_lane_that_ends_takes_no_receives_along(void **state)
     pair_close(&pair);
 }
 
+/* From here to there, and as many receives are posted as before. */
+static void send_many(struct pair *pair, const struct both *lane, int count)
+{
+    for (int i = 0; i < count; i++) {
+        soft_carries(pair, lane);
+        assert_false(shared_of(&pair->b)->missing);
+    }
+}
+
+/* What the lanes that are left cannot use at once goes when it has come back, and all of it with the last lane. */
+static void receives_go_with_their_lanes(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here() || !param_int(PARAM_IB_SHARED))
+        skip();
+    pair_open(&pair);
+    struct both lane = {pair.at, pair.bt}, other = soft_open(&pair, 1);
+    struct verbs_device *device = ((struct verbs_lane *)pair.bt->lane)->device;
+    struct verbs_shared *shared = &device->open.shared;
+    int regions = soft_holdings().regions;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(verbs_shared_grow(device->open.pd, shared), 0);
+    assert_int_equal(soft_holdings().regions, regions + 4);
+    end_close(other.bt);
+    soft_drop(&pair, &other);
+    assert_true(shared->kept == 1 && shared->slabs == 5);
+    send_many(&pair, &lane, 3 * VERBS_SHARED_EACH + VERBS_SHARED_EACH / 2);
+    assert_int_equal(shared->slabs, 5); /* some are still with the adapter */
+    regions = soft_holdings().regions;
+    assert_int_equal(verbs_shared_grow(device->open.pd, shared), 0);
+    assert_true(shared->kept == 2 && shared->slabs == 5 && !shared->unposted[1]);
+    send_many(&pair, &lane, 3 * VERBS_SHARED_EACH);
+    assert_true(shared->kept == 2 && shared->slabs == 2 && !shared->unposted[0] && !shared->unposted[1]);
+    assert_int_equal(soft_holdings().regions, regions - 3);
+    end_close(lane.bt);
+    soft_drop(&pair, &lane);
+    pair_step(&pair);
+    assert_true(shared->slabs == 0 && shared->queue);
+    lane = soft_open(&pair, 2);
+    send_many(&pair, &lane, 2 * VERBS_SHARED_EACH);
+    assert_int_equal(shared->slabs, 1);
+    pair_close(&pair);
+}
+
 /* More than it was told of would be other lanes'. */
 static void a_peer_that_takes_more_than_its_share_loses_its_lane(void **state)
 {
@@ -710,6 +755,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(a_lane_begins_with_little),
     cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
+    cmocka_unit_test(receives_go_with_their_lanes),
     cmocka_unit_test(a_peer_that_takes_more_than_its_share_loses_its_lane),
     cmocka_unit_test(lanes_may_have_receives_of_their_own),
     cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),

@@ -54,6 +54,7 @@ bool verbs_shared_open(const struct verbs_library *library, struct ibv_context *
     if (!param_int(PARAM_IB_SHARED) || library->query_device(context, &about) != 0 || about.max_srq <= 0 ||
         about.max_srq_wr < (int)how.attr.max_wr)
         return false;
+    shared->library = library;
     shared->queue = library->create_srq(pd, &how);
     return shared->queue != NULL;
 }
@@ -67,17 +68,31 @@ static int shared_post_one(struct verbs_shared *shared, uint32_t number)
     return shared->queue->context->ops.post_srq_recv(shared->queue, &wr, &bad);
 }
 
+/* The last slabs, of which no receive is posted. */
+static void shared_give_back(struct verbs_shared *shared)
+{
+    while (shared->slabs > shared->kept && shared->unposted[shared->slabs - 1] == UINT64_MAX) {
+        struct verbs_buffers *last = &shared->slab[--shared->slabs];
+        shared->unposted[shared->slabs] = 0;
+        verbs_buffers_forget(shared->library, last, false);
+        verbs_buffers_free(last);
+    }
+}
+
 void verbs_shared_post(struct verbs_shared *shared, uint32_t number)
 {
-    if (!shared->queue || number >= shared->slabs * VERBS_SHARED_EACH || !shared_post_one(shared, number))
+    unsigned slab = number / VERBS_SHARED_EACH;
+    if (!shared->queue || slab >= shared->slabs || (slab < shared->kept && !shared_post_one(shared, number)))
         return;
-    shared->unposted[number / VERBS_SHARED_EACH] |= 1ull << number % VERBS_SHARED_EACH;
-    shared->missing = true;
+    shared->unposted[slab] |= 1ull << number % VERBS_SHARED_EACH;
+    shared->missing |= slab < shared->kept;
+    if (slab >= shared->kept)
+        shared_give_back(shared);
 }
 
 int verbs_shared_mend(struct verbs_shared *shared)
 {
-    for (unsigned slab = 0; slab < shared->slabs; slab++)
+    for (unsigned slab = 0; slab < shared->kept; slab++)
         for (uint64_t *left = &shared->unposted[slab]; *left; *left &= *left - 1) {
             int error = shared_post_one(shared, slab * VERBS_SHARED_EACH + (unsigned)__builtin_ctzll(*left));
             if (error)
@@ -88,30 +103,41 @@ int verbs_shared_mend(struct verbs_shared *shared)
 }
 
 /* The adapter says once when fewer than this are left. */
-static int shared_ask(const struct verbs_library *library, struct verbs_shared *shared)
+static int shared_ask(struct verbs_shared *shared)
 {
     struct ibv_srq_attr to = {.srq_limit = VERBS_SHARED_EACH / FEW};
-    return shared->slabs < VERBS_SHARED_MOST ? library->modify_srq(shared->queue, &to, IBV_SRQ_LIMIT) : 0;
+    return shared->kept < VERBS_SHARED_MOST ? shared->library->modify_srq(shared->queue, &to, IBV_SRQ_LIMIT) : 0;
 }
 
-static int shared_add(const struct verbs_library *library, struct ibv_pd *pd, struct verbs_shared *shared)
+/* One that was too many stays. */
+static int shared_add(struct ibv_pd *pd, struct verbs_shared *shared)
 {
     struct verbs_buffers *slab = &shared->slab[shared->slabs];
-    int error = verbs_buffers_open(library, pd, (size_t)VERBS_SHARED_EACH * VERBS_CHUNK, slab);
+    bool there = shared->kept < shared->slabs;
+    int error = there ? 0 : verbs_buffers_open(shared->library, pd, (size_t)VERBS_SHARED_EACH * VERBS_CHUNK, slab);
     if (error)
         return error;
-    uint32_t first = shared->slabs++ * VERBS_SHARED_EACH;
-    for (uint32_t i = 0; i < VERBS_SHARED_EACH; i++)
-        verbs_shared_post(shared, first + i);
-    return shared->missing ? verbs_shared_mend(shared) : 0;
+    if (!there)
+        shared->unposted[shared->slabs++] = UINT64_MAX;
+    shared->kept++;
+    shared->missing = true;
+    return verbs_shared_mend(shared);
 }
 
-int verbs_shared_grow(const struct verbs_library *library, struct ibv_pd *pd, struct verbs_shared *shared)
+int verbs_shared_grow(struct ibv_pd *pd, struct verbs_shared *shared)
 {
-    int error = shared->slabs < VERBS_SHARED_MOST ? shared_add(library, pd, shared) : ENOSPC;
+    int error = shared->kept < VERBS_SHARED_MOST ? shared_add(pd, shared) : ENOSPC;
     if (!error) /* else not: some adapters would answer at once, again and again */
-        error = shared_ask(library, shared);
+        error = shared_ask(shared);
     return error > 0 ? error : -error;
+}
+
+/* A lane's peer may use a slab at once, and no more. */
+void verbs_shared_left(struct verbs_shared *shared, int lanes)
+{
+    unsigned most = lanes > 1 ? (unsigned)lanes : 1;
+    shared->kept = most < shared->kept ? most : shared->kept;
+    shared_give_back(shared);
 }
 
 unsigned verbs_shared_wanted(int lanes)
@@ -120,11 +146,11 @@ unsigned verbs_shared_wanted(int lanes)
     return wanted < VERBS_SHARED_MOST ? wanted : VERBS_SHARED_MOST;
 }
 
-int verbs_shared_close(const struct verbs_library *library, struct verbs_shared *shared)
+int verbs_shared_close(struct verbs_shared *shared)
 {
-    int error = shared->queue ? library->destroy_srq(shared->queue) : 0;
+    int error = shared->queue ? shared->library->destroy_srq(shared->queue) : 0;
     for (unsigned i = 0; i < shared->slabs; i++) {
-        int left = verbs_buffers_forget(library, &shared->slab[i], error != 0);
+        int left = verbs_buffers_forget(shared->library, &shared->slab[i], error != 0);
         verbs_buffers_free(&shared->slab[i]);
         error = error ? error : left;
     }

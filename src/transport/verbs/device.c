@@ -127,12 +127,25 @@ static void unwatch(struct verbs_device *device)
     device->completions.fd = device->events.fd = -1;
 }
 
+void verbs_device_rest(struct verbs_device *device)
+{
+    struct verbs_shared *shared = &device->open.shared;
+    if (device->lanes || !shared->slabs || device->stuck)
+        return;
+    device->early_count = 0; /* of lanes that have ended */
+    device->kept_first = device->kept_end = 0;
+    int error = verbs_shared_close(shared);
+    if (error)
+        log_warn("RDMA device %s: cannot end its shared receives: %s", device->name, strerror(error));
+    verbs_shared_open(device->owner->library, device->open.context, device->open.pd, shared);
+}
+
 void verbs_lose_device(struct verbs_device *device, const char *what)
 {
-    const struct verbs_parts old = device->open;
     log_warn("RDMA device %s: %s: it is closed, and opened anew when it is there again", device->name, what);
     fail_lanes(device, NULL, what);
     unwatch(device);
+    const struct verbs_parts old = device->open;
     device->open = (struct verbs_parts){0};
     device->early_count = 0;
     device->kept_first = device->kept_end = 0;
@@ -160,7 +173,7 @@ static void more_receives(struct verbs_device *device)
     struct verbs_shared *shared = &device->open.shared;
     int error = device_make_room(device, device->lanes, shared->slabs + 1);
     if (!error)
-        error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
+        error = verbs_shared_grow(device->open.pd, shared);
     if (error)
         log_info("RDMA device %s has no more than %u shared receives: %s", device->name,
                  shared->slabs * VERBS_SHARED_EACH, strerror(error));
@@ -464,9 +477,9 @@ static tutti_result_t device_serve(struct verbs_device *device)
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
                          device->name, lanes, strerror(error));
-    while (!error && shared->queue && shared->slabs < wanted)
-        error = verbs_shared_grow(device->owner->library, device->open.pd, shared);
-    if (shared->queue && !shared->slabs)
+    while (!error && shared->queue && shared->kept < wanted)
+        error = verbs_shared_grow(device->open.pd, shared);
+    if (shared->queue && !shared->kept)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no receives for its lanes: %s", device->name,
                          strerror(error));
     return TUTTI_SUCCESS;

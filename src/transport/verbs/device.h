@@ -14,6 +14,8 @@ void verbs_lose_device(struct verbs_device *device, const char *what);
  * No other one takes its place, for the lane would stay there when the port is back. */
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
 
+/* From poll: a device without lanes has no receives for them either. */
+void verbs_device_rest(struct verbs_device *device);
 /* From poll: the device is open again if what was lost has been opened anew. */
 bool verbs_device_revived(struct verbs_device *device);
 

@@ -139,7 +139,7 @@ void verbs_pair_close(struct verbs_lane *lane)
     verbs_buffers_forget(verbs->library, &lane->receives, error);
     lane->qp = NULL;
     if (lane->device)
-        lane->device->lanes--;
+        verbs_shared_left(&lane->device->open.shared, --lane->device->lanes);
     lane->device = NULL;
 }
 

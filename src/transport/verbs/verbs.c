@@ -161,8 +161,10 @@ static int verbs_poll(struct transport *transport)
     if (transport->depth)
         return 0;
     transport_enter(transport);
-    for (int i = 0; i < verbs->devices; i++)
+    for (int i = 0; i < verbs->devices; i++) {
         done += verbs_device_revived(&verbs->device[i]);
+        verbs_device_rest(&verbs->device[i]);
+    }
     for (int i = 0; i < verbs->devices; i++)
         for (int turn = 0, taken = VERBS_BATCH; verbs->device[i].lanes && turn < TURN && taken == VERBS_BATCH; turn++)
             done += taken = verbs_complete(&verbs->device[i]);
