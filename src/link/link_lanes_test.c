@@ -400,6 +400,32 @@ static void test_folded_lanes(void **state)
     }
 }
 
+/* Three ports at one side, five at the other. */
+static tutti_result_t have_ports(struct wire_process *self)
+{
+    static unsigned sides;
+    for (unsigned i = 0, ports = sides++ % 2 ? 3 : 5; i < ports; i++)
+        self->verbs[i].family = 4;
+    return TUTTI_SUCCESS;
+}
+
+/* Each end folds by the ports of the one that says the bits. */
+static void test_folded_lanes_of_unlike_ends(void **state)
+{
+    struct path_policy policy = script_policy;
+    policy.open = have_ports;
+    struct script *script = start_wide(&policy);
+    struct link *link[2] = {script->side[0].link, script->side[1].link};
+    unsigned unlike = 0;
+    for (unsigned lane = LINK_DATA_LANE; lane < LINK_MESSAGE_LANE; lane++) {
+        for (int side = 0; side < 2; side++)
+            assert_int_equal(link[side]->lane[lane].bit, link[!side]->lane[lane].peer_bit);
+        unlike += link[0]->lane[lane].bit != link[1]->lane[lane].bit;
+    }
+    assert_true(unlike > 0);
+    script_free(script);
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
@@ -419,6 +445,7 @@ int main(void)
         CASE(test_reports_of_wide_links),
         CASE(test_lanes_beyond_the_last),
         CASE(test_folded_lanes),
+        CASE(test_folded_lanes_of_unlike_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

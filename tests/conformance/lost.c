@@ -177,7 +177,6 @@ static void flap(struct both *lane, enum flap how)
     }
 }
 
-/* TUTTI_TEST_FLAPS: how often; 1,000 take minutes. */
 /* That lanes and devices of the party have for themselves. */
 static int regions_of(const struct party *party)
 {
@@ -191,6 +190,7 @@ static int regions_of(const struct party *party)
     return count;
 }
 
+/* TUTTI_TEST_FLAPS: how often; 1,000 take minutes. */
 static void nothing_is_left_of_lanes_that_went(void **state)
 {
     const char *wish = getenv("TUTTI_TEST_FLAPS");

@@ -272,33 +272,100 @@ static void a_lane_begins_with_little(void **state)
     pair_close(&pair);
 }
 
+/* Waits, without a look at the other one, until all is acknowledged that these have sent. */
+static void settle_first(struct pair *pair, const struct both *lane)
+{
+    uint64_t end = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
+    while (under_test->owes(pair->at->lane) || under_test->owes(lane->at->lane)) {
+        party_sleep(&pair->a, 1);
+        assert_false(clock_passed(end));
+    }
+}
+
+static const struct verbs_library *real_calls;
+static struct pair *late_pair;
+static struct end *late;
+
+/* The peer goes on sending until the queue pair is no more. */
+static int destroy_late(struct ibv_qp *qp)
+{
+    uint64_t end = clock_deadline_ms(20);
+    for (uint64_t i = 0; late && i < 10; i++)
+        assert_int_equal(send_pattern(late, i, 100, 1), TUTTI_SUCCESS);
+    while (late && under_test->owes(late->lane) && !clock_passed(end))
+        party_sleep(&late_pair->a, 1);
+    late = NULL;
+    return real_calls->destroy_qp(qp);
+}
+
 /* A lane ends with completions that nobody has looked at. Their receives stay with the others, again and again; what
  * has come on other lanes meanwhile comes. */
 static void a_lane_that_ends_takes_no_receives_along(void **state)
+{
+    enum { SOME = 20 }; /* more than are looked at together */
+    struct verbs_library calls;
+    struct pair pair;
+    (void)state;
+    if (!soft_here() || !param_int(PARAM_IB_SHARED))
+        skip();
+    pair_open(&pair);
+    struct verbs_transport *verbs = (struct verbs_transport *)pair.b.transport;
+    real_calls = verbs->library;
+    calls = *real_calls;
+    calls.destroy_qp = destroy_late;
+    verbs->library = &calls;
+    late_pair = &pair;
+    for (uint16_t turn = 1; turn <= 8; turn++) {
+        struct both lane = soft_open(&pair, turn);
+        uint64_t before = pair.bt->counts[NOTE_MESSAGE];
+        for (uint64_t i = 0; i < 40 && send_pattern(lane.at, i, 4000, 1) == TUTTI_SUCCESS; i++)
+            ;
+        for (uint64_t i = 0; i < SOME; i++)
+            assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS);
+        settle_first(&pair, &lane);
+        late = lane.at;
+        end_close(lane.bt);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == before + SOME);
+        soft_drop(&pair, &lane);
+    }
+    assert_true(shared_of(&pair.b)->slabs <= 2);
+    struct both first = {pair.at, pair.bt};
+    soft_carries(&pair, &first);
+    verbs->library = real_calls;
+    pair_close(&pair);
+}
+
+/* Completions of a lane that has ended wait for their turn; by then its number may be another queue pair's. */
+static void what_waits_of_a_lane_that_ended_is_nobodys(void **state)
 {
     struct pair pair;
     (void)state;
     if (!soft_here() || !param_int(PARAM_IB_SHARED))
         skip();
     pair_open(&pair);
-    for (uint16_t turn = 1; turn <= 8; turn++) {
-        struct both lane = soft_open(&pair, turn);
-        uint64_t before = pair.bt->counts[NOTE_MESSAGE];
-        for (uint64_t i = 0; i < 40 && send_pattern(lane.at, i, 4000, 1) == TUTTI_SUCCESS; i++)
-            ;
-        assert_int_equal(send_pattern(pair.at, turn, 100, 1), TUTTI_SUCCESS);
-        uint64_t end = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
-        while (under_test->owes(pair.at->lane) || under_test->owes(lane.at->lane)) {
-            party_sleep(&pair.a, 1); /* the other one looks at nothing */
-            assert_false(clock_passed(end));
-        }
-        end_close(lane.bt);
-        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == before + 1);
-        soft_drop(&pair, &lane);
+    struct verbs_device *device = ((struct verbs_lane *)pair.bt->lane)->device;
+    struct both lane[2] = {soft_open(&pair, 1), soft_open(&pair, 2)}, first = {pair.at, pair.bt};
+    uint32_t queue[2];
+    for (int i = 0; i < 2; i++) {
+        queue[i] = ((struct verbs_lane *)lane[i].bt->lane)->qp->qp_num;
+        assert_int_equal(send_pattern(lane[i].at, 1, 100, 1), TUTTI_SUCCESS);
+        settle_first(&pair, &lane[i]);
+        if (i == 0)
+            assert_false(under_test->arm(pair.b.transport)); /* the first one's is found while falling asleep */
     }
-    assert_true(shared_of(&pair.b)->slabs <= 2);
-    struct both first = {pair.at, pair.bt};
-    soft_carries(&pair, &first);
+    assert_true(device->early_count > 0 && device->early[0].qp_num == queue[0]);
+    end_close(lane[0].bt);
+    assert_true(device->kept_end > 0 && device->kept[device->kept_first].qp_num == queue[1]);
+    end_close(lane[1].bt);
+    for (int i = 0; i < device->early_count; i++)
+        assert_true(device->early[i].qp_num != queue[0]);
+    for (unsigned i = device->kept_first; i < device->kept_end; i++)
+        assert_true(device->kept[i].qp_num != queue[1]);
+    for (int i = 0; i < 2; i++)
+        soft_drop(&pair, &lane[i]);
+    assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 0);
+    for (int i = 0; i < 2 * VERBS_SHARED_EACH; i++) /* none of the receives is missing, or there twice */
+        soft_carries(&pair, &first);
     pair_close(&pair);
 }
 
@@ -755,6 +822,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(a_lane_begins_with_little),
     cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
+    cmocka_unit_test(what_waits_of_a_lane_that_ended_is_nobodys),
     cmocka_unit_test(receives_go_with_their_lanes),
     cmocka_unit_test(a_peer_that_takes_more_than_its_share_loses_its_lane),
     cmocka_unit_test(lanes_may_have_receives_of_their_own),

@@ -29,8 +29,9 @@ void verbs_buffers_free(struct verbs_buffers *buffers);
 /*
  * Receives of all lanes of a device. Each is posted anew as soon as its completion was handled, so no lane can keep
  * one. There are few at first. When the adapter says that few are left (the limit's event) there are more: what lanes
- * use at once is what there is. When lanes end, slabs are too many that the others cannot use at once. The adapter gives
- * none back: a receive of those is not posted anew, and the last slab goes when all of its receives have come back.
+ * use at once is what there is. When lanes end, slabs are too many that the others cannot use at once. The adapter
+ * gives none back: a receive of those is not posted anew, and the last slab goes when all of its receives have come
+ * back.
  */
 struct verbs_shared {
     const struct verbs_library *library;
