@@ -4,7 +4,8 @@
 
 One process joins with so many others, each of which passes for a host, and sends a payload to each and gets it back on
 each communicator. Adapters are the software RDMA device, with as many devices as `--devices` says. Prints what the
-process holds then, beside what it holds with no lane: queue pairs, registered and resident memory, descriptors.
+process holds then, beside what it holds with no lane: queue pairs, registered and resident memory, descriptors. What is
+done until then goes to stderr.
 `--own`: lanes have receives of their own (TUTTI_IB_SHARED=0).
 
 Root: it makes a network of its own. Exit status 77: that cannot be made here.
@@ -77,10 +78,12 @@ class Job:
         sys.exit("the software RDMA device of rank 0 does not answer")
 
     def held(self):
-        """What rank 0 holds when all have been talked to."""
-        first = self.ranks[0]
-        if first.stdout.readline() != "ready\n":
-            sys.exit("the job has failed")
+        """What rank 0 holds when all have been talked to. What it has done until then is shown."""
+        first, began = self.ranks[0], time.monotonic()
+        while (line := first.stdout.readline()) != "ready\n":
+            if not line:
+                sys.exit("the job has failed")
+            print(f"{self.lanes} lanes, {time.monotonic() - began:.1f} s: {line.strip()}", file=sys.stderr, flush=True)
         with open(f"/proc/{first.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"^VmRSS:\s+(\d+)", status.read(), re.M).group(1))
         found = {"descriptors": len(os.listdir(f"/proc/{first.pid}/fd")), "resident": resident / 1024}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank of wide.py: `wide-rank COMMUNICATORS BYTES`. Rank 0 sends that number of bytes to each other rank, and gets
- * them back, once on each communicator. Other ranks talk to rank 0 alone. Then rank 0 prints a line and waits for
- * another one.
+ * them back, on the first communicator, and a sixteenth of them on each other one. Other ranks talk to rank 0 alone.
+ * Rank 0 prints a line after each step. The last one is `ready`. Then rank 0 waits for a line.
  */
 #include "tutti/tutti.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 };
+enum { MOST = 64, LESS = 16 };
 
 static void must(tutti_result_t result, const char *what)
 {
@@ -48,6 +48,15 @@ static void exchange(tutti_comm_t comm, int number, int rank, int peer, unsigned
     must(tutti_comm_synchronize(comm), "send");
 }
 
+/* What rank 0 has done, of all that it does. */
+static void say(int rank, const char *what, int done, int all)
+{
+    if (rank)
+        return;
+    printf("%s %d of %d\n", what, done, all);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     int comms = argc > 1 ? atoi(argv[1]) : 0, rank = 0, size = 0;
@@ -65,11 +74,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "no memory for %zu bytes\n", bytes);
         return 1;
     }
-    for (int i = 1; i < comms; i++)
+    say(rank, "communicator", 1, comms);
+    for (int i = 1; i < comms; i++) {
         must(tutti_comm_duplicate(comm[0], &comm[i], NULL), "duplicate");
-    for (int i = 0; i < comms; i++)
+        say(rank, "communicator", i + 1, comms);
+    }
+    for (int i = 0; i < comms; i++) {
         for (int peer = rank ? 0 : 1; peer < (rank ? 1 : size); peer++)
-            exchange(comm[i], i, rank, peer, memory, bytes);
+            exchange(comm[i], i, rank, peer, memory, i ? (bytes + LESS - 1) / LESS : bytes);
+        say(rank, "exchange", i + 1, comms);
+    }
     if (!rank) {
         puts("ready");
         fflush(stdout);

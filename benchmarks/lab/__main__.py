@@ -22,11 +22,13 @@ import traceback
 import bonded
 import copies
 import defaults
+import distance
 import jobs
 import leaders
 import master
 import monitor
 import nics
+import operators
 import orders
 import port
 import probe
@@ -43,9 +45,9 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import plot  # noqa: E402  (in the folder above)
 
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "bonded": bonded,
-                "leaders": leaders, "probe": probe, "uplink": uplink, "wide": wide, "port": port, "nics": nics,
-                "rates": rates, "windows": windows, "orders": orders, "together": together, "copies": copies,
-                "monitor": monitor}
+                "leaders": leaders, "probe": probe, "uplink": uplink, "operators": operators, "wide": wide,
+                "port": port, "nics": nics, "rates": rates, "windows": windows, "orders": orders,
+                "together": together, "copies": copies, "distance": distance, "monitor": monitor}
 
 
 class Bench:
