@@ -5,6 +5,7 @@
 
 #include "base/fork.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 struct known_entry {
     struct known known;
-    uintptr_t end; /* the highest one of all entries up to this one */
+    int descriptor; /* -1: none */
+    uintptr_t end;  /* the highest one of all entries up to this one */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -25,6 +27,9 @@ static struct list watchers = {&watchers, &watchers};
 static void known_forget(void)
 {
     pthread_mutex_init(&mutex, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (table[i].descriptor >= 0)
+            close(table[i].descriptor);
     count = 0;
     fork_forget(&watchers);
 }
@@ -79,19 +84,33 @@ static bool known_make_room(void)
     return true;
 }
 
-uint64_t known_add(void *base, size_t size)
+static uint64_t known_enter(struct known known, int descriptor)
 {
     uint64_t id = 0;
     pthread_mutex_lock(&mutex);
-    if (size && known_make_room()) {
-        size_t place = entries_to((uintptr_t)base);
+    if (known.size && known_make_room()) {
+        size_t place = entries_to((uintptr_t)known.base);
         memmove(table + place + 1, table + place, (count - place) * sizeof *table);
-        table[place].known = (struct known){.id = id = ++last_id, .base = base, .size = size};
+        known.id = id = ++last_id;
+        table[place] = (struct known_entry){.known = known, .descriptor = descriptor};
         count++;
         set_ends(place);
         known_ring();
     }
     pthread_mutex_unlock(&mutex);
+    return id;
+}
+
+uint64_t known_add(void *base, size_t size)
+{
+    return known_enter((struct known){.base = base, .size = size}, -1);
+}
+
+uint64_t known_add_device(const struct known *memory, int descriptor)
+{
+    uint64_t id = known_enter(*memory, descriptor);
+    if (!id && descriptor >= 0)
+        close(descriptor);
     return id;
 }
 
@@ -109,6 +128,8 @@ void known_remove(uint64_t id)
     pthread_mutex_lock(&mutex);
     size_t place = known_find_id(id);
     if (place < count) {
+        if (table[place].descriptor >= 0)
+            close(table[place].descriptor);
         count--;
         memmove(table + place, table + place + 1, (count - place) * sizeof *table);
         set_ends(place);
@@ -130,6 +151,16 @@ bool known_find(const void *address, size_t length, struct known *out)
     }
     pthread_mutex_unlock(&mutex);
     return found;
+}
+
+int known_descriptor(uint64_t id, bool *ordered)
+{
+    pthread_mutex_lock(&mutex);
+    size_t place = known_find_id(id);
+    int copy = place < count && table[place].descriptor >= 0 ? fcntl(table[place].descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+    *ordered = copy >= 0 && table[place].known.ordered;
+    pthread_mutex_unlock(&mutex);
+    return copy;
 }
 
 bool known_lives(uint64_t id)

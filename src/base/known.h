@@ -17,10 +17,17 @@ struct known {
     uint64_t id; /* from 1 */
     char *base;
     size_t size;
+    int device;   /* as in struct place */
+    bool ordered; /* of a device's: what adapters have written there, the device sees at once, without a flush */
 };
 
 /* 0: there is no memory to write it down; then it is memory like any other. */
 uint64_t known_add(void *base, size_t size);
+/* Memory of a device. A descriptor, by which adapters reach it, is the table's own from here on. */
+uint64_t known_add_device(const struct known *memory, int descriptor);
+/* A copy of the descriptor, the caller's to close, and known.ordered. -1: there is none, or the memory lives no longer.
+ */
+int known_descriptor(uint64_t id, bool *ordered);
 /* Before the memory is given back. 0: nothing. */
 void known_remove(uint64_t id);
 

@@ -65,6 +65,8 @@ static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p
 {
     transfer_fill(&p2p->item[index], &p2p->all, item->peer, item->sends, tag_of(team, item), p2p_call_of(item),
                   item->data, item->count * type_size(item->type));
+    if (!place_is_host(item->on_device))
+        transfer_on_device(&p2p->item[index], item->on_device, item->data);
     count_item(team, item);
 }
 
@@ -325,6 +327,44 @@ static bool has_ended(const struct p2p *p2p)
     return p2p->flow.posted > p2p->all.pending;
 }
 
+static bool has_news(const struct p2p *p2p)
+{
+    return has_ended(p2p) || p2p->all.spilling;
+}
+
+int p2p_take_spilling(struct team *team, struct p2p *p2p, int *spilling)
+{
+    int count = 0;
+    lock_take(&team->engine->lock);
+    for (int i = 0; i < p2p->all.count && p2p->all.spilling; i++) {
+        struct transfer *item = &p2p->item[i];
+        if (!item->of || !item->spills)
+            continue;
+        item->spills = false;
+        p2p->all.spilling--;
+        spilling[count++] = i;
+    }
+    lock_release(&team->engine->lock);
+    return count;
+}
+
+void p2p_spilled(struct team *team, struct p2p *p2p, int place)
+{
+    struct transfer *item = &p2p->item[place];
+    lock_take(&team->engine->lock);
+    if (!p2p->flow.over && item->pending)
+        link_spilled(item->link, &item->send);
+    engine_met(team->engine);
+    lock_release(&team->engine->lock);
+}
+
+uint64_t p2p_in_spare(const struct p2p *p2p, int place, uint64_t *segment)
+{
+    const struct link_recv *recv = &p2p->item[place].recv;
+    *segment = recv->segment;
+    return recv->spilled;
+}
+
 int p2p_take_ended(struct team *team, struct p2p *p2p, int *ended)
 {
     int count = 0;
@@ -387,7 +427,7 @@ static tutti_result_t p2p_start(struct team *team, struct op *op)
 /* The operation's thread could post what this rank's peers wait for: nobody keeps it from that. */
 static bool is_busy(const struct p2p *p2p)
 {
-    return p2p->flow.open && (!p2p->flow.idle || has_ended(p2p) || !p2p->all.pending);
+    return p2p->flow.open && (!p2p->flow.idle || has_news(p2p) || !p2p->all.pending);
 }
 
 static uint32_t number_of(const struct transfer *item)
@@ -411,7 +451,7 @@ static tutti_result_t p2p_step(struct team *team, struct op *op)
         return transfers_fail(team, &p2p->all);
     if (!p2p->all.pending && !p2p->flow.open)
         return TUTTI_SUCCESS;
-    if (p2p->flow.open && has_ended(p2p))
+    if (p2p->flow.open && has_news(p2p))
         atomic_store_explicit(&p2p->flow.ended, true, memory_order_release);
     if (is_busy(p2p))
         op_waits(op, -1, 0, 0);
@@ -423,7 +463,7 @@ static tutti_result_t p2p_step(struct team *team, struct op *op)
 static bool p2p_may_move(const struct op *op)
 {
     const struct p2p *p2p = op->p2p;
-    bool news = p2p->flow.open ? p2p->flow.idle && has_ended(p2p) : !p2p->all.pending;
+    bool news = p2p->flow.open ? p2p->flow.idle && has_news(p2p) : !p2p->all.pending;
     return p2p->all.result != TUTTI_SUCCESS || news;
 }
 

@@ -24,6 +24,8 @@ static int own_rank(const struct transfer *transfer)
 
 static void complete(struct transfer *transfer, tutti_result_t result)
 {
+    transfer->of->spilling -= transfer->spills;
+    transfer->spills = false;
     transfer->pending = false;
     transfer->of->pending--;
     if (result != TUTTI_SUCCESS)
@@ -38,6 +40,13 @@ void transfer_sent(struct link_send *send, tutti_result_t result)
 void transfer_received(struct link_recv *recv, tutti_result_t result)
 {
     complete(container_of(recv, struct transfer, recv), result);
+}
+
+void transfer_spill(struct link_send *send)
+{
+    struct transfer *transfer = container_of(send, struct transfer, send);
+    transfer->spills = true;
+    transfer->of->spilling++;
 }
 
 void transfer_post(struct transfer *transfer, struct link *link)

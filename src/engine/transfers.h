@@ -8,6 +8,7 @@
 
 struct transfers {
     int count, pending;
+    int spilling; /* sends that are to be copied to their spare memory */
     tutti_result_t result;
     int culprit;
     char sentence[TEAM_SENTENCE]; /* any thread may learn of a failure, another report it */
@@ -18,6 +19,7 @@ struct transfer {
     struct link *link; /* NULL until posted */
     int peer;
     bool sends, pending;
+    bool spills; /* told by the link, and to nobody else yet */
     union {
         struct link_send send;
         struct link_recv recv;
@@ -26,7 +28,7 @@ struct transfer {
 
 static inline void transfers_begin(struct transfers *transfers)
 {
-    transfers->count = transfers->pending = 0;
+    transfers->count = transfers->pending = transfers->spilling = 0;
     transfers->result = TUTTI_SUCCESS;
 }
 
@@ -36,6 +38,7 @@ void transfers_note(struct transfers *transfers, int peer, tutti_result_t result
 /* The upcalls of links. */
 void transfer_sent(struct link_send *send, tutti_result_t result);
 void transfer_received(struct link_recv *recv, tutti_result_t result);
+void transfer_spill(struct link_send *send);
 
 /* The rest of a send or receive is the link's own, and set by it. */
 static inline void transfer_fill(struct transfer *transfer, struct transfers *of, int peer, bool sends,
@@ -45,13 +48,14 @@ static inline void transfer_fill(struct transfer *transfer, struct transfers *of
     transfer->link = NULL;
     transfer->peer = peer;
     transfer->sends = sends;
-    transfer->pending = false;
+    transfer->pending = transfer->spills = false;
     if (sends) {
         transfer->send.tag = tag;
         transfer->send.call = call;
         transfer->send.place = place_host(data);
         transfer->send.class = PATH_PROMPT;
         transfer->send.length = length;
+        transfer->send.spare = NULL;
         transfer->send.done = transfer_sent;
     } else {
         transfer->recv.tag = tag;
@@ -59,7 +63,21 @@ static inline void transfer_fill(struct transfer *transfer, struct transfers *of
         transfer->recv.place = place_host(data);
         transfer->recv.class = PATH_PROMPT;
         transfer->recv.length = length;
+        transfer->recv.spare = NULL;
         transfer->recv.done = transfer_received;
+    }
+}
+
+/* The payload lies on a device, with host memory of its length to spare. */
+static inline void transfer_on_device(struct transfer *transfer, struct place place, void *spare)
+{
+    if (transfer->sends) {
+        transfer->send.place = place;
+        transfer->send.spare = spare;
+        transfer->send.spill = transfer_spill;
+    } else {
+        transfer->recv.place = place;
+        transfer->recv.spare = spare;
     }
 }
 

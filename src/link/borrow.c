@@ -9,6 +9,7 @@
 #include "link/match.h"
 #include "link/outgoing.h"
 #include "link/refuse.h"
+#include "link/spare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 static void *borrow_place(struct link *link)
 {
     struct link_recv *recv = link->loans.recv;
-    void *to = place_reach(recv->place);
+    void *to = spare_whole(recv);
     if (!to) {
         link->loans.recv = NULL;
         match_take(link, recv, refuse_target(recv));
@@ -79,7 +80,7 @@ void borrow_copied(struct lane *carrier, bool whole)
         early_add(link, item);
     else if (item)
         free(item);
-    if (recv && (whole || reach_unwritable(place_reach(recv->place), recv->length)))
+    if (recv && (whole || reach_unwritable(spare_whole(recv), recv->length)))
         match_take(link, recv, whole ? TUTTI_SUCCESS : refuse_target(recv));
 }
 

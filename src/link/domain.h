@@ -34,8 +34,10 @@ struct link_domain {
     struct transport *transport[MAX_TRANSPORTS];
     int transports;
     struct list links;
-    struct list telling; /* links with arrivals that the peer does not know of */
-    struct list copies;  /* sends to this very process that are being copied */
+    struct list telling;  /* links with arrivals that the peer does not know of */
+    struct list copies;   /* sends to this very process that are being copied */
+    struct list flushing; /* receives that devices do not see yet */
+    uint64_t flushes;     /* tokens of flush() that were used */
     struct list registrations;
     uint64_t registered;                /* bytes of them */
     struct poll_source known_bell;      /* rings when known memory comes or goes; fd -1: nobody asks */

@@ -14,22 +14,24 @@
 #include "link/refuse.h"
 #include "link/segments.h"
 #include "link/slots.h"
+#include "link/spare.h"
 
 #include <stdlib.h>
 
 /* Bytes of the payload's segments, by the policy. */
-static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, lane_set wanted)
+static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, lane_set wanted,
+                                 uint32_t most_segments)
 {
     const struct path_lane *lanes[LINK_MAX_LANES];
     uint64_t most = (uint64_t)param_int(PARAM_SEGMENT);
     int count = 0;
-    while (segment_count(payload->left, most) > MAX_SEGMENTS)
+    while (segment_count(payload->left, most) > most_segments)
         most *= 2;
     lane_set set = link->usable & wanted ? link->usable & wanted : link->usable;
     for (; set; set &= set - 1)
         lanes[count++] = &link->lane[lane_first(set)].view;
     uint64_t segment = link->domain->policy.segment(link->policy_state, lanes, count, payload, most);
-    return segment && segment < most && segment_count(payload->left, segment) <= MAX_SEGMENTS ? segment : most;
+    return segment && segment < most && segment_count(payload->left, segment) <= most_segments ? segment : most;
 }
 
 void incoming_credit(struct link *link, struct link_recv *recv)
@@ -40,7 +42,7 @@ void incoming_credit(struct link *link, struct link_recv *recv)
     }
     struct path_payload payload = nics_payload(link, recv->place, recv->class, recv->length);
     lane_set lanes = link->domain->policy.credit(link->policy_state, &payload, clock_ns());
-    uint64_t segment = incoming_segment(link, &payload, lanes);
+    uint64_t segment = incoming_segment(link, &payload, lanes, recv->spare ? LINK_SPARE_SEGMENTS : MAX_SEGMENTS);
     recv->segment = segment;
     recv->segments = segment_count(recv->length, segment);
     recv->arrived = 0;
@@ -65,10 +67,11 @@ void incoming_credit(struct link *link, struct link_recv *recv)
     /* What is not registered the lanes copy. */
     recv->memory = memory_offer(link, recv->place, recv->length, &body.memory, &unsure);
     if (place_is_host(recv->place) ? unsure && reach_unwritable(place_reach(recv->place), recv->length)
-                                   : !recv->memory) {
+                                   : !recv->memory && !recv->spare) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
     }
+    spare_begin(recv);
     struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
     message_send(link, &head, &body, recv->memory ? sizeof body : sizeof body.credit);
 }
@@ -79,6 +82,7 @@ void incoming_release(struct link *link, struct link_recv *recv)
         link->takes.receiving[recv->slot] = NULL;
         link->takes.count--;
     }
+    spare_end(recv);
     recv->credited = false;
     registration_drop(link->domain, recv->memory);
     recv->memory = NULL;
@@ -148,7 +152,7 @@ struct place incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset
 {
     struct link_lane *lane = carrier->user;
     struct link_recv *recv = incoming_of(lane->link, imm, offset, length);
-    return recv ? place_behind(recv->place, offset) : (struct place){0};
+    return recv ? place_behind(spare_target(recv), offset) : (struct place){0};
 }
 
 void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
@@ -159,24 +163,44 @@ void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, si
         incoming_finish(lane->link, recv, refuse_target(recv));
 }
 
+/* All of it is where it belongs. */
+static void incoming_complete(struct link *link, struct link_recv *recv)
+{
+    uint32_t slot = recv->slot;
+    list_remove(&recv->node);
+    incoming_release(link, recv);
+    flight_done(link, slot);
+    recv->done(recv, TUTTI_SUCCESS);
+}
+
 static void incoming_take(struct link_lane *lane, uint32_t imm, uint64_t offset, size_t length)
 {
+    bool stored = offset == TRANSPORT_NO_OFFSET, seen;
     struct link *link = lane->link;
     uint32_t slot = imm_slot(imm), index = imm_segment(imm);
     struct link_recv *recv = slot < link->takes.size ? link->takes.receiving[slot] : NULL;
-    if (offset == TRANSPORT_NO_OFFSET && recv)
+    if (stored && recv)
         offset = recv->segment * index;
     recv = incoming_of(link, imm, offset, length);
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);
     link_count_received(lane, length);
+    spare_came(recv, lane, index, stored);
     if (++recv->arrived < recv->segments)
         return;
-    list_remove(&recv->node);
-    incoming_release(link, recv);
-    flight_done(link, slot);
-    recv->done(recv, TUTTI_SUCCESS);
+    if (spare_flush(link, recv, &seen) != TUTTI_SUCCESS)
+        incoming_finish(link, recv, refuse_target(recv));
+    else if (seen)
+        incoming_complete(link, recv);
+}
+
+void incoming_flushed(void *context, uint64_t token)
+{
+    struct link *link;
+    struct link_recv *recv = spare_flushed(context, token, &link);
+    if (recv)
+        incoming_complete(link, recv);
 }
 
 void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length)
@@ -198,6 +222,8 @@ void incoming_say_have(struct link *link)
         if (!recv || !recv->arrived)
             continue;
         struct wire_message head = {.kind = WIRE_HAVE, .slot = (uint16_t)slot};
-        message_send(link, &head, recv->bitmap, (recv->segments + 63) / 64 * sizeof *recv->bitmap);
+        uint64_t seen = spare_have(recv, *recv->bitmap);
+        message_send(link, &head, recv->flush.needed ? &seen : recv->bitmap,
+                     (recv->segments + 63) / 64 * sizeof *recv->bitmap);
     }
 }

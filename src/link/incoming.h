@@ -20,5 +20,6 @@ void incoming_say_have(struct link *link);
 struct place incoming_target(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
 void incoming_arrived(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
 void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, size_t length);
+void incoming_flushed(void *context, uint64_t token);
 
 #endif

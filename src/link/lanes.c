@@ -18,6 +18,7 @@
 #include "link/outgoing.h"
 #include "link/outpaced.h"
 #include "link/silence.h"
+#include "link/spare.h"
 #include "link/strays.h"
 #include "link/trial.h"
 
@@ -149,6 +150,7 @@ static void lane_end_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
     outgoing_lane_gone(link, lane->index);
+    spare_lane_gone(link, lane->index);
     trace_lane_down(lane->trace);
     lane->view.nic->lanes--;
     lanes_choose_usable(link);

@@ -111,6 +111,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .steered = links_steered,
                                           .unreadable = borrow_unreadable,
                                           .unwritable = incoming_unwritable,
+                                          .flushed = incoming_flushed,
                                           .lent = borrow_target,
                                           .copied = borrow_copied,
                                           .lent_waits = borrow_waits,
@@ -175,6 +176,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     list_init(&domain->copies);
     list_init(&domain->telling);
     list_init(&domain->registrations);
+    list_init(&domain->flushing);
     domain->known_bell.fd = -1;
     tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
     if (result == TUTTI_SUCCESS)
@@ -269,6 +271,14 @@ bool link_domain_nic(const struct link_domain *domain, const struct transport_op
     for (int i = 0; i < domain->transports; i++)
         if (domain->ops[i] == ops)
             return ops->nic(domain->transport[i], device, out);
+    return false;
+}
+
+bool link_domain_registers(const struct link_domain *domain)
+{
+    for (int i = 0; i < domain->transports; i++)
+        if (domain->ops[i]->caps & TRANSPORT_REGISTERS)
+            return true;
     return false;
 }
 

@@ -31,6 +31,11 @@ struct link_send {
     enum path_class class;
     size_t length;
     void (*done)(struct link_send *send, tutti_result_t result);
+    /* Of a payload in a device's memory: `length` bytes of this host's memory to spare, and who is told, once, that the
+     * payload must go from there: the caller copies all of it, and says link_spilled(). done() may come before that.
+     * NULL: what no lane carries from the device is refused. */
+    void *spare;
+    void (*spill)(struct link_send *send);
 
     /* The link's own. */
     struct list node;
@@ -44,11 +49,25 @@ struct link_send {
     uint64_t wanted[2]; /* lanes on which the peer wants it, as bits; 0: any */
     bool credited, finished, announced;
     bool lent;                  /* the peer copies it from where it lies */
+    bool spilling;              /* spill() was told, and link_spilled() has not come */
+    uint64_t unfit[2];          /* lanes that do not carry it from the device, as bits */
     struct link_recv *partner;  /* in this process: where it is being copied to, */
     size_t copied;              /* and how much is */
     struct link_memory *memory; /* registered here and there; NULL: not */
     uint8_t *lane_of;           /* where each segment is: outgoing.c */
     uint8_t lane_of_few[8];
+};
+
+#define LINK_SPARE_SEGMENTS 64 /* of a receive in a device's memory with memory to spare, at most */
+
+/* spare.c's, of these: stored by hardware, and not seen by the device yet. */
+struct link_flush {
+    struct list node;  /* in domain->flushing: all has come; */
+    struct link *link; /* then */
+    uint64_t first;    /* token, and how many follow, */
+    unsigned count, left;
+    bool needed;                       /* what hardware stores has to be flushed */
+    uint8_t lane[LINK_SPARE_SEGMENTS]; /* by segment: the lane that has stored it, + 1; 0: none, or it is seen */
 };
 
 /* One payload expected. */
@@ -59,10 +78,16 @@ struct link_recv {
     enum path_class class;
     size_t length;
     void (*done)(struct link_recv *recv, tutti_result_t result);
+    /* Of a payload in a device's memory: `length` bytes of this host's memory to spare. When done() has come `spilled`
+     * has a bit for each segment, of `segment` bytes, that lies there, at its place, and not on the device. NULL: what
+     * no lane stores on the device is refused. */
+    void *spare;
+    uint64_t spilled;
+    uint64_t segment;
 
     /* The link's own. */
     struct list node;
-    uint64_t segment;
+    struct link_flush flush;
     uint32_t segments, arrived;
     uint16_t slot;
     bool credited;
@@ -106,6 +131,8 @@ const struct wire_process *link_domain_self(const struct link_domain *domain);
 bool link_domain_nic(const struct link_domain *domain, const struct transport_ops *ops, unsigned device,
                      struct transport_nic *out);
 
+/* Has it a transport whose hardware reads and writes memory by itself? */
+bool link_domain_registers(const struct link_domain *domain);
 /* Which transport a link to `peer` has or would have; NULL if none reaches it. */
 const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer);
 
@@ -118,7 +145,7 @@ tutti_result_t link_get(struct link_domain *domain, const struct wire_process *p
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session);
 
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. A device's memory that
- * no lane of the link reaches by itself is refused: TUTTI_INVALID_ARGUMENT. */
+ * no lane of the link reaches by itself, and that has no other to spare, is refused: TUTTI_INVALID_ARGUMENT. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
 /* The same for a send that is over at once, with no record of it: a head with tag and call, and data in this host's
@@ -130,6 +157,8 @@ bool link_send_now(struct link *link, struct wire_message *head, const void *dat
  * link at a time. */
 void link_expect(struct link *link, struct link_recv *recv);
 bool link_expected(struct link *link);
+/* The payload lies in its spare memory now, if done() has not come. */
+void link_spilled(struct link *link, struct link_send *send);
 /* Withdraws without calling done(). After it returns the library touches the data no longer. */
 void link_cancel_send(struct link *link, struct link_send *send);
 void link_cancel_recv(struct link *link, struct link_recv *recv);

@@ -306,6 +306,7 @@ static tutti_result_t on_register(struct transport *transport, struct place plac
         slot = &registered[transport->side][++last % 4096];
     while (*slot || !last);
     *memory = (struct transport_memory){place.address, length, 1, {last}};
+    memory->unordered = transport->script->shape.posted && !place_is_host(place);
     transport->script->registrations++;
     *slot = *out = memory;
     return TUTTI_SUCCESS;
@@ -317,6 +318,15 @@ static void on_deregister(struct transport *transport, struct transport_memory *
     registered[transport->side][memory->key[0] % 4096] = NULL;
     transport->script->registrations--;
     free(memory);
+}
+
+static void on_flush(struct transport *transport, unsigned device, const struct transport_memory *memory,
+                     struct place place, uint64_t token)
+{
+    struct packet *asked = script_packet_new(0);
+    REQUIRE(memory->unordered && script_registered(transport->side, memory->key[0]));
+    asked->token = token;
+    list_push(&transport->script->flushes[transport->side], &asked->node);
 }
 
 static void on_announce(struct transport *transport, const void *address)
@@ -371,6 +381,7 @@ static struct transport_ops script_ops = {
     .give_up = on_give_up,
     .register_memory = on_register,
     .deregister_memory = on_deregister,
+    .flush = on_flush,
     .announce = on_announce,
     .share = on_share,
     .moved = on_moved,

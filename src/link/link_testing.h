@@ -31,6 +31,7 @@ struct script_shape {
     int data_lanes; /* further lanes, of a transport that carries data alone */
     bool registers; /* the latter store puts by keys */
     bool messages;  /* and are as good for messages */
+    bool posted;    /* what they store in a device's memory is there after a flush */
     int nics;       /* 0: 2 */
     bool spread;    /* a lane goes by the interface of its index, counted round; else all by one */
     int (*near)(void *context, struct place place, const struct transport_ops *ops); /* struct link_owner's */
@@ -65,6 +66,9 @@ struct script {
     int registrations;      /* in force */
     int fail_registrations; /* registrations that fail */
     int refused;            /* puts with keys that had ended */
+    bool hold_flushes;      /* script_settle() makes none */
+    struct list held[2];    /* by side: what is stored and not there yet, */
+    struct list flushes[2]; /* and flushes that were asked for */
     unsigned depth;         /* upcalls under way */
     unsigned char *current; /* the message that is being delivered */
     size_t current_length;
@@ -93,6 +97,9 @@ bool script_act_at(struct script *script, int side, int index, uint32_t epoch, e
 int script_act_all(struct script *script, int side, enum script_action action);
 /* Everything that goes well happens, until nothing is left to happen. */
 int script_settle(struct script *script);
+/* The oldest flush that a side asked for: what was stored there is there. False: it asked for none. */
+bool script_flush(struct script *script, int side);
+void script_drop_held(struct script *script);
 /* Lets `ms` pass for both sides' periodic work, as far as it looks at the time that it is given. */
 void script_tick(struct script *script, uint64_t ms);
 

@@ -100,13 +100,61 @@ static bool is_refused(struct script_lane *lane, const struct packet *packet, co
     return act_kill(lane);
 }
 
+static void drop_packets(struct list *list)
+{
+    struct list *node;
+    while ((node = list_pop(list)))
+        free(list_entry(node, struct packet, node));
+}
+
+void script_drop_held(struct script *script)
+{
+    for (int side = 0; side < 2; side++) {
+        drop_packets(&script->held[side]);
+        drop_packets(&script->flushes[side]);
+    }
+}
+
+bool script_flush(struct script *script, int side)
+{
+    struct transport *transport = script->side[side].transport;
+    struct list *node = list_pop(&script->flushes[side]);
+    if (!node)
+        return false;
+    list_each(held, &script->held[side])
+    {
+        const struct packet *packet = list_entry(held, struct packet, node);
+        memcpy(packet->remote, packet->bytes, packet->length);
+    }
+    drop_packets(&script->held[side]);
+    script->depth++;
+    transport->owner.flushed(transport->owner.context, list_entry(node, struct packet, node)->token);
+    script->depth--;
+    free(list_entry(node, struct packet, node));
+    return true;
+}
+
+/* What hardware stores. */
+static void store(struct script_lane *to, const struct packet *packet, size_t length)
+{
+    struct script *script = to->lane.transport->script;
+    if (!script->shape.posted) {
+        memcpy(packet->remote + packet->landed, packet->from + packet->landed, length);
+        return;
+    }
+    struct packet *held = script_packet_new(length);
+    held->remote = packet->remote + packet->landed;
+    memcpy(held->bytes, packet->from + packet->landed, length);
+    list_push(&script->held[to->lane.transport->side], &held->node);
+}
+
 /* Bytes [begin, end) of a put land where the owner says. */
 static void land(struct script_lane *to, struct packet *packet, size_t end)
 {
     struct transport_owner *owner = &to->lane.transport->owner;
     size_t length = end - packet->landed;
     if (packet->remote) {
-        memcpy(packet->remote + packet->landed, packet->from + packet->landed, length);
+        store(to, packet, length);
         packet->landed = end;
         return;
     }
@@ -257,6 +305,9 @@ int script_settle(struct script *script)
         for (int side = 0; side < 2; side++)
             for (size_t i = 0; i < sizeof good / sizeof *good; i++)
                 done += script_act_all(script, side, good[i]);
+        for (int side = 0; side < 2 && !script->hold_flushes; side++)
+            while (script_flush(script, side))
+                done++;
         for (int side = 0; !done && side < 2; side++) {
             struct link_domain *domain = script->side[side].domain;
             if (!domain || list_empty(&domain->telling))

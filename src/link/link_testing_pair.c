@@ -84,6 +84,10 @@ struct script *script_new(const struct script_shape *shape)
     struct script *script = calloc(1, sizeof *script);
     require(script, "no memory");
     script->shape = *shape;
+    for (int i = 0; i < 2; i++) {
+        list_init(&script->held[i]);
+        list_init(&script->flushes[i]);
+    }
     for (int i = 0; i < 2; i++)
         open_side(script, i);
     return script;
@@ -105,6 +109,7 @@ void script_free(struct script *script)
         if (script->side[i].poller)
             poller_close(script->side[i].poller);
     }
+    script_drop_held(script);
     free(script);
 }
 

@@ -7,10 +7,12 @@
 #include "link/early.h"
 #include "link/incoming.h"
 #include "link/lend.h"
+#include "link/memory.h"
 #include "link/message.h"
 #include "link/outgoing.h"
 #include "link/refuse.h"
 #include "link/self.h"
+#include "link/spare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ static void match_deliver(struct link *link, struct link_recv *recv, const struc
         incoming_finish(link, recv, refuse_call(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
-    void *to = place_reach(recv->place);
+    void *to = spare_whole(recv);
     if (length && !to) {
         incoming_finish(link, recv, refuse_target(recv));
         return;
@@ -215,6 +217,7 @@ static void match_begin_recv(struct link_recv *recv)
     recv->credited = false;
     recv->memory = NULL;
     recv->bitmap = NULL;
+    spare_clear(recv);
 }
 
 void link_expect(struct link *link, struct link_recv *recv)
@@ -237,7 +240,7 @@ static void match_meet(struct link *link, struct link_send *send, struct link_re
     if (self_begin(link, send, recv))
         return;
     bool fits = send->length == recv->length && send->call.signature == recv->call.signature;
-    void *from = place_reach(send->place), *to = place_reach(recv->place);
+    void *from = place_reach(send->place), *to = spare_whole(recv);
     if (fits && send->length && !(from && to && reach_copy(to, from, send->length))) {
         self_refuse(link->domain, send, recv);
         return;
@@ -256,6 +259,23 @@ static void send_to_self(struct link *link, struct link_send *send)
         tags_add(&link->match.waiting, &send->tag, &send->node);
 }
 
+/* Only what waits for a credit may go from a device's memory. */
+static bool may_wait_for_hardware(const struct link *link, const struct link_send *send)
+{
+    size_t unasked = link->eager > link->unasked ? link->eager : link->unasked;
+    return link->messages && memory_transport(link) >= 0 && !goes_unasked(link, send->length, unasked);
+}
+
+void link_spilled(struct link *link, struct link_send *send)
+{
+    if (send->credited) {
+        outgoing_spilled(link, send);
+        return;
+    }
+    send->place = place_host(send->spare);
+    link_send(link, send);
+}
+
 void link_send(struct link *link, struct link_send *send)
 {
     list_init(&send->node);
@@ -264,8 +284,13 @@ void link_send(struct link *link, struct link_send *send)
     send->memory = NULL;
     send->partner = NULL;
     send->in_flight = 0;
+    send->spilling = false;
+    send->unfit[0] = send->unfit[1] = 0;
     if (link->lost) {
         send->done(send, say_lost(link));
+    } else if (spare_is_needed(send) && !may_wait_for_hardware(link, send)) {
+        send->spilling = true;
+        send->spill(send);
     } else if (!link->messages) {
         send_to_self(link, send);
     } else if (send->length >= link->domain->lend_from && goes_unasked(link, send->length, link->unasked) &&

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The link's transport that registers memory; -1: it has none. */
-static int registering_transport(const struct link *link)
+int memory_transport(const struct link *link)
 {
     int data = link->planned[1];
     return data >= 0 && (link->domain->ops[data]->caps & TRANSPORT_REGISTERS) ? data : -1;
@@ -18,7 +17,7 @@ static int registering_transport(const struct link *link)
 static struct link_registration *link_memory_take(struct link *link, struct place place, size_t length, bool target,
                                                   bool *unsure)
 {
-    int transport = registering_transport(link);
+    int transport = memory_transport(link);
     struct link_registration *taken =
         transport < 0 ? NULL : registration_take(link->domain, transport, place, length, target);
     *unsure = transport >= 0 && !taken;
@@ -43,7 +42,7 @@ struct link_memory *memory_meet(struct link *link, const struct link_send *send,
 {
     struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
-    *unsure = registering_transport(link) >= 0;
+    *unsure = memory_transport(link) >= 0;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
         source = link_memory_take(link, send->place, send->length, false, unsure);
     if (source && (memory = malloc(sizeof *memory)))

@@ -9,6 +9,8 @@ struct link_memory {
     struct link_registration *source;
     struct wire_remote remote; /* no devices: it was revoked */
 };
+/* The link's transport that registers memory; -1: it has none. */
+int memory_transport(const struct link *link);
 /* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. `unsure`:
  * the processor copies, and no device that registers memory has found that all of it is there. */
 struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out,

@@ -16,6 +16,7 @@
 #include "link/refuse.h"
 #include "link/segments.h"
 #include "link/slots.h"
+#include "link/spare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,14 @@ static bool send_may_start(const struct link_send *send, bool unsure)
     return reach_ends_readable(data, send->length) && !(unsure && reach_unreadable(data, send->length));
 }
 
+/* The payload goes on when it lies in its spare memory. */
+static void outgoing_spill(struct link_send *send)
+{
+    list_remove(&send->node);
+    send->spilling = true;
+    send->spill(send);
+}
+
 void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
                     const struct early_credit *early)
 {
@@ -99,6 +108,10 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
     }
     bool unsure;
     send->memory = memory_meet(link, send, &early->memory, &unsure);
+    if (!send->memory && spare_is_needed(send)) {
+        outgoing_spill(send);
+        return;
+    }
     if (!send_may_start(send, unsure)) {
         outgoing_finish(link, send, refuse_source(send));
         return;
@@ -128,6 +141,12 @@ static bool outgoing_has_room(const struct link *link, const struct link_lane *l
     return !full && lane->puts < outgoing_queue(lane, &window) && lane->flight.next - lane->flight.first < LINK_FLIGHTS;
 }
 
+/* Lanes that take segments of it from where it lies. */
+static lane_set outgoing_fit(const struct link *link, const struct link_send *send)
+{
+    return place_is_host(send->place) ? link->usable : link->usable & ~lane_set_of(send->unfit);
+}
+
 /* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the
  * time to ask again. */
 static struct link_lane *outgoing_pick(struct link *link, const struct link_send *send, size_t length, uint64_t now)
@@ -136,7 +155,7 @@ static struct link_lane *outgoing_pick(struct link *link, const struct link_send
         nics_payload(link, send->place, send->class, send->length - send->segment * send->next);
     payload.segment = send->segment;
     const struct path_lane *lanes[LINK_MAX_LANES];
-    lane_set wanted = link->usable & lane_set_of(send->wanted), set = wanted ? wanted : link->usable;
+    lane_set fit = outgoing_fit(link, send), wanted = fit & lane_set_of(send->wanted), set = wanted ? wanted : fit;
     uint32_t under_way = 0;
     int count = 0, spare = -1;
     for (; set; set &= set - 1) {
@@ -193,6 +212,10 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     uint32_t index = send->next;
     uint64_t length = segment_length(send->length, send->segment, index);
     uint64_t now = clock_ns();
+    if (link->usable && !outgoing_fit(link, send)) {
+        outgoing_spill(send);
+        return true;
+    }
     struct link_lane *lane = outgoing_pick(link, send, length, now);
     if (!lane)
         return false;
@@ -203,7 +226,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
                       .whole = send->length,
                       .token = token_of(send->id, index)};
     bool registers = lane->ops->caps & TRANSPORT_REGISTERS && lane->index != LINK_MESSAGE_LANE;
-    if (send->memory && send->memory->remote.devices && registers) {
+    if (send->memory && send->memory->remote.devices && registers && send->place.address != send->spare) {
         put.remote = &send->memory->remote;
         put.memory = send->memory->source->memory;
     }
@@ -231,6 +254,10 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     }
     if (result != TUTTI_INVALID_ARGUMENT)
         return false;
+    if (spare_is_needed(send)) {
+        send->unfit[lane->index / 64] |= 1ull << lane->index % 64;
+        return true;
+    }
     outgoing_give_up(link, send); /* a lane that cannot carry it stands in for one that could */
     outgoing_finish(link, send, refuse_source(send));
     return true;
@@ -341,6 +368,14 @@ void outgoing_lane_gone(struct link *link, unsigned lane_index)
     }
 }
 
+void outgoing_spilled(struct link *link, struct link_send *send)
+{
+    send->spilling = false;
+    send->place = place_host(send->spare);
+    list_push(&link->puts.queue, &send->node);
+    outgoing_pump(link);
+}
+
 void outgoing_put_again(struct link *link, unsigned lane_index)
 {
     uint64_t segments = 0, bytes = 0;
@@ -359,7 +394,7 @@ void outgoing_put_again(struct link *link, unsigned lane_index)
         if (!any)
             continue;
         send->next = 0;
-        if (list_empty(&send->node))
+        if (list_empty(&send->node) && !send->spilling)
             list_push(&link->puts.queue, &send->node);
     }
     if (segments) {

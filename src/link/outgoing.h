@@ -24,6 +24,8 @@ void outgoing_have(struct link *link, uint32_t slot, const void *bitmap, size_t 
 /* The lane is closed here: its puts read no source any more. */
 void outgoing_lane_gone(struct link *link, unsigned lane_index);
 /* Both ends of the lane are closed and the peer has said what it has: the rest of that lane's segments go out again. */
+/* A send with a credit lies in its spare memory now. */
+void outgoing_spilled(struct link *link, struct link_send *send);
 void outgoing_put_again(struct link *link, unsigned lane_index);
 
 /* Upcalls of transports. */

@@ -58,7 +58,7 @@ static tutti_result_t registration_ask(struct link_domain *domain, int transport
 
 static struct place registration_place(const struct known *range)
 {
-    return (struct place){.address = range->base, .life = range->id};
+    return (struct place){.address = range->base, .device = range->device, .life = range->id};
 }
 
 /* All of known memory, if the place has a life; else that of one payload. */

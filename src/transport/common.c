@@ -23,11 +23,11 @@ void *transport_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t 
     return place_reach(place);
 }
 
-tutti_result_t transport_put_check(const struct lane *lane, const struct put *put)
+tutti_result_t transport_put_check(const struct lane *lane, const struct put *put, bool reaches_devices)
 {
     if (!put->length || put->length > INT64_MAX || put->offset > UINT64_MAX - put->length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
-    if (!place_is_host(put->source))
+    if (!place_is_host(put->source) && !reaches_devices)
         return error_note(TUTTI_INVALID_ARGUMENT,
                           "a lane over %s cannot read the memory of a GPU (device %d, %zu bytes)", lane->ops->name,
                           put->source.device - 1, put->length);

@@ -120,7 +120,7 @@ static inline size_t transport_msg_length(const struct iovec *parts, int count, 
  * are dropped, and the owner was told if it named a device's memory. The lane may be closed when this returns. */
 void *transport_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 /* Can the lane carry the put? */
-tutti_result_t transport_put_check(const struct lane *lane, const struct put *put);
+tutti_result_t transport_put_check(const struct lane *lane, const struct put *put, bool reaches_devices);
 
 /* The greeting by which this process begins lane `index` to `peer`. */
 struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index,

@@ -103,6 +103,8 @@ struct transport_owner {
     /* May the second part stay where it lies for now, as nothing has come behind it? lent() follows, or this again.
      * NULL: it may not. */
     bool (*lent_waits)(struct lane *lane, const void *bytes, size_t size, size_t length);
+    /* What flush() was asked for with this token: the device sees it. NULL: the owner never asks. */
+    void (*flushed)(void *context, uint64_t token);
     /* Has this process a processor that nobody else of the job wants? What it has no other work for may then help a
      * peer. NULL: not known. */
     bool (*spares)(void *context);
@@ -144,6 +146,7 @@ struct transport_memory {
     int devices;                /* of ours, at most WIRE_DEVICES */
     uint32_t key[WIRE_DEVICES]; /* for peers, by the device of ours to which they send; 0: this one cannot */
     uint32_t opened;            /* as in struct wire_remote */
+    bool unordered;             /* a device's, which may see what was stored there only after flush() */
 };
 
 struct put {
@@ -200,19 +203,24 @@ struct transport_ops {
      * from there. TUTTI_IN_PROGRESS: not now, or not this one, and nothing follows. NULL: never. */
     tutti_result_t (*lend)(struct lane *lane, const struct iovec parts[2], uint64_t token);
     /* Starts a put. TUTTI_IN_PROGRESS as above. TUTTI_INVALID_ARGUMENT: it is no put, or its source is a device's
-     * memory, which this lane cannot read: nothing was taken, and the lane goes on. sent() or unreadable() may come
-     * from inside. */
+     * memory, which this lane cannot read, or cannot carry by keys: nothing was taken, and the lane goes on. sent() or
+     * unreadable() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
     /* When it returns the source of the put, or what was lent, with `token` is no longer needed, whatever the peer
      * does, and no sent() follows. The put arrives whole or not at all. If no put with this token is under way nothing
      * happens. */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TUTTI_INVALID_ARGUMENT: the system cannot read
-     * or write all of it, or it is not the host's. TRANSPORT_REGISTERS only. */
+     * or write all of it, or it is a device's that no interface reaches. TRANSPORT_REGISTERS only. */
     tutti_result_t (*register_memory)(struct transport *transport, struct place place, size_t length,
                                       struct transport_memory **out);
     /* From here on nobody reads or writes it. No put from it is under way. */
     void (*deregister_memory)(struct transport *transport, struct transport_memory *memory);
+    /* Of unordered memory: flushed() follows, never from inside, when the device sees all that lanes of interface
+     * `device` have stored at `place` up to now. Or these lanes go down, and nothing follows. TRANSPORT_REGISTERS only.
+     */
+    void (*flush)(struct transport *transport, unsigned device, const struct transport_memory *memory,
+                  struct place place, uint64_t token);
     /* Tells peers of this host of the shared memory that `address` lies in, if it does in any: they will read it where
      * it lies. */
     void (*announce)(struct transport *transport, const void *address);

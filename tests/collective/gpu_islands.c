@@ -5,20 +5,26 @@
  * island wait for it there, others on a rail. All say that it was that rank. gpu_islands fails: a copy between two
  * steps fails on one rank, by TUTTI_EMULATED_FAULT there; nobody waits for it. On the stand-in driver, as many ranks on
  * each host: TUTTI_HOSTID.
+ *
+ * gpu_islands direct: adapters read and write the GPUs' memory by themselves, and nothing is staged but what is
+ * reduced. gpu_islands cut: the same, while all adapters of a rank are taken out and come back. gpu_islands halfway:
+ * the last rank dies. All with TUTTI_STAGE_SLICE=64K, TUTTI_DMABUF_FROM=4K.
  */
 #include "box.h"
 #include "gpu_rank.h"
 
 #include "device/cuda/driver.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS 240000 /* of each rank's vector, or of all blocks: a multiple of the ranks */
-#define HOSTS 2
+#define WORDS  240000 /* of each rank's vector, or of all blocks: a multiple of the ranks */
+#define HOSTS  2
+#define ROUNDS 8 /* in which adapters go */
 
 static tutti_comm_t comm;
 static int rank, nranks;
@@ -52,7 +58,8 @@ static void to_neighbour(int distance)
     OK(tutti_group_end());
 }
 
-static void count_bytes(void)
+/* What is reduced, or goes by rails' collectives. */
+static void count_rails(void)
 {
     size_t size = (size_t)nranks / HOSTS, part = WORDS / size, block = WORDS / (size_t)nranks;
     bool near_root = (size_t)rank < size;
@@ -67,6 +74,13 @@ static void count_bytes(void)
     require_staged("allgather", (HOSTS + 1) * block);
     OK(tutti_reduce_scatter(in, out, block, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
     require_staged("reduce-scatter", (HOSTS + 1) * block);
+}
+
+static void count_bytes(void)
+{
+    size_t size = (size_t)nranks / HOSTS, block = WORDS / (size_t)nranks;
+    bool near_root = (size_t)rank < size;
+    count_rails();
     OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
     require_staged("alltoall", 2 * ((size_t)nranks - size) * block);
     OK(tutti_gather(in, out, block, TUTTI_UINT32, 0, comm, NULL));
@@ -90,6 +104,166 @@ static void require_blame(tutti_result_t called, const char *what)
     fprintf(stderr, "rank %d: %s\n", rank, tutti_get_last_error(comm));
     exit(1);
 }
+
+/* ---- By adapters ---- */
+
+#define PIECE 2048          /* words of a message's piece, at least */
+#define LONG  (100 * PIECE) /* words of a message */
+
+static uint32_t *here;
+
+/* Words of a block. */
+static size_t each(void)
+{
+    return (size_t)(100 / nranks) * PIECE;
+}
+
+static uint32_t value(int from, int to, unsigned round, size_t i)
+{
+    return (uint32_t)from * 1000003u + (uint32_t)to * 70001u + round * 40503u + (uint32_t)i * 7u;
+}
+
+static void copy(void *to, const void *from, size_t words)
+{
+    DONE(cu->MemcpyAsync((uintptr_t)to, (uintptr_t)from, words * sizeof(uint32_t), NULL));
+    DONE(cu->StreamSynchronize(NULL));
+}
+
+/* Blocks of `words` for ranks first and on; nothing in `out`. */
+static void put(int first, int count, size_t words, unsigned round)
+{
+    memset(here, 0, WORDS * sizeof *here);
+    copy(out, here, WORDS);
+    for (int to = 0; to < count; to++)
+        for (size_t i = 0; i < words; i++)
+            here[(size_t)to * words + i] = value(rank, first + to, round, i);
+    copy(in, here, (size_t)count * words);
+}
+
+static void expect(int first, int count, size_t words, unsigned round, const char *what)
+{
+    settle();
+    copy(here, out, (size_t)count * words);
+    for (int from = 0; from < count; from++)
+        for (size_t i = 0; i < words; i++) {
+            uint32_t got = here[(size_t)from * words + i], wanted = value(first + from, rank, round, i);
+            if (got == wanted)
+                continue;
+            fprintf(stderr, "rank %d: %s, round %u: word %zu of rank %d is %#x, not %#x\n", rank, what, round, i,
+                    first + from, got, wanted);
+            exit(1);
+        }
+}
+
+/* Since the last look. */
+static uint64_t counted(enum wire_counter which)
+{
+    static uint64_t before[WIRE_COUNTER_COUNT];
+    uint64_t now = box_counter(which), more = now - before[which];
+    before[which] = now;
+    return more;
+}
+
+/* All of it went by adapters. A lane that a busy machine held up for long may have ended. */
+static bool went_direct(const char *what, size_t words)
+{
+    uint64_t direct = counted(WIRE_COUNTER_DIRECT_BYTES), staged = counted(WIRE_COUNTER_STAGED_BYTES);
+    if (direct == words * sizeof(uint32_t) && !staged)
+        return true;
+    fprintf(stderr, "rank %d: %s: %" PRIu64 " bytes went by adapters, not %zu, and %" PRIu64 " were staged\n", rank,
+            what, direct, words * sizeof(uint32_t), staged);
+    return false;
+}
+
+static void exchange_far(void)
+{
+    int peer = (rank + nranks / HOSTS) % nranks;
+    OK(tutti_group_start());
+    OK(tutti_send(in, LONG, TUTTI_UINT32, peer, comm, NULL));
+    OK(tutti_recv(out, LONG, TUTTI_UINT32, peer, comm, NULL));
+    OK(tutti_group_end());
+}
+
+/* Counts of all ranks. */
+static uint64_t sum(uint64_t count)
+{
+    copy(in, &count, sizeof count / sizeof *in);
+    OK(tutti_allreduce(in, out, 1, TUTTI_UINT64, TUTTI_SUM, comm, NULL));
+    settle();
+    copy(&count, out, sizeof count / sizeof *in);
+    counted(WIRE_COUNTER_STAGED_BYTES);
+    return count;
+}
+
+static void go_direct(void)
+{
+    size_t far = (size_t)(nranks - nranks / HOSTS), block = each();
+    int peer = (rank + nranks / HOSTS) % nranks;
+    uint64_t missed = 1;
+    for (unsigned round = 0; missed; round++) {
+        require(round < ROUNDS, "a round in which nothing is staged");
+        put(peer, 1, LONG, round);
+        counted(WIRE_COUNTER_STAGED_BYTES);
+        exchange_far();
+        expect(peer, 1, LONG, round, "messages between islands");
+        bool all = went_direct("messages between islands", 2 * LONG);
+        put(0, nranks, block, round);
+        OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
+        expect(0, nranks, block, round, "alltoall");
+        missed = sum(!(went_direct("alltoall", 2 * far * block) && all));
+    }
+}
+
+static void control(const char *command)
+{
+    static int (*say)(const char *command, char *answer, size_t size);
+    char answer[200];
+    if (!say)
+        *(void **)&say = dlsym(dlopen(getenv("TUTTI_IBVERBS_LIBRARY"), RTLD_NOW), "softverbs_control");
+    require(say && say(command, answer, sizeof answer) == 0, command);
+}
+
+/* One rank's adapters go while messages are under way: a part has gone by them, and the rest goes otherwise. */
+static void cut(void)
+{
+    int peer = (rank + nranks / HOSTS) % nranks;
+    uint64_t both = 0;
+    counted(WIRE_COUNTER_STAGED_BYTES);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        put(peer, 1, LONG, round);
+        OK(tutti_barrier(comm, NULL));
+        settle();
+        exchange_far();
+        if (rank == (int)round % nranks) {
+            usleep(round * 500);
+            control("unplug soft_v0");
+            control("unplug soft_v1");
+            control("plug soft_v0");
+            control("plug soft_v1");
+        }
+        expect(peer, 1, LONG, round, "messages while adapters go");
+        uint64_t direct = counted(WIRE_COUNTER_DIRECT_BYTES), staged = counted(WIRE_COUNTER_STAGED_BYTES);
+        both += direct && staged;
+    }
+    require(sum(both) > 0, "a message that went both ways");
+}
+
+/* All wait for the last rank in an alltoall, of which a part has been. */
+static void lose_halfway(void)
+{
+    put(0, nranks, each(), 0);
+    OK(tutti_barrier(comm, NULL));
+    settle();
+    tutti_result_t called = tutti_alltoall(in, out, each(), TUTTI_UINT32, comm, NULL);
+    if (rank == nranks - 1) {
+        usleep(2000);
+        _exit(0);
+    }
+    require_blame(called, "lost");
+    OK(tutti_comm_abort(comm));
+}
+
+/* ---- Failures ---- */
 
 static void without_the_last(bool dies)
 {
@@ -139,11 +313,25 @@ int main(int argc, char **argv)
         return 0;
     }
     OK(tutti_barrier(comm, NULL));
-    if (strcmp(what, "bytes") != 0) {
+    if (strcmp(what, "aborts") == 0 || strcmp(what, "dies") == 0) {
         without_the_last(strcmp(what, "dies") == 0);
         return 0;
     }
-    count_bytes();
+    here = malloc(WORDS * sizeof *here);
+    require(here != NULL, "memory");
+    if (strcmp(what, "halfway") == 0) {
+        lose_halfway();
+        return 0;
+    }
+    if (strcmp(what, "direct") == 0) {
+        count_rails();
+        go_direct();
+    }
+    if (strcmp(what, "cut") == 0)
+        cut();
+    if (strcmp(what, "bytes") == 0)
+        count_bytes();
+    free(here);
     if (getenv("TUTTI_IBVERBS_LIBRARY"))
         require(box_counter(WIRE_COUNTER_SENT_VERBS) && box_counter(WIRE_COUNTER_RECEIVED_VERBS), "RDMA");
     OK(tutti_comm_destroy(comm));

@@ -139,6 +139,10 @@ static void cuda_device_describe(const struct cuda_driver *driver, struct cuda_d
                   driver->MemAddressFree && driver->MemRelease &&
                   attribute(driver, handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
                   attribute(driver, handle, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    device->dmabuf =
+        driver->MemGetHandleForAddressRange && attribute(driver, handle, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+    device->ordered = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+                      CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     cuda_device_names(driver, handle, device->uuid, device->bus_id);
     if (driver->DeviceGetName(device->name, sizeof device->name, handle) != CUDA_SUCCESS)
         *device->name = 0;

@@ -22,6 +22,8 @@ struct cuda_device {
     struct kernel_clusters clusters;
     bool memops;            /* streams can wait for and write words of memory */
     bool vmm;               /* memory can be made that is shared by file descriptor */
+    bool dmabuf;            /* memory has descriptors for adapters */
+    bool ordered;           /* kernels see what adapters have written without a flush */
     int users;              /* acquisitions not yet released */
     uint64_t peers;         /* ordinals whose memory kernels of this device may address; under `making` */
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */

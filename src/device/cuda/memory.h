@@ -45,6 +45,10 @@ enum { CUDA_BY_IPC = 1, CUDA_BY_DESCRIPTOR = 2 };
  */
 tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *out, int *fd);
 
+/* A descriptor of the range for adapters (dma-buf), the caller's to close, and the pages that it stands for: whole
+ * ones, of which the last may reach beyond the range. The range's device is current. False: the memory has none. */
+bool cuda_export_pages(const struct cuda_range *range, CUdeviceptr *base, size_t *size, int *fd);
+
 /* Maps memory of another process for `device`; *out is where the range's base is here. `fd` stays the caller's. */
 tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle *handle, int fd, CUdeviceptr *out);
 tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handle *handle, CUdeviceptr address);

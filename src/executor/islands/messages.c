@@ -123,7 +123,8 @@ tutti_result_t islands_exchange(struct islands *islands, const struct call *call
         if (sends_itself_in_place(islands, call, i % nranks) ||
             !part_of(call, islands->team->rank, i % nranks, sends, &part))
             continue;
-        items[count++] = (struct p2p_item){sends, i % nranks, part.at, part.count, call->type};
+        items[count++] = (struct p2p_item){
+            .sends = sends, .peer = i % nranks, .data = part.at, .count = part.count, .type = call->type};
     }
     tutti_result_t result = count ? islands_messages(islands, items, count, stream) : TUTTI_SUCCESS;
     free(items);

@@ -7,26 +7,46 @@
  */
 #include "executor/staged/courier.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "device/cuda/device.h"
 #include "device/cuda/launch.h"
 #include "engine/failure.h"
+#include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COUNTS     64                  /* bytes of what counts launches of graphs */
 #define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
 #define FIRST      ((size_t)16 << 10)  /* bytes of pinned memory for what comes with the news of a kernel */
-#define LOOKS      4000  /* at an answer, one after another; then they come slowly: the stream may be busy for long */
-#define PAUSE_US   50    /* between two that come slowly */
-#define SLOW_LOOKS 1000  /* slow looks, after which the driver is asked again whether the GPU still works */
-#define PATIENCE   50000 /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
+#define LOOKS      4000 /* at an answer, one after another; then they come slowly: the stream may be busy for long */
+#define PAUSE_US   50   /* between two that come slowly */
+#define SLOW_LOOKS 1000 /* slow looks, after which the driver is asked again whether the GPU still works */
+#define LOOK_AFTER (500 * NS_PER_MS) /* ns between two looks for freed memory */
+#define PATIENCE   50000             /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
 
 /* ---- Does the GPU still work? ---- */
+
+/* Adapters keep memory that the user has freed until somebody finds out. Under the lock. */
+static void look_after_memory(struct staged *staged)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_AFTER;
+    until.tv_sec += until.tv_nsec / NS_PER_S;
+    until.tv_nsec %= NS_PER_S;
+    if (pthread_cond_timedwait(&staged->doubt.news, &staged->doubt.lock, &until) != ETIMEDOUT)
+        return;
+    pthread_mutex_unlock(&staged->doubt.lock);
+    direct_look(staged->base.cu);
+    pthread_mutex_lock(&staged->doubt.lock);
+}
 
 /* A thread that does nothing but ask: the driver may hold it up until the user's call ends. */
 static void *staged_courier_ask(void *argument)
@@ -37,6 +57,10 @@ static void *staged_courier_ask(void *argument)
     staged->base.cu->ThreadExchangeStreamCaptureMode(&mode); /* of this thread: somebody may be capturing a graph */
     pthread_mutex_lock(&staged->doubt.lock);
     while (!staged->doubt.stop) {
+        if (!staged->doubt.asked && staged->direct) {
+            look_after_memory(staged);
+            continue;
+        }
         if (!staged->doubt.asked) {
             pthread_cond_wait(&staged->doubt.news, &staged->doubt.lock);
             continue;
@@ -97,8 +121,10 @@ tutti_result_t courier_open(struct staged *staged)
 {
     void *memory = NULL;
     size_t copies = (size_t)staged->channels * sizeof *staged->copies + sizeof *staged->post;
-    if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few())
+    if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few()) {
+        direct_begin(staged);
         return TUTTI_SUCCESS;
+    }
     tutti_result_t result =
         cuda_check(staged->base.cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE + FIRST,
                                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -114,6 +140,7 @@ tutti_result_t courier_open(struct staged *staged)
         result = cuda_check(staged->base.cu->MemAlloc(&staged->launches, COUNTS), "allocating device memory");
     if (result == TUTTI_SUCCESS)
         result = clear_launches(staged);
+    direct_begin(staged);
     return result == TUTTI_SUCCESS ? start_doubt(staged) : result;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/op.h"
 #include "executor/staged/channel.h"
 #include "executor/staged/courier.h"
+#include "executor/staged/direct.h"
 #include "executor/staged/pieces.h"
 #include "executor/staged/slice.h"
 
@@ -115,7 +116,8 @@ static void describe_vector(const struct call *call, int nranks, struct p2p_item
     for (int i = 0; i < 2 * nranks; i++) {
         int peer = i % nranks;
         struct call_part part = call_part(call, peer, i < nranks);
-        items[i] = (struct p2p_item){i < nranks, peer, part.at, part.count, call->type};
+        items[i] = (struct p2p_item){
+            .sends = i < nranks, .peer = peer, .data = part.at, .count = part.count, .type = call->type};
     }
 }
 
@@ -129,6 +131,7 @@ tutti_result_t issue_collective(struct staged *staged, const struct call *call, 
     job->ticket = ticket;
     if (job->items) {
         describe_vector(call, nranks, job->items);
+        direct_find(staged, job->items, job->count);
         job->channels = pieces_channels(staged, job->items, job->count);
     } else {
         slice_cut(staged, job);
@@ -157,6 +160,7 @@ tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *item
     if (!job)
         return TUTTI_SYSTEM_ERROR;
     memcpy(job->items, items, (size_t)count * sizeof *items);
+    direct_find(staged, job->items, count);
     job->channels = pieces_channels(staged, items, count);
     job->ticket = ticket;
     return issue_enqueue(staged, job, stream);

@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "device/type.h"
+#include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/slice.h"
 
@@ -26,6 +27,7 @@ struct pieces_place {
     enum place_state state;
     const struct direction *of;
     char *host, *gpu;
+    struct place direct; /* the same as `gpu`, for adapters; device 0: it is copied */
     size_t bytes;
 };
 
@@ -220,7 +222,12 @@ static tutti_result_t set_out(struct pieces_work *work)
 
 static void pieces_post(struct pieces_work *work, struct pieces_place *place)
 {
-    const struct p2p_item item = {place->of->sends, place->of->peer, place->host, place->bytes, TUTTI_UINT8};
+    const struct p2p_item item = {.sends = place->of->sends,
+                                  .peer = place->of->peer,
+                                  .data = place->host,
+                                  .count = place->bytes,
+                                  .type = TUTTI_UINT8,
+                                  .on_device = place->direct};
     place->state = PLACE_POSTED;
     p2p_post(work->channel->team, work->p2p, (int)(place - work->place), &item);
 }
@@ -246,6 +253,43 @@ static tutti_result_t copy(struct pieces_work *work, struct pieces_place *place)
         result = slice_copy(work->channel, place->gpu, place->host, place->bytes, !place->of->sends);
     if (result == TUTTI_SUCCESS && work->channel->staged->copies)
         go_on(work, place);
+    return result;
+}
+
+/* What lanes brought to host memory instead. */
+static tutti_result_t copy_spilled(struct pieces_work *work, struct pieces_place *place)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    uint64_t segment, spilled = p2p_in_spare(work->p2p, (int)(place - work->place), &segment);
+    if (!spilled)
+        trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, place->bytes);
+    for (; spilled && result == TUTTI_SUCCESS; spilled &= spilled - 1) {
+        size_t from = (size_t)__builtin_ctzll(spilled) * segment, left = place->bytes - from;
+        result =
+            slice_copy(work->channel, place->gpu + from, place->host + from, left < segment ? left : segment, true);
+    }
+    place->state = PLACE_FREE;
+    work->left--;
+    return result;
+}
+
+/* No lane reads a piece from the GPU's memory any more. */
+static tutti_result_t spill(struct pieces_work *work, struct pieces_place *place)
+{
+    place->direct.device = 0;
+    tutti_result_t result = slice_copy(work->channel, place->gpu, place->host, place->bytes, false);
+    if (result == TUTTI_SUCCESS)
+        p2p_spilled(work->channel->team, work->p2p, (int)(place - work->place));
+    return result;
+}
+
+static tutti_result_t pieces_take_spilling(struct pieces_work *work, bool *moved)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    int spilling = p2p_take_spilling(work->channel->team, work->p2p, work->ended);
+    *moved |= spilling > 0;
+    for (int i = 0; i < spilling && result == TUTTI_SUCCESS; i++)
+        result = spill(work, &work->place[work->ended[i]]);
     return result;
 }
 
@@ -282,6 +326,7 @@ static struct pieces_place *pieces_take_place(const struct pieces_work *work, st
     size_t each = pieces_piece_bytes(staged), from = direction->next * each, rest = item_bytes(item) - from;
     place->gpu = (char *)item->data + from;
     place->bytes = rest < each ? rest : each;
+    place->direct = direct_piece(item->on_device, from, place->bytes);
     direction->turn++;
     direction->left--;
     direction->next += (size_t)staged->channels;
@@ -296,12 +341,19 @@ static tutti_result_t begin_pieces(struct pieces_work *work, struct direction *d
     tutti_result_t result = TUTTI_SUCCESS;
     while (result == TUTTI_SUCCESS && (place = pieces_take_place(work, direction)) != NULL) {
         *moved = true;
-        if (direction->sends)
+        if (direction->sends && place_is_host(place->direct))
             result = copy(work, place);
         else
             pieces_post(work, place);
     }
     return result;
+}
+
+static void pieces_sent(struct pieces_work *work, struct pieces_place *place)
+{
+    if (!place_is_host(place->direct))
+        trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, place->bytes);
+    go_on(work, place);
 }
 
 /* All that can be done now. Receives come first, so that peers find them posted. */
@@ -313,10 +365,12 @@ static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
     for (int i = 0; i < ended && result == TUTTI_SUCCESS; i++) {
         struct pieces_place *place = &work->place[work->ended[i]];
         if (place->of->sends)
-            go_on(work, place);
+            pieces_sent(work, place);
         else
-            result = copy(work, place);
+            result = place_is_host(place->direct) ? copy(work, place) : copy_spilled(work, place);
     }
+    if (result == TUTTI_SUCCESS)
+        result = pieces_take_spilling(work, moved);
     for (int sends = 0; sends < 2; sends++)
         for (int i = 0; i < work->directions && result == TUTTI_SUCCESS; i++)
             if (work->direction[i].sends == sends)

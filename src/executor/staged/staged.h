@@ -67,6 +67,7 @@ struct staged {
     struct kernel_post *post; /* pinned, behind the copies: where graphs' kernels ask for their jobs */
     CUdeviceptr launches;     /* device memory: their launches */
     struct doubt doubt;
+    bool direct;  /* adapters read and write the GPU's memory by themselves, where they can */
     bool crowded; /* the ranks' threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;

@@ -311,6 +311,14 @@ static void on_unwritable(struct lane *below, uint32_t imm, uint64_t offset, siz
     UPCALL(below, unwritable(&lane->base.lane, imm, offset, length));
 }
 
+static void on_flushed(void *context, uint64_t token)
+{
+    struct pass_transport *pass = context;
+    transport_enter(&pass->base);
+    pass->base.owner.flushed(pass->base.owner.context, token);
+    transport_leave(&pass->base);
+}
+
 /* ---- The transport ---- */
 
 static tutti_result_t pass_open(const struct transport_ops *ops, const struct transport_owner *owner,
@@ -333,7 +341,8 @@ static tutti_result_t pass_open(const struct transport_ops *ops, const struct tr
                                             .memory = on_memory,
                                             .source = on_source,
                                             .unreadable = owner->unreadable ? on_unreadable : NULL,
-                                            .unwritable = owner->unwritable ? on_unwritable : NULL};
+                                            .unwritable = owner->unwritable ? on_unwritable : NULL,
+                                            .flushed = owner->flushed ? on_flushed : NULL};
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);
@@ -398,6 +407,13 @@ static void pass_deregister(struct transport *transport, struct transport_memory
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
     pass->table->under->deregister_memory(pass->below, memory);
+}
+
+static void pass_flush(struct transport *transport, unsigned device, const struct transport_memory *memory,
+                       struct place place, uint64_t token)
+{
+    struct pass_transport *pass = (struct pass_transport *)transport;
+    pass->table->under->flush(pass->below, device, memory, place, token);
 }
 
 static void tell_room(struct pass_lane *lane)
@@ -479,6 +495,7 @@ static void pass_fill(struct pass_table *table, const struct transport_ops *unde
     table->ops.give_up = pass_give_up;
     table->ops.register_memory = pass_register;
     table->ops.deregister_memory = pass_deregister;
+    table->ops.flush = pass_flush;
     table->ops.announce = pass_announce;
     table->ops.share = pass_share;
     table->ops.moved = pass_moved;

@@ -309,7 +309,7 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
     struct transport *transport = base->transport;
     tutti_result_t result = shm_send_check(lane);
     if (result == TUTTI_SUCCESS)
-        result = transport_put_check(base, put);
+        result = transport_put_check(base, put, false);
     if (result != TUTTI_SUCCESS)
         return result;
     if (lane->count == SHM_QUEUE)

@@ -313,7 +313,7 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     struct transport *transport = base->transport;
     tutti_result_t result = tcp_send_check(lane);
     if (result == TUTTI_SUCCESS)
-        result = transport_put_check(base, put);
+        result = transport_put_check(base, put, false);
     if (result != TUTTI_SUCCESS)
         return result;
     struct tcp_out *out = tcp_send_push(lane);

@@ -152,12 +152,22 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
     verbs_revive(&device->owner->revival[device->index], &old);
 }
 
+void verbs_flush_failed(struct verbs_device *device, const char *what)
+{
+    log_warn("RDMA device %s: cannot flush GPU memory: %s; its lanes begin anew", device->name, what);
+    if (verbs_flush_close(device->owner->library, &device->open.flush) != 0) {
+        verbs_lose_device(device, "cannot end a queue pair");
+        return;
+    }
+    fail_lanes(device, NULL, "cannot flush GPU memory");
+}
+
 /* A queue of completions that runs over takes all its lanes with it. So it has room for all that lanes and slabs of
  * shared receives can have under way. Returns an errno, or 0. */
 static int device_make_room(struct verbs_device *device, int lanes, unsigned slabs)
 {
     int receives = device->open.shared.queue ? (int)slabs * VERBS_SHARED_EACH : lanes * VERBS_RECEIVES;
-    int needed = lanes * VERBS_SENDS + receives, room = device->room;
+    int needed = lanes * VERBS_SENDS + receives + VERBS_FLUSHES, room = device->room;
     while (room < needed)
         room *= 2;
     int error = room == device->room ? 0 : device->owner->library->resize_cq(device->open.cq, room);
@@ -185,6 +195,8 @@ static void check_gid(struct verbs_device *device)
     struct ibv_gid_entry entry;
     if (!read_gid(device, device->gid.gid_index, &entry) || !same_gid(&entry, &device->gid))
         fail_lanes(device, NULL, "the address of its port has changed");
+    if (!device->lanes) /* it would send from that address, too */
+        verbs_flush_close(device->owner->library, &device->open.flush);
 }
 
 static void take_event(struct verbs_device *device, const struct ibv_async_event *event)

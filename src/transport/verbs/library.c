@@ -52,6 +52,7 @@ static void library_load(void)
 {
     const char *name = param_string(PARAM_IBVERBS_LIBRARY), *missing;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const struct load_symbol later = {&library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr"};
     int error;
     if (!handle)
         snprintf(complaint, sizeof complaint,
@@ -63,6 +64,8 @@ static void library_load(void)
                  missing);
     else if ((error = library.fork_init())) /* for one, because somebody has registered memory before */
         log_info("libibverbs cannot guard memory against forks: %s", strerror(error));
+    if (handle)
+        load_fill(handle, &later, 1);
 }
 
 tutti_result_t verbs_library(const struct verbs_library **out)

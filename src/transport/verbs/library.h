@@ -21,6 +21,9 @@ struct verbs_library {
     /* An entry of a port's table of addresses. 0, or an errno: ENODATA if it is empty. */
     int (*query_gid)(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *out,
                      uint32_t flags, size_t size);
+    /* Memory that a descriptor stands for. NULL: rdma-core is older than 34. */
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t address, int fd,
+                                    int access);
 };
 
 /* The UDP source port of a queue pair that can send, set by the library of the adapter itself, where that is loaded and

@@ -2,11 +2,14 @@
 /* Memory that adapters read and write by themselves: known to each port that is used, or to those that take it. */
 #include "transport/verbs/memory.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "base/log.h"
+#include "transport/verbs/flush.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct verbs_memory {
     struct transport_memory base;
@@ -27,38 +30,63 @@ void verbs_deregister(struct transport *transport, struct transport_memory *base
     free(memory);
 }
 
+/* By descriptor, if there is one. Only a flush reads what lies in a GPU's memory: queue pairs of lanes may not. */
+static struct ibv_mr *memory_region(const struct verbs_memory *memory, const struct verbs_device *device, int fd)
+{
+    const struct verbs_library *library = device->owner->library;
+    const struct transport_memory *base = &memory->base;
+    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    if (fd < 0)
+        return library->reg_mr(device->open.pd, base->address, base->length, access);
+    return library->reg_dmabuf_mr(device->open.pd, 0, base->length, (uintptr_t)base->address, fd,
+                                  access | IBV_ACCESS_REMOTE_READ);
+}
+
+static tutti_result_t memory_enter(struct verbs_memory *memory, struct verbs_device *device, int fd)
+{
+    struct transport_memory *base = &memory->base;
+    unsigned i = device->index;
+    if (!device->open.pd)
+        return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s is lost", device->name);
+    tutti_result_t result = base->unordered ? verbs_flush_open(device) : TUTTI_SUCCESS;
+    if (result != TUTTI_SUCCESS)
+        return result;
+    base->opened |= (uint32_t)device->opened << 4 * i;
+    memory->region[i] = memory_region(memory, device, fd);
+    base->key[i] = memory->region[i] ? memory->region[i]->rkey : 0;
+    return base->key[i] ? TUTTI_SUCCESS
+                        : error_note(errno == EFAULT || fd >= 0 ? TUTTI_INVALID_ARGUMENT : TUTTI_SYSTEM_ERROR,
+                                     "RDMA device %s: cannot register %zu bytes%s: %s", device->name, base->length,
+                                     fd < 0 ? "" : " of a GPU's memory", strerror(errno));
+}
+
 tutti_result_t verbs_register(struct transport *transport, struct place place, size_t length,
                               struct transport_memory **out)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
     struct verbs_memory *memory = calloc(1, sizeof *memory);
-    void *address = place_reach(place);
-    uint32_t some = 0;
+    bool on_device = !place_is_host(place), ordered = true;
+    int fd = on_device && verbs->library->reg_dmabuf_mr ? known_descriptor(place.life, &ordered) : -1;
     tutti_result_t result = TUTTI_SYSTEM_ERROR;
-    if (!address) {
-        free(memory);
-        return error_note(TUTTI_INVALID_ARGUMENT, "the memory of a GPU (device %d) is not registered with RDMA devices",
-                          place.device - 1);
-    }
     if (!memory)
-        return error_note(TUTTI_SYSTEM_ERROR, "no memory to register %zu bytes", length);
-    memory->base = (struct transport_memory){.address = address, .length = length, .devices = verbs->devices};
-    list_push(&verbs->memories, &memory->node);
-    for (int i = 0; i < verbs->devices; i++) {
-        struct verbs_device *device = &verbs->device[i];
-        if (!device->open.pd) {
-            error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s is lost", device->name);
-            continue;
-        }
-        memory->base.opened |= (uint32_t)device->opened << 4 * i;
-        memory->region[i] =
-            verbs->library->reg_mr(device->open.pd, address, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        memory->base.key[i] = memory->region[i] ? memory->region[i]->rkey : 0;
-        some |= memory->base.key[i];
-        if (!memory->region[i])
-            result = error_note(errno == EFAULT ? TUTTI_INVALID_ARGUMENT : TUTTI_SYSTEM_ERROR,
-                                "RDMA device %s: cannot register %zu bytes: %s", device->name, length, strerror(errno));
+        result = error_note(TUTTI_SYSTEM_ERROR, "no memory to register %zu bytes", length);
+    else if (on_device && fd < 0)
+        result = error_note(TUTTI_INVALID_ARGUMENT, "the memory of GPU %d has no descriptor for RDMA devices%s",
+                            place.device - 1, verbs->library->reg_dmabuf_mr ? "" : ", or rdma-core is older than 34");
+    if (!memory || (on_device && fd < 0)) {
+        free(memory);
+        return result;
     }
+    memory->base = (struct transport_memory){
+        .address = place.address, .length = length, .devices = verbs->devices, .unordered = !ordered};
+    list_push(&verbs->memories, &memory->node);
+    uint32_t some = 0;
+    for (int i = 0; i < verbs->devices; i++) {
+        result = memory_enter(memory, &verbs->device[i], fd);
+        some |= memory->base.key[i];
+    }
+    if (fd >= 0)
+        close(fd);
     if (!some) {
         verbs_deregister(transport, &memory->base);
         return result;
@@ -86,6 +114,13 @@ int verbs_take_regions(struct verbs_device *device, struct ibv_mr ***out)
             device->owner->library->dereg_mr(region);
     }
     return count;
+}
+
+bool verbs_flush_memory(struct verbs_device *device, const struct transport_memory *base, const void *at,
+                        uint64_t token)
+{
+    const struct ibv_mr *region = ((const struct verbs_memory *)base)->region[device->index];
+    return region && verbs_flush_read(device, (uintptr_t)at, region->rkey, token) == TUTTI_SUCCESS;
 }
 
 bool verbs_local_key(const struct transport_memory *base, const struct verbs_device *device, uint32_t *out)

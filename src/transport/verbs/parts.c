@@ -27,7 +27,8 @@ tutti_result_t verbs_make_parts(const struct verbs_library *library, const char 
 
 void verbs_close_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
 {
-    int error = verbs_shared_close(&parts->shared);
+    int error = verbs_flush_close(library, &parts->flush);
+    error |= verbs_shared_close(&parts->shared);
     if (parts->cq)
         error |= library->destroy_cq(parts->cq);
     if (parts->channel)

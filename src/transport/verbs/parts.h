@@ -4,6 +4,7 @@
 #define TUTTI_TRANSPORT_VERBS_PARTS_H
 
 #include "transport/verbs/buffers.h"
+#include "transport/verbs/flush.h"
 
 /* What is opened for one port of an adapter. */
 struct verbs_parts {
@@ -12,6 +13,7 @@ struct verbs_parts {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct verbs_shared shared;
+    struct verbs_flush flush;
 };
 
 /* Of a device that is open: a protection domain, a completion channel and a queue, and shared receives if it has them.

@@ -190,8 +190,26 @@ static void receive_shared(struct verbs_device *device, const struct ibv_wc *wc)
     verbs_move(lane);
 }
 
+/* What is left of a queue pair that has ended is nobody's. */
+static void receive_flushed(struct verbs_device *device, const struct ibv_wc *wc)
+{
+    const struct transport_owner *owner = &device->owner->base.owner;
+    const struct ibv_qp *pair = device->open.flush.pair;
+    uint64_t token;
+    if (!pair || pair->qp_num != wc->qp_num)
+        return;
+    if (wc->status != IBV_WC_SUCCESS)
+        verbs_flush_failed(device, device->owner->library->wc_status_str(wc->status));
+    else if (verbs_flush_ended(device, &token))
+        owner->flushed(owner->context, token);
+}
+
 static void verbs_receive_handle(struct verbs_device *device, const struct ibv_wc *wc)
 {
+    if (verbs_is_flush(wc->wr_id)) {
+        receive_flushed(device, wc);
+        return;
+    }
     if (verbs_is_shared(wc->wr_id)) {
         receive_shared(device, wc);
         return;

@@ -374,8 +374,9 @@ tutti_result_t verbs_put(struct lane *base, const struct put *put)
 {
     struct verbs_lane *lane = verbs_lane_of(base);
     tutti_result_t result = verbs_send_check(lane);
+    bool in_place = result == TUTTI_SUCCESS && goes_in_place(lane, put);
     if (result == TUTTI_SUCCESS)
-        result = transport_put_check(base, put);
+        result = transport_put_check(base, put, in_place);
     if (result != TUTTI_SUCCESS)
         return result;
     struct verbs_item *item = verbs_send_push(lane);
@@ -384,8 +385,8 @@ tutti_result_t verbs_put(struct lane *base, const struct put *put)
                                 .length = put->length,
                                 .offset = put->offset,
                                 .token = put->token,
-                                .body = place_reach(put->source)};
-    if (goes_in_place(lane, put)) {
+                                .body = put->source.address};
+    if (in_place) {
         item->remote = put->remote;
         item->memory = put->memory;
     }

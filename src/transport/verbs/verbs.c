@@ -154,6 +154,14 @@ static bool verbs_nic(struct transport *transport, unsigned device, struct trans
     return true;
 }
 
+static void verbs_flush(struct transport *transport, unsigned index, const struct transport_memory *memory,
+                        struct place place, uint64_t token)
+{
+    struct verbs_device *device = &((struct verbs_transport *)transport)->device[index];
+    if (!verbs_flush_memory(device, memory, place.address, token))
+        verbs_flush_failed(device, error_last());
+}
+
 static int verbs_poll(struct transport *transport)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
@@ -222,6 +230,7 @@ const struct transport_ops transport_verbs = {
     .give_up = verbs_give_up,
     .register_memory = verbs_register,
     .deregister_memory = verbs_deregister,
+    .flush = verbs_flush,
     .announce = transport_no_announce,
     .share = transport_no_share,
     .moved = verbs_moved,

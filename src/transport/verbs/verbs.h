@@ -175,6 +175,11 @@ static inline bool verbs_is_shared(uint64_t number)
     return !(number >> 32);
 }
 #define VERBS_IS_RECEIVE 0x8000u
+/* And that of a read of a device's memory (flush.c) is of no lane either. */
+static inline bool verbs_is_flush(uint64_t number)
+{
+    return !(number >> 32) && (number & VERBS_FLUSH);
+}
 static inline uint64_t verbs_number(const struct verbs_lane *lane, uint32_t which)
 {
     return (uint64_t)lane->serial << 32 | lane->place << 16 | which;
