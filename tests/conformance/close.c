@@ -63,7 +63,7 @@ static void close_while_connecting(void **state)
  * delivered it. */
 static void close_heard(struct pair *pair)
 {
-    struct known source, target;
+    struct known_bytes source, target;
     if (under_test->caps & TRANSPORT_REGISTERS) {
         know(&pair->a, &source);
         know(&pair->b, &target);

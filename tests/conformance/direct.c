@@ -23,7 +23,7 @@ static void stores_where_the_key_says(void **state)
 {
     static const size_t sizes[] = {1, 63, 4096, 4097, 100000, KNOWN_LENGTH};
     struct pair pair;
-    struct known source, target;
+    struct known_bytes source, target;
     (void)state;
     if (!is_direct())
         skip();
@@ -56,7 +56,7 @@ static void keeps_order_among_all_kinds(void **state)
 {
     enum { ROUNDS = 300 };
     struct pair pair;
-    struct known source, target;
+    struct known_bytes source, target;
     uint8_t *area = calloc(1, KNOWN_LENGTH);
     size_t next = 0;
     (void)state;
@@ -97,7 +97,7 @@ static void keeps_order_among_all_kinds(void **state)
 static void stores_nothing_by_a_dead_key(void **state)
 {
     struct pair pair;
-    struct known source, target;
+    struct known_bytes source, target;
     (void)state;
     if (!is_direct())
         skip();
@@ -122,7 +122,7 @@ static void stores_nothing_by_a_dead_key(void **state)
 
 /* ---- Two processes ---- */
 
-static void tell_remote(struct solo *solo, const struct known *known)
+static void tell_remote(struct solo *solo, const struct known_bytes *known)
 {
     struct wire_remote ignored;
     solo_swap(solo, &known->remote, &ignored, sizeof ignored);
@@ -136,7 +136,7 @@ static void learn_remote(struct solo *solo, struct wire_remote *remote)
 
 static void flood_body(struct solo *solo, void *context)
 {
-    struct known source;
+    struct known_bytes source;
     struct wire_remote remote;
     char byte = 0;
     uint64_t token = 0;
@@ -162,7 +162,7 @@ static void memory_is_ours_again(void **state)
         skip();
     for (int round = 0; round < 20; round++) {
         struct solo solo;
-        struct known target;
+        struct known_bytes target;
         char byte = 0;
         pid_t child = solo_fork(&solo, flood_body, NULL);
         know(&solo.party, &target);
@@ -190,7 +190,7 @@ static void memory_is_ours_again(void **state)
 
 static void stopped_body(struct solo *solo, void *context)
 {
-    struct known target;
+    struct known_bytes target;
     char byte = 0;
     (void)context;
     know(&solo->party, &target);
@@ -212,7 +212,7 @@ static void source_is_ours_again(void **state)
         skip();
     for (int round = 0; round < 10; round++) {
         struct solo solo;
-        struct known source;
+        struct known_bytes source;
         struct wire_remote remote;
         char byte = 0;
         int status;

@@ -43,7 +43,8 @@ static void carries(struct pair *pair, const struct both *lane)
 /* ---- Memory ---- */
 
 /* Puts the whole source; true: it went by the key. Else it has come to `area`. */
-static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *source, const struct known *target)
+static bool put_goes_direct(struct pair *pair, struct both *lane, struct known_bytes *source,
+                            const struct known_bytes *target)
 {
     static uint8_t area[KNOWN_LENGTH];
     static uint64_t token;
@@ -65,7 +66,7 @@ static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *
  * no use any more, and do no harm. */
 static void a_device_is_taken_out_and_put_back(void **state)
 {
-    struct known source, target, later, fresh;
+    struct known_bytes source, target, later, fresh;
     struct pair pair;
     struct lane *none;
     (void)state;

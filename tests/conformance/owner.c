@@ -144,6 +144,13 @@ static void on_copied(struct lane *lane, bool whole)
     take_note(end_of(lane), (struct note){.kind = NOTE_COPIED, .id = whole}, NULL);
 }
 
+static void on_flushed(void *context, uint64_t token)
+{
+    struct party *party = context;
+    assert_int_equal(token, party->flushed + 1);
+    party->flushed++;
+}
+
 static void on_memory(void *context, int64_t bytes)
 {
     struct party *party = context;
@@ -173,6 +180,7 @@ bool party_try_open(struct party *party, const uint8_t *uuid)
                                     .memory = on_memory,
                                     .unreadable = on_unreadable,
                                     .unwritable = on_unwritable,
+                                    .flushed = on_flushed,
                                     .lent = on_lent,
                                     .copied = on_copied,
                                     .lent_waits = on_lent_waits,
@@ -333,7 +341,7 @@ uint64_t pattern_hash(const void *bytes, size_t length)
     return hash_bytes(length, bytes, length);
 }
 
-void know(struct party *party, struct known *known)
+void know(struct party *party, struct known_bytes *known)
 {
     known->bytes = calloc(1, KNOWN_LENGTH);
     assert_non_null(known->bytes);
@@ -349,15 +357,15 @@ void know(struct party *party, struct known *known)
     memcpy(known->remote.key, known->memory->key, sizeof known->remote.key);
 }
 
-void forget(struct party *party, struct known *known)
+void forget(struct party *party, struct known_bytes *known)
 {
     if (known->memory)
         party->ops->deregister_memory(party->transport, known->memory);
     free(known->bytes);
 }
 
-tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote, size_t offset,
-                          size_t length, uint64_t token)
+tutti_result_t put_direct(struct end *end, const struct known_bytes *source, const struct wire_remote *remote,
+                          size_t offset, size_t length, uint64_t token)
 {
     struct put put = {.source = place_host(source->bytes + offset),
                       .length = length,

@@ -69,6 +69,7 @@ struct party {
     struct end *ends[MOST_ENDS];
     int count;
     int64_t memory; /* of lanes, as told */
+    int flushed;    /* times */
     bool refuses;   /* closes lanes that it should accept */
     bool declines;  /* takes no lanes now */
     void (*greets)(struct end *end, const struct note *note,
@@ -132,16 +133,16 @@ void pair_step(struct pair *pair);
 
 /* Memory of a party that its hardware knows: KNOWN_LENGTH bytes, 0 at first. */
 #define KNOWN_LENGTH (1 << 20)
-struct known {
+struct known_bytes {
     uint8_t *bytes;
     struct transport_memory *memory;
     struct wire_remote remote; /* for the peer */
 };
-void know(struct party *party, struct known *known);
-void forget(struct party *party, struct known *known);
+void know(struct party *party, struct known_bytes *known);
+void forget(struct party *party, struct known_bytes *known);
 /* From `offset` of the source to where `remote` and the offset say. */
-tutti_result_t put_direct(struct end *end, const struct known *source, const struct wire_remote *remote, size_t offset,
-                          size_t length, uint64_t token);
+tutti_result_t put_direct(struct end *end, const struct known_bytes *source, const struct wire_remote *remote,
+                          size_t offset, size_t length, uint64_t token);
 
 /* A message of `length` bytes made of `seed`, cut in `parts` parts. */
 tutti_result_t send_pattern(struct end *end, uint64_t seed, size_t length, int parts);
