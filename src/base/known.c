@@ -14,7 +14,8 @@
 struct known_entry {
     struct known known;
     int descriptor; /* -1: none */
-    uintptr_t end;  /* the highest one of all entries up to this one */
+    bool refused;
+    uintptr_t end; /* the highest one of all entries up to this one */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -151,6 +152,26 @@ bool known_find(const void *address, size_t length, struct known *out)
     }
     pthread_mutex_unlock(&mutex);
     return found;
+}
+
+bool known_refuse(uint64_t id)
+{
+    pthread_mutex_lock(&mutex);
+    size_t place = known_find_id(id);
+    bool news = place < count && !table[place].refused;
+    if (news)
+        table[place].refused = true;
+    pthread_mutex_unlock(&mutex);
+    return news;
+}
+
+bool known_is_refused(uint64_t id)
+{
+    pthread_mutex_lock(&mutex);
+    size_t place = known_find_id(id);
+    bool refused = place < count && table[place].refused;
+    pthread_mutex_unlock(&mutex);
+    return refused;
 }
 
 int known_descriptor(uint64_t id, bool *ordered)

@@ -25,6 +25,9 @@ struct known {
 uint64_t known_add(void *base, size_t size);
 /* Memory of a device. A descriptor, by which adapters reach it, is the table's own from here on. */
 uint64_t known_add_device(const struct known *memory, int descriptor);
+/* Adapters do not take it, and will not. Returns whether that is news. */
+bool known_refuse(uint64_t id);
+bool known_is_refused(uint64_t id);
 /* A copy of the descriptor, the caller's to close, and known.ordered. -1: there is none, or the memory lives no longer.
  */
 int known_descriptor(uint64_t id, bool *ordered);

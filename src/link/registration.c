@@ -7,6 +7,7 @@
  */
 #include "link/registration.h"
 
+#include "base/log.h"
 #include "base/param.h"
 
 #include <errno.h>
@@ -76,6 +77,9 @@ static struct link_registration *registration_make(struct link_domain *domain, i
         result = registration_ask(domain, transport, place, size, &made->memory);
     }
     trace_count(domain->trace, WIRE_COUNTER_REGISTERING, clock_ns() - begin);
+    if (result == TUTTI_INVALID_ARGUMENT && !place_is_host(place) && known_refuse(place.life))
+        log_info("the %zu bytes at %p of GPU %d are copied through host memory: %s", size, place.address,
+                 place.device - 1, error_last());
     if (result != TUTTI_SUCCESS) {
         free(made);
         return NULL;

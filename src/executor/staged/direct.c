@@ -112,7 +112,7 @@ static struct exported *exported_make(const struct cuda_device *device, const st
     if (!made)
         return NULL;
     made->range = *range;
-    if (cuda_export_pages(range, &made->base, &made->size, &fd)) {
+    if (range->size <= (size_t)param_int(PARAM_REGISTERED) && cuda_export_pages(range, &made->base, &made->size, &fd)) {
         const struct known known = {.base = (char *)(uintptr_t)made->base,
                                     .size = made->size,
                                     .device = device->ordinal + 1,
@@ -141,8 +141,8 @@ static struct place direct_place(const struct staged *staged, const void *data, 
     if (!exported && cuda_range_of(data, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
         range.ordinal == device->ordinal)
         exported = exported_make(device, &range);
-    if (exported && exported->known && at >= exported->base && at - exported->base <= exported->size &&
-        bytes <= exported->size - (at - exported->base)) {
+    if (exported && exported->known && !known_is_refused(exported->known) && at >= exported->base &&
+        at - exported->base <= exported->size && bytes <= exported->size - (at - exported->base)) {
         list_remove(&exported->node);
         list_push(&all_exported, &exported->node);
         place = (struct place){(void *)(uintptr_t)at, device->ordinal + 1, exported->known};

@@ -54,10 +54,12 @@ static tutti_result_t memory_enter(struct verbs_memory *memory, struct verbs_dev
     base->opened |= (uint32_t)device->opened << 4 * i;
     memory->region[i] = memory_region(memory, device, fd);
     base->key[i] = memory->region[i] ? memory->region[i]->rkey : 0;
-    return base->key[i] ? TUTTI_SUCCESS
-                        : error_note(errno == EFAULT || fd >= 0 ? TUTTI_INVALID_ARGUMENT : TUTTI_SYSTEM_ERROR,
-                                     "RDMA device %s: cannot register %zu bytes%s: %s", device->name, base->length,
-                                     fd < 0 ? "" : " of a GPU's memory", strerror(errno));
+    if (base->key[i])
+        return TUTTI_SUCCESS;
+    bool for_good = errno == EFAULT || (fd >= 0 && errno != ENOMEM && errno != EIO && errno != EAGAIN);
+    return error_note(for_good ? TUTTI_INVALID_ARGUMENT : TUTTI_SYSTEM_ERROR,
+                      "RDMA device %s: cannot register %zu bytes%s: %s", device->name, base->length,
+                      fd < 0 ? "" : " of a GPU's memory", strerror(errno));
 }
 
 tutti_result_t verbs_register(struct transport *transport, struct place place, size_t length,
@@ -81,15 +83,17 @@ tutti_result_t verbs_register(struct transport *transport, struct place place, s
         .address = place.address, .length = length, .devices = verbs->devices, .unordered = !ordered};
     list_push(&verbs->memories, &memory->node);
     uint32_t some = 0;
+    bool later = false; /* it may be registered another time */
     for (int i = 0; i < verbs->devices; i++) {
         result = memory_enter(memory, &verbs->device[i], fd);
+        later |= result == TUTTI_SYSTEM_ERROR;
         some |= memory->base.key[i];
     }
     if (fd >= 0)
         close(fd);
     if (!some) {
         verbs_deregister(transport, &memory->base);
-        return result;
+        return later ? TUTTI_SYSTEM_ERROR : result;
     }
     *out = &memory->base;
     return TUTTI_SUCCESS;
