@@ -126,17 +126,19 @@ static size_t known_find_id(uint64_t id)
 
 void known_remove(uint64_t id)
 {
+    int descriptor = -1;
     pthread_mutex_lock(&mutex);
     size_t place = known_find_id(id);
     if (place < count) {
-        if (table[place].descriptor >= 0)
-            close(table[place].descriptor);
+        descriptor = table[place].descriptor;
         count--;
         memmove(table + place, table + place + 1, (count - place) * sizeof *table);
         set_ends(place);
         known_ring();
     }
     pthread_mutex_unlock(&mutex);
+    if (descriptor >= 0) /* last: a child that is forked meanwhile closes what the table has */
+        close(descriptor);
 }
 
 bool known_find(const void *address, size_t length, struct known *out)

@@ -70,7 +70,7 @@ void direct_begin(struct staged *staged)
                  staged->base.team->rank, device->ordinal, why);
 }
 
-/* ---- Under the lock ---- */
+/* ---- Under the lock. Nobody holds it in a call of the driver, which may wait for all work of a GPU ---- */
 
 static void exported_end(struct exported *exported)
 {
@@ -80,39 +80,66 @@ static void exported_end(struct exported *exported)
     free(exported);
 }
 
-static bool exported_lives(const struct cuda_driver *cu, const struct exported *exported)
+static struct exported *exported_find(CUdeviceptr at, size_t bytes)
 {
-    unsigned long long id = 0;
-    return cu->PointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, exported->range.base) == CUDA_SUCCESS &&
-           id == exported->range.id;
-}
-
-/* Of memory that an allocation has now others had before. */
-static struct exported *exported_find(const struct cuda_driver *cu, CUdeviceptr at, size_t bytes)
-{
-    struct exported *found = NULL;
-    list_each_safe(node, &all_exported)
+    list_each(node, &all_exported)
     {
         struct exported *exported = list_entry(node, struct exported, node);
         const struct cuda_range *range = &exported->range;
-        if (at >= range->base + range->size || range->base >= at + bytes)
-            continue;
-        if (exported_lives(cu, exported))
-            found = exported;
-        else
-            exported_end(exported);
+        if (at < range->base + range->size && range->base < at + bytes)
+            return exported;
     }
+    return NULL;
+}
+
+/* One that was found before, if it is still there. */
+static struct exported *exported_again(const struct exported *copy)
+{
+    list_each(node, &all_exported)
+    {
+        struct exported *exported = list_entry(node, struct exported, node);
+        if (exported->range.id == copy->range.id && exported->range.base == copy->range.base)
+            return exported;
+    }
+    return NULL;
+}
+
+/* ---- Any thread ---- */
+
+/* What was noted about memory that overlaps with this. False: nothing. */
+static bool direct_lookup(CUdeviceptr at, size_t bytes, struct exported *out)
+{
+    pthread_mutex_lock(&lock);
+    struct exported *found = exported_find(at, bytes);
+    if (found) {
+        list_remove(&found->node);
+        list_push(&all_exported, &found->node);
+        *out = *found;
+    }
+    pthread_mutex_unlock(&lock);
     return found;
 }
 
-static struct exported *exported_make(const struct cuda_device *device, const struct cuda_range *range)
+/* False: the driver has other memory there by now, or none. */
+static bool direct_lives(const struct cuda_driver *cu, const struct exported *copy)
 {
-    struct exported *made = calloc(1, sizeof *made);
+    unsigned long long id = 0;
+    if (cu->PointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, copy->range.base) == CUDA_SUCCESS &&
+        id == copy->range.id)
+        return true;
+    pthread_mutex_lock(&lock);
+    struct exported *gone = exported_again(copy);
+    if (gone)
+        exported_end(gone);
+    pthread_mutex_unlock(&lock);
+    return false;
+}
+
+static void direct_export(const struct cuda_device *device, struct exported *made)
+{
     int fd;
-    if (!made)
-        return NULL;
-    made->range = *range;
-    if (range->size <= (size_t)param_int(PARAM_REGISTERED) && cuda_export_pages(range, &made->base, &made->size, &fd)) {
+    if (made->range.size <= (size_t)param_int(PARAM_REGISTERED) &&
+        cuda_export_pages(&made->range, &made->base, &made->size, &fd)) {
         const struct known known = {.base = (char *)(uintptr_t)made->base,
                                     .size = made->size,
                                     .device = device->ordinal + 1,
@@ -121,34 +148,46 @@ static struct exported *exported_make(const struct cuda_device *device, const st
     }
     if (!made->known)
         log_info("GPU %d exports no descriptor of the %zu bytes at 0x%llx: they are copied", device->ordinal,
-                 range->size, range->base);
-    list_push(&all_exported, &made->node);
-    if (++exported_count > MOST)
-        exported_end(list_entry(all_exported.next, struct exported, node));
-    return made;
+                 made->range.size, made->range.base);
 }
 
-/* ---- Any thread ---- */
+/* Notes what adapters may do with the memory. Another thread may do the same. */
+static void direct_note(const struct cuda_device *device, const struct cuda_range *range)
+{
+    struct exported *made = calloc(1, sizeof *made);
+    if (!made)
+        return;
+    made->range = *range;
+    direct_export(device, made);
+    pthread_mutex_lock(&lock);
+    list_push(&all_exported, &made->node);
+    exported_count++;
+    if (exported_again(made) != made)
+        exported_end(made);
+    else if (exported_count > MOST)
+        exported_end(list_entry(all_exported.next, struct exported, node));
+    pthread_mutex_unlock(&lock);
+}
 
 static struct place direct_place(const struct staged *staged, const void *data, size_t bytes)
 {
     const struct cuda_device *device = staged->base.device;
     CUdeviceptr at = device_address(data);
+    struct exported found;
     struct cuda_range range;
-    struct place place = {0};
-    pthread_mutex_lock(&lock);
-    struct exported *exported = exported_find(staged->base.cu, at, bytes);
-    if (!exported && cuda_range_of(data, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
-        range.ordinal == device->ordinal)
-        exported = exported_make(device, &range);
-    if (exported && exported->known && !known_is_refused(exported->known) && at >= exported->base &&
-        at - exported->base <= exported->size && bytes <= exported->size - (at - exported->base)) {
-        list_remove(&exported->node);
-        list_push(&all_exported, &exported->node);
-        place = (struct place){(void *)(uintptr_t)at, device->ordinal + 1, exported->known};
+    bool known = false;
+    for (int tries = 0; tries < 2 && !known; tries++) {
+        while ((known = direct_lookup(at, bytes, &found)) && !direct_lives(staged->base.cu, &found))
+            continue;
+        if (!known && !tries && cuda_range_of(data, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
+            range.ordinal == device->ordinal)
+            direct_note(device, &range);
     }
-    pthread_mutex_unlock(&lock);
-    return place;
+    bool within = known && found.known && at >= found.base && at - found.base <= found.size &&
+                  bytes <= found.size - (at - found.base);
+    return within && !known_is_refused(found.known)
+               ? (struct place){(void *)(uintptr_t)at, device->ordinal + 1, found.known}
+               : (struct place){0};
 }
 
 void direct_find(const struct staged *staged, struct p2p_item *items, int count)
@@ -175,12 +214,11 @@ struct place direct_piece(struct place message, size_t from, size_t bytes)
 
 void direct_look(const struct cuda_driver *cu)
 {
+    struct exported copies[MOST];
+    int count = 0;
     pthread_mutex_lock(&lock);
-    list_each_safe(node, &all_exported)
-    {
-        struct exported *exported = list_entry(node, struct exported, node);
-        if (!exported_lives(cu, exported))
-            exported_end(exported);
-    }
+    list_each(node, &all_exported) copies[count++] = *list_entry(node, struct exported, node);
     pthread_mutex_unlock(&lock);
+    for (int i = 0; i < count; i++)
+        direct_lives(cu, &copies[i]);
 }
