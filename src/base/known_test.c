@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/known.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -87,6 +88,39 @@ static void watchers_hear(void **state)
     close(bell);
 }
 
+/* Each asks for a descriptor of its own; that of the table goes with the memory, and is not a child's. */
+static void descriptors_of_devices(void **state)
+{
+    const struct known memory = {.base = (char *)state, .size = 100, .device = 3, .ordered = true};
+    struct known found;
+    bool ordered = false;
+    int fd = dup(0), status;
+    (void)state;
+    uint64_t id = known_add_device(&memory, fd), host = known_add((char *)state + 100, 100);
+    assert_true(known_find((char *)state + 50, 50, &found) && found.id == id && found.device == 3);
+    int copy = known_descriptor(id, &ordered);
+    assert_true(copy >= 0 && copy != fd && ordered);
+    assert_int_equal(close(copy), 0);
+    assert_int_equal(known_descriptor(host, &ordered), -1);
+    assert_false(ordered);
+    assert_false(known_is_refused(id));
+    assert_true(known_refuse(id) && !known_refuse(id) && known_is_refused(id));
+    pid_t child = fork();
+    if (!child)
+        _exit(fcntl(fd, F_GETFD) != -1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    known_remove(id);
+    known_remove(host);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(known_descriptor(id, &ordered), -1);
+    assert_false(known_refuse(id) || known_is_refused(id));
+    struct known none = {.base = (char *)state};
+    fd = dup(0);
+    assert_int_equal(known_add_device(&none, fd), 0); /* no bytes: the descriptor is not kept */
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
 static void children_know_nothing(void **state)
 {
     struct known found;
@@ -105,9 +139,8 @@ static void children_know_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_within_ranges),
-        cmocka_unit_test(against_a_list),
-        cmocka_unit_test(watchers_hear),
+        cmocka_unit_test(ranges_within_ranges),  cmocka_unit_test(against_a_list),
+        cmocka_unit_test(watchers_hear),         cmocka_unit_test(descriptors_of_devices),
         cmocka_unit_test(children_know_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
