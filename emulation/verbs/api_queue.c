@@ -87,7 +87,9 @@ EXPORT int softverbs_set_source_port(struct ibv_qp *ibv, uint16_t port)
 {
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
-    int err = qp_is(qp, IBV_QPT_UD) ? EOPNOTSUPP : qp->state == IBV_QPS_RTS && port ? 0 : EINVAL;
+    int err = qp_is(qp, IBV_QPT_UD) || fault_fixes_source() ? EOPNOTSUPP
+              : qp->state == IBV_QPS_RTS && port            ? 0
+                                                            : EINVAL;
     if (!err && fault_fails(FAULT_SOURCE))
         err = EIO;
     if (!err) {

@@ -18,8 +18,8 @@
 
 struct fault_settings {
     double drop, dup, reorder, delay, corrupt;
-    uint64_t delay_us, open_us, seed, count, posted; /* count: packets that may still be touched */
-    int64_t qpn, opcode, psn;                        /* -1: any */
+    uint64_t delay_us, open_us, seed, count, posted, fixed_source; /* count: packets that may still be touched */
+    int64_t qpn, opcode, psn;                                      /* -1: any */
     unsigned direction;
     uint64_t fail[FAULT_CALLS]; /* calls until the one that fails; 0: none */
 };
@@ -106,6 +106,7 @@ static const struct fault_key {
     {"fail-event", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_EVENT])},
     {"fail-cq-event", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_COMPLETION_EVENT])},
     {"fail-fork", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_FORK])},
+    {"fixed-source", KIND_COUNT, offsetof(struct fault_settings, fixed_source)},
     {"fail-source", KIND_COUNT, offsetof(struct fault_settings, fail[FAULT_SOURCE])},
 };
 
@@ -201,6 +202,13 @@ bool fault_posts(void)
     if (!loaded)
         load();
     return now_set.posted;
+}
+
+bool fault_fixes_source(void)
+{
+    if (!loaded)
+        load();
+    return now_set.fixed_source;
 }
 
 /* Each process draws its own faults: a packet and what is sent again, or a request and its answer, must not meet the

@@ -50,6 +50,9 @@ bool fault_touches_packets(void);
 /* Whether writes to device memory are held back. */
 bool fault_posts(void);
 
+/* Whether adapters cannot change the UDP source port of a queue pair. */
+bool fault_fixes_source(void);
+
 /* How many copies of this packet go on now (0, 1 or 2); may change its bytes, may keep a copy for later. */
 unsigned fault_packet(enum fault_direction direction, const struct path *path, uint8_t *bytes, size_t size);
 

@@ -17,14 +17,14 @@ bool control_carries(const struct link_lane *lane)
 /*
  * How good the lane is for messages; 0: not at all. Best is the lane for messages beside the data. When that lane has
  * died, best is one that carries data. Last comes a lane of the other transport, where the present one stays. What has
- * just come back may be gone again. One that stands still is good only where all others do.
+ * just come back may be gone again. One that stands still, or is to move, is good only where all others are.
  */
 static int worth(const struct link *link, const struct link_lane *lane)
 {
     bool present = link->control == lane->index;
     if (lane->state != LANE_UP || !lane->carrier || !control_carries(lane))
         return 0;
-    if (lane->pace.suspect)
+    if (lane_is_left(lane))
         return present ? 2 : 1;
     if (control_tells_of_peer(lane))
         return present ? 7 : lane->view.roles & PATH_CONTROL ? 6 : 5;

@@ -7,6 +7,7 @@
 #include "link/lanes.h"
 #include "link/match.h"
 #include "link/message.h"
+#include "link/move.h"
 #include "link/outgoing.h"
 
 #include <string.h>
@@ -21,6 +22,18 @@ static void hear_memo(struct link *link, const struct wire_message *head, const 
     if (memo.kind == WIRE_MEMO_LEAVE)
         memo.why.text[sizeof memo.why.text - 1] = 0;
     owner->on_memo(owner->context, link, &head->tag, &memo);
+}
+
+static void hear_abort(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct link_owner *owner = &link->domain->owner;
+    struct wire_abort abort;
+    if (length == sizeof abort) {
+        memcpy(&abort, body, sizeof abort);
+        abort.text[sizeof abort.text - 1] = 0;
+        owner->aborted(owner->context, head->tag.comm, &abort);
+    }
+    message_acknowledge(link); /* the peer may wait for it before it leaves */
 }
 
 static void hear_message(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
@@ -40,18 +53,14 @@ static void hear_message(struct link *link, struct link_lane *lane, const struct
     case WIRE_ANNOUNCE:
         match_announced(link, head, body, length);
         break;
-    case WIRE_ABORT: {
-        struct wire_abort abort;
-        if (length == sizeof abort) {
-            memcpy(&abort, body, sizeof abort);
-            abort.text[sizeof abort.text - 1] = 0;
-            owner->aborted(owner->context, head->tag.comm, &abort);
-        }
-        message_acknowledge(link); /* the peer may wait for it before it leaves */
+    case WIRE_ABORT:
+        hear_abort(link, head, body, length);
         break;
-    }
     case WIRE_DOWN:
         lane_down_at_peer(link, head->slot, head->tag.seq);
+        break;
+    case WIRE_ANEW:
+        move_asked(link, head->slot, head->tag.seq);
         break;
     case WIRE_REVOKED:
         outgoing_revoked(link, head->slot);

@@ -44,7 +44,7 @@ static lane_set usable_of(const struct link *link, bool suspects)
     for (lane_set left = link->present; left; left &= left - 1) {
         const struct link_lane *lane = &link->lane[lane_first(left)];
         bool good = lane->state == LANE_UP && lane->carrier && !lane->life.unconfirmed;
-        lane_set bit = good && (suspects || !lane->pace.suspect) ? lane_bit(lane->index) : 0;
+        lane_set bit = good && (suspects || !lane_is_left(lane)) ? lane_bit(lane->index) : 0;
         up |= bit;
         data |= lane->view.roles & PATH_DATA ? bit : 0;
         calm |= lane->view.roles & PATH_DATA && !lane->life.settling ? bit : 0;

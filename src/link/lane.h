@@ -61,6 +61,16 @@ struct lane_life {
     bool settling;              /* it has not yet */
 };
 
+/* move.c's: how it is opened anew because its packets are to have another source port. */
+struct lane_move {
+    bool wanted;     /* the transport cannot change the port while the lane lives */
+    bool leaving;    /* nothing more goes there while others can take it, */
+    bool said;       /* of which the peer knows: it closes the lane; */
+    bool asked;      /* and so does the peer: this end closes the lane */
+    bool failed;     /* the latest time it did not come up again */
+    uint64_t closed; /* when it was closed, to come up again; 0: it was not */
+};
+
 struct link_lane {
     struct link *link;
     const struct transport_ops *ops; /* of the lane's transport; NULL: the link has no lane of this index */
@@ -78,12 +88,19 @@ struct link_lane {
     struct lane_signs signs;
     struct lane_pace pace;
     struct lane_life life;
+    struct lane_move move;
 };
 
 /* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
 static inline uint64_t since(uint64_t then, uint64_t now)
 {
     return now > then ? now - then : 0;
+}
+
+/* Nothing more goes to the lane while others can take it. */
+static inline bool lane_is_left(const struct link_lane *lane)
+{
+    return lane->pace.suspect || lane->move.leaving;
 }
 
 /* Into the black box. */

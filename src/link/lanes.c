@@ -14,6 +14,7 @@
 #include "link/links.h"
 #include "link/match.h"
 #include "link/message.h"
+#include "link/move.h"
 #include "link/nics.h"
 #include "link/outgoing.h"
 #include "link/outpaced.h"
@@ -145,13 +146,14 @@ static void lane_look_how_far(struct link_lane *lane)
     lane_record_use(lane);
 }
 
-/* The lane works no more, and holds nothing. */
+/* The lane works no more, and holds nothing. In the black box one that moves stays up. */
 static void lane_end_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
     outgoing_lane_gone(link, lane->index);
     spare_lane_gone(link, lane->index);
-    trace_lane_down(lane->trace);
+    if (!lane->move.closed)
+        trace_lane_down(lane->trace);
     lane->view.nic->lanes--;
     lanes_choose_usable(link);
     flight_tell_again(link);
@@ -178,12 +180,31 @@ static void lane_settle(struct link_lane *lane, uint64_t now)
     outgoing_pump(lane->link);
 }
 
+/* The world learns of it. */
+static void lane_tell_up(struct link_lane *lane)
+{
+    struct trace *trace = lane->link->domain->trace;
+    lane_event(lane, lane->life.was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
+    if (lane->life.was_up)
+        lane_tell(lane, TUTTI_EVENT_LANE_BACK, "works again", "");
+    trace_count(trace, lane->life.was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
+}
+
+static void lane_tell_down(struct link_lane *lane, tutti_result_t why)
+{
+    lane_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
+    if (!lane->link->life.bye)
+        lane_tell(lane, TUTTI_EVENT_LANE_DOWN, "is down", error_last());
+    trace_count(lane->link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
+}
+
 void lane_up(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->state = LANE_UP;
     lane->life.up_since = clock_ns();
-    lane->life.settling = lane->life.calm_ns;
+    bool moved = move_arrived(lane, lane->life.up_since);
+    lane->life.settling = lane->life.calm_ns && !moved;
     lane_begin_use(lane);
     lane->life.backoff_ns = lane->life.retry_at = 0;
     lane->puts = 0;
@@ -195,10 +216,8 @@ void lane_up(struct link_lane *lane)
     lane_heard(lane);
     if (link->control < 0 && !lane->life.was_up && control_carries(lane))
         lane_event(lane, WIRE_EVENT_LINK_UP, link_lanes(link), 0);
-    lane_event(lane, lane->life.was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
-    if (lane->life.was_up)
-        lane_tell(lane, TUTTI_EVENT_LANE_BACK, "works again", "");
-    trace_count(link->domain->trace, lane->life.was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
+    if (!moved)
+        lane_tell_up(lane);
     lane->life.was_up = true;
     trial_passed(lane);
     if (control_carries(lane))
@@ -271,7 +290,7 @@ static void lanes_none_left(struct link *link)
 void lane_down(struct link_lane *lane, tutti_result_t why)
 {
     struct link *link = lane->link;
-    bool was_up = lane->state == LANE_UP;
+    bool was_up = lane->state == LANE_UP, moves = was_up && move_is_agreed(lane);
     lane_close(lane);
     if (link->lost || link->domain->closing)
         return;
@@ -283,15 +302,18 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     lane->state = LANE_DOWN;
     lane->signs.probed = 0;
     lane->pace.suspect = false;
-    lane_schedule_retry(lane);
-    if (was_up) {
-        lane_grow_calm(lane);
-        lane_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
-        if (!link->life.bye)
-            lane_tell(lane, TUTTI_EVENT_LANE_DOWN, "is down", error_last());
-        trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
-        lane_end_use(lane);
+    if (moves) {
+        move_closed(lane, clock_ns());
+    } else {
+        lane_schedule_retry(lane);
     }
+    if (was_up && !moves) {
+        move_forget(lane);
+        lane_grow_calm(lane);
+        lane_tell_down(lane, why);
+    }
+    if (was_up)
+        lane_end_use(lane);
     if ((lane->ops->caps & TRANSPORT_LOSSLESS) && was_up) /* what it carried was not kept */
         lanes_lose(link, error_last());
     else if (link->control == lane->index || link->control < 0)
@@ -346,6 +368,13 @@ void lane_suspect(struct link_lane *lane, bool suspect)
     outgoing_pump(link);
 }
 
+/* This end has found that it does not work, even if it is about to move. */
+static void lane_fail(struct link_lane *lane)
+{
+    move_forget(lane);
+    lane_down(lane, TUTTI_SYSTEM_ERROR);
+}
+
 /* Does it stand still while others go on? */
 static void lane_compare(struct link_lane *lane, uint64_t now)
 {
@@ -353,9 +382,21 @@ static void lane_compare(struct link_lane *lane, uint64_t now)
     if (lane->link->lost || lane->state != LANE_UP)
         return;
     if (verdict == OUTPACED_LOST)
-        lane_down(lane, TUTTI_SYSTEM_ERROR);
+        lane_fail(lane);
     else
         lane_suspect(lane, verdict == OUTPACED_SUSPECT);
+}
+
+/* A lane that was to move has come up nowhere. */
+static void lane_judge_move(struct link_lane *lane, uint64_t now)
+{
+    if (!move_is_late(lane, now))
+        return;
+    error_note(TUTTI_SYSTEM_ERROR, "it was to get another source port, and does not come up again%s",
+               lane->link->life.obstacle);
+    trace_lane_down(lane->trace);
+    lane_grow_calm(lane);
+    lane_tell_down(lane, TUTTI_SYSTEM_ERROR);
 }
 
 /* Signs of life of a lane that is up. */
@@ -365,7 +406,7 @@ static void lane_watch(struct link_lane *lane, uint64_t now)
         return;
     lane_compare(lane, now);
     if (lane->state == LANE_UP && lane->carrier && !silence_probe(lane, now))
-        lane_down(lane, TUTTI_SYSTEM_ERROR);
+        lane_fail(lane);
 }
 
 /* Does anything depend on the peer's answer? */
@@ -392,7 +433,18 @@ void lane_retry(struct link_lane *lane, uint64_t now)
         return;
     }
     lane_connect(lane);
-    lane_event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, lane->life.attempts);
+    if (!lane->move.closed)
+        lane_event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, lane->life.attempts);
+}
+
+static void lane_go_on_moving(struct link_lane *lane, uint64_t now)
+{
+    if (lane->link->lost)
+        return;
+    if (lane->state != LANE_UP)
+        lane_judge_move(lane, now);
+    else if (lane->carrier && move_look(lane, now))
+        lane_down(lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u is opened anew", lane->index));
 }
 
 static struct link_send *lanes_overdue_send(const struct list *list, uint64_t now)
@@ -448,9 +500,10 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             lane_look_how_far(lane);
             lane_settle(lane, now);
         }
+        lane_go_on_moving(lane, now);
         bool rests = lane->life.retry_at && trial_rest(lane);
         busy |= lane->state == LANE_CONNECTING || (lane->life.retry_at && !rests) ||
-                (lane->state == LANE_UP && lane->life.settling);
+                (lane->state == LANE_UP && lane->life.settling) || lane->move.leaving;
         next = rests && lane->life.retry_at < next ? lane->life.retry_at : next;
     }
     link->life.cut = false;

@@ -16,6 +16,7 @@
 #include "link/links.h"
 #include "link/match.h"
 #include "link/message.h"
+#include "link/move.h"
 #include "link/nics.h"
 #include "link/outgoing.h"
 #include "link/registration.h"
@@ -109,6 +110,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .memory = count_memory,
                                           .source = links_source,
                                           .steered = links_steered,
+                                          .stays = move_wanted,
                                           .unreadable = borrow_unreadable,
                                           .unwritable = incoming_unwritable,
                                           .flushed = incoming_flushed,

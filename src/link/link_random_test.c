@@ -5,6 +5,7 @@
  * one seed for longer.
  */
 #include "link/link_testing.h"
+#include "link/move.h"
 
 #include "base/known.h"
 #include "base/param.h"
@@ -39,7 +40,7 @@ struct world {
                      leaves some */
     unsigned char *slab; /* known memory, in which half of the payloads lie */
     uint64_t known;
-    uint64_t arrived, cancelled, killed;
+    uint64_t arrived, cancelled, killed, wished;
 };
 
 static struct world *world;
@@ -157,6 +158,25 @@ static enum script_action draw_action(void)
     return SCRIPT_ACTIONS;
 }
 
+static int draw_lane(void)
+{
+    const struct script_shape *shape = &world->script->shape;
+    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes + shape->messages));
+    if (lane == shape->lanes + shape->data_lanes)
+        return LINK_MESSAGE_LANE;
+    return lane < shape->lanes ? lane : lane + LINK_DATA_LANE - shape->lanes;
+}
+
+/* A lane is to have another source port, which its adapter cannot change. */
+static void wish_to_move(void)
+{
+    struct link_lane *lane = &world->script->side[draw(2)].link->lane[draw_lane()];
+    if (lane->state != LANE_UP || !lane->carrier || world->script->shape.caps & TRANSPORT_LOSSLESS)
+        return;
+    move_wanted(lane->carrier);
+    world->wished++;
+}
+
 static void shake_lanes(void)
 {
     enum script_action action = draw_action();
@@ -164,12 +184,7 @@ static void shake_lanes(void)
     if (action == SCRIPT_ACTIONS || bad)
         return;
     world->script->newest = draw(2);
-    const struct script_shape *shape = &world->script->shape;
-    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes + shape->messages));
-    if (lane == shape->lanes + shape->data_lanes)
-        lane = LINK_MESSAGE_LANE;
-    else if (lane >= shape->lanes)
-        lane += LINK_DATA_LANE - shape->lanes;
+    int lane = draw_lane();
     if (script_act(world->script, (int)draw(2), lane, action))
         world->killed += action == SCRIPT_KILL;
 }
@@ -187,6 +202,8 @@ static void step(void)
         work_on_a_pair();
     else if (kind < 14)
         pass_time();
+    else if (kind < 15)
+        wish_to_move();
     else
         shake_lanes();
     if (draw(500) == 0) {
@@ -256,11 +273,12 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     assert_int_equal(fresh.script->registrations, 0);
     free(fresh.slab);
     script_free(fresh.script);
-    print_message(
-        "seed %llu: %d and %d lanes%s%s, %llu payloads arrived, %llu given up, %llu lanes died, %d puts refused\n",
-        (unsigned long long)seed, shape.lanes, shape.data_lanes, shape.messages ? ", messages" : "",
-        fresh.bounded ? ", bounded" : "", (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled,
-        (unsigned long long)fresh.killed, refused);
+    print_message("seed %llu: %d and %d lanes%s%s, %llu payloads arrived, %llu given up, %llu lanes died, %llu were to "
+                  "move, %d puts refused\n",
+                  (unsigned long long)seed, shape.lanes, shape.data_lanes, shape.messages ? ", messages" : "",
+                  fresh.bounded ? ", bounded" : "", (unsigned long long)fresh.arrived,
+                  (unsigned long long)fresh.cancelled, (unsigned long long)fresh.killed,
+                  (unsigned long long)fresh.wished, refused);
     assert_true(fresh.arrived > 0);
 }
 

@@ -50,6 +50,19 @@ static bool links_ends(const struct wire_process *self, struct path_source *lane
            links_address(&lane->peer->verbs[lane->index % theirs], lane->to);
 }
 
+/* Is the lane opened anew to get another port, rather than because it failed? */
+static bool links_moves(const struct link_domain *domain, const uint8_t *peer, uint16_t index)
+{
+    list_each(node, (struct list *)&domain->links)
+    {
+        struct link *link = list_entry(node, struct link, node);
+        const struct link_lane *lane = link_lane(link, index);
+        if (!link->lost && wire_same_process(link->peer.uuid, peer) && lane)
+            return lane->move.closed || lane->move.said || lane->move.asked;
+    }
+    return false;
+}
+
 int links_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
                  uint16_t index)
 {
@@ -64,17 +77,18 @@ int links_source(void *context, const struct transport_ops *ops, const struct wi
                                    .nics = (unsigned)links_nics(domain->transport[i], ops, nic),
                                    .place = index - first,
                                    .messages = index == LINK_MESSAGE_LANE,
-                                   .index = index};
+                                   .index = index,
+                                   .moves = links_moves(domain, peer->uuid, index)};
         lane.known = links_ends(&domain->self, &lane);
         return domain->policy.source(&lane, clock_ns());
     }
     return 0;
 }
 
-int links_steered(void *context, const uint8_t *peer, uint16_t index)
+int links_steered(void *context, const uint8_t *peer, uint16_t index, uint16_t has)
 {
     const struct link_domain *domain = context;
-    return domain->policy.steered(peer, index, clock_ns());
+    return domain->policy.steered(peer, index, has, clock_ns());
 }
 
 struct link_lane *links_lane(struct link *link, unsigned index)

@@ -15,6 +15,6 @@ void links_plan(struct link *link);
 /* Upcall of transports. */
 int links_source(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
                  uint16_t index);
-int links_steered(void *context, const uint8_t *peer, uint16_t index);
+int links_steered(void *context, const uint8_t *peer, uint16_t index, uint16_t has);
 
 #endif

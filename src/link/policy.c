@@ -44,7 +44,7 @@ static uint64_t longest(void *state, const struct path_lane *const *lanes, int c
     return most;
 }
 
-static int policy_same_source(const uint8_t *peer, uint16_t index, uint64_t now)
+static int policy_same_source(const uint8_t *peer, uint16_t index, uint16_t has, uint64_t now)
 {
     return 0;
 }

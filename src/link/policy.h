@@ -131,6 +131,7 @@ struct path_source {
     unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
     bool messages;   /* it carries a link's messages alone, and is none of those */
     uint16_t index;  /* of the lane in its link */
+    bool moves;      /* it was up, and did not fail: it is opened anew to get the port that steered() says */
     bool known;      /* both addresses are: of our interface and of the peer's, IPv4 behind ::ffff:0:0 */
     uint8_t from[16], to[16];
 };
@@ -182,8 +183,8 @@ struct path_policy {
     /* The UDP source port of its packets; 0: any; -1: not known yet, to be asked again within 20 ms. Until then who
      * opens the lane waits, and who accepts it declines. The same for all links: there is no state. */
     int (*source)(const struct path_source *lane, uint64_t now);
-    /* The port that a lane that is up is to have from now on; 0: as it is. `peer`: its uuid. */
-    int (*steered)(const uint8_t *peer, uint16_t index, uint64_t now);
+    /* The port that a lane that is up is to have from now on; 0: as it is, which is `has`. `peer`: its uuid. */
+    int (*steered)(const uint8_t *peer, uint16_t index, uint16_t has, uint64_t now);
 };
 
 /* As many lanes as are likely. All carry data, but those for messages only where there are no others; the first carries

@@ -33,7 +33,7 @@ struct lease {
     uint8_t peer[WIRE_UUID_BYTES];
     uint16_t index;
     uint16_t port; /* the latest that was given; 0: none */
-    uint16_t used; /* what the lane has opened with, or was moved to */
+    uint16_t used; /* what the lane has opened with, or has been moved to */
     uint32_t number;
     enum lease_state state;
     uint64_t asked, deadline; /* of the question */
@@ -202,12 +202,12 @@ static int lease_hand_out(struct lease *lease, const struct path_source *lane, u
     return lease->port;
 }
 
-/* A lane that was up is asked for anew: it failed where it was. One that is asked about is waited for until its time is
- * over; the answer that comes later moves the living lane. */
+/* A lane that was up, and does not move, is asked for anew: it failed where it was. One that is asked about is waited
+ * for until its time is over; the answer that comes later moves the living lane. */
 static int lease_source(struct lease *lease, const struct path_source *lane, uint64_t now)
 {
     lease_hear(now);
-    if (lease->state == LEASE_HAS && (!lease->handed || now - lease->handed < SAME_OPEN))
+    if (lease->state == LEASE_HAS && (lane->moves || !lease->handed || now - lease->handed < SAME_OPEN))
         return lease_hand_out(lease, lane, now);
     if (lease->state != LEASE_ASKED && !lease_ask(lease, lane, lease->state == LEASE_HAS, now))
         return lease->port;
@@ -229,7 +229,7 @@ int path_leased_source(const struct path_source *lane, uint64_t now)
     return port;
 }
 
-int path_leased_port(const uint8_t *peer, uint16_t index, uint64_t now)
+int path_leased_port(const uint8_t *peer, uint16_t index, uint16_t has, uint64_t now)
 {
     uint32_t number;
     pthread_mutex_lock(&leases_lock);
@@ -237,8 +237,8 @@ int path_leased_port(const uint8_t *peer, uint16_t index, uint64_t now)
         lease_hear(now);
     struct lease *lease = leases.fd >= 0 ? lease_find(peer, index, &number) : NULL;
     int port = lease && lease->state == LEASE_HAS && lease->handed ? lease->port : 0;
-    if (port)
-        lease->used = lease->port;
+    if (port && has == port)
+        lease->used = has;
     pthread_mutex_unlock(&leases_lock);
     return port;
 }

@@ -63,6 +63,6 @@ int path_planned_source(const struct path_source *lane, uint64_t now);
 /* The one that the path master gives, by the agent at TUTTI_PATH_AGENT; 0: none. */
 int path_leased_source(const struct path_source *lane, uint64_t now);
 /* A policy's steered(): the port to which the path master has moved a lane. */
-int path_leased_port(const uint8_t *peer, uint16_t index, uint64_t now);
+int path_leased_port(const uint8_t *peer, uint16_t index, uint16_t has, uint64_t now);
 
 #endif

@@ -105,16 +105,23 @@ static void an_agent_gives_ports_or_the_plan_does(void **state)
     give(agent, ask.number + 1, 0xC999); /* of no lane: nobody's */
     assert_int_equal(ask_for(0, t + 1650 * ms), 0xC123);
     assert_int_equal(ask_for(0, t + 2000 * ms), 0xC123); /* the peer had declined */
-    assert_int_equal(path_leased_port(peer.uuid, 0, t), 0xC123);
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC123, t), 0xC123);
     give(agent, ask.number, 0xC200); /* the master moves it while it lives */
-    assert_int_equal(path_leased_port(peer.uuid, 0, t), 0xC200);
-    give(agent, ask.number, 80); /* no port of a plan */
-    assert_int_equal(path_leased_port(peer.uuid, 0, t), 0);
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC123, t), 0xC200);
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC200, t), 0xC200); /* it has followed */
+    give(agent, ask.number, 80);                                         /* no port of a plan */
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC200, t), 0);
     give(agent, ask.number, 0xC300);
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC200, t), 0xC300); /* which it cannot have while it lives: */
+    struct path_source moves = lane_of(0);
+    moves.moves = true;
+    assert_int_equal(path_lane_source(&moves, t + 8000 * ms), 0xC300); /* it is opened anew, and nobody is asked */
+    give(agent, ask.number, 0xC400);
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC300, t), 0xC400);
     assert_int_equal(ask_for(0, t + 9000 * ms), -1); /* it was up, and failed before it followed */
     ask = hear_ask(agent);
     assert_int_equal(ask.flags, WIRE_LEASE_AGAIN);
-    assert_int_equal(ask.port, 0xC200);
+    assert_int_equal(ask.port, 0xC300);
     give(agent, ask.number, 0);
     assert_int_equal(ask_for(0, t + 9001 * ms), planned); /* there is no path */
     assert_int_equal(ask_for(1, t + 10000 * ms), -1);
@@ -123,10 +130,10 @@ static void an_agent_gives_ports_or_the_plan_does(void **state)
     assert_int_equal(ask_for(1, t + 10200 * ms), dnlb_port(5, 3, 1, 8)); /* its time is over */
     assert_int_equal(ask_for(2, t + 10300 * ms), dnlb_port(5, 3, 2, 8)); /* and no other lane's is spent */
     give(agent, ask.number, 0xC321);                                     /* too late for the opening */
-    assert_int_equal(path_leased_port(peer.uuid, 1, t + 10400 * ms), 0xC321);
+    assert_int_equal(path_leased_port(peer.uuid, 1, 0, t + 10400 * ms), 0xC321);
     close(agent);
     assert_int_equal(ask_for(3, t + 20000 * ms), dnlb_port(5, 3, 3, 8)); /* the agent has gone */
-    assert_int_equal(path_leased_port(peer.uuid, 1, t + 20000 * ms), 0);
+    assert_int_equal(path_leased_port(peer.uuid, 1, 0, t + 20000 * ms), 0);
     close(door);
     unlink(at.sun_path);
     rmdir(folder);

@@ -86,9 +86,11 @@ struct transport_owner {
      * known yet. Asked, where packets have one, each time before a lane is joined to the peer's. NULL: any. */
     int (*source)(void *context, const struct transport_ops *ops, const struct wire_process *peer, unsigned device,
                   uint16_t index);
-    /* The UDP source port that the packets of a living lane to the process `peer` are to have from now on; 0: as it is.
-     * Asked now and then. NULL: always as it is. */
-    int (*steered)(void *context, const uint8_t *peer, uint16_t index);
+    /* The UDP source port that the packets of a living lane to the process `peer` are to have from now on; 0: as it is,
+     * which is `has`. Asked now and then. NULL: always as it is. */
+    int (*steered)(void *context, const uint8_t *peer, uint16_t index, uint16_t has);
+    /* The lane cannot have that port while it lives. Follows each time. */
+    void (*stays)(struct lane *lane);
     /* The source of the put with `token` cannot be read, which is no fault of the lane. The put does not arrive, and no
      * sent() follows. NULL: the lane goes down instead. */
     void (*unreadable)(struct lane *lane, uint64_t token);

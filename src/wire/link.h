@@ -38,6 +38,8 @@ enum wire_message_kind {
     WIRE_WINDOW, /* rank `tag.from` asks something of a window of rank `tag.to`; body: struct wire_window, then the data
                     of a short put */
     WIRE_TIMED,  /* receiver: when a message with WIRE_SEQUENCE_TIMED came; body: struct wire_timed. Not repeated */
+    WIRE_ANEW,   /* lane `slot`, epoch `extra` is to be opened anew, and nothing more comes on it from here: close it
+                    when nothing of yours is under way there */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are

@@ -203,7 +203,7 @@ static void say(struct world *w)
     if (how & 0x80)
         head.tag.slice = 0;
     head.slot = what & 0x40 ? (uint16_t)number(&w->in) : what >> 2 & 3;
-    if (head.kind == WIRE_DOWN || head.kind == WIRE_DOWN_OK)
+    if (head.kind == WIRE_DOWN || head.kind == WIRE_DOWN_OK || head.kind == WIRE_ANEW)
         head.tag.seq = what & 0x80 ? w->link->lane[head.slot % LANES].epoch : byte(&w->in);
     memcpy(bytes, &sequence, skip);
     memcpy(bytes + skip, &head, sizeof head);

@@ -168,7 +168,7 @@ function drawCall(view, context, member, call, y, high) {
 }
 
 // A lane that came up or back, or is quick again, is no trouble.
-const WELL = new Set(["lane_up", "lane_back", "link_up", "lane_slow_over"]);
+const WELL = new Set(["lane_up", "lane_back", "lane_moved", "link_up", "lane_slow_over"]);
 
 function drawEvents(view, context, member, y, high) {
   for (const event of member.events.filter((one) => one.lane >= 0)) {

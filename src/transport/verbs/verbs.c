@@ -70,17 +70,26 @@ static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire
     return TUTTI_SUCCESS;
 }
 
-/* Lanes of which the owner wants another source port get it while they live, if the adapter can. */
+/* The lane gets the source port that the owner wants, if the adapter can change it while the queue pair lives. */
+static void verbs_follow_lane(struct verbs_lane *lane)
+{
+    const struct transport_owner *owner = &lane->base.lane.transport->owner;
+    struct lane *base = &lane->base.lane;
+    int port = owner->steered(owner->context, lane->peer, lane->index, base->source);
+    if (port <= 0 || port == base->source)
+        return;
+    if (verbs_set_source(lane->qp, (uint16_t)port))
+        base->source = (uint16_t)port;
+    else
+        owner->stays(base);
+}
+
 static void verbs_follow(struct transport_timer *timer)
 {
     struct verbs_transport *verbs = container_of(timer, struct verbs_transport, follow);
-    const struct transport_owner *owner = &verbs->base.owner;
-    for (unsigned i = 0; i < verbs->places; i++) {
-        struct verbs_lane *lane = verbs->lanes[i];
-        int port = lane && lane->state == VERBS_OPEN ? owner->steered(owner->context, lane->peer, lane->index) : 0;
-        if (port > 0 && port != lane->base.lane.source && verbs_set_source(lane->qp, (uint16_t)port))
-            lane->base.lane.source = (uint16_t)port;
-    }
+    for (unsigned i = 0; i < verbs->places; i++)
+        if (verbs->lanes[i] && verbs->lanes[i]->state == VERBS_OPEN)
+            verbs_follow_lane(verbs->lanes[i]);
     transport_timer_set(&verbs->base, &verbs->follow, FOLLOW_MS);
 }
 
