@@ -254,6 +254,9 @@ static void lanes_lose(struct link *link, const char *why)
         lane_close(lane);
         lane->state = LANE_DOWN;
         lane->pace.suspect = false;
+        if (lane->move.closed)
+            trace_lane_down(lane->trace);
+        move_forget(lane);
         if (was_up)
             lane_end_use(lane);
     }
@@ -302,11 +305,10 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     lane->state = LANE_DOWN;
     lane->signs.probed = 0;
     lane->pace.suspect = false;
-    if (moves) {
+    if (moves)
         move_closed(lane, clock_ns());
-    } else {
+    else
         lane_schedule_retry(lane);
-    }
     if (was_up && !moves) {
         move_forget(lane);
         lane_grow_calm(lane);

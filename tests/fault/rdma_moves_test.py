@@ -53,8 +53,7 @@ class Paths:
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(text)
         self.begin_master()
-        self.start("agent", AGENT, "--master", f"http://{self.url}", "--token", self.path("job"), "--socket",
-                   self.path("paths"))
+        self.begin_agent()
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -69,6 +68,10 @@ class Paths:
         said = self.start("master", MASTER, self.path("fabric.yaml"), "--tenants", self.path("tenants"), "--state",
                           self.path("state"), "--listen", self.url)
         self.url = said.split()[3].rstrip(":")[len("http://"):]
+
+    def begin_agent(self):
+        self.start("agent", AGENT, "--master", f"http://{self.url}", "--token", self.path("job"), "--socket",
+                   self.path("paths"))
 
     def kill(self, name):
         program = self.programs.pop(name)
