@@ -26,6 +26,19 @@ struct pathagent_wishes {
     struct pathagent_options agent;
 };
 
+static int take_marks(void *request, const char *text)
+{
+    struct pathagent_wishes *wishes = request;
+    char *end;
+    for (int side = 0; side < 2; side++, text = end + 1) {
+        unsigned long mark = strtoul(text, &end, 0);
+        if (*text < '0' || *text > '9' || end == text || *end != (side ? 0 : ',') || !mark || mark > UINT32_MAX)
+            return OPTION_REFUSED;
+        wishes->agent.prober.marks[side] = (uint32_t)mark;
+    }
+    return wishes->agent.prober.marks[0] != wishes->agent.prober.marks[1] ? OPTION_TAKEN : OPTION_REFUSED;
+}
+
 static int take_link(void *request, const char *text)
 {
     struct pathagent_wishes *wishes = request;
@@ -64,6 +77,10 @@ static const struct option_row rows[] = {
     {0, "probe-port", "PORT", "UDP port that probes go to (default 4791, as RDMA does)", TO_INT(W, port, 1, 65535)},
     {0, "probe-netns", "FILE", "the network namespace that has the NICs, such as /run/netns/rdma (default: this one)",
      TO_TEXT(W, agent.prober.space)},
+    {0, "probe-marks", "LEFT,RIGHT",
+     "probe bonded NICs, too: packets for the left and for the right port have these marks (fwmark), by which the "
+     "operator's rules choose the port",
+     TO_CALL(take_marks, "two numbers from 1 that differ, such as 1,2")},
     {0, "plain", NULL, "HTTP also where others may listen; on the same host it is taken anyhow",
      TO_FLAG(W, agent.sender.plain)},
 };
@@ -90,8 +107,9 @@ static int parse(int argc, char **argv, struct pathagent_wishes *wishes)
         return usage_error("pathagent", "takes no arguments, got %s", argv[optind]);
     if (!wishes->agent.sender.url || !wishes->token)
         return usage_error("pathagent", "--master and --token are needed");
-    if (wishes->watch < 0 && (wishes->agent.prober.space || wishes->sweep != SWEEP || wishes->port != PORT))
-        return usage_error("pathagent", "--probe-sweep, --probe-port and --probe-netns need --probe");
+    const struct prober_options *prober = &wishes->agent.prober;
+    if (wishes->watch < 0 && (prober->space || prober->marks[0] || wishes->sweep != SWEEP || wishes->port != PORT))
+        return usage_error("pathagent", "--probe-sweep, --probe-port, --probe-netns and --probe-marks need --probe");
     wishes->agent.probes = wishes->watch >= 0;
     wishes->agent.prober.watch = (uint32_t)wishes->watch;
     wishes->agent.prober.sweep = (uint32_t)wishes->sweep;

@@ -64,8 +64,12 @@ bool arrivals_take(struct arrivals *arrivals, const struct probe_ends *ends, con
         return false;
     struct probe_arrival *at = find(arrivals, ends->from, probe->session);
     at->used = now ? now : 1;
-    *answer = (struct probe){
-        .kind = PROBE_ANSWER, .back = PROBE_BACK, .session = probe->session, .seq = probe->seq, .stamp = probe->stamp};
+    *answer = (struct probe){.kind = PROBE_ANSWER,
+                             .back = PROBE_BACK,
+                             .side = probe->side,
+                             .session = probe->session,
+                             .seq = probe->seq,
+                             .stamp = probe->stamp};
     if (probe->kind == PROBE_ONE) {
         answer->arrived = ++at->arrived;
         return true;

@@ -104,37 +104,57 @@ static int read_nics(uint8_t (*nic)[16], int room)
     return count;
 }
 
-static int open_family(struct probe_door *door, int family, uint16_t port)
+/* The kernel routes, or a bond queues, packets with a mark as the operator said. */
+static int open_sending(int family, uint32_t mark)
 {
-    int *fd = door->fd[family];
-    door->sending[family] = open_raw(family, IPPROTO_RAW);
-    if (family && door->sending[family] < 0 && errno == EAFNOSUPPORT)
-        return 0;
+    int fd = open_raw(family, IPPROTO_RAW);
+    if (fd < 0 || !mark || setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int open_family(struct probe_door *door, int family, uint16_t port, const uint32_t marks[DOOR_SIDES])
+{
+    int *fd = door->fd[family], *sending = door->sending[family];
+    for (int side = 0; side < DOOR_SIDES; side++) {
+        sending[side] = open_sending(family, marks[side]);
+        if (family && sending[side] < 0 && errno == EAFNOSUPPORT)
+            return 0;
+        if (sending[side] < 0)
+            return fails("a raw socket");
+    }
     fd[DOOR_PROBES] = open_raw(family, IPPROTO_UDP);
     fd[DOOR_ROUTERS] = open_raw(family, family ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
-    if (door->sending[family] < 0 || fd[DOOR_PROBES] < 0 || fd[DOOR_ROUTERS] < 0)
+    if (fd[DOOR_PROBES] < 0 || fd[DOOR_ROUTERS] < 0)
         return fails("a raw socket");
     if (!filter_probes(fd[DOOR_PROBES], family, port) || !filter_routers(fd[DOOR_ROUTERS], family))
         return fails("the filter of a socket");
     return 0;
 }
 
-static int open_here(struct probe_door *door, uint16_t port, uint8_t (*nic)[16], int room)
+static int open_here(struct probe_door *door, uint16_t port, const uint32_t marks[DOOR_SIDES], uint8_t (*nic)[16],
+                     int room)
 {
-    return open_family(door, 0, port) || open_family(door, 1, port) ? -1 : read_nics(nic, room);
+    return open_family(door, 0, port, marks) || open_family(door, 1, port, marks) ? -1 : read_nics(nic, room);
 }
 
+static const struct probe_door no_door = {{{-1, -1}, {-1, -1}}, {{-1, -1}, {-1, -1}}, {0}, -1};
+
 /* Sockets belong to the network in which they were opened. */
-int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t (*nic)[16], int room)
+int door_open(struct probe_door *door, const char *space, uint16_t port, const uint32_t marks[DOOR_SIDES],
+              uint8_t (*nic)[16], int room)
 {
-    *door = (struct probe_door){{-1, -1}, {{-1, -1}, {-1, -1}}, {0}, -1};
+    *door = no_door;
     door->kernel = open("/proc/net/softnet_stat", O_RDONLY | O_CLOEXEC);
     if (!space)
-        return open_here(door, port, nic, room);
+        return open_here(door, port, marks, nic, room);
     int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), away = open(space, O_RDONLY | O_CLOEXEC);
     int count = -1;
     if (home >= 0 && away >= 0 && setns(away, CLONE_NEWNET) == 0) {
-        count = open_here(door, port, nic, room);
+        count = open_here(door, port, marks, nic, room);
         if (setns(home, CLONE_NEWNET))
             count = fails("the way back from a network namespace");
     } else {
@@ -149,12 +169,12 @@ int door_open(struct probe_door *door, const char *space, uint16_t port, uint8_t
 
 void door_close(struct probe_door *door)
 {
-    const int fd[] = {door->sending[0], door->fd[0][0], door->fd[0][1], door->sending[1],
-                      door->fd[1][0],   door->fd[1][1], door->kernel};
+    const int fd[] = {door->sending[0][0], door->sending[0][1], door->fd[0][0], door->fd[0][1], door->sending[1][0],
+                      door->sending[1][1], door->fd[1][0],      door->fd[1][1], door->kernel};
     for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
         if (fd[i] >= 0)
             close(fd[i]);
-    *door = (struct probe_door){{-1, -1}, {{-1, -1}, {-1, -1}}, {0}, -1};
+    *door = no_door;
 }
 
 /* A line for each processor, of numbers in base 16: the second one counts what a full queue did not take. */
@@ -176,8 +196,9 @@ uint64_t door_overrun(const struct probe_door *door)
 
 /* ---- packets ---- */
 
-/* The source address chooses the NIC, where a host has several. */
-void door_send(const struct probe_door *door, const struct probe_ends *ends, const uint8_t *packet, size_t size)
+/* The source address chooses the NIC, where a host has several, and the mark the port of a bond. */
+void door_send(const struct probe_door *door, const struct probe_ends *ends, unsigned side, const uint8_t *packet,
+               size_t size)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {0};
     bool is_4 = probe_is_4(ends->to);
@@ -202,7 +223,7 @@ void door_send(const struct probe_door *door, const struct probe_ends *ends, con
     head->cmsg_type = is_4 ? IP_PKTINFO : IPV6_PKTINFO;
     head->cmsg_len = CMSG_LEN(from_size);
     memcpy(CMSG_DATA(head), is_4 ? (void *)&from4 : (void *)&from6, from_size);
-    (void)!sendmsg(door->sending[!is_4], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)!sendmsg(door->sending[!is_4][side % DOOR_SIDES], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* The kernel notes when a packet came by the clock of the day. */

@@ -9,6 +9,7 @@
 #define UDP_HEAD  8
 #define ICMP_HEAD 8
 #define IDENT     28 /* place in a payload */
+#define SIDE      30
 #define ICMP6     58 /* next header */
 
 /* Types of ICMP, and the code of a port that nobody listens at. */
@@ -75,7 +76,8 @@ static void write_payload(const struct probe *probe, uint8_t *at)
     put(at + 16, probe->seq, 4);
     put(at + 20, probe->arrived, 4);
     put(at + 24, probe->dropped, 4);
-    put(at + 28, 0, 4);
+    put(at + IDENT, 0, 2);
+    put(at + SIDE, probe->side, 2);
     put(at + 32, probe->rate, 8);
     put(at + 40, probe->stamp, 8);
 }
@@ -164,13 +166,14 @@ bool probe_read(const uint8_t *packet, size_t size, struct probe_ends *ends, str
     uint64_t kind = get(payload + 4, 2);
     *out = (struct probe){.kind = (enum probe_kind)kind,
                           .back = (uint16_t)get(payload + 6, 2),
+                          .side = payload[SIDE + 1] & 1,
                           .session = get(payload + 8, 8),
                           .seq = (uint32_t)get(payload + 16, 4),
                           .arrived = (uint32_t)get(payload + 20, 4),
                           .dropped = (uint32_t)get(payload + 24, 4),
                           .rate = get(payload + 32, 8),
                           .stamp = get(payload + 40, 8)};
-    return kind >= PROBE_ONE && kind <= PROBE_HOP && out->back >= PROBE_BACK && !get(payload + IDENT + 2, 2) &&
+    return kind >= PROBE_ONE && kind <= PROBE_HOP && out->back >= PROBE_BACK && get(payload + SIDE, 2) <= 1 &&
            (!probe_is_4(ends->from) || !get(payload + IDENT, 2));
 }
 

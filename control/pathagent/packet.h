@@ -32,6 +32,7 @@ enum probe_kind {
 struct probe {
     enum probe_kind kind;
     uint16_t back;    /* the source port that the answer is to have */
+    uint8_t side;     /* of the bonds at both ends: 0 is left, 1 right; the answer goes by the same */
     uint64_t session; /* of the path, drawn by the sender: nobody else knows it */
     uint32_t seq;     /* 0, 1, ... in the session; of a train: in the train */
     uint32_t arrived; /* ANSWER: probes of the session by now; TRAIN: how many the train has */

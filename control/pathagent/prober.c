@@ -58,7 +58,7 @@ static void send_one(struct prober *prober, const struct try_send *send, uint32_
     tries_fill(&prober->tries, send, seq, now, number(prober), &ends, &probe);
     ends.to_port = prober->options.port;
     size_t size = probe_write(&ends, &probe, send->kind == PROBE_TRAIN ? PROBE_MOST : PROBE_BYTES, packet);
-    door_send(&prober->door, &ends, packet, size);
+    door_send(&prober->door, &ends, probe.side, packet, size);
     tries_sent(&prober->tries, send, seq, &ends, send->kind == PROBE_TRAIN ? clock_ns() : now);
     prober->counts.sent++;
 }
@@ -111,7 +111,7 @@ static void take_probe(struct prober *prober, const struct door_packet *got)
     memcpy(back.from, ends.to, PROBE_END);
     memcpy(back.to, ends.from, PROBE_END);
     size_t size = probe_write(&back, &answer, PROBE_BYTES, packet);
-    door_send(&prober->door, &back, packet, size);
+    door_send(&prober->door, &back, answer.side, packet, size);
     prober->counts.answered++;
 }
 
@@ -193,7 +193,7 @@ struct prober *prober_open(const struct prober_options *options)
     prober->options = *options;
     prober->filled = prober->tries.filled = clock_ns();
     pthread_mutex_init(&prober->lock, NULL);
-    prober->nics = door_open(&prober->door, options->space, options->port, prober->nic, PROBER_NICS);
+    prober->nics = door_open(&prober->door, options->space, options->port, options->marks, prober->nic, PROBER_NICS);
     if (prober->nics >= 0 && random_bytes(&prober->numbers, sizeof prober->numbers) == TUTTI_SUCCESS &&
         thread_start(&prober->thread, "tutti-probes", run, prober) == TUTTI_SUCCESS)
         return prober;

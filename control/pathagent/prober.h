@@ -11,6 +11,7 @@ struct prober_options {
     const char *space;     /* file of the network namespace that has the NICs; NULL: this one */
     uint32_t watch, sweep; /* packets a second: mostly, and while the master looks for faults */
     uint16_t port;         /* destination of probes, and of answers */
+    uint32_t marks[2];     /* of packets by the left and the right port of bonds; 0: bonds are not probed */
 };
 
 struct prober;

@@ -18,11 +18,14 @@ struct probing {
     Tutti__PathHop hop[TRIES_PATHS][TRIES_TTLS], *hops[TRIES_PATHS][TRIES_TTLS];
     struct try_task task[TRIES_PATHS];
     struct prober_counts said;
+    bool bonds;
 };
 
 struct probing *probing_open(const struct prober_options *options)
 {
     struct probing *probing = calloc(1, sizeof *probing);
+    if (probing)
+        probing->bonds = options->marks[0] && options->marks[1];
     if (probing && (probing->prober = prober_open(options)))
         return probing;
     if (!probing)
@@ -81,6 +84,7 @@ void probing_ask(struct probing *probing, Tutti__PathAsk *ask)
     for (size_t i = 0; i < ask->n_nics; i++)
         probing->nics[i] = (ProtobufCBinaryData){sizeof probing->nic[i], probing->nic[i]};
     ask->nics = probing->nics;
+    ask->bonds = probing->bonds;
     ask->round = probing->round;
     for (int i = 0; i < count; i++)
         write_path(probing, i, now);
@@ -110,10 +114,14 @@ void probing_answer(struct probing *probing, const Tutti__PathAnswer *answer)
     for (size_t i = 0; i < answer->n_tasks && count < TRIES_PATHS; i++) {
         const Tutti__PathTask *task = answer->tasks[i];
         struct try_task *out = &probing->task[count];
-        if (probe_is_4(task->from.data) != probe_is_4(task->to.data) || !is_own(probing, &task->from, nics))
+        if (probe_is_4(task->from.data) != probe_is_4(task->to.data) || !is_own(probing, &task->from, nics) ||
+            (task->side && !probing->bonds))
             continue;
-        *out = (struct try_task){
-            .ticket = task->ticket, .port = (uint16_t)task->port, .back = (uint16_t)task->back, .trains = task->trains};
+        *out = (struct try_task){.ticket = task->ticket,
+                                 .port = (uint16_t)task->port,
+                                 .back = (uint16_t)task->back,
+                                 .side = task->side != 0,
+                                 .trains = task->trains};
         memcpy(out->from, task->from.data, sizeof out->from);
         memcpy(out->to, task->to.data, sizeof out->to);
         count++;

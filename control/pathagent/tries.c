@@ -207,8 +207,12 @@ void tries_fill(struct tries *tries, const struct try_send *send, uint32_t seq, 
         .from_port = path->task.port, .ident = ident, .ttl = send->kind == PROBE_HOP ? (uint8_t)send->ttl : PROBE_TTL};
     memcpy(ends->from, path->task.from, PROBE_END);
     memcpy(ends->to, path->task.to, PROBE_END);
-    *probe = (struct probe){
-        .kind = send->kind, .back = back_of(path), .session = path->session, .seq = path->sent, .stamp = now};
+    *probe = (struct probe){.kind = send->kind,
+                            .back = back_of(path),
+                            .side = path->task.side,
+                            .session = path->session,
+                            .seq = path->sent,
+                            .stamp = now};
     if (send->kind == PROBE_TRAIN) {
         path->train = seq ? path->train : now;
         probe->seq = seq;

@@ -21,6 +21,7 @@ struct try_task {
     uint64_t ticket; /* the master's name of the path */
     uint8_t from[PROBE_END], to[PROBE_END];
     uint16_t port, back; /* source port; how many ways back there are, by shares of source ports */
+    uint8_t side;        /* of a bond: 0 is left, 1 right */
     bool trains;
 };
 

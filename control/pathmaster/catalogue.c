@@ -29,30 +29,63 @@ static bool is_of_link(const uint8_t address[16])
     return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
-static void read_spines(struct catalogue *c)
+/* "10.0.0.1", or with "/31" behind it. */
+static bool read_address(const char *text, uint8_t out[16])
+{
+    char address[FABRIC_ADDRESS];
+    size_t length = strcspn(text, "/");
+    if (length >= sizeof address)
+        return false;
+    memcpy(address, text, length);
+    address[length] = 0;
+    return names_address(address, out) && !is_of_link(out);
+}
+
+static void read_ends(struct catalogue *c)
 {
     for (int32_t at = 0; at < 2 * c->fabric->uplinks; at++) {
-        struct catalogue_address *one = &c->spine[c->spines];
-        one->uplink = at / 2;
-        if (names_address(fabric_word(c->fabric, c->fabric->uplink[at / 2].wire.next[at % 2]), one->address) &&
-            !is_of_link(one->address))
-            c->spines++;
+        const struct fabric_wire *wire = &c->fabric->uplink[at / 2].wire;
+        c->spine[c->spines].uplink = c->end[c->ends].uplink = at / 2;
+        c->spines += read_address(fabric_word(c->fabric, wire->next[at % 2]), c->spine[c->spines].address);
+        c->ends += read_address(fabric_word(c->fabric, wire->address[at % 2]), c->end[c->ends].address);
     }
     qsort(c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
+    qsort(c->end, (size_t)c->ends, sizeof *c->end, by_address);
+}
+
+/* The uplink that has the router's address; -1: no router has answered, -2: none has it. */
+static int32_t uplink_of(const struct catalogue_address *all, int32_t count, const uint8_t router[16])
+{
+    static const uint8_t nobody[16];
+    struct catalogue_address key;
+    memcpy(key.address, router, sizeof key.address);
+    if (memcmp(key.address, nobody, sizeof nobody) == 0)
+        return -1;
+    const struct catalogue_address *found = bsearch(&key, all, (size_t)count, sizeof *all, by_address);
+    return found ? found->uplink : -2;
 }
 
 int32_t catalogue_taken(const struct catalogue *c, const struct catalogue_row *row)
 {
-    static const uint8_t nobody[16];
-    struct catalogue_address key;
-    const struct catalogue_address *found = NULL;
-    memcpy(key.address, row->last.hop[1].router, sizeof key.address);
-    if (memcmp(key.address, nobody, sizeof nobody) == 0)
-        return -1;
-    found = bsearch(&key, c->spine, (size_t)c->spines, sizeof *c->spine, by_address);
-    if (!found)
-        return -2;
-    return c->fabric->uplink[found->uplink].leaf == c->fabric->uplink[row->way.uplink].leaf ? found->uplink : -2;
+    int32_t found = uplink_of(c->spine, c->spines, row->last.hop[1].router);
+    if (found < 0)
+        return found;
+    return c->fabric->uplink[found].leaf == c->fabric->uplink[row->way.uplink].leaf ? found : -2;
+}
+
+bool catalogue_crosses(const struct catalogue *c, const struct catalogue_row *row)
+{
+    const struct fabric_nic *to = &c->fabric->nic[row->to];
+    int32_t found = row->way.out < 0 ? uplink_of(c->end, c->ends, row->last.hop[2].router) : -1;
+    if (to->ports < FABRIC_PORTS || found < 0)
+        return false;
+    return c->fabric->uplink[found].leaf == to->port[!row->way.side].leaf;
+}
+
+const char *catalogue_side(const struct catalogue *c, const struct catalogue_row *row)
+{
+    bool bonded = c->fabric->nic[row->from].ports > 1 || c->fabric->nic[row->to].ports > 1;
+    return !bonded ? "" : row->way.side ? "right" : "left";
 }
 
 /* ---- beginning and end ---- */
@@ -66,13 +99,14 @@ tutti_result_t catalogue_open(struct catalogue *c, const struct allot *allot, co
     c->place = malloc(uplinks * CATALOGUE_PARTNERS * sizeof *c->place);
     c->link = calloc(uplinks, sizeof *c->link);
     c->spine = calloc(2 * uplinks, sizeof *c->spine);
-    if (!c->agent || !c->until || !c->place || !c->link || !c->spine)
+    c->end = calloc(2 * uplinks, sizeof *c->end);
+    if (!c->agent || !c->until || !c->place || !c->link || !c->spine || !c->end)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory for the paths of %d uplinks", fabric->uplinks);
     memset(c->agent, 0xff, nics * sizeof *c->agent);
     memset(c->place, 0xff, uplinks * CATALOGUE_PARTNERS * sizeof *c->place);
     for (int32_t u = 0; u < fabric->uplinks; u++)
         c->link[u] = (struct catalogue_link){.percent = allot->found[u], .loss = allot->found[u] ? 0 : 1, .rate = 1};
-    read_spines(c);
+    read_ends(c);
     return TUTTI_SUCCESS;
 }
 
@@ -84,15 +118,16 @@ void catalogue_close(struct catalogue *c)
     free(c->row);
     free(c->link);
     free(c->spine);
+    free(c->end);
     *c = (struct catalogue){0};
 }
 
 /* ---- hosts ---- */
 
-/* A bonded NIC has one address and two leaves: nobody knows which of them its probes take. */
-void catalogue_join(struct catalogue *c, int32_t owner, int32_t nic, uint64_t now, uint64_t until)
+void catalogue_join(struct catalogue *c, int32_t owner, int32_t nic, bool bonds, uint64_t now, uint64_t until)
 {
-    if (c->fabric->nic[nic].ports != 1 || (c->agent[nic] >= 0 && c->agent[nic] != owner && c->until[nic] > now))
+    bool fits = c->fabric->nic[nic].ports == 1 || bonds;
+    if (!fits || (c->agent[nic] >= 0 && c->agent[nic] != owner && c->until[nic] > now))
         return;
     c->changed |= c->agent[nic] != owner;
     c->joined = true;
@@ -191,12 +226,13 @@ bool catalogue_wants_trains(const struct catalogue *c, const struct catalogue_ro
     return catalogue_sweeps(c, now) || c->link[row->way.uplink].rate < 1 || c->link[row->way.down].rate < 1;
 }
 
-int32_t catalogue_next(const struct catalogue *c, int32_t owner, int32_t nic, int32_t from)
+int32_t catalogue_next(const struct catalogue *c, int32_t owner, int32_t nic, int side, int32_t from)
 {
-    const struct fabric_leaf *leaf = &c->fabric->leaf[c->fabric->nic[nic].port[0].leaf];
+    const struct fabric_leaf *leaf = &c->fabric->leaf[c->fabric->nic[nic].port[side].leaf];
     int32_t first = leaf->first * CATALOGUE_PARTNERS, end = first + leaf->count * CATALOGUE_PARTNERS;
     for (int32_t at = from < first ? first : from; at < end; at++)
-        if (c->place[at] >= 0 && c->row[c->place[at]].from == nic && c->agent[nic] == owner)
+        if (c->place[at] >= 0 && c->row[c->place[at]].from == nic && c->row[c->place[at]].way.side == side &&
+            c->agent[nic] == owner)
             return at;
     return -1;
 }

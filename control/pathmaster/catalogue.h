@@ -64,13 +64,13 @@ struct catalogue {
     uint64_t *until; /* the same: when it is silent for too long */
     int32_t *place;  /* of each uplink and partner: its row; -1: none */
     struct catalogue_row *row;
-    int32_t rows, hosts, leaves, room;
+    int32_t rows, hosts, leaves, room; /* hosts: ports of NICs that probe */
     struct catalogue_link *link;
     struct catalogue_address {
         uint8_t address[16];
         int32_t uplink;
-    } * spine; /* ends of uplinks at spines, by address */
-    int32_t spines;
+    } * spine, *end; /* ends of uplinks at spines, and at leaves, by address */
+    int32_t spines, ends;
     struct suspect other[CATALOGUE_OTHERS];
     int others;
     uint64_t round, turned, sweep, rest; /* sweep: until when; rest: no sweep begins before */
@@ -84,8 +84,9 @@ struct catalogue {
 tutti_result_t catalogue_open(struct catalogue *catalogue, const struct allot *allot, const struct fabric *fabric);
 void catalogue_close(struct catalogue *catalogue);
 
-/* An owner probes from this NIC until then, unless another one does. */
-void catalogue_join(struct catalogue *catalogue, int32_t owner, int32_t nic, uint64_t now, uint64_t until);
+/* An owner probes from this NIC until then, unless another one does. `bonds`: it can choose the port of one that is
+ * bonded; others leave that out, for nobody would know which port their probes take. */
+void catalogue_join(struct catalogue *catalogue, int32_t owner, int32_t nic, bool bonds, uint64_t now, uint64_t until);
 void catalogue_leave(struct catalogue *catalogue, int32_t owner);
 
 /* What a host found. False: it was not given this path, or the numbers cannot be; nothing is changed. */
@@ -95,8 +96,8 @@ bool catalogue_report(struct catalogue *catalogue, int32_t owner, const struct c
 void catalogue_sweep(struct catalogue *catalogue, uint64_t now);
 bool catalogue_sweeps(const struct catalogue *catalogue, uint64_t now);
 
-/* Rows that an owner is to probe: of its NIC's leaf, from place `from` on; -1: no more. */
-int32_t catalogue_next(const struct catalogue *catalogue, int32_t owner, int32_t nic, int32_t from);
+/* Rows that an owner is to probe: of the leaf at that port of its NIC, from place `from` on; -1: no more. */
+int32_t catalogue_next(const struct catalogue *catalogue, int32_t owner, int32_t nic, int side, int32_t from);
 bool catalogue_wants_trains(const struct catalogue *catalogue, const struct catalogue_row *row, uint64_t now);
 
 /* Once a second: hosts take turns, and faults are found. `say` hears of each link that has changed; false from there
@@ -106,6 +107,11 @@ bool catalogue_look(struct catalogue *catalogue, uint64_t now, catalogue_say *sa
 
 /* The uplink that the path's probes took, by what the spine answered; -1: unknown, -2: it is none of the leaf's. */
 int32_t catalogue_taken(const struct catalogue *catalogue, const struct catalogue_row *row);
+/* Bonded NICs: the probes came to the leaf of the other port, as that leaf answered with an address of one of its
+ * uplinks. */
+bool catalogue_crosses(const struct catalogue *catalogue, const struct catalogue_row *row);
+/* "left", "right", and "" where a NIC has one port. */
+const char *catalogue_side(const struct catalogue *catalogue, const struct catalogue_row *row);
 /* "rack1.u3 up", "node01.eth0 out", for people. */
 void catalogue_part(const struct catalogue *catalogue, int32_t part, char out[CATALOGUE_SAYS]);
 

@@ -19,16 +19,18 @@
 
 /* ---- what was found of each path ---- */
 
-static int32_t nic_part(const struct catalogue *c, int32_t nic, bool in)
+/* A port of a NIC. */
+static int32_t nic_part(const struct catalogue *c, int32_t nic, int side, bool in)
 {
-    return 2 * (c->fabric->uplinks + c->fabric->spines) + (in ? c->fabric->nics : 0) + nic;
+    int32_t before = 2 * (c->fabric->uplinks + c->fabric->spines);
+    return before + FABRIC_PORTS * ((in ? c->fabric->nics : 0) + nic) + side;
 }
 
 /* The rate that a path's links should have, in the units of the file. */
 static double full_of(const struct catalogue *c, const struct catalogue_row *row)
 {
     double up = c->fabric->uplink[row->way.uplink].rate, down = c->fabric->uplink[row->way.down].rate,
-           nic = c->fabric->nic[row->from].port[0].rate, least = up < down ? up : down;
+           nic = c->fabric->nic[row->from].port[row->way.side].rate, least = up < down ? up : down;
     return nic < least ? nic : least;
 }
 
@@ -53,8 +55,8 @@ static void sample_of(const struct catalogue *c, const struct catalogue_row *row
         (struct suspect_path){.sent = row->now.judged + row->before.judged, .lost = row->now.lost + row->before.lost};
     for (int i = 0; i < links.count; i++)
         out->part[out->parts++] = links.link[i];
-    out->part[out->parts++] = nic_part(c, row->from, false);
-    out->part[out->parts++] = nic_part(c, row->to, true);
+    out->part[out->parts++] = nic_part(c, row->from, row->way.side, false);
+    out->part[out->parts++] = nic_part(c, row->to, row->way.side, true);
     if (row->last.silent >= SILENT) {
         out->sent += row->last.silent;
         out->lost += row->last.silent;
@@ -74,7 +76,7 @@ static int find(const struct catalogue *c, uint64_t now, struct suspect *out)
     for (int32_t i = 0; path && i < c->rows; i++)
         if (c->row[i].reported && now - c->row[i].reported < FRESH)
             sample_of(c, &c->row[i], &path[paths++]);
-    int found = path ? suspects_find(path, paths, nic_part(c, c->fabric->nics, true), out, ROOM) : -1;
+    int found = path ? suspects_find(path, paths, nic_part(c, c->fabric->nics, 0, true), out, ROOM) : -1;
     free(path);
     return found;
 }
@@ -241,8 +243,10 @@ void catalogue_part(const struct catalogue *c, int32_t part, char out[CATALOGUE_
         snprintf(out, CATALOGUE_SAYS, "links of %s to the core %s", f->spine[part % f->spines].name,
                  part < f->spines ? "up" : "down");
     } else {
-        const struct fabric_nic *nic = &f->nic[(part - links) % f->nics];
-        snprintf(out, CATALOGUE_SAYS, "%s.%s %s", f->host[nic->host].name, nic->name,
-                 part - links < f->nics ? "out" : "in");
+        int32_t place = (part - links) / FABRIC_PORTS;
+        const struct fabric_nic *nic = &f->nic[place % f->nics];
+        const char *side = nic->ports < FABRIC_PORTS ? "" : (part - links) % FABRIC_PORTS ? " right" : " left";
+        snprintf(out, CATALOGUE_SAYS, "%s.%s%s %s", f->host[nic->host].name, nic->name, side,
+                 place < f->nics ? "out" : "in");
     }
 }

@@ -40,7 +40,7 @@ void probed_take(struct pathmaster *master, int32_t owner, const Tutti__PathAsk 
     for (size_t i = 0; i < ask->n_nics; i++) {
         int32_t nic = names_nic(&master->names, ask->nics[i].data);
         if (nic >= 0)
-            catalogue_join(&master->catalogue, owner, nic, now, until);
+            catalogue_join(&master->catalogue, owner, nic, ask->bonds, now, until);
     }
     for (size_t i = 0; i < ask->n_probed; i++) {
         struct catalogue_report report = report_of(ask->probed[i], now);
@@ -63,7 +63,21 @@ static void write_task(const struct pathmaster *master, int32_t at, uint8_t (*ad
     out->to = (ProtobufCBinaryData){PATH_ADDRESS, address[1]};
     out->port = row->port;
     out->back = row->back;
+    out->side = row->way.side;
     out->trains = catalogue_wants_trains(c, row, clock_ns());
+}
+
+/* Of one port of a NIC. */
+static void write_tasks(const struct pathmaster *master, int32_t owner, int32_t nic, int side,
+                        Tutti__PathAnswer *answer, struct probed_tasks *tasks)
+{
+    const struct catalogue *c = &master->catalogue;
+    int32_t at = catalogue_next(c, owner, nic, side, 0);
+    for (; at >= 0 && answer->n_tasks < PATH_TASKS; at = catalogue_next(c, owner, nic, side, at + 1)) {
+        tasks->tasks[answer->n_tasks] = &tasks->task[answer->n_tasks];
+        write_task(master, at, tasks->address + 2 * answer->n_tasks, &tasks->task[answer->n_tasks]);
+        answer->n_tasks++;
+    }
 }
 
 bool probed_tell(struct pathmaster *master, int32_t owner, const Tutti__PathAsk *ask, Tutti__PathAnswer *answer,
@@ -82,12 +96,8 @@ bool probed_tell(struct pathmaster *master, int32_t owner, const Tutti__PathAsk 
     answer->tasks = tasks->tasks;
     for (size_t i = 0; i < ask->n_nics; i++) {
         int32_t nic = names_nic(&master->names, ask->nics[i].data);
-        int32_t at = nic < 0 ? -1 : catalogue_next(c, owner, nic, 0);
-        for (; at >= 0 && answer->n_tasks < PATH_TASKS; at = catalogue_next(c, owner, nic, at + 1)) {
-            tasks->tasks[answer->n_tasks] = &tasks->task[answer->n_tasks];
-            write_task(master, at, tasks->address + 2 * answer->n_tasks, &tasks->task[answer->n_tasks]);
-            answer->n_tasks++;
-        }
+        for (int side = 0; nic >= 0 && side < master->fabric.nic[nic].ports; side++)
+            write_tasks(master, owner, nic, side, answer, tasks);
     }
     return true;
 }

@@ -43,7 +43,9 @@ static void say_taken(const struct catalogue *c, const struct catalogue_row *row
     int32_t taken = catalogue_taken(c, row);
     const struct catalogue_hop *spine = &row->last.hop[1];
     char name[PATHS_NAME];
-    if (taken >= 0) {
+    if (catalogue_crosses(c, row)) {
+        snprintf(out, CATALOGUE_SAYS, "CROSSES");
+    } else if (taken >= 0) {
         paths_uplink_name(c->fabric, taken, name);
         bool same = c->fabric->uplink[taken].spine == c->fabric->uplink[row->way.uplink].spine;
         snprintf(out, CATALOGUE_SAYS, "%s%s", c->fabric->spine[c->fabric->uplink[taken].spine].name,
@@ -109,17 +111,17 @@ static void add_row(const struct catalogue *c, const struct catalogue_row *row, 
     for (int k = 0; k < CATALOGUE_HOPS; k++)
         snprintf(hops + strlen(hops), sizeof hops - strlen(hops), "%s%u/%u", k ? " " : "", row->last.hop[k].heard,
                  row->last.hop[k].asked);
-    text_add(out, "%-22s %5u  %-10s %8llu %7s %7.0f %7.0f %9.1f  %-19s %5.0f  %s\n", path, row->port, taken,
+    text_add(out, "%-22s %5u  %-10s %8llu %7s %7.0f %7.0f %9.1f  %-19s %5.0f  %s %s\n", path, row->port, taken,
              (unsigned long long)(row->now.judged + row->before.judged), state, (double)row->last.delay_least / 1000,
              mean_delay(row), row->rate[0] * 8e-6, hops, seconds(now, row->reported),
-             f->host[f->nic[row->from].host].name);
+             f->host[f->nic[row->from].host].name, catalogue_side(c, row));
 }
 
 static void add_text(const struct pathmaster *master, struct text *out)
 {
     const struct catalogue *c = &master->catalogue;
     uint64_t now = clock_ns();
-    text_add(out, "%d paths between %d leaves, by %d NICs of hosts that probe; ", c->rows, c->leaves, c->hosts);
+    text_add(out, "%d paths between %d leaves, by %d ports of hosts that probe; ", c->rows, c->leaves, c->hosts);
     if (catalogue_sweeps(c, now))
         text_add(out, "faults are looked for, for %.0f s more\n", seconds(c->sweep, now));
     else
@@ -161,9 +163,10 @@ static json_t *path_of(const struct catalogue *c, const struct catalogue_row *ro
                               json_pack("{s:s, s:i, s:i, s:f}", "router", say_address(hop->router, address), "asked",
                                         (int)hop->asked, "heard", (int)hop->heard, "age_s", seconds(now, hop->at)));
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:f, s:f, s:f, s:o, s:b, s:f}", "up", up, "down",
-                     down, "by", taken, "from", f->nic[row->from].address, "to", f->nic[row->to].address, "port",
-                     (int)row->port, "probes", (json_int_t)(row->now.judged + row->before.judged), "lost",
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:f, s:f, s:f, s:o, s:b, s:f}", "side",
+                     catalogue_side(c, row), "crosses", catalogue_crosses(c, row), "up", up, "down", down, "by", taken,
+                     "from", f->nic[row->from].address, "to", f->nic[row->to].address, "port", (int)row->port, "probes",
+                     (json_int_t)(row->now.judged + row->before.judged), "lost",
                      (json_int_t)(row->now.lost + row->before.lost), "silent", (int)row->last.silent, "least_us",
                      (double)row->last.delay_least / 1000, "mean_us", mean_delay(row), "mbit_s", row->rate[0] * 8e-6,
                      "hops", hops, "reported", row->reported != 0, "age_s", seconds(now, row->reported));

@@ -106,11 +106,11 @@ class Probes(unittest.TestCase):
                                           self.path("state"), "--lease", "600s", "--listen", self.url)
         self.url = said.split()[3].rstrip(":")[len("http://"):]
 
-    def start_agent(self, host, tenant="red"):
+    def start_agent(self, host, tenant="red", *more):
         """The program, its first line, and the file of what it complains of."""
         return self.start(AGENT, "--master", f"http://{self.url}", "--token", self.path(tenant), "--socket",
                           self.path(f"{tenant}{host}.sock"), "--probe", "50", "--probe-netns",
-                          f"/run/netns/{NAME}-h{host}")
+                          f"/run/netns/{NAME}-h{host}", *more)
 
     def get(self, page="probes.json", data=None):
         request = urllib.request.Request(f"http://{self.url}/{page}", data)
@@ -173,6 +173,64 @@ class Probes(unittest.TestCase):
         for path in found["paths"]:
             self.assertEqual((path["by"], path["lost"], path["from"]),
                              (f"s{path['up'][-1]}", 0, address[f"h{path['up'][1]}"]), path)
+
+    def bond_up(self):
+        """Two hosts of one address each, which both of their ports have: the left one at an even leaf with spines 0
+        and 1, the right one with spines 2 and 3. Marks choose the port, as a bond's queues would."""
+        self.write("lab.yaml", f"name: {NAME}\nhosts: 2\nnics: 2\nleaves: 4\nspines: 4\nwiring: rail\nrate: 10mbit\n"
+                   "links:\n  - {link: 'h*.n*', rate: 40mbit}\n")
+        self.lab("up", self.path("lab.yaml"))
+        leaves, hosts = "", ""
+        for host in range(2):
+            far = f"10.250.{1 - host}.1"
+            lines = [f"ip address add 10.250.{host}.1/32 dev n0"]
+            for side in range(2):
+                leaf = 2 * host + side
+                lines += [f"ip rule add fwmark {side + 1} lookup {200 + side} priority {200 + side}",
+                          f"ip route add default via 10.{leaf}.{host}.{2 * side} dev n{side} table {200 + side}"]
+                here = [f"ip route add 10.250.{host}.1/32 via 10.{leaf}.{host}.{2 * side + 1}"]
+                leaves += f"  - name: l{leaf}\n    uplinks:\n"
+                for place, spine in enumerate((2 * side, 2 * side + 1)):
+                    gate, first = f"172.16.{leaf}.{2 * spine + 1}", 0xC000 + 0x2000 * place
+                    last = min(first + 0x1FFF, 0xFFFE)  # the kernel takes no more
+                    here += [f"ip rule add to 10.250.0.0/16 ipproto udp sport {first}-{last} lookup {50 + place}",
+                             f"ip route add {far}/32 via {gate} table {50 + place}"]
+                    leaves += (f"      - {{spine: s{spine}, port: u{spine}, address: 172.16.{leaf}.{2 * spine}/31, "
+                               f"next_hop: {gate}}}\n")
+                    self.run_in(f"s{spine}", f"ip route add 10.250.{host}.1/32 via 172.16.{leaf}.{2 * spine}")
+                here.append(f"ip route add {far}/32 via 172.16.{leaf}.{4 * side + 1}")
+                self.run_in(f"l{leaf}", *here)
+            self.run_in(f"h{host}", *lines)
+            hosts += (f"  - {{name: h{host}, gpus: 1, nics: [{{name: bond0, bond: [l{2 * host}, l{2 * host + 1}], "
+                      f"address: 10.250.{host}.1}}]}}\n")
+        self.write("bond.yaml", "name: bond\nrate: 10mbit\nspines:\n  - {name: 's[0-3]'}\nleaves:\n" + leaves +
+                   "hosts:\n" + hosts)
+
+    def run_in(self, node, *lines):
+        self.lab("run", "-n", NAME, node, "--", "sh", "-ec", "\n".join(lines))
+
+    def test_both_ports_of_a_bond(self):
+        self.bond_up()
+        self.run_in("s1", "ip route replace 10.250.1.1/32 via 172.16.3.2")  # from left to right
+        self.start_master("bond.yaml")
+        for host in range(2):
+            self.start_agent(host, "red", "--probe-marks", "1,2")
+        sides = {"left": {"l0", "l2"}, "right": {"l1", "l3"}}
+
+        def is_whole(found):
+            return len(found["paths"]) == 8 and all(
+                path["by"] != "-" and path["probes"] and path["hops"][2]["router"] for path in found["paths"])
+
+        found = self.until(is_whole)
+        for path in found["paths"]:
+            crosses = path["up"] == "l0.u1"
+            self.assertEqual({path["up"].split(".")[0], path["down"].split(".")[0]} - sides[path["side"]], set(), path)
+            self.assertEqual((path["lost"], path["crosses"]), (0, crosses), path)
+            came = "3" if crosses else path["down"][1]
+            self.assertTrue(path["hops"][2]["router"].startswith(f"172.16.{came}."), path)
+        said = self.get("probes")
+        self.assertIn("h0 right", said)
+        self.assertEqual(said.count("CROSSES"), 1)
 
     def test_probes(self):
         self.lab_up(LEAVES, SPINES, "false")

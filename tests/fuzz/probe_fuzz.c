@@ -46,6 +46,7 @@ static void begin(void)
                                     .to = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 1, [15] = (uint8_t)(1 + i)},
                                     .port = (uint16_t)(PROBE_BACK + i * 4096),
                                     .back = (uint16_t)(i + 1),
+                                    .side = i & 1,
                                     .trains = i != 1};
         random[i] = mix64(i + 77);
         if (i == 2) /* fd00::1, and fd01::1 */
@@ -115,8 +116,9 @@ static void quote(const uint8_t *sent, uint64_t now, const uint8_t *data)
 
 static bool are_alike(const struct probe *a, const struct probe *b)
 {
-    return a->kind == b->kind && a->back == b->back && a->session == b->session && a->seq == b->seq &&
-           a->arrived == b->arrived && a->dropped == b->dropped && a->rate == b->rate && a->stamp == b->stamp;
+    return a->kind == b->kind && a->back == b->back && a->side == b->side && a->session == b->session &&
+           a->seq == b->seq && a->arrived == b->arrived && a->dropped == b->dropped && a->rate == b->rate &&
+           a->stamp == b->stamp;
 }
 
 static void send_one(uint64_t now, const struct try_send *send, uint32_t seq, const uint8_t *data)
