@@ -16,6 +16,7 @@ JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
 HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
 NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
 FAILED, WITHIN = "l0.u1", 2  # seconds
+PARTS = 4  # windows one after the other, of which rates are the means: in one a job makes six calls
 IDLE = []  # of the processors, in percent, while rates were measured
 
 
@@ -65,16 +66,19 @@ def rates_of(sent):
 
 
 def once(bench, lab, ports, master, what):
-    """Mbit/s that each job's hosts sent."""
-    jobs = start(lab, master)
+    """Mbit/s that each job's hosts sent, over all windows."""
+    jobs, parts = start(lab, master), []
     try:
         ports.flows(jobs, NICS, 1 << 20)
-        found = rates_of(ports.window(bench.seconds, jobs))
+        for _ in range(PARTS):
+            parts.append(rates_of(ports.window(bench.seconds, jobs)))
+            IDLE.append(ports.idle)
     finally:
         end(jobs)
-    bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {lab.drops()} packets dropped, "
-              f"processors {ports.idle:.0f} % idle")
-    IDLE.append(ports.idle)
+    found = [statistics.fmean(rates) for rates in zip(*parts)]
+    bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {100 * apart(found):.1f} % apart, in "
+              f"windows {' '.join(f'{100 * apart(part):.1f}' for part in parts)} %; {lab.drops()} packets dropped, "
+              f"processors {min(IDLE[-PARTS:]):.0f} % idle")
     return found
 
 
