@@ -62,7 +62,7 @@ tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm, c
     return result == TUTTI_SUCCESS ? elastic_open(comm, &settings, elastic) : result;
 }
 
-static tutti_result_t check_stream(const struct tutti_elastic *elastic, tutti_stream_t stream)
+static tutti_result_t elastic_check_stream(const struct tutti_elastic *elastic, tutti_stream_t stream)
 {
     int device = elastic_device(elastic);
     if (device != TUTTI_HOST)
@@ -86,7 +86,7 @@ static tutti_result_t check_step(tutti_elastic_t elastic, const struct call *cal
     if (result == TUTTI_SUCCESS && step && step->size != sizeof *step)
         result =
             error_set(TUTTI_INVALID_ARGUMENT, "step->size is %zu; set it to sizeof(tutti_elastic_step_t)", step->size);
-    return result == TUTTI_SUCCESS ? check_stream(elastic, stream) : result;
+    return result == TUTTI_SUCCESS ? elastic_check_stream(elastic, stream) : result;
 }
 
 static tutti_result_t take_step(const char *name, tutti_elastic_t elastic, struct call *call, tutti_stream_t stream,

@@ -62,7 +62,9 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
     out->invite_from = (uint64_t)param_int(PARAM_INVITE_FROM);
     out->read_from = (uint64_t)param_int(PARAM_READ_FROM);
-    out->group_from = param_int(PARAM_GROUP_SPREAD) && param_int(PARAM_REDUCE_LINES_TO) ? (uint64_t)param_int(PARAM_GROUP_LINES_FROM) : 0;
+    out->group_from = param_int(PARAM_GROUP_SPREAD) && param_int(PARAM_REDUCE_LINES_TO)
+                          ? (uint64_t)param_int(PARAM_GROUP_LINES_FROM)
+                          : 0;
     out->ring_halves = (enum plan_halves)param_int(PARAM_RING_HALVES);
     out->ring_least = (unsigned)param_int(PARAM_RING_LEAST);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
@@ -332,19 +334,26 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     plan.reads = plan_reads(rules, facts, row->kernel, &plan, capturing);
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
-    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES || row->kernel == KERNEL_REDUCE_LISTED ||
-                      row->kernel == KERNEL_REDUCE_RING || row->kernel == KERNEL_CHAIN;
+    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES ||
+                      row->kernel == KERNEL_REDUCE_LISTED || row->kernel == KERNEL_REDUCE_RING ||
+                      row->kernel == KERNEL_CHAIN;
     return plan;
 }
 
 const char *plan_kernel_name(enum kernel_id kernel)
 {
-    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",         [KERNEL_CHAIN] = "chain",
-                                        [KERNEL_COURIER] = "courier",           [KERNEL_MESSAGES] = "messages",
-                                        [KERNEL_DYNAMIC] = "exchange_dynamic",  [KERNEL_GATHER] = "gather_words",
-                                        [KERNEL_REDUCE_ONE] = "reduce_one",     [KERNEL_REDUCE_TWO] = "reduce_two",
-                                        [KERNEL_REDUCE_BULK] = "reduce_bulk",   [KERNEL_REDUCE_PEER] = "reduce_peer",
-                                        [KERNEL_REDUCE_LINES] = "reduce_lines", [KERNEL_REDUCE_RING] = "reduce_ring",
+    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",
+                                        [KERNEL_CHAIN] = "chain",
+                                        [KERNEL_COURIER] = "courier",
+                                        [KERNEL_MESSAGES] = "messages",
+                                        [KERNEL_DYNAMIC] = "exchange_dynamic",
+                                        [KERNEL_GATHER] = "gather_words",
+                                        [KERNEL_REDUCE_ONE] = "reduce_one",
+                                        [KERNEL_REDUCE_TWO] = "reduce_two",
+                                        [KERNEL_REDUCE_BULK] = "reduce_bulk",
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer",
+                                        [KERNEL_REDUCE_LINES] = "reduce_lines",
+                                        [KERNEL_REDUCE_RING] = "reduce_ring",
                                         [KERNEL_REDUCE_LISTED] = "reduce_listed"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

@@ -52,8 +52,9 @@ static void expect(const struct plan_facts *facts, enum coll coll, uint64_t byte
     assert_string_equal(way_name(plan.way)->text, way_name(way)->text);
     assert_string_equal(plan_kernel_name(plan.launch.kernel), plan_kernel_name(kernel));
     assert_int_equal(plan.bytes, bytes);
-    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_REDUCE_LISTED ||
-                                          kernel == KERNEL_REDUCE_RING || kernel == KERNEL_CHAIN);
+    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES ||
+                                          kernel == KERNEL_REDUCE_LISTED || kernel == KERNEL_REDUCE_RING ||
+                                          kernel == KERNEL_CHAIN);
     assert_true(plan.launch.blocks > 0 || kernel == KERNEL_EXCHANGE || kernel == KERNEL_NONE);
 }
 
@@ -543,7 +544,8 @@ static void test_groups(void **state)
     expect(&four, COLL_ALLGATHER, 1 * M, false, WAY_EXCHANGE, KERNEL_REDUCE_LISTED);
     expect(&four, COLL_ALLTOALL, 1 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
     assert_true(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).launch.kernel != KERNEL_REDUCE_LISTED);
-    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes, 512);
+    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes,
+                     512);
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 16 * K, false).launch.stripes, 9);
     assert_int_equal(plan_call(&rules, &four, COLL_ALLREDUCE, 64 * K, false).launch.stripes, 9);
     set("TUTTI_GROUP_SPREAD", "0");
@@ -554,7 +556,8 @@ static void test_groups(void **state)
     set("TUTTI_GROUP_LINES_FROM", NULL);
     struct plan_facts zero = four;
     set("TUTTI_COPY_FROM", "1");
-    assert_true(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED); /* copy engines have that */
+    assert_true(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).launch.kernel !=
+                KERNEL_REDUCE_LISTED); /* copy engines have that */
     set("TUTTI_COPY_FROM", NULL);
 }
 
@@ -577,7 +580,8 @@ int main(void)
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_each_way_has_a_schedule),
         cmocka_unit_test(test_needs_by_others),
-        cmocka_unit_test(test_groups), cmocka_unit_test(test_parameters_of_rows_are_tuned),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_parameters_of_rows_are_tuned),
         cmocka_unit_test(test_duels_follow_from_rows),
     };
     setenv("TUTTI_DEBUG", "none", 1);

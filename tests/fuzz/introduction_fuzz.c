@@ -25,7 +25,8 @@ static void from_said(const void *context, int rank, struct roster_entry *out)
 {
     struct introduction room;
     must(introduction_of(context, rank, &room) != NULL);
-    *out = (struct roster_entry){room.process, room.fact};
+    check_fact(&room.fact);
+    *out = (struct roster_entry){room.process, room.fact.island};
 }
 
 /* What a roster keeps is what was said. */
@@ -41,7 +42,6 @@ static void check_levels(const struct introductions *all)
         rows[rank] = &roster->row[rank];
         from_said(all, rank, &said);
         must(memcmp(roster_read(&cursor, rows[rank]), &said, sizeof said) == 0);
-        check_fact(&said.fact);
     }
     must(team_levels(roster, rows, RANKS, &levels) == TUTTI_SUCCESS);
     for (int rank = 0; rank < RANKS; rank++)

@@ -75,8 +75,8 @@ struct drawn {
 static struct drawn draw(int n)
 {
     static const enum kernel_id kernels[] = {KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_LISTED};
-    struct drawn d = {kernels[below(3)], (enum kernel_mode)below(3), (tutti_type_t)below(TUTTI_TYPE_COUNT),
-                      (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n), below(2)};
+    struct drawn d = {kernels[below(3)],          (enum kernel_mode)below(3), (tutti_type_t)below(TUTTI_TYPE_COUNT),
+                      (int)below(TUTTI_OP_COUNT), (int)below((unsigned)n),    below(2)};
     if (d.kernel == KERNEL_REDUCE_TWO && d.mode == KERNEL_REDUCE_SCATTER)
         d.kernel = KERNEL_REDUCE_ONE;
     if (below(3) == 0)
@@ -137,9 +137,8 @@ static void join_reductions(int p, size_t first, size_t end)
     struct kernel_list *list = &jobs[first].params[p].list;
     for (size_t i = first; i < end; i++) {
         const struct kernel_reduce *what = &jobs[i].params[p].list.reduce;
-        list->item[i - first] =
-            (struct kernel_item){what->in, what->out, (uint32_t)what->count, (uint16_t)stripes_of(&jobs[i], p),
-                                 (uint16_t)turns[i]};
+        list->item[i - first] = (struct kernel_item){what->in, what->out, (uint32_t)what->count,
+                                                     (uint16_t)stripes_of(&jobs[i], p), (uint16_t)turns[i]};
         jobs[i].joined[p] = i > first;
     }
     list->items = (uint32_t)(end - first);

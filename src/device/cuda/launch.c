@@ -111,7 +111,7 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
 uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room)
 {
     return kernel == KERNEL_REDUCE_LISTED ? KERNEL_LINES_WARPS * smaller(room.most, NUMBER_LIST_LINES_BLOCKS)
-                                         : 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
+                                          : 2 * smaller(room.most, NUMBER_LIST_BLOCKS);
 }
 
 void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out)

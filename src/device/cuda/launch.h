@@ -82,7 +82,8 @@ void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room,
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
-/* Most stripes of a team that the vectors of a list share out. Those of kernel listed are warps, of the others half blocks.
+/* Most stripes of a team that the vectors of a list share out. Those of kernel listed are warps, of the others half
+ * blocks.
  */
 uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room);
 

@@ -175,7 +175,7 @@ static tutti_result_t by_way(struct gpu *gpu, const struct call *call, const str
     switch (plan->way) {
     case WAY_EXCHANGE:
         return plan->launch.kernel != KERNEL_EXCHANGE ? gather(gpu, call, plan, flow, stream)
-                                                                     : exchange(gpu, call, flow, stream);
+                                                      : exchange(gpu, call, flow, stream);
     case WAY_COPY_CHAIN:
         return chain_of_copies(gpu, call, plan, flow, stream);
     case WAY_CHAIN:

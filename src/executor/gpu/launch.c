@@ -144,8 +144,8 @@ static void add_item(struct launch_held *held, const struct kernel_reduce *what,
                      bool spread)
 {
     struct kernel_list *list = &held->vectors;
-    list->item[list->items++] = (struct kernel_item){what->in, what->out, (uint32_t)what->count, (uint16_t)stripes,
-                                                    (uint16_t)turn};
+    list->item[list->items++] =
+        (struct kernel_item){what->in, what->out, (uint32_t)what->count, (uint16_t)stripes, (uint16_t)turn};
     if (spread)
         held->stripes += stripes;
     else if (stripes > held->stripes)

@@ -108,7 +108,7 @@ void gpu_memory_keep_no_more(int ordinal, void *memory)
 }
 
 /* *cu, and the device, whose context is current until cuda_leave() and its release. */
-static tutti_result_t memory_enter(int ordinal, const struct cuda_driver **cu, struct cuda_device **device)
+static tutti_result_t gpu_memory_enter(int ordinal, const struct cuda_driver **cu, struct cuda_device **device)
 {
     tutti_result_t result = cuda_driver(cu);
     if (result == TUTTI_SUCCESS)
@@ -129,7 +129,7 @@ tutti_result_t gpu_memory_copy(int ordinal, void *to, const void *from, size_t s
 {
     const struct cuda_driver *cu;
     struct cuda_device *device;
-    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    tutti_result_t result = gpu_memory_enter(ordinal, &cu, &device);
     if (result != TUTTI_SUCCESS)
         return result;
     CUresult got = cu->MemcpyDtoDAsync(device_address(to), device_address(from), size, (CUstream)stream);
@@ -140,7 +140,7 @@ tutti_result_t gpu_memory_drain(int ordinal, tutti_stream_t stream)
 {
     const struct cuda_driver *cu;
     struct cuda_device *device;
-    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    tutti_result_t result = gpu_memory_enter(ordinal, &cu, &device);
     if (result != TUTTI_SUCCESS)
         return result;
     return memory_leave(device, cuda_check(cu->StreamSynchronize((CUstream)stream), "waiting for a stream"));
@@ -151,7 +151,7 @@ tutti_result_t gpu_memory_runs(int ordinal, tutti_stream_t stream)
     const struct cuda_driver *cu;
     struct cuda_device *device;
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    tutti_result_t result = memory_enter(ordinal, &cu, &device);
+    tutti_result_t result = gpu_memory_enter(ordinal, &cu, &device);
     if (result != TUTTI_SUCCESS)
         return result;
     CUresult got = cu->StreamIsCapturing((CUstream)stream, &status);

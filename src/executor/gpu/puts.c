@@ -61,7 +61,7 @@ static tutti_result_t check_items(struct gpu *gpu, const struct window_item *ite
 }
 
 /* Copies could be replayed, but not the values of words, which only grow. */
-static tutti_result_t check_stream(struct gpu *gpu, CUstream stream)
+static tutti_result_t puts_check_stream(struct gpu *gpu, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     tutti_result_t result =
@@ -198,7 +198,7 @@ tutti_result_t gpu_puts(struct gpu *gpu, const struct window_item *items, int co
     cuda_enter(gpu->base.device);
     tutti_result_t result = check_items(gpu, items, count);
     if (result == TUTTI_SUCCESS)
-        result = check_stream(gpu, stream);
+        result = puts_check_stream(gpu, stream);
     if (result == TUTTI_SUCCESS)
         result = puts_issue_in_order(gpu, items, count, stream);
     cuda_leave();

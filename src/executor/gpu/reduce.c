@@ -90,7 +90,7 @@ static tutti_result_t gpu_reduce_launch(struct gpu *gpu, const struct call *call
     tutti_result_t result = plan->needs_bulk ? scratch_take_bulk(gpu, (1u << gpu->nranks) - 1) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = takes_list(plan) ? launch_vector(gpu, &plan->launch, call->type, &list, stream)
-                                                 : launch_kernel(gpu, &plan->launch, call->type, &what->team, stream);
+                                  : launch_kernel(gpu, &plan->launch, call->type, &what->team, stream);
     if (plan->reads || plan->way == WAY_RING_COPY)
         gpu->step.reads = gpu->base.tickets.told;
     return result;

@@ -154,10 +154,10 @@ struct kernel_reduce {
     uint64_t chunk;            /* bulk kernels: bytes of their chunks; 0: by the vector's length */
     /* one, two, gather: two for each block; if no more than blocks (also 0): one. listed: warps that work */
     uint32_t stripes;
-    bool invites;              /* bulk, the same on all ranks: results may go straight to out */
-    bool sure;                 /* of invites: rank p reaches this very out, and none that was there before */
-    bool ring;                 /* kernel ring, and lines of KERNEL_REDUCE and KERNEL_BROADCAST: from rank to rank */
-    int8_t before, next;       /* of ring: the rank from which chunks come, and the one to which they go; -1: none */
+    bool invites;        /* bulk, the same on all ranks: results may go straight to out */
+    bool sure;           /* of invites: rank p reaches this very out, and none that was there before */
+    bool ring;           /* kernel ring, and lines of KERNEL_REDUCE and KERNEL_BROADCAST: from rank to rank */
+    int8_t before, next; /* of ring: the rank from which chunks come, and the one to which they go; -1: none */
     /* bulk, where results stay with their owners, the same on all ranks. 0: contributions are pushed. From 1 on: the
      * number of the launch among those that read contributions where they are, if all ranks reach all of them. */
     uint32_t reads;
@@ -167,14 +167,15 @@ struct kernel_reduce {
 };
 
 /*
- * Several vectors in one launch of kernels one, two, gather or listed. They have `reduce` in common but for its in, out,
- * count and stripes. Without items, `reduce` is the only vector.
+ * Several vectors in one launch of kernels one, two, gather or listed. They have `reduce` in common but for its in,
+ * out, count and stripes. Without items, `reduce` is the only vector.
  *
  * Vectors share out the team's stripes 0 to width - 1 (width 0: all), so that several are reduced at a time. A stripe
- * of kernel listed, which always has items and goes in lines, is a warp: the one of that number among KERNEL_LINES_WORKERS. Stripe s
- * of a vector is the team's stripe turn + s, modulo width. The launch has reduce.stripes of the team's stripes, from
- * `first` on. Each of them reduces its part of one vector after another. width and an item's turn and stripes are the
- * same on all ranks. Ranks may have the same vectors in other launches, in the same order.
+ * of kernel listed, which always has items and goes in lines, is a warp: the one of that number among
+ * KERNEL_LINES_WORKERS. Stripe s of a vector is the team's stripe turn + s, modulo width. The launch has reduce.stripes
+ * of the team's stripes, from `first` on. Each of them reduces its part of one vector after another. width and an
+ * item's turn and stripes are the same on all ranks. Ranks may have the same vectors in other launches, in the same
+ * order.
  */
 struct kernel_item {
     const void *in;

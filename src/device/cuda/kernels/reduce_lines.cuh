@@ -73,7 +73,8 @@ DEVICE int lines_peer(const struct kernel_team &team, uint32_t k)
 
 /* Elements of several vectors in one launch. Code for one vector alone does without what these need: half a
  * microsecond. */
-template <class E> struct listed : E {};
+template <class E> struct listed : E {
+};
 template <class E> struct is_listed {
     enum { YES = false };
 };
@@ -87,7 +88,7 @@ template <class E> DEVICE bool lines_gather(const struct kernel_reduce &what)
     return is_listed<E>::YES && E::REAL && E::BYTES == 4 && what.mode == KERNEL_ALLGATHER;
 }
 
-/* Has each rank a block of its own, as long as the vector? */
+/* Has each rank a block of its own, of the vector's length? */
 template <class E> DEVICE bool lines_blocks(const struct kernel_reduce &what)
 {
     return what.mode == KERNEL_REDUCE_SCATTER || lines_gather<E>(what);
@@ -174,8 +175,8 @@ DEVICE struct lines_tile lines_channel(const lines_run<E> &r, enum lines_family 
     const uint32_t place = (uint32_t)family * (uint32_t)(team.nranks - 1) + source_index(to, from);
     reduce_lines_inbox *inbox = (reduce_lines_inbox *)(team.bulk[to] + kernel_bulk_plain(team.nranks));
     struct lines_tile tile = r.tile;
-    tile.slot = inbox[place][lines_worker(r) / beside][0] + lines_worker(r) % beside * (LINES_TILE * LINE_VECTORS) +
-                tile.lane;
+    tile.slot =
+        inbox[place][lines_worker(r) / beside][0] + lines_worker(r) % beside * (LINES_TILE * LINE_VECTORS) + tile.lane;
     return tile;
 }
 
