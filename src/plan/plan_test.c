@@ -545,7 +545,7 @@ static void test_groups(void **state)
     expect(&four, COLL_ALLTOALL, 1 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
     assert_true(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).launch.kernel != KERNEL_REDUCE_LISTED);
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes,
-                     512);
+                     448);
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 16 * K, false).launch.stripes, 9);
     assert_int_equal(plan_call(&rules, &four, COLL_ALLREDUCE, 64 * K, false).launch.stripes, 9);
     set("TUTTI_GROUP_SPREAD", "0");
