@@ -12,6 +12,8 @@
 
 enum { ANYWHERE = 0 };
 
+#define LISTED_MOST ((uint64_t)UINT32_MAX) /* bytes: a list counts the elements of a vector in 32 bits */
+
 #define OPEN                                                                                                           \
     {                                                                                                                  \
         LIMIT_OPEN, 0                                                                                                  \
@@ -65,6 +67,8 @@ void plan_rules(bool zero, struct plan_rules *out)
     out->group_from = param_int(PARAM_GROUP_SPREAD) && param_int(PARAM_REDUCE_LINES_TO)
                           ? (uint64_t)param_int(PARAM_GROUP_LINES_FROM)
                           : 0;
+    out->group_to = (uint64_t)param_int(PARAM_GROUP_LINES_TO);
+    out->group_to = out->group_to < LISTED_MOST ? out->group_to : LISTED_MOST;
     out->ring_halves = (enum plan_halves)param_int(PARAM_RING_HALVES);
     out->ring_least = (unsigned)param_int(PARAM_RING_LEAST);
     out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
@@ -172,7 +176,8 @@ static bool in_words(const struct plan_rules *rules, const struct plan_facts *fa
  * the user's wish is theirs in groups, too. */
 static bool is_grouped(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes)
 {
-    if (!facts->lines || facts->nranks < 2 || facts->together < 2 || !rules->group_from || !bytes)
+    if (!facts->lines || facts->nranks < 2 || facts->together < 2 || !rules->group_from || !bytes ||
+        bytes >= rules->group_to)
         return false;
     return bytes >= (rules->group_from + facts->together - 1) / facts->together &&
            (schedule_reduces(coll) || bytes < copied_from(rules, facts, true));

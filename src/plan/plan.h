@@ -63,6 +63,7 @@ struct plan_rules {
     uint64_t bulk_chunk, chain_chunk, chain_piece;
     uint64_t read_from;  /* of a rank's input; 0: none is read */
     uint64_t group_from; /* of a call, times the collectives of its group; 0: calls of groups go as others do */
+    uint64_t group_to;   /* of a call: from here on launches cost little */
     unsigned ring_least; /* blocks */
     enum plan_halves ring_halves;
 };

@@ -554,6 +554,12 @@ static void test_groups(void **state)
     set("TUTTI_GROUP_LINES_FROM", "0");
     assert_true(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED);
     set("TUTTI_GROUP_LINES_FROM", NULL);
+    set("TUTTI_GROUP_LINES_TO", "64K");
+    assert_true(plan_call(&rules, &two, COLL_ALLREDUCE, 64 * K, false).launch.kernel != KERNEL_REDUCE_LISTED);
+    set("TUTTI_GROUP_LINES_TO", "1T");
+    expect(&four, COLL_ALLREDUCE, 4095 * M, true, WAY_LINES, KERNEL_REDUCE_LISTED);
+    assert_true(plan_call(&rules, &four, COLL_ALLREDUCE, 4096 * M, true).launch.kernel != KERNEL_REDUCE_LISTED);
+    set("TUTTI_GROUP_LINES_TO", NULL);
     struct plan_facts zero = four;
     set("TUTTI_COPY_FROM", "1");
     assert_true(plan_call(&rules, &zero, COLL_ALLGATHER, 64 * K, false).launch.kernel !=
