@@ -48,6 +48,14 @@ struct gpu *here_visit(bool (*says)(const struct gpu *gpu, const void *argument)
     return found;
 }
 
+bool here_are_all(const struct gpu *gpu)
+{
+    bool all = true;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        all = all && gpu->here[rank];
+    return all;
+}
+
 struct here_member {
     uint64_t team;
     int rank;

@@ -311,14 +311,6 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     return result;
 }
 
-static bool all_here(const struct gpu *gpu)
-{
-    bool all = true;
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        all = all && gpu->here[rank];
-    return all;
-}
-
 /* Gives each part of the executor what it must know of the facts. */
 static void open_shapes(struct gpu *gpu)
 {
@@ -340,7 +332,7 @@ static tutti_result_t reach(struct gpu *gpu, struct opening *opening)
     if (few_queues)
         log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages",
                  gpu->rank);
-    if (gpu->plan.facts.copies && !all_here(gpu)) /* some messages between processes go through a stage */
+    if (gpu->plan.facts.copies && !here_are_all(gpu)) /* some messages between processes go through a stage */
         gpu->messages.stage = (size_t)param_int(PARAM_COPY_STAGE);
     tutti_result_t result = use_windows(gpu, opening);
     if (result != TUTTI_SUCCESS)
@@ -399,7 +391,7 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
         result = helper_start(gpu);
     if (result == TUTTI_SUCCESS) {
         exit_register();
-        if (!gpu->plan.facts.in_host && !all_here(gpu))
+        if (!gpu->plan.facts.in_host && !here_are_all(gpu))
             result = import_start(gpu);
     }
     spend(opening, PART_HELPER);

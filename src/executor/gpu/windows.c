@@ -9,20 +9,13 @@
 #include "engine/collective.h"
 #include "engine/failure.h"
 #include "executor/gpu/gpu.h"
+#include "executor/gpu/here.h"
 #include "executor/gpu/settle.h"
 #include "executor/gpu/signals.h"
 #include "executor/gpu/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool gpu_windows_all_here(const struct gpu *gpu)
-{
-    bool all = true;
-    for (int rank = 0; rank < gpu->nranks; rank++)
-        all = all && gpu->here[rank];
-    return all;
-}
 
 /* Where some rank does not reach all memory. The sentence that says why is this thread's last one, if the rank is this
  * one. */
@@ -60,7 +53,7 @@ tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti
 {
     int without;
     *out = NULL;
-    if (gpu->plan.facts.in_host && !gpu_windows_all_here(gpu))
+    if (gpu->plan.facts.in_host && !here_are_all(gpu))
         return error_set(TUTTI_INVALID_USAGE,
                          "windows are of GPUs that reach one another's memory, which those of this communicator do "
                          "not; send and receive instead");
