@@ -196,6 +196,14 @@ static struct finding *add(struct findings *findings, enum finding_kind kind, en
     return finding;
 }
 
+bool finding_names(const struct findings *findings, enum finding_kind kind, const struct member *member)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].kind == kind && findings->items[i].culprit.process == process_key(member->box))
+            return true;
+    return false;
+}
+
 struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
                             const struct member *about)
 {

@@ -10,6 +10,8 @@ struct finding *finding_add(struct findings *findings, enum finding_kind kind, e
 /* The same for a rank of this communicator without a box. */
 struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm,
                                  int rank);
+/* Is the member's process the culprit of a finding of this kind? */
+bool finding_names(const struct findings *findings, enum finding_kind kind, const struct member *member);
 void say(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds one line of evidence, if there is room. */
 void prove(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -202,14 +202,6 @@ static const struct member *find_odd(struct scene *scene, const struct shift *sh
     return odd;
 }
 
-static bool is_told(const struct findings *findings, const struct member *member)
-{
-    for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].kind == FINDING_ORDER && findings->items[i].culprit.process == process_key(member->box))
-            return true;
-    return false;
-}
-
 static void report(const struct scene *scene, struct findings *findings, const struct shift *shift,
                    const struct member *odd, const struct habit *habit)
 {
@@ -238,7 +230,7 @@ void rule_shifted(struct scene *scene, struct findings *findings)
             continue;
         if (has_shifted(&shift))
             odd = find_odd(scene, &shift, &habit);
-        if (odd && !is_told(findings, odd))
+        if (odd && !finding_names(findings, FINDING_ORDER, odd))
             report(scene, findings, &shift, odd, &habit);
         free(shift.rows);
     }

@@ -38,14 +38,6 @@ static size_t waiters_of(struct scene *scene, const struct member *member)
     return count;
 }
 
-static bool is_slow(const struct findings *findings, const struct member *member)
-{
-    for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.process == process_key(member->box))
-            return true;
-    return false;
-}
-
 static void drop_slow(struct findings *findings, const struct member *member)
 {
     size_t kept = 0;
@@ -67,7 +59,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
                    size_t waiters)
 {
     struct processor_share share = share_of(scene, member);
-    bool slow = is_slow(findings, member);
+    bool slow = finding_names(findings, FINDING_SLOW, member);
     struct finding was = {0};
     for (size_t i = 0; slow && i < findings->count; i++)
         if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.process == process_key(member->box))
@@ -164,7 +156,7 @@ static void judge(struct scene *scene, struct findings *findings, const struct m
 {
     struct processor_share share = share_of(scene, member);
     bool starved = share_is_starved_whole(scene, member) && !only_waits(scene, member),
-         slow = is_slow(findings, member) && share_is_short(&share);
+         slow = finding_names(findings, FINDING_SLOW, member) && share_is_short(&share);
     bool quota = is_stopped(&share, QUOTA_PART);
     if (!starved && slow)
         starved = quota || !share_is_crowded_out(scene, member);
