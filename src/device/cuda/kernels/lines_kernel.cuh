@@ -4,6 +4,7 @@
 #define TUTTI_DEVICE_CUDA_KERNELS_LINES_KERNEL_CUH
 
 #include <ring_lines.cuh>
+
 enum { LINES_WARPS = BLOCK_OF(KERNEL_LINES_THREADS) / WARP };
 
 template <class E> DEVICE uint64_t lines_bytes(const struct kernel_reduce &what, uint64_t count)
