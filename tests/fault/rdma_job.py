@@ -14,7 +14,7 @@ from links import await_traffic, sent
 PATIENCE = 60
 SOON = 15  # before packets are given up by the longer setting of a test
 AT_ONCE = 30  # seconds; probes begin after a minute
-BEFORE_ADAPTERS = 33  # starved ranks look seldom, and time in which they did not look does not count
+BEFORE_ADAPTERS = 100  # starved ranks look seldom, and time in which they did not look does not count
 MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1",
