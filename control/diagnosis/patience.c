@@ -219,6 +219,14 @@ static bool is_open(const struct victim *witness)
     return false;
 }
 
+/* A rank that has its data, or that names nobody, may get on when its turn comes, if its machine has no processors for
+ * most of the job. */
+static bool waits_for_its_turn(struct scene *scene, const struct victim *witness)
+{
+    return (witness->ending == FINDING_STILL || witness->ending == FINDING_UNREAD) &&
+           share_lacks_all(scene, witness->end);
+}
+
 bool may_get_on(struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end;
@@ -226,6 +234,6 @@ bool may_get_on(struct scene *scene, const struct victim *witness)
         (double)member_waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
         return false;
     return is_on_its_way(scene, witness) || is_short_pause(scene, witness) || is_late(scene, witness) ||
-           may_be_cut(scene, witness) || is_open(witness) ||
+           may_be_cut(scene, witness) || is_open(witness) || waits_for_its_turn(scene, witness) ||
            (only_starved(scene, witness) && share_is_crowded_out(scene, end));
 }

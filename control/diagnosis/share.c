@@ -176,3 +176,8 @@ bool share_is_crowded_out(struct scene *scene, const struct member *member)
     const struct processor_share share = share_of(scene, member);
     return !share_is_starved_whole(scene, member) && share_part(&share) < STARVED_TIMES * crowd_of(scene, member)->part;
 }
+
+bool share_lacks_all(struct scene *scene, const struct member *member)
+{
+    return crowd_of(scene, member)->part >= SHORT_PART && share_is_crowded_out(scene, member);
+}

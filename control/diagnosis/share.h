@@ -28,5 +28,7 @@ double share_least(const struct processor_share *share);
 bool share_is_starved_whole(struct scene *scene, const struct member *member);
 /* Others on its machine have no processors either: their load is to blame, and no rank. */
 bool share_is_crowded_out(struct scene *scene, const struct member *member);
+/* So it is, and most processes of the job there lack processors for a quarter of the time. */
+bool share_lacks_all(struct scene *scene, const struct member *member);
 
 #endif
