@@ -39,7 +39,8 @@ bool path_parse_queues(const char *text, struct path_windows *out);
 /* "rack=64K,campus=1M": bytes of a segment; 0: not told. False: the text is nothing of the kind. */
 bool path_parse_segments(const char *text, uint64_t out[WIRE_DISTANCES]);
 /* The longest segment on a lane, TUTTI_SEGMENT at most: as TUTTI_SEGMENTS says of the distance. Else, where
- * TUTTI_SEGMENT is not set, the power of 2 that holds what the lane sends in a round trip and 4 us; 64 KiB at least. */
+ * TUTTI_SEGMENT is not set, the power of 2 that holds what the lane sends in a round trip and 4 us; 64 KiB at least.
+ * Where nobody tells a place, and a round trip was measured, that of a rack counts. */
 uint64_t path_segment_of(const struct path_lane *lane);
 
 /* A policy's lanes(): as path_all_data(), but some lanes are backups (ICCL section 3.3: a queue pair on another

@@ -108,10 +108,13 @@ static uint64_t trip_of(const struct path_lane *lane)
 }
 
 /* A longer segment would wait in queues of the way, and a shorter one would leave the lane idle until the next one is
- * posted. */
+ * posted. Where nobody tells a place, the rate alone decides: with segments by round trips that were measured behind
+ * queues, some senders would have longer ones under way than others, and more of the uplinks that they share. */
 static uint64_t segment_that_fills(const struct path_lane *lane, uint64_t most)
 {
-    uint64_t us = trip_of(lane), way = lane->nic->about.rate * (us + POST_US) / 8, segment = LEAST;
+    bool guessed = lane->untold && lane->trip;
+    uint64_t us = guessed ? wire_distance_us(WIRE_DISTANCE_RACK) : trip_of(lane);
+    uint64_t way = lane->nic->about.rate * (us + POST_US) / 8, segment = LEAST;
     while (segment < way && segment < most)
         segment *= 2;
     return us && way && segment < most ? segment : most;

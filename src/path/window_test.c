@@ -138,14 +138,14 @@ static void segments_that_fill_the_way(void **state)
     static const struct {
         uint32_t rate;
         uint64_t trip, bytes;
-    } ways[] = {{100000, 5000, MIB / 8},  {100000, 10000, MIB / 4}, {100000, 70000, MIB / 2}, {400000, 10000, MIB / 2},
-                {25000, 10000, MIB / 16}, {25000, 70000, MIB / 4},  {40, 70000, MIB / 16},    {0, 10000, MIB / 2},
-                {100000, 0, MIB / 2},     {100000, 900000, MIB / 2}};
+    } ways[] = {{100000, 5000, MIB / 8}, {100000, 10000, MIB / 4}, {400000, 10000, MIB / 2}, {25000, 10000, MIB / 16},
+                {40, 10000, MIB / 16},   {0, 10000, MIB / 2},      {100000, 0, MIB / 4}};
     unsetenv("TUTTI_SEGMENT");
     told("");
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct path_nic nic = {.about.rate = ways[i].rate}, quick = {.about.rate = 400000};
-        struct path_lane lane = measured(&nic, ways[i].trip), other = measured(&quick, 300000);
+        struct path_lane lane = {.distance = WIRE_DISTANCE_RACK, .trip = ways[i].trip, .nic = &nic};
+        struct path_lane other = {.distance = WIRE_DISTANCE_CAMPUS, .nic = &quick};
         const struct path_lane *lanes[] = {&other, &lane};
         const struct path_payload payload = {.left = 64 * MIB};
         assert_int_equal(path_segment_of(&lane), ways[i].bytes);
@@ -154,14 +154,36 @@ static void segments_that_fill_the_way(void **state)
     }
     struct path_nic nic = {.about.rate = 100000};
     struct path_lane lane = {.distance = WIRE_DISTANCE_RACK, .nic = &nic};
-    assert_int_equal(path_segment_of(&lane), MIB / 4); /* by the assumed round trip */
     assert_true(limit(&lane, 10, MIB / 2));
+    lane.distance = WIRE_DISTANCE_ZONE;
+    assert_int_equal(path_segment_of(&lane), MIB / 2);
     lane.distance = WIRE_DISTANCE_HOST;
     assert_int_equal(path_segment_of(&lane), MIB / 2);
     setenv("TUTTI_SEGMENT", "512K", 1); /* told */
     told("");
     lane.distance = WIRE_DISTANCE_RACK;
     assert_int_equal(path_segment_of(&lane), MIB / 2);
+}
+
+/* Where nobody tells a place, adapters with one rate have one length, whatever was measured. */
+static void segments_where_no_place_is_told(void **state)
+{
+    static const uint64_t trips[] = {5000, 70000, 300000, 900000};
+    struct path_nic nic = {.about.rate = 100000}, slow = {.about.rate = 40}, unknown = {.about.rate = 0};
+    unsetenv("TUTTI_SEGMENT");
+    told("");
+    for (size_t i = 0; i < sizeof trips / sizeof *trips; i++) {
+        struct path_lane lane = measured(&nic, trips[i]);
+        assert_int_equal(path_segment_of(&lane), MIB / 4);
+        lane = measured(&slow, trips[i]);
+        assert_int_equal(path_segment_of(&lane), MIB / 16);
+        lane = measured(&unknown, trips[i]);
+        assert_int_equal(path_segment_of(&lane), MIB / 2);
+    }
+    struct path_lane lane = measured(&nic, 0); /* nothing is measured over TCP */
+    assert_int_equal(path_segment_of(&lane), MIB / 2);
+    setenv("TUTTI_SEGMENT", "512K", 1);
+    told("");
 }
 
 static void segments_that_are_none(void **state)
@@ -416,6 +438,7 @@ int main(void)
         cmocka_unit_test(distances_by_round_trip),
         cmocka_unit_test(measured_round_trips),
         cmocka_unit_test(segments_that_fill_the_way),
+        cmocka_unit_test(segments_where_no_place_is_told),
         cmocka_unit_test(segments_that_are_none),
         cmocka_unit_test(none_where_nothing_is_known),
         cmocka_unit_test(as_told),
