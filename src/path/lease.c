@@ -236,7 +236,7 @@ int path_leased_port(const uint8_t *peer, uint16_t index, uint16_t has, uint64_t
     if (leases.fd >= 0)
         lease_hear(now);
     struct lease *lease = leases.fd >= 0 ? lease_find(peer, index, &number) : NULL;
-    int port = lease && lease->state == LEASE_HAS && lease->handed ? lease->port : 0;
+    int port = lease && lease->state == LEASE_HAS ? lease->port : 0;
     if (port && has == port)
         lease->used = has;
     pthread_mutex_unlock(&leases_lock);

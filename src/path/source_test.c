@@ -122,6 +122,8 @@ static void an_agent_gives_ports_or_the_plan_does(void **state)
     ask = hear_ask(agent);
     assert_int_equal(ask.flags, WIRE_LEASE_AGAIN);
     assert_int_equal(ask.port, 0xC300);
+    give(agent, ask.number, 0xC500); /* the lane lives after all, as when both ends had opened it: it follows */
+    assert_int_equal(path_leased_port(peer.uuid, 0, 0xC300, t), 0xC500);
     give(agent, ask.number, 0);
     assert_int_equal(ask_for(0, t + 9001 * ms), planned); /* there is no path */
     assert_int_equal(ask_for(1, t + 10000 * ms), -1);
