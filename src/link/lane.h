@@ -80,6 +80,7 @@ struct link_lane {
     uint16_t index;
     uint32_t epoch;        /* wire_epoch() */
     uint32_t puts;         /* whose source is still read */
+    uint16_t source;       /* UDP port, as the black box has it */
     bool confirms;         /* TRANSPORT_CONFIRMS */
     uint8_t bit, peer_bit; /* wire_fold() of it, of this end and of the peer's */
     struct path_lane view;

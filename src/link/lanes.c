@@ -92,8 +92,9 @@ static void lanes_start(struct link *link)
     lanes_open(link);
 }
 
-static void lane_record_use(const struct link_lane *lane)
+static void lane_record_use(struct link_lane *lane)
 {
+    lane->source = lane->carrier->source;
     const struct path_lane *view = &lane->view;
     uint64_t most = (uint64_t)param_int(PARAM_SEGMENT);
     const struct path_payload longest = {.left = most};
@@ -105,7 +106,7 @@ static void lane_record_use(const struct link_lane *lane)
                                        .port = view->nic->about.port,
                                        .rate = view->nic->about.rate,
                                        .roles = view->roles,
-                                       .source = lane->carrier->source,
+                                       .source = lane->source,
                                        .distance = (uint16_t)view->distance,
                                        .trip = view->trip,
                                        .segment = (uint32_t)segment,
@@ -137,10 +138,10 @@ static void lane_begin_use(struct link_lane *lane)
     trace_lane_own(lane->trace, lane->view.nic->own);
 }
 
-/* The peer is nearer than it had seemed when the lane came up. */
-static void lane_look_how_far(struct link_lane *lane)
+/* The peer is nearer than it had seemed when the lane came up, or packets have another source port. */
+static void lane_look_anew(struct link_lane *lane)
 {
-    if (lane->view.trip == lane->carrier->trip)
+    if (lane->view.trip == lane->carrier->trip && lane->source == lane->carrier->source)
         return;
     lane->view.trip = lane->carrier->trip;
     lane_record_use(lane);
@@ -499,7 +500,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         else if (lane->state == LANE_UP && busy)
             lane_watch(lane, now);
         if (lane->state == LANE_UP && !link->lost) {
-            lane_look_how_far(lane);
+            lane_look_anew(lane);
             lane_settle(lane, now);
         }
         lane_go_on_moving(lane, now);

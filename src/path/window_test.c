@@ -401,7 +401,7 @@ static void derived_for_a_link(void **state)
     finish(script, pair);
 }
 
-/* A transport that has measured less than it did when the lane came up. */
+/* A transport that has measured less than it did when the lane came up. Or it has moved the lane to another port. */
 static void lanes_may_turn_out_nearer(void **state)
 {
     struct script *script = join("", 1);
@@ -411,6 +411,9 @@ static void lanes_may_turn_out_nearer(void **state)
     lane->carrier->trip = 5000;
     script_tick(script, 1);
     assert_int_equal(lane->view.trip, 5000);
+    lane->carrier->source = 0xC123;
+    script_tick(script, 1);
+    assert_int_equal(lane->source, 0xC123); /* in the black box */
     payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
     finish(script, pair);
 }
