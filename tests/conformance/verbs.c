@@ -414,6 +414,28 @@ static void receives_go_with_their_lanes(void **state)
     pair_close(&pair);
 }
 
+/* Memory that the adapter does not give back leaves the rest as it is. */
+static void a_slab_that_stays_takes_no_other_with_it(void **state)
+{
+    struct pair pair;
+    struct verbs_shared shared = {0};
+    (void)state;
+    if (!soft_here() || !param_int(PARAM_IB_SHARED))
+        skip();
+    pair_open(&pair);
+    const struct verbs_transport *verbs = (struct verbs_transport *)pair.a.transport;
+    const struct verbs_parts *open = &verbs->device[0].open;
+    assert_true(verbs_shared_open(verbs->library, open->context, open->pd, &shared));
+    int regions = soft_holdings().regions;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(verbs_shared_grow(open->pd, &shared), 0);
+    soft_command("fault fail-dereg=1");
+    assert_int_not_equal(verbs_shared_close(&shared), 0);
+    soft_command("clear");
+    assert_int_equal(soft_holdings().regions, regions + 1);
+    pair_close(&pair);
+}
+
 /* More than it was told of would be other lanes'. */
 static void a_peer_that_takes_more_than_its_share_loses_its_lane(void **state)
 {
@@ -824,6 +846,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
     cmocka_unit_test(what_waits_of_a_lane_that_ended_is_nobodys),
     cmocka_unit_test(receives_go_with_their_lanes),
+    cmocka_unit_test(a_slab_that_stays_takes_no_other_with_it),
     cmocka_unit_test(a_peer_that_takes_more_than_its_share_loses_its_lane),
     cmocka_unit_test(lanes_may_have_receives_of_their_own),
     cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),

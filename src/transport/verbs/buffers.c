@@ -149,8 +149,9 @@ unsigned verbs_shared_wanted(int lanes)
 int verbs_shared_close(struct verbs_shared *shared)
 {
     int error = shared->queue ? shared->library->destroy_srq(shared->queue) : 0;
+    bool still_written = error != 0;
     for (unsigned i = 0; i < shared->slabs; i++) {
-        int left = verbs_buffers_forget(shared->library, &shared->slab[i], error != 0);
+        int left = verbs_buffers_forget(shared->library, &shared->slab[i], still_written);
         verbs_buffers_free(&shared->slab[i]);
         error = error ? error : left;
     }
