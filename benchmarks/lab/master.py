@@ -16,7 +16,9 @@ JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
 HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
 NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
 FAILED, WITHIN = "l0.u1", 2  # seconds
-PARTS = 4  # windows one after the other, of which rates are the means: in one a job makes six calls
+VECTOR = "4M"  # of its part of that a lane has a sixteenth under way, of 512K a half: far less on real links
+SETTLE = 5  # seconds until the master has planned, and lanes have moved
+PARTS = 12  # windows one after the other, of which rates are the means
 IDLE = []  # of the processors, in percent, while rates were measured
 
 
@@ -40,16 +42,16 @@ class Master(Paths):
                         f"{uplink}={percent}"], check=True)
 
 
-def start(lab, master, stripe="turns"):
+def start(lab, master):
     """All jobs, begun."""
-    settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_STRIPE": stripe, "TUTTI_IB_TIMEOUT": "16"}
+    settings = {"TUTTI_IB_LANES": str(LANES), "TUTTI_IB_TIMEOUT": "16"}
     if master:
         settings["TUTTI_PATH_AGENT"] = master.socket
         settings["LD_PRELOAD"] = lab.build.path("emulation", "verbs", "libmlx5.so.1")  # it moves living lanes
     told, jobs = lab.plan(LANES) if lab.steered and not master else None, []
     try:
         for pair in HOSTS:
-            jobs.append(Job(lab, list(pair), ["allreduce", "-b", "512K", "-e", "512K", *FOREVER], settings, told))
+            jobs.append(Job(lab, list(pair), ["allreduce", "-b", VECTOR, "-e", VECTOR, *FOREVER], settings, told))
     except BaseException:
         end(jobs)
         raise
@@ -70,6 +72,7 @@ def once(bench, lab, ports, master, what):
     jobs, parts = start(lab, master), []
     try:
         ports.flows(jobs, NICS, 1 << 20)
+        time.sleep(SETTLE)
         for _ in range(PARTS):
             parts.append(rates_of(ports.window(bench.seconds, jobs)))
             IDLE.append(ports.idle)
@@ -84,10 +87,11 @@ def once(bench, lab, ports, master, what):
 
 def failure(bench, lab, ports, master):
     """(Mbit/s that all uplinks of l0 that are left sent, from WITHIN s after one failed; the same before)"""
-    jobs = start(lab, master, "arrival")
+    jobs = start(lab, master)
     left = [f"l0.u{uplink}" for uplink in range(JOBS)]
     try:
         ports.flows(jobs, NICS, 1 << 20)
+        time.sleep(SETTLE)
         before = ports.window(bench.seconds, jobs)
         lab.link("down", FAILED, "--silent")
         if master:
