@@ -321,6 +321,31 @@ static void test_first_requests(void **state)
     }
 }
 
+/* A server's first twelve requests, of three calls each. By chance their times differ by 0.45 of the mean. */
+static void test_few_requests(void **state)
+{
+    static const uint64_t gaps[] = {300, 600, 250, 500, 900, 250, 460, 420, 800, 300}; /* ms */
+    for (int even = 0; even < 2; even++) {
+        struct made_job now = server(true, false, false);
+        for (int rank = 0; rank < 2; rank++) {
+            struct blackbox_comm *world = now.boxes[rank]->comms;
+            uint64_t at = MADE_NOW - 8 * NS_PER_S;
+            world->op_count = 36;
+            for (size_t i = 0; i < world->op_count; i++) {
+                uint64_t gap = i % 3 ? 0 : (even ? 300 : gaps[i / 3 % 10]) * NS_PER_MS;
+                world->ops[i].begin = world->ops[i].start = at + (rank ? 0 : gap);
+                world->ops[i].end = at + gap + NS_PER_MS;
+                at += gap + 2 * NS_PER_MS;
+            }
+        }
+        struct made_job before = look_before(&now);
+        expect(&before, &now, even ? FINDING_SLOW : FINDING_AWAY, 0,
+               even ? "was last in " : "after times that differ much");
+        free(before.facts);
+        made_free(&now);
+    }
+}
+
 static void test_waits_for_requests(void **state)
 {
     expect_server(false, false, false, FINDING_AWAY, "after times that differ much");
@@ -552,14 +577,23 @@ static void test_circle_of_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_by_messages),        cmocka_unit_test(test_computes_meanwhile),
-        cmocka_unit_test(test_waits_for_requests),      cmocka_unit_test(test_short_pause),
-        cmocka_unit_test(test_launcher_stopped),        cmocka_unit_test(test_computes_where_all_do),
-        cmocka_unit_test(test_circle_of_hosts),         cmocka_unit_test(test_first_has_not_come),
-        cmocka_unit_test(test_loader_in_messages),      cmocka_unit_test(test_computes_in_its_waits),
-        cmocka_unit_test(test_one_of_two_pairs),        cmocka_unit_test(test_late_by_a_call_before),
-        cmocka_unit_test(test_late_by_the_call_before), cmocka_unit_test(test_names_the_other),
-        cmocka_unit_test(test_first_requests),          cmocka_unit_test(test_shifted),
+        cmocka_unit_test(test_slow_by_messages),
+        cmocka_unit_test(test_computes_meanwhile),
+        cmocka_unit_test(test_few_requests),
+        cmocka_unit_test(test_waits_for_requests),
+        cmocka_unit_test(test_short_pause),
+        cmocka_unit_test(test_launcher_stopped),
+        cmocka_unit_test(test_computes_where_all_do),
+        cmocka_unit_test(test_circle_of_hosts),
+        cmocka_unit_test(test_first_has_not_come),
+        cmocka_unit_test(test_loader_in_messages),
+        cmocka_unit_test(test_computes_in_its_waits),
+        cmocka_unit_test(test_one_of_two_pairs),
+        cmocka_unit_test(test_late_by_a_call_before),
+        cmocka_unit_test(test_late_by_the_call_before),
+        cmocka_unit_test(test_names_the_other),
+        cmocka_unit_test(test_first_requests),
+        cmocka_unit_test(test_shifted),
         cmocka_unit_test(test_gpus_stand_still),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);

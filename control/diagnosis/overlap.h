@@ -12,7 +12,7 @@ bool overlap_was_faster(const struct blackbox *box);
 /* Times for which a rank is outside of calls, or for which others wait for it. */
 struct overlap_waits {
     double mean;     /* ns; 0: there are none */
-    double variance; /* in squares of the mean. That of requests at random is 1 */
+    double variance; /* in squares of the mean, and as large as few of them may have. That of requests at random is 1 */
 };
 struct overlap_waits overlap_waits_of(size_t count, double sum, double squares);
 /* Does this rank sleep for times that differ much, as ever since the job began? So does a server's rank, which waits

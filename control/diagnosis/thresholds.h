@@ -74,6 +74,7 @@
 #define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
 #define WORK_VARIES 0.5 /* if its times vary by this part of their mean, and the job was never quicker: */
 #define WORK_TIMES  10  /* fewer pauses tell nothing of how they vary: they may be those of requests; */
+#define WORK_ENOUGH 22  /* of fewer than these the variance is taken for larger than it looks; */
 #define WORK_CALLS  200 /* as requests come at random, the latest calls are compared, */
 #define WORK_NS     (30 * NS_PER_S) /* with those of the quickest time, which is this long at least, */
 #define WORK_SLOWER 0.6             /* and are fewer a second than this part of those, */
