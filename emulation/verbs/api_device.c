@@ -10,9 +10,9 @@
 #include "verbs/post.h"
 #include "verbs/qp.h"
 #include "verbs/wire.h"
+#include "verbs/xrc.h"
 
 #include "base/clock.h"
-#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #undef ibv_query_port
@@ -134,7 +133,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_qp_wr = MAX_QP_WR,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
                             IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC,
         .max_sge = MAX_SGE,
         .max_sge_rd = MAX_SGE,
         .max_cq = 65536,
@@ -169,6 +168,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
     attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
     attr.odp_caps.per_transport_caps.rc_odp_caps = demand | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
     attr.odp_caps.per_transport_caps.uc_odp_caps = demand;
+    attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
     attr.odp_caps.per_transport_caps.ud_odp_caps = demand & ~(uint32_t)IBV_ODP_SUPPORT_WRITE;
     if (input && input->comp_mask)
         return EINVAL;
@@ -205,18 +205,12 @@ static void set_ops(struct rdma_context *context)
     verbs->query_rt_values = query_rt_values;
     extended_set_ops(verbs);
     memory_set_ops(verbs);
+    xrc_set_ops(verbs);
     ibv->ops.poll_cq = post_poll;
     ibv->ops.req_notify_cq = post_notify;
     ibv->ops.post_send = post_send;
     ibv->ops.post_recv = post_recv;
     ibv->ops.post_srq_recv = post_srq_recv;
-}
-
-/* Not by fstat(), which the preloaded library answers for. 0: no descriptor. */
-static uint64_t file_of(int fd)
-{
-    struct stat status;
-    return fstatat(fd, "", &status, AT_EMPTY_PATH) ? 0 : mix64(status.st_dev) ^ status.st_ino;
 }
 
 static struct rdma_context *make_context(struct rdma_device *device, int cmd_fd)

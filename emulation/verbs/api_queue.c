@@ -8,6 +8,7 @@
 #include "verbs/qp.h"
 #include "verbs/softverbs.h"
 #include "verbs/wire.h"
+#include "verbs/xrc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -222,6 +223,8 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
     event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
     engine_lock();
     ((struct pd *)ibv->pd)->users--;
+    if (srq->xrcd)
+        xrc_leave(srq);
     engine_unlock();
     pthread_mutex_destroy(&ibv->mutex);
     pthread_cond_destroy(&ibv->cond);

@@ -5,6 +5,7 @@
 #include "verbs/counters.h"
 #include "verbs/engine.h"
 #include "verbs/event.h"
+#include "verbs/qp.h"
 
 #include "base/clock.h"
 
@@ -87,7 +88,7 @@ void cq_fire(struct cq *cq)
 
 static void mark_user(struct qp *qp, void *arg)
 {
-    if (qp_ibv(qp)->send_cq == arg || qp_ibv(qp)->recv_cq == arg)
+    if (qp_ibv(qp)->send_cq == arg || qp_recv_cq(qp) == arg)
         engine_mark(qp);
 }
 
@@ -96,7 +97,7 @@ static void overflow(struct cq *cq)
 {
     count(cq_overrun);
     event_cq(cq, IBV_EVENT_CQ_ERR);
-    engine_each_qp(mark_user, &cq->ex);
+    engine_each_qp(mark_user, cq);
 }
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud)

@@ -5,6 +5,7 @@
 #include "verbs/engine.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
+#include "verbs/xrc.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,13 +22,15 @@
 static struct ibv_qp *create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *init)
 {
     uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    bool xrc = init->qp_type == IBV_QPT_XRC_RECV;
+    uint32_t needed = xrc ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
     bool ops = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     bool flags = init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags;
-    if (init->comp_mask & ~known || flags || (ops && init->send_ops_flags & ~(uint64_t)SEND_OPS)) {
+    if (init->comp_mask & ~(known | needed) || flags || (ops && init->send_ops_flags & ~(uint64_t)SEND_OPS)) {
         errno = EOPNOTSUPP;
         return NULL;
     }
-    if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd) {
+    if (!(init->comp_mask & needed) || (!xrc && !init->pd) || (xrc && ops)) {
         errno = EINVAL;
         return NULL;
     }
@@ -42,17 +45,26 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_a
     return qp ? qp_ibv(qp) : NULL;
 }
 
+static bool has_domain(const struct ibv_srq_init_attr_ex *init)
+{
+    uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    return (init->comp_mask & needed) == needed && init->xrcd && init->cq;
+}
+
 static struct ibv_srq *create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
 {
     struct ibv_srq_init_attr plain = {.srq_context = init->srq_context, .attr = init->attr};
-    bool basic = !(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type == IBV_SRQT_BASIC;
-    if (!basic || !(init->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
-        errno = basic ? EINVAL : EOPNOTSUPP;
+    bool typed = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE, xrc = typed && init->srq_type == IBV_SRQT_XRC;
+    bool known = !typed || init->srq_type == IBV_SRQT_BASIC || xrc;
+    if (!known || !(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || (xrc && !has_domain(init))) {
+        errno = known ? EINVAL : EOPNOTSUPP;
         return NULL;
     }
     struct ibv_srq *srq = ibv_create_srq(init->pd, &plain);
     if (srq)
         init->attr = plain.attr;
+    if (srq && xrc)
+        xrc_enter((struct srq *)srq, (struct xrcd *)init->xrcd, (struct cq *)init->cq);
     return srq;
 }
 

@@ -66,7 +66,8 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 static struct send_wqe *begin_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote)
 {
     bool reads = opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
-    if (qp_is(of(ex), IBV_QPT_UD) || (reads && !qp_is(of(ex), IBV_QPT_RC)))
+    bool new = opcode == IBV_WR_ATOMIC_WRITE || opcode == WR_FLUSH;
+    if (qp_is(of(ex), IBV_QPT_UD) || (reads && !qp_is_reliable(of(ex))) || (new && !qp_is(of(ex), IBV_QPT_RC)))
         of(ex)->building_error = EINVAL;
     struct send_wqe *wqe = begin(ex, opcode);
     if (wqe) {
@@ -182,6 +183,14 @@ static struct send_wqe *current(struct ibv_qp_ex *ex, uint32_t *index)
     return qp->building_error || !qp->building_from ? NULL : qp_send_wqe(qp, *index);
 }
 
+static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+    uint32_t index;
+    struct send_wqe *wqe = current(ex, &index);
+    if (wqe)
+        wqe->srqn = srqn;
+}
+
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     uint32_t index;
@@ -257,6 +266,7 @@ void extended_set_wr(struct qp *qp)
     qp->wr_flush = wr_flush;
     _Static_assert(offsetof(struct qp, wr_flush) == offsetof(struct qp, ex) + sizeof(qp->ex), "as in <verbs.h>");
     ex->wr_set_ud_addr = set_ud_addr;
+    ex->wr_set_xrc_srqn = set_xrc_srqn;
     ex->wr_set_sge = set_sge;
     ex->wr_set_sge_list = set_sge_list;
     ex->wr_set_inline_data = set_inline_data;

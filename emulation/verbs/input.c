@@ -45,7 +45,7 @@ static bool from_peer(const struct qp *qp, const struct icrc_flow *flow)
            !memcmp(flow->destination, qp->path.source, size);
 }
 
-static void dispatch_rc(struct qp *qp, const struct packet *packet)
+static void dispatch_reliable(struct qp *qp, const struct packet *packet)
 {
     unsigned flags = packet_flags(packet->opcode);
     if (packet->length > packet->span * qp->mtu)
@@ -63,7 +63,7 @@ static void dispatch_handed(struct qp *qp, const struct packet *packet, const st
     if (arrival->ifindex != loopback_index()) {
         count(dropped_service);
     } else if (hand_take(qp, &taken)) {
-        dispatch_rc(qp, &taken);
+        dispatch_reliable(qp, &taken);
     } else {
         count(dropped_handover);
         if (packet_flags(packet->opcode) & HAS_REQUEST)
@@ -74,8 +74,9 @@ static void dispatch_handed(struct qp *qp, const struct packet *packet, const st
 /* An adapter refuses a request that it does not know; other services drop it. */
 static void deliver_unknown(const struct packet *packet, const struct arrival *arrival)
 {
-    struct qp *qp = SERVICE(packet->opcode) == SERVICE_RC ? engine_find_qp(packet->qpn) : NULL;
-    if (qp && qp_is(qp, IBV_QPT_RC) && qp_receives(qp) && right_interface(qp, arrival) &&
+    bool rc = SERVICE(packet->opcode) == SERVICE_RC, xrc = SERVICE(packet->opcode) == SERVICE_XRC;
+    struct qp *qp = rc || xrc ? engine_find_qp(packet->qpn) : NULL;
+    if (qp && qp_is(qp, rc ? IBV_QPT_RC : IBV_QPT_XRC_RECV) && qp_receives(qp) && right_interface(qp, arrival) &&
         !qp->context->device->frozen && from_peer(qp, &arrival->flow) &&
         icrc_check(&arrival->flow, arrival->bytes, arrival->size))
         responder_unknown(qp, packet);
@@ -83,10 +84,13 @@ static void deliver_unknown(const struct packet *packet, const struct arrival *a
 
 static void deliver_connected(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
 {
+    bool requests = packet_flags(packet->opcode) & HAS_REQUEST;
     if (!from_peer(qp, &arrival->flow))
         count(dropped_source);
     else if (qp_is(qp, IBV_QPT_RC) && SERVICE(packet->opcode) == SERVICE_RC)
-        dispatch_rc(qp, packet);
+        dispatch_reliable(qp, packet);
+    else if (SERVICE(packet->opcode) == SERVICE_XRC && qp_is(qp, requests ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))
+        dispatch_reliable(qp, packet);
     else if (qp_is(qp, IBV_QPT_RC) && SERVICE(packet->opcode) == SERVICE_HAND)
         dispatch_handed(qp, packet, arrival);
     else if (qp_is(qp, IBV_QPT_UC) && SERVICE(packet->opcode) == SERVICE_UC)

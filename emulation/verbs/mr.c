@@ -271,7 +271,7 @@ struct mr *mr_find_for_peer(const struct qp *qp, uint32_t key, uint64_t va, uint
     struct mr *mr = mr_at(key);
     if (!mr || mr->ibv.rkey != key || (mr->window && !mr->of) || (mr->only && mr->only != qp_number(qp)))
         return NULL;
-    return covers(mr, pd_base(qp->ex.qp_base.pd), va, size, access) ? mr : NULL;
+    return covers(mr, qp_pd(qp), va, size, access) ? mr : NULL;
 }
 
 static void pass(const struct mr *mr, enum pace_way way, size_t size)

@@ -161,12 +161,24 @@ struct recv_queue {
     uint32_t capacity, max_sge, head, tail; /* head and tail only grow */
 };
 
+/* Queues and queue pairs that belong together: xrc.h. */
+struct xrcd {
+    struct ibv_xrcd ibv;
+    struct xrc_domain *domain;
+    int users;
+};
+
 struct srq {
     struct ibv_srq ibv;
     struct recv_queue queue;
     uint32_t limit;
     uint32_t async_reported;
     int users;
+    /* of a domain of XRC: */
+    struct xrcd *xrcd;
+    struct cq *cq;
+    uint32_t number;
+    struct list node; /* in the domain */
 };
 
 /* How packets to a peer leave: addresses, traffic class and ports. */
@@ -202,6 +214,7 @@ struct send_wqe {
     uint8_t eight[8];   /* those of an atomic write */
     struct path path;   /* datagrams */
     uint32_t qpn, qkey; /* datagrams; of a bind: the window's handle and the region's key */
+    uint32_t srqn;      /* XRC */
 };
 
 /* A READ or atomic on the wire of which the answer is not complete. */
@@ -240,7 +253,7 @@ struct answer_entry {
     uint32_t psn, packets, done;
     uint64_t va, original;
     uint32_t rkey, length;
-    uint32_t msn;
+    uint32_t msn, srqn;
     uint8_t syndrome;
     bool valid;
     bool repeated; /* by packets: something did not work */
@@ -270,6 +283,8 @@ struct responder {
     struct answer_entry *kept; /* max_dest_rd_atomic: for duplicates */
     uint32_t kept_count, kept_next;
     bool communication;
+    struct srq *named;   /* of XRC: the queue that the packet or answer at hand is about. Its memory is meant */
+    struct srq *filling; /* the one whose receive the message in progress has, or may want */
 };
 
 struct qp {
@@ -277,7 +292,8 @@ struct qp {
     void (*wr_flush)(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote, size_t size, uint8_t type, uint8_t level);
     /* where later <verbs.h> have it, as the last one of struct ibv_qp_ex */
     struct rdma_context *context;
-    uint32_t serial; /* of creation */
+    struct xrcd *xrcd; /* of a queue pair that receives for the queues of a domain, or NULL */
+    uint32_t serial;   /* of creation */
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
     enum ibv_qp_state state;
@@ -309,6 +325,9 @@ static inline struct rdma_context *context_of(struct ibv_context *ibv)
     return (struct rdma_context *)((char *)ibv - offsetof(struct verbs_context, context));
 }
 
+/* A number for the file behind a descriptor; 0: there is none. */
+uint64_t file_of(int fd);
+
 /* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects
  * later. */
 void context_put(struct rdma_context *context);
@@ -334,6 +353,14 @@ static inline struct pd *pd_base(struct ibv_pd *ibv)
 static inline struct ibv_context *context_ibv(struct rdma_context *context)
 {
     return &context->verbs.context;
+}
+
+/* In which keys are looked for; NULL: in none. */
+static inline struct pd *qp_pd(const struct qp *qp)
+{
+    if (qp->ex.qp_base.pd)
+        return pd_base(qp->ex.qp_base.pd);
+    return qp->resp.named ? pd_base(qp->resp.named->ibv.pd) : NULL;
 }
 
 static inline uint32_t qp_number(const struct qp *qp)

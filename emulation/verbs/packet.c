@@ -42,8 +42,8 @@ static const uint32_t operations[OP_COUNT] = {
 /* In the order in which headers follow each other on the wire. */
 static const struct {
     uint32_t flag, size;
-} extended[] = {{HAS_DETH, 8}, {HAS_FLUSH, 4}, {HAS_RETH, 16},      {HAS_ATOMIC_ETH, 28},
-                {HAS_AETH, 4}, {HAS_IETH, 4},  {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
+} extended[] = {{HAS_DETH, 8}, {HAS_XRC, 4},  {HAS_FLUSH, 4},      {HAS_RETH, 16}, {HAS_ATOMIC_ETH, 28},
+                {HAS_AETH, 4}, {HAS_IETH, 4}, {HAS_ATOMIC_ACK, 8}, {HAS_IMM, 4}};
 
 unsigned packet_flags(uint8_t opcode)
 {
@@ -54,6 +54,8 @@ unsigned packet_flags(uint8_t opcode)
         return operations[op];
     if (SERVICE(opcode) == SERVICE_HAND)
         return operations[op] & HAS_PAYLOAD && op != OP_ATOMIC_WRITE ? operations[op] : 0;
+    if (SERVICE(opcode) == SERVICE_XRC && op <= OP_SEND_ONLY_INV) /* each request names a queue, also a middle packet */
+        return operations[op] & HAS_REQUEST ? operations[op] | HAS_XRC : operations[op];
     if (SERVICE(opcode) == SERVICE_UC)
         return op <= OP_WRITE_ONLY_IMM ? operations[op] : 0;
     if (SERVICE(opcode) == SERVICE_UD)
@@ -117,6 +119,10 @@ static const uint8_t *parse_extended(struct packet *out, unsigned flags, const u
         out->qkey = get32(at);
         out->source_qpn = get32(at + 4) & QPN_MASK;
         at += 8;
+    }
+    if (flags & HAS_XRC) {
+        out->srqn = get32(at) & QPN_MASK;
+        at += 4;
     }
     if (flags & HAS_FLUSH) {
         out->flush = get32(at);
@@ -195,6 +201,8 @@ void packet_build(const struct packet *in, uint8_t *out)
     uint8_t *at = put32(out + 8, (uint32_t)in->ack_request << 31 | (uint32_t)in->apart << 30 | (in->psn & PSN_MASK));
     if (flags & HAS_DETH)
         at = put32(put32(at, in->qkey), in->source_qpn & QPN_MASK);
+    if (flags & HAS_XRC)
+        at = put32(at, in->srqn & QPN_MASK);
     if (flags & HAS_FLUSH)
         at = put32(at, in->flush);
     if (flags & HAS_RETH)

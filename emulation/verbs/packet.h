@@ -23,6 +23,7 @@ enum {
     SERVICE_RC = 0x00,
     SERVICE_UC = 0x20,
     SERVICE_UD = 0x60,
+    SERVICE_XRC = 0xa0,
     SERVICE_HAND = 0xc0
 }; /* the last: a manufacturer's, see hand.h */
 enum operation {
@@ -76,6 +77,7 @@ enum {
     HAS_IETH = 1 << 14,         /* the key of a window to take back */
     HAS_ATOMIC_WRITE = 1 << 15, /* eight bytes, written at once, answered as a READ of nothing */
     HAS_FLUSH = 1 << 16, /* what was written becomes visible, answered in the same way; has a header of its own */
+    HAS_XRC = 1 << 17,   /* the shared receive queue that a request is for */
 };
 
 /* The header of a FLUSH: for whom memory becomes visible, and whether the whole region's does. */
@@ -101,6 +103,7 @@ struct packet {
     uint32_t flush; /* its header */
     bool twice;     /* a FLUSH: with the ICRC of rxe, see icrc_check */
     uint32_t qkey, source_qpn;
+    uint32_t srqn;
     const uint8_t *payload;
     uint32_t length; /* of the payload, without pad */
     uint32_t span;   /* sequence numbers that it stands for: 1 but for data that was handed over */

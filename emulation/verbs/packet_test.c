@@ -36,6 +36,7 @@ static void every_opcode_round_trips(void **state)
         in.flush = 0x11;
         in.qkey = 0x11111111;
         in.source_qpn = 0x222222;
+        in.srqn = 0x333333;
         packet_build(&in, bytes);
         assert_int_equal(packet_parse(&out, bytes, packet_header_size((uint8_t)opcode) + PACKET_ICRC_SIZE), PACKET_OK);
         unsigned flags = packet_flags((uint8_t)opcode);
@@ -52,8 +53,9 @@ static void every_opcode_round_trips(void **state)
         assert_int_equal(out.invalidated, flags & HAS_IETH ? in.invalidated : 0);
         assert_int_equal(out.flush, flags & HAS_FLUSH ? in.flush : 0);
         assert_int_equal(out.source_qpn, flags & HAS_DETH ? in.source_qpn : 0);
+        assert_int_equal(out.srqn, flags & HAS_XRC ? in.srqn : 0);
     }
-    assert_int_equal(known, 25 + 12 + 2 + 18);
+    assert_int_equal(known, 25 + 12 + 2 + 23 + 18);
 }
 
 static void bad_packets_are_named(void **state)

@@ -63,6 +63,8 @@ void post_publish(struct qp *qp, uint32_t n)
 
 static int right_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
+    if (qp_is(qp, IBV_QPT_XRC_RECV))
+        return EINVAL;
     switch (opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
@@ -76,8 +78,9 @@ static int right_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-    case IBV_WR_ATOMIC_WRITE:
     case IBV_WR_SEND_WITH_INV:
+        return qp_is_reliable(qp) ? 0 : EINVAL;
+    case IBV_WR_ATOMIC_WRITE:
         return qp_is(qp, IBV_QPT_RC) ? 0 : EINVAL;
     default:
         return EOPNOTSUPP;
@@ -155,6 +158,8 @@ static int take_send(struct qp *qp, const struct ibv_send_wr *wr)
         err = take_datagram(wqe, wr);
     else
         take_remote(wqe, wr);
+    if (qp_is(qp, IBV_QPT_XRC_SEND))
+        wqe->srqn = wr->qp_type.xrc.remote_srqn;
     wqe->imm = wr->imm_data;
     if (err)
         return err;
@@ -248,7 +253,7 @@ int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 {
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
-    int err = qp->context->inherited ? EPERM : qp->state == IBV_QPS_RESET || ibv->srq ? EINVAL : 0;
+    int err = qp->context->inherited ? EPERM : qp->state == IBV_QPS_RESET || ibv->srq || qp_is_xrc(qp) ? EINVAL : 0;
     if (err)
         *bad = wr;
     else

@@ -21,11 +21,15 @@ static uint32_t round_up(uint32_t n)
     return size;
 }
 
+/* A queue pair of XRC that sends receives nothing; one that receives has neither queues nor memory of its own. */
 static bool right_init(const struct ibv_qp_init_attr_ex *init)
 {
     const struct ibv_qp_cap *cap = &init->cap;
-    return init->send_cq && init->recv_cq && cap->max_send_wr <= MAX_QP_WR && cap->max_recv_wr <= MAX_QP_WR &&
-           cap->max_send_sge <= MAX_SGE && cap->max_recv_sge <= MAX_SGE && cap->max_inline_data <= MAX_INLINE;
+    if (init->qp_type == IBV_QPT_XRC_RECV)
+        return init->xrcd;
+    return init->pd && init->send_cq && (init->recv_cq || init->qp_type == IBV_QPT_XRC_SEND) &&
+           cap->max_send_wr <= MAX_QP_WR && cap->max_recv_wr <= MAX_QP_WR && cap->max_send_sge <= MAX_SGE &&
+           cap->max_recv_sge <= MAX_SGE && cap->max_inline_data <= MAX_INLINE;
 }
 
 static void release(struct qp *qp)
@@ -67,10 +71,12 @@ static void set_ibv(struct qp *qp, struct rdma_context *context, const struct ib
     struct ibv_qp *ibv = qp_ibv(qp);
     ibv->context = context_ibv(context);
     ibv->qp_context = init->qp_context;
-    ibv->pd = init->pd;
-    ibv->send_cq = init->send_cq;
-    ibv->recv_cq = init->recv_cq;
-    ibv->srq = init->srq;
+    bool receives = init->qp_type == IBV_QPT_XRC_RECV, sends = init->qp_type == IBV_QPT_XRC_SEND;
+    qp->xrcd = receives ? (struct xrcd *)init->xrcd : NULL;
+    ibv->pd = receives ? NULL : init->pd;
+    ibv->send_cq = receives ? NULL : init->send_cq;
+    ibv->recv_cq = receives ? NULL : sends ? init->send_cq : init->recv_cq;
+    ibv->srq = receives || sends ? NULL : init->srq;
     ibv->state = IBV_QPS_RESET;
     ibv->qp_type = init->qp_type;
     pthread_mutex_init(&ibv->mutex, NULL);
@@ -79,6 +85,10 @@ static void set_ibv(struct qp *qp, struct rdma_context *context, const struct ib
 
 static void use(struct qp *qp, int by)
 {
+    if (qp->xrcd) {
+        qp->xrcd->users += by;
+        return;
+    }
     ((struct pd *)qp_ibv(qp)->pd)->users += by;
     ((struct cq *)qp_ibv(qp)->send_cq)->users += by;
     ((struct cq *)qp_ibv(qp)->recv_cq)->users += by;
@@ -88,7 +98,8 @@ static void use(struct qp *qp, int by)
 
 struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr_ex *init)
 {
-    bool known = init->qp_type == IBV_QPT_RC || init->qp_type == IBV_QPT_UC || init->qp_type == IBV_QPT_UD;
+    bool known = init->qp_type == IBV_QPT_RC || init->qp_type == IBV_QPT_UC || init->qp_type == IBV_QPT_UD ||
+                 init->qp_type == IBV_QPT_XRC_SEND || init->qp_type == IBV_QPT_XRC_RECV;
     if (context->inherited || !known || !right_init(init)) {
         errno = context->inherited ? EPERM : known ? EINVAL : EOPNOTSUPP;
         return NULL;
@@ -124,6 +135,8 @@ struct qp *qp_create(struct rdma_context *context, const struct ibv_qp_init_attr
 /* Removes what the program could still see of it. The completion queues outlive it. */
 static void forget(struct qp *qp)
 {
+    if (qp->xrcd)
+        return; /* what it received is its queues' */
     cq_purge((struct cq *)qp_ibv(qp)->send_cq, qp_number(qp));
     cq_purge((struct cq *)qp_ibv(qp)->recv_cq, qp_number(qp));
 }
@@ -161,6 +174,7 @@ static void reset(struct qp *qp)
     resp->in_message = resp->nak_sent = resp->ack_due = resp->have_wqe = resp->communication = false;
     resp->ack_at = resp->asked_at = 0;
     resp->msn = resp->replies = 0;
+    resp->named = resp->filling = NULL;
     qp->forced_port = 0;
     qp->state = IBV_QPS_RESET;
     memset(&qp->attr, 0, sizeof(qp->attr));
@@ -252,6 +266,7 @@ static void enter(struct qp *qp, enum ibv_qp_state state)
 int qp_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     enum ibv_qp_state from = qp->state, to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    mask = qp_state_heeds(qp_ibv(qp)->qp_type, mask);
     if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from)
         return EINVAL;
     if (!qp_state_allows(qp_ibv(qp)->qp_type, from, to, mask) || !right_values(qp, attr, mask))

@@ -37,14 +37,28 @@ struct multicast_group {
 };
 bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6);
 
-static inline struct pd *qp_pd(const struct qp *qp)
-{
-    return pd_base(qp->ex.qp_base.pd);
-}
-
 static inline bool qp_is(const struct qp *qp, enum ibv_qp_type type)
 {
     return qp->ex.qp_base.qp_type == type;
+}
+
+static inline bool qp_is_xrc(const struct qp *qp)
+{
+    return qp_is(qp, IBV_QPT_XRC_SEND) || qp_is(qp, IBV_QPT_XRC_RECV);
+}
+
+/* Whether requests are acknowledged. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+    return qp_is(qp, IBV_QPT_RC) || qp_is_xrc(qp);
+}
+
+/* Where receives complete; NULL: nowhere now. */
+static inline struct cq *qp_recv_cq(const struct qp *qp)
+{
+    if (qp->xrcd)
+        return qp->resp.filling ? qp->resp.filling->cq : NULL;
+    return (struct cq *)qp->ex.qp_base.recv_cq;
 }
 
 /* Whether packets that come are taken. */

@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-static bool has_overrun(const struct ibv_cq *cq)
+static bool has_overrun(const struct cq *cq)
 {
-    return ((const struct cq *)cq)->overrun;
+    return cq && cq->overrun;
 }
 
 /* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has
  * the answer in its memory when it stops polling, and does not wait for it without making progress. */
 void qp_run(struct qp *qp, uint64_t now)
 {
-    if (qp_receives(qp) && (has_overrun(qp_ibv(qp)->send_cq) || has_overrun(qp_ibv(qp)->recv_cq)))
+    if (qp_receives(qp) && (has_overrun((struct cq *)qp_ibv(qp)->send_cq) || has_overrun(qp_recv_cq(qp))))
         qp_fail(qp, IBV_EVENT_QP_FATAL);
     bool replying = qp->req.next != qp->req.tail;
     bool late = replying && qp->resp.ack_at;

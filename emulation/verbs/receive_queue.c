@@ -20,7 +20,7 @@ static bool pop(struct recv_queue *queue, struct recv_wqe *wqe, struct ibv_sge *
 
 bool responder_take_wqe(struct qp *qp, struct recv_wqe *wqe, struct ibv_sge *sges)
 {
-    struct srq *srq = (struct srq *)qp_ibv(qp)->srq;
+    struct srq *srq = qp->xrcd ? qp->resp.filling : (struct srq *)qp_ibv(qp)->srq;
     if (!srq)
         return pop(&qp->recv, wqe, sges);
     if (!pop(&srq->queue, wqe, sges))
@@ -34,7 +34,7 @@ bool responder_take_wqe(struct qp *qp, struct recv_wqe *wqe, struct ibv_sge *sge
 
 void responder_complete(struct qp *qp, const struct ibv_wc *wc, bool solicited)
 {
-    cq_push((struct cq *)qp_ibv(qp)->recv_cq, wc, solicited);
+    cq_push(qp_recv_cq(qp), wc, solicited);
 }
 
 void responder_flush(struct qp *qp)

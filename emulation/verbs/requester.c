@@ -75,7 +75,10 @@ static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset, uint32_t
 
 static uint8_t service_of(const struct qp *qp)
 {
-    return qp_is(qp, IBV_QPT_RC) ? SERVICE_RC : qp_is(qp, IBV_QPT_UC) ? SERVICE_UC : SERVICE_UD;
+    return qp_is(qp, IBV_QPT_RC)         ? SERVICE_RC
+           : qp_is(qp, IBV_QPT_UC)       ? SERVICE_UC
+           : qp_is(qp, IBV_QPT_XRC_SEND) ? SERVICE_XRC
+                                         : SERVICE_UD;
 }
 
 static bool may_start(const struct qp *qp)
@@ -154,8 +157,9 @@ static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
         .invalidated = wqe->imm,
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),
+        .srqn = wqe->srqn,
     };
-    packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, packets, last);
+    packet.ack_request = qp_is_reliable(qp) && wants_ack(qp, packets, last);
     struct requester_source source = {qp, wqe, qp_send_sges(qp, req->next), done};
     if (packets > 1)
         return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed)
@@ -184,7 +188,7 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
     uint32_t packets = wqe->packets - req->offset < most ? wqe->packets - req->offset : most;
     uint64_t bytes = (uint64_t)packets * qp->mtu, left = wqe->length - done;
     struct packet packet = {
-        .opcode = request_opcode(wqe->opcode),
+        .opcode = service_of(qp) | request_opcode(wqe->opcode),
         .qpn = qp->attr.dest_qp_num,
         .psn = req->psn,
         .ack_request = true,
@@ -195,6 +199,7 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
         .swap_add = wqe->swap_add,
         .compare = wqe->compare,
         .flush = wqe->imm,
+        .srqn = wqe->srqn,
     };
     if (wqe->opcode == WR_FLUSH) {
         packet.dma_length = (uint32_t)wqe->compare;
@@ -381,7 +386,7 @@ void requester_run(struct qp *qp, uint64_t now)
 {
     if (qp->state == IBV_QPS_ERR)
         requester_flush(qp);
-    else if (qp_is(qp, IBV_QPT_RC))
+    else if (qp_is_reliable(qp))
         run_rc(qp, now);
     else
         run_unreliable(qp, now);

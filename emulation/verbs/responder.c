@@ -10,6 +10,7 @@
 #include "verbs/qp.h"
 #include "verbs/transport.h"
 #include "verbs/window.h"
+#include "verbs/xrc.h"
 
 #include "base/clock.h"
 
@@ -29,6 +30,7 @@ static struct answer_entry *queue_answer(struct qp *qp)
         return NULL;
     struct answer_entry *entry = &resp->queue[resp->queue_tail++ % ANSWERS_MAX];
     memset(entry, 0, sizeof(*entry));
+    entry->srqn = resp->named ? resp->named->number : 0;
     return entry;
 }
 
@@ -441,10 +443,24 @@ static bool right_size(const struct qp *qp, const struct packet *packet, unsigne
     return (flags & HAS_FIRST) || packet->length;
 }
 
+/* All packets of a message name the same queue. */
+static bool names_queue(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    struct responder *resp = &qp->resp;
+    if (!qp->xrcd)
+        return true;
+    resp->named = xrc_find(qp->xrcd, packet->srqn);
+    if (flags & HAS_FIRST)
+        resp->filling = resp->named;
+    return resp->named && resp->named == resp->filling;
+}
+
 static void take(struct qp *qp, const struct packet *packet, unsigned flags)
 {
     if (!fits(&qp->resp, flags) || !right_size(qp, packet, flags))
         fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+    else if (!names_queue(qp, packet, flags))
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_ACCESS_ERR);
     else if (flags & HAS_SEND)
         take_send(qp, packet, flags);
     else if (flags & HAS_WRITE)
@@ -547,6 +563,8 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
             engine_mark(qp);
             return;
         }
+        if (qp->xrcd)
+            resp->named = xrc_find(qp->xrcd, entry->srqn);
         if (!may_answer(qp, entry, now))
             return;
         uint32_t done = entry->done;

@@ -72,6 +72,7 @@ bool responder_answer(struct qp *qp, struct answer_entry *entry)
         size = left < qp->mtu ? (uint32_t)left : qp->mtu;
         packet.opcode = read_opcode(entry, 1);
     }
+    packet.opcode |= qp->xrcd ? SERVICE_XRC : SERVICE_RC;
     if (transport_send(&qp->path, &packet, size, fill, &source))
         return false;
     entry->done++;

@@ -59,7 +59,7 @@ static inline int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *
     int mask = IBV_QP_STATE;
     if (qp->qp_type != IBV_QPT_UD)
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
+    if (qp->qp_type != IBV_QPT_UD && qp->qp_type != IBV_QPT_UC)
         mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(qp, &attr, mask);
 }
@@ -70,7 +70,7 @@ static inline int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, ui
         .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = rnr, .sq_psn = 0xfffffe};
     attr.max_rd_atomic = 4;
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
+    if (qp->qp_type != IBV_QPT_UD && qp->qp_type != IBV_QPT_UC)
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     return ibv_modify_qp(qp, &attr, mask);
 }

@@ -51,7 +51,7 @@ static bool may_give(const struct mr *region, unsigned access)
 
 bool window_bind(const struct qp *qp, const struct window_bind *bind)
 {
-    struct pd *pd = pd_base(qp->ex.qp_base.pd);
+    struct pd *pd = qp_pd(qp);
     struct mr *entry = mr_of_handle(bind->handle);
     if (!entry || !entry->window || pd_base(entry->ibv.pd) != pd || (entry->ibv.rkey ^ bind->rkey) & ~TAG_MASK)
         return false;

@@ -13,7 +13,7 @@ OPERATIONS = [*range(21), 22, 23, 28, 29]
 
 
 def frame(opcode, size, six):
-    extra = HEADERS.get(opcode & 0x1f, 0) + (8 if opcode >> 5 == 3 else 0)
+    extra = HEADERS.get(opcode & 0x1f, 0) + {3: 8, 5: 4}.get(opcode >> 5, 0)
     roce = (struct.pack(">BBHII", opcode, 0x40, 0xffff, 0x123456, 0x80000001) + bytes(range(extra)) + bytes(size)
             + b"icrc")
     udp = struct.pack(">HHHH", 49152, 4791, 8 + len(roce), 0) + roce
@@ -23,7 +23,7 @@ def frame(opcode, size, six):
 
 
 def packets():
-    for base in (0x00, 0x20, 0x60):
+    for base in (0x00, 0x20, 0x60, 0xa0):
         for op in OPERATIONS:
             for six in (False, True):
                 for segment in (b"\0\0", b"\0\x41"):

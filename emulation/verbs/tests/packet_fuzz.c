@@ -33,7 +33,7 @@ static void round_trip(const uint8_t *bytes, size_t size)
     whole[1] &= 0xcf; /* no payload in this one, so no pad */
     require(!packet_parse(&again, whole, headers + PACKET_ICRC_SIZE));
     require(again.psn == packet.psn && again.qpn == packet.qpn && again.va == packet.va && again.rkey == packet.rkey);
-    require(again.imm == packet.imm && again.invalidated == packet.invalidated);
+    require(again.imm == packet.imm && again.invalidated == packet.invalidated && again.srqn == packet.srqn);
     require(again.syndrome == packet.syndrome && again.original == packet.original && again.flush == packet.flush);
 }
 

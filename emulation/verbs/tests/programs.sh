@@ -15,7 +15,8 @@ work=$(mktemp -d)
 pids=()
 skip() { echo "programs: SKIPPED: $1"; exit 77; }
 case $group in
-pingpong) needs="ibv_devices ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong" ;;
+pingpong) needs="ibv_devices ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong
+    ibv_xsrq_pingpong" ;;
 perftest | lossy) needs="ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw
     ibv_rc_pingpong" ;;
 ucx) needs="ucx_perftest" ;;
@@ -115,6 +116,7 @@ if [ $group = pingpong ]; then
     patient ibv_rc_pingpong -g 1 -n 200 # IPv6
     patient ibv_rc_pingpong -g 0 -n 200 -N # ibv_wr_* calls
     patient ibv_rc_pingpong -g 0 -n 200 -t # completion timestamps, extended queue
+    patient ibv_xsrq_pingpong -g 0 -n 200
     both ibv_uc_pingpong -g 0 -n 200
     both ibv_ud_pingpong -g 0 -n 200
 elif [ $group = perftest ]; then
@@ -125,6 +127,7 @@ elif [ $group = perftest ]; then
     perf ib_send_bw -n 200 -c UD -s 2048
     perf ib_send_bw -n 200 -c UC
     perf ib_send_bw -n 200 --use-srq
+    perf ib_send_bw -n 200 -c XRC -q 2
     perf ib_write_bw -n 200 --use_old_post_send
     perf ib_write_bw -n 200 --tclass=104
     perf ib_atomic_bw -n 200
@@ -145,6 +148,8 @@ elif [ $group = lossy ]; then # everything reliable, over a network that is not:
         perf $t -n 50 -q 4 -b
     done
     perf ib_send_bw -n 100 --use-srq
+    perf ib_send_bw -n 50 -c XRC
+    perf ib_read_bw -n 50 -c XRC
     perf ib_atomic_bw -n 200
     perf ib_atomic_bw -n 200 -A CMP_AND_SWAP
     for t in ib_write_lat ib_read_lat ib_send_lat; do perf $t -n 200; done
