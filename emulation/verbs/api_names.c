@@ -4,6 +4,7 @@
 #include "verbs/device.h"
 #include "verbs/engine.h"
 #include "verbs/fault.h"
+#include "verbs/gather.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -207,6 +208,17 @@ static int copy_line(const char *text, int length, char *out, size_t size)
     return length;
 }
 
+/* Counters are those of all processes. Without the engine's lock. */
+static void gather_for(const char *name, size_t length, const char *file)
+{
+    char device[IBV_SYSFS_NAME_MAX];
+    const char *counter = strstr(file, "counters/");
+    if (!counter || !counter[strlen("counters/")] || length >= sizeof(device))
+        return;
+    snprintf(device, sizeof(device), "%.*s", (int)length, name);
+    gather_counters(device);
+}
+
 int ibv_read_sysfs_file(const char *folder, const char *file, char *out, size_t size);
 EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *out, size_t size)
 {
@@ -215,6 +227,10 @@ EXPORT int ibv_read_sysfs_file(const char *folder, const char *file, char *out, 
         return copy_line(CM_ABI, (int)strlen(CM_ABI), out, size);
     engine_lock();
     const struct rdma_device *device = device_of_path(folder);
+    engine_unlock();
+    if (device) /* stays until the process ends */
+        gather_for(device->ibv.name, strlen(device->ibv.name), file);
+    engine_lock();
     int n = device ? device_sysfs(device, file, text, sizeof(text)) : -1;
     engine_unlock();
     return n < 0 || !size ? -1 : copy_line(text, n, out, size);
@@ -241,6 +257,7 @@ int softverbs_sysfs(const char *path, char *out, size_t size);
 EXPORT int softverbs_sysfs(const char *path, char *out, size_t size)
 {
     const char *rest;
+    gather_for(path, strcspn(path, "/"), path);
     engine_lock();
     const struct rdma_device *device = device_on(path, &rest);
     int n = device && *rest ? device_sysfs(device, rest, out, size) : -1;

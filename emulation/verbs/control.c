@@ -56,6 +56,30 @@ static int stats(struct control_text *text, char *args)
     return 0;
 }
 
+static struct rdma_device *find_device(const char *name)
+{
+    list_each(node, &device_table)
+    {
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        if (!strcmp(device->ibv.name, name))
+            return device;
+    }
+    return NULL;
+}
+
+/* For gather.c, which asks each slot: a process that has several answers for the first. */
+static int device_counts(struct control_text *text, char *args)
+{
+    struct rdma_device *device = find_device(args);
+    print(text, "slot %u\n", engine_slot());
+    for (int i = 0; device && i < COUNTER_COUNT; i++) {
+        uint64_t value = atomic_load_explicit(&device->counts[i], memory_order_relaxed);
+        if (value)
+            print(text, "%s %llu\n", counter_name((enum counter)i), (unsigned long long)value);
+    }
+    return device ? 0 : ENOENT;
+}
+
 static void describe(struct qp *qp, void *arg)
 {
     static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -132,17 +156,6 @@ static int kill_qp(struct control_text *text, char *args)
     return 0;
 }
 
-static struct rdma_device *find_device(const char *name)
-{
-    list_each(node, &device_table)
-    {
-        struct rdma_device *device = list_entry(node, struct rdma_device, node);
-        if (!strcmp(device->ibv.name, name))
-            return device;
-    }
-    return NULL;
-}
-
 static int set_frozen(char *args, bool frozen)
 {
     struct rdma_device *device = find_device(args);
@@ -201,9 +214,10 @@ static int hand(struct control_text *text, char *args)
 static const struct {
     const char *name;
     int (*run)(struct control_text *text, char *args);
-} commands[] = {{"stats", stats},   {"info", info},   {"fault", set_fault}, {"clear", clear}, {"kill", kill_qp},
-                {"freeze", freeze}, {"thaw", thaw},   {"unplug", unplug},   {"plug", plug},   {"gid-shift", gid_shift},
-                {"hand", hand},     {"flush", flush}, {"rates", rates}};
+} commands[] = {{"stats", stats},  {"info", info},           {"fault", set_fault}, {"clear", clear},
+                {"kill", kill_qp}, {"freeze", freeze},       {"thaw", thaw},       {"unplug", unplug},
+                {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand},       {"flush", flush},
+                {"rates", rates},  {"counts", device_counts}};
 
 int control_run(const char *command, char *answer, size_t size)
 {

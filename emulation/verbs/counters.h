@@ -44,6 +44,7 @@
     X(rnr_nak_received)                                                                                                \
     X(nak_sent)                                                                                                        \
     X(nak_received)                                                                                                    \
+    X(nak_sequence)                                                                                                    \
     X(implied_nak)                                                                                                     \
     X(ack_timeout)                                                                                                     \
     X(retry_exceeded)                                                                                                  \
@@ -66,12 +67,20 @@ enum counter {
 
 extern _Atomic uint64_t counters[COUNTER_COUNT];
 
+/* The counters of the device that is at work; never NULL. */
+extern _Atomic uint64_t *counters_here;
+
+/* Until the next call: what is counted is a device's (its `counts`), or nobody's (NULL). */
+void counters_are(_Atomic uint64_t *counts);
+
+static inline void counter_step(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
 /* Writers hold the engine's lock, readers need none. */
-#define count_add(name, n)                                                                                             \
-    atomic_store_explicit(&counters[COUNT_##name],                                                                     \
-                          atomic_load_explicit(&counters[COUNT_##name], memory_order_relaxed) + (n),                   \
-                          memory_order_relaxed)
-#define count(name) count_add(name, 1)
+#define count_add(name, n) (counter_step(&counters[COUNT_##name], n), counter_step(&counters_here[COUNT_##name], n))
+#define count(name)        count_add(name, 1)
 
 const char *counter_name(enum counter counter);
 uint64_t counter_read(enum counter counter);

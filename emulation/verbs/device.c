@@ -24,6 +24,7 @@ void device_disinherit(void)
             list_entry(open, struct rdma_context, node)->inherited = true;
         }
         device->waiting = 0;
+        memset((void *)device->counts, 0, sizeof(device->counts));
     }
 }
 

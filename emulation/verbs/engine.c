@@ -40,7 +40,7 @@ void engine_wake(void)
 
 uint32_t engine_slot(void)
 {
-    return engine.slots[0];
+    return engine.slot_count ? engine.slots[0] : 0;
 }
 
 static struct qp **entry_of(uint32_t qpn)

@@ -52,7 +52,7 @@ void engine_settle(void);
 /* The program goes to sleep: the thread must watch. */
 void engine_watch(void);
 
-/* The first slot of queue pair numbers that this process has. */
+/* The first slot of queue pair numbers that this process has; 0: none. */
 uint32_t engine_slot(void);
 
 #endif

@@ -13,6 +13,17 @@
 
 #include <string.h>
 
+/* Of what no queue pair gets. */
+static void charge(const struct arrival *arrival)
+{
+    list_each(node, &device_table)
+    {
+        struct rdma_device *device = list_entry(node, struct rdma_device, node);
+        if (device->ifindex == arrival->ifindex)
+            counters_are(device->counts);
+    }
+}
+
 static void count_parse(enum packet_error error)
 {
     static const enum counter causes[] = {
@@ -20,7 +31,8 @@ static void count_parse(enum packet_error error)
         [PACKET_OPCODE] = COUNT_dropped_opcode, [PACKET_PAD] = COUNT_dropped_pad,
         [PACKET_LONG] = COUNT_dropped_long,
     };
-    atomic_fetch_add_explicit(&counters[causes[error]], 1, memory_order_relaxed);
+    counter_step(&counters[causes[error]], 1);
+    counter_step(&counters_here[causes[error]], 1);
 }
 
 static int loopback_index(void)
@@ -101,6 +113,9 @@ static void deliver_connected(struct qp *qp, const struct packet *packet, const 
 
 static void deliver(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
 {
+    counters_are(qp->context->device->counts);
+    counter_step(&counters_here[COUNT_received_packets], 1);
+    counter_step(&counters_here[COUNT_received_bytes], arrival->size);
     if (!right_interface(qp, arrival)) {
         count(dropped_interface);
     } else if (!qp->context->device->up || qp->context->device->frozen) {
@@ -142,18 +157,21 @@ static void deliver_group(struct qp *qp, void *arg)
 void input_checked(const struct arrival *arrival)
 {
     struct packet packet;
+    counters_are(NULL);
     count(received_packets);
     count_add(received_bytes, arrival->size);
     if (arrival->size >= PACKET_BTH_SIZE && arrival->bytes[0] == OPCODE_CNP)
         return;
     enum packet_error error = packet_parse(&packet, arrival->bytes, arrival->size);
     if (error) {
+        charge(arrival);
         count_parse(error);
         if (error == PACKET_OPCODE)
             deliver_unknown(&packet, arrival);
         return;
     }
     if (!icrc_check(&arrival->flow, arrival->bytes, arrival->size)) {
+        charge(arrival);
         count(dropped_icrc);
         return;
     }

@@ -4,6 +4,7 @@
 #ifndef VERBS_OBJECT_H
 #define VERBS_OBJECT_H
 
+#include "verbs/counters.h"
 #include "verbs/packet.h"
 
 #include "base/list.h"
@@ -51,6 +52,8 @@ struct rdma_device {
     unsigned waiting;    /* datagrams that wait for room in its queue */
     unsigned refused_at; /* of the tries to send them, the last one that its queue refused */
     struct gid_slot gids[GID_COUNT];
+    _Atomic uint64_t counts[COUNTER_COUNT]; /* by this process */
+    uint64_t others[COUNTER_COUNT];         /* by other ones, when they were last asked: gather.h */
 };
 
 struct event {

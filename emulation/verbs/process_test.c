@@ -158,10 +158,70 @@ static void a_child_opens_beside_a_thread_that_does(void **state)
     assert_int_equal(status, 0);
 }
 
+int softverbs_sysfs(const char *path, char *out, size_t size);
+
+static unsigned long long shown(const char *path)
+{
+    char text[64];
+    assert_true(softverbs_sysfs(path, text, sizeof(text)) > 0);
+    return strtoull(text, NULL, 10);
+}
+
+/* A process that writes, and one that does not and looks: what the other did is the device's, and no other device's. */
+static void counters_are_those_of_all_processes(void **state)
+{
+    static const char sent[] = "soft_lo/ports/1/counters/port_xmit_packets";
+    int ready[2], go[2];
+    char byte;
+    if (!CHILD_HAS_THREADS)
+        skip();
+    assert_true(!pipe(ready) && !pipe(go));
+    assert_int_equal(system("ip link add d0 type veth peer name d1 && ip link set d0 up"), 0);
+    ibv_free_device_list(ibv_get_device_list(NULL)); /* looks for interfaces */
+    unsigned long long before = shown(sent), received = shown("soft_lo/ports/1/counters/port_rcv_data");
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct pair pair;
+        alarm(60);
+        close(go[1]);
+        setup(&pair, IBV_QPT_RC, 14, 7, 7);
+        write_and_wait(&pair, 1);
+        write_and_wait(&pair, 2);
+        must(write(ready[1], "", 1) == 1 && read(go[0], &byte, 1) == 0, __LINE__);
+        _exit(0);
+    }
+    close(go[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_in_range(shown(sent), before + 4, before + 1000); /* two requests and their answers */
+    assert_int_equal(shown("soft_lo/ports/1/hw_counters/sent_packets"), shown(sent));
+    assert_true(shown("soft_lo/ports/1/counters/port_rcv_data") >= received + 32);
+    shown("soft_lo/ports/1/hw_counters/packet_seq_err"); /* is there */
+    assert_int_equal(shown("soft_d0/ports/1/counters/port_xmit_packets"), 0);
+    close(go[1]);
+    assert_int_equal(ended(pid), 0);
+    assert_int_equal(shown(sent), before);
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    write_and_wait(&pair, 3);
+    unsigned long long own = shown(sent);
+    assert_true(own >= before + 2);
+    assert_int_equal(own, counter_read(COUNT_sent_packets)); /* once: not also as another process */
+    pid = fork();
+    if (pid == 0) { /* has done nothing itself */
+        must(shown(sent) == own, __LINE__);
+        _exit(0);
+    }
+    assert_int_equal(ended(pid), 0);
+    teardown(&pair);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(processes_differ), cmocka_unit_test(children_are_refused),
-                                       cmocka_unit_test(a_child_opens_beside_a_thread_that_does)};
+                                       cmocka_unit_test(a_child_opens_beside_a_thread_that_does),
+                                       cmocka_unit_test(counters_are_those_of_all_processes)};
     pid_t pid = fork(); /* not here: children would inherit */
     if (pid == 0)
         _exit(open_loopback() ? 0 : errno == EPERM ? 77 : 1);

@@ -16,6 +16,7 @@ static bool has_overrun(const struct cq *cq)
  * the answer in its memory when it stops polling, and does not wait for it without making progress. */
 void qp_run(struct qp *qp, uint64_t now)
 {
+    counters_are(qp->context->device->counts);
     if (qp_receives(qp) && (has_overrun((struct cq *)qp_ibv(qp)->send_cq) || has_overrun(qp_recv_cq(qp))))
         qp_fail(qp, IBV_EVENT_QP_FATAL);
     bool replying = qp->req.next != qp->req.tail;
@@ -42,6 +43,7 @@ static uint64_t pause_timer(struct qp *qp, uint64_t until, uint64_t now)
 
 uint64_t qp_timer(struct qp *qp, uint64_t now)
 {
+    counters_are(qp->context->device->counts);
     uint64_t first = earlier(requester_timer(qp, now), responder_timer(qp, now));
     first = earlier(first, pause_timer(qp, qp->req.turn.at, now));
     first = earlier(first, pause_timer(qp, qp->resp.turn.at, now));

@@ -184,6 +184,7 @@ static void negative(struct qp *qp, const struct packet *packet, uint64_t now)
     unsigned code = packet->syndrome & SYNDROME_VALUE;
     count(nak_received);
     if (code == NAK_SEQUENCE) {
+        count(nak_sequence);
         sequence_nak(qp, packet->psn, now);
     } else if (code <= NAK_REMOTE_OPERATION) {
         advance(qp, packet->psn, now);

@@ -139,10 +139,10 @@ static int each_slot(int (*each)(unsigned slot, const char *command), const char
     if (!file)
         return 1;
     while (fgets(line, sizeof(line), file)) {
-        const char *name = strstr(line, "@" CONTROL_PREFIX);
-        if (!name)
+        unsigned slot;
+        if (!control_slot_of(line, &slot))
             continue;
-        failed += each((unsigned)strtoul(name + 1 + strlen(CONTROL_PREFIX), NULL, 10), command);
+        failed += each(slot, command);
         found++;
     }
     fclose(file);

@@ -25,31 +25,53 @@ static int guid_text(const struct rdma_device *device, char *out, size_t size)
     return snprintf(out, size, "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
 }
 
-static int counter_text(const char *name, char *out, size_t size)
+struct sysfs_counter {
+    const char *name;
+    enum counter counter;
+    unsigned unit;
+};
+
+/* By the names of InfiniBand, which counts data by words of four bytes. */
+static const struct sysfs_counter port_counters[] = {
+    {"port_xmit_data", COUNT_sent_bytes, 4},       {"port_rcv_data", COUNT_received_bytes, 4},
+    {"port_xmit_packets", COUNT_sent_packets, 1},  {"port_rcv_packets", COUNT_received_packets, 1},
+    {"port_xmit_discards", COUNT_send_failed, 1},  {"port_rcv_errors", COUNT_dropped_icrc, 1},
+    {"port_xmit_wait", COUNT_waited_for_queue, 1}, {NULL, 0, 0},
+};
+
+/* By the names of mlx5, which some programs know; ours follow. */
+static const struct sysfs_counter mlx5_counters[] = {
+    {"local_ack_timeout_err", COUNT_ack_timeout, 1},
+    {"packet_seq_err", COUNT_nak_sequence, 1},
+    {"implied_nak_seq_err", COUNT_implied_nak, 1},
+    {"rnr_nak_retry_err", COUNT_rnr_nak_received, 1},
+    {"req_transport_retries_exceeded", COUNT_retry_exceeded, 1},
+    {"resp_remote_access_errors", COUNT_access_error, 1},
+    {"rx_icrc_encapsulated", COUNT_dropped_icrc, 1},
+    {NULL, 0, 0},
+};
+
+static int value_text(const struct rdma_device *device, enum counter counter, unsigned unit, char *out, size_t size)
 {
-    for (int i = 0; i < COUNTER_COUNT; i++)
-        if (!strcmp(name, counter_name((enum counter)i)))
-            return snprintf(out, size, "%llu\n", (unsigned long long)counter_read((enum counter)i));
+    uint64_t value = atomic_load_explicit(&device->counts[counter], memory_order_relaxed) + device->others[counter];
+    return snprintf(out, size, "%llu\n", (unsigned long long)value / unit);
+}
+
+static int counter_text(const struct rdma_device *device, const struct sysfs_counter *rows, const char *name, char *out,
+                        size_t size)
+{
+    for (; rows->name; rows++)
+        if (!strcmp(name, rows->name))
+            return value_text(device, rows->counter, rows->unit, out, size);
     return -1;
 }
 
-/* By the names of InfiniBand, which counts data by words of four bytes. */
-static int traffic_text(const char *name, char *out, size_t size)
+static int hardware_text(const struct rdma_device *device, const char *name, char *out, size_t size)
 {
-    static const struct {
-        const char *name;
-        enum counter counter;
-        unsigned unit;
-    } rows[] = {
-        {"port_xmit_data", COUNT_sent_bytes, 4},       {"port_rcv_data", COUNT_received_bytes, 4},
-        {"port_xmit_packets", COUNT_sent_packets, 1},  {"port_rcv_packets", COUNT_received_packets, 1},
-        {"port_xmit_discards", COUNT_send_failed, 1},  {"port_rcv_errors", COUNT_dropped_icrc, 1},
-        {"port_xmit_wait", COUNT_waited_for_queue, 1},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (!strcmp(name, rows[i].name))
-            return snprintf(out, size, "%llu\n", (unsigned long long)counter_read(rows[i].counter) / rows[i].unit);
-    return -1;
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        if (!strcmp(name, counter_name((enum counter)i)))
+            return value_text(device, (enum counter)i, 1, out, size);
+    return counter_text(device, mlx5_counters, name, out, size);
 }
 
 /* A file below ports/1. */
@@ -79,9 +101,9 @@ static int port_file(const struct rdma_device *device, const char *file, char *o
     if (sscanf(file, "gid_attrs/ndevs/%u", &index) == 1)
         return device_gid(device, (int)index) ? snprintf(out, size, "%s\n", device->ifname) : -1;
     if (!strncmp(file, "counters/", 9))
-        return traffic_text(file + 9, out, size);
+        return counter_text(device, port_counters, file + 9, out, size);
     if (!strncmp(file, "hw_counters/", 12))
-        return counter_text(file + 12, out, size);
+        return hardware_text(device, file + 12, out, size);
     return -1;
 }
 
@@ -147,6 +169,11 @@ static bool is_numbered(const char *folder)
            !strcmp(folder, "ports/1/gid_attrs/ndevs");
 }
 
+static bool is_hardware(const char *folder)
+{
+    return !strcmp(folder, "ports/1/hw_counters");
+}
+
 int device_sysfs_list(const struct rdma_device *device, const char *folder, char *out, size_t size)
 {
     const char *kept = *device->place ? "fvendor\nfclass\nfnuma_node\nfuevent\n" : "";
@@ -159,8 +186,10 @@ int device_sysfs_list(const struct rdma_device *device, const char *folder, char
         return snprintf(out, size, "%s", "");
     for (int i = 0; is_numbered(folder) && i < GID_COUNT; i++)
         n += snprintf(out + n, size - (size_t)n, "f%d\n", i);
-    for (int i = 0; !strcmp(folder, "ports/1/hw_counters") && i < COUNTER_COUNT; i++)
+    for (int i = 0; is_hardware(folder) && i < COUNTER_COUNT; i++)
         n += snprintf(out + n, size - (size_t)n, "f%s\n", counter_name((enum counter)i));
+    for (const struct sysfs_counter *row = mlx5_counters; n && row->name && is_hardware(folder); row++)
+        n += snprintf(out + n, size - (size_t)n, "f%s\n", row->name);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
         if (!strcmp(folder, folders[i].folder))
             n = snprintf(out, size, "%s%s", folders[i].entries,

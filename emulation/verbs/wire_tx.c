@@ -479,6 +479,7 @@ static bool send_waiting(struct wire_tx_waiting *waiting, uint64_t now)
     struct mmsghdr message = {0};
     struct outgoing out;
     struct rdma_device *device = waiting->entry.path.device;
+    counters_are(device->counts);
     if (!device->up || device->frozen) {
         count(dropped_port_down);
         return true;
@@ -529,6 +530,7 @@ static unsigned send_group(const struct wire_tx_entry *first, unsigned n, uint64
     static struct mmsghdr messages[ENTRIES_MAX];
     static struct outgoing out[ENTRIES_MAX];
     unsigned group = 0, sent = 0;
+    counters_are(first->path.device->counts);
     if (wire_waits(first->path.device)) {
         wait_for_room(first, now);
         return 1;
